@@ -1,1 +1,3 @@
-"""Figures of raftka beside a floor in C and Apache Kafka on the same machine, told as ratios: `./run bench`."""
+"""Figures of raftka beside a floor in C and Apache Kafka on the same machine, told as ratios:
+`./run bench`.
+"""

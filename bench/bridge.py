@@ -1,4 +1,6 @@
-"""Rows about the ZooKeeper bridge: three raftka nodes beside an ensemble of three real ZooKeepers, in turns."""
+"""Rows about the ZooKeeper bridge: three raftka nodes beside an ensemble of three real ZooKeepers,
+in turns.
+"""
 
 import statistics
 import time
@@ -69,7 +71,10 @@ class Bridges:
 
 
 def rows(runs: int, seconds: float) -> Iterator[str]:
-    yield f"| three nodes, flushed | ZooKeeper {VERSION} | raftka's bridge | ratio, the better the higher | goal of the bridge |"
+    yield (
+        f"| three nodes, flushed | ZooKeeper {VERSION} | raftka's bridge | ratio, the better "
+        "the higher | goal of the bridge |"
+    )
     yield "|---|---|---|---|---|"
     with ExitStack() as stack:
         zookeepers = stack.enter_context(ZooKeepers(3))
@@ -80,23 +85,59 @@ def rows(runs: int, seconds: float) -> Iterator[str]:
         for ensemble in both:
             _fill(ensemble)
         for title, figure, unit, goal, rounds in _figures(seconds):
-            yield _row(title, _in_turns(figure, both, runs if rounds is None else rounds), unit, goal)
+            yield _row(
+                title, _in_turns(figure, both, runs if rounds is None else rounds), unit, goal
+            )
         for title, taken in (
             ("a topic made by creating a znode: Kafka's clients see it", _seen_by_kafka),
             ("by Kafka's clients: watchers of", _seen),
         ):
             ms = statistics.median(taken(bridges, turn) for turn in range(4 * runs))
-            yield f"| {title}{' /brokers/topics hear of it' if taken is _seen else ''}, ms |  | {ms:.1f} |  | 50 |"
+            yield (
+                f"| {title}{' /brokers/topics hear of it' if taken is _seen else ''}, ms |  | "
+                f"{ms:.1f} |  | 50 |"
+            )
 
 
 def _figures(seconds: float) -> Iterator[tuple[str, Figure, str, str, int | None]]:
     for where, of_leader in (("at the leader", True), ("at a follower", False)):
-        yield f"gets a second, {IN_FLIGHT} in flight, {where}", _rate(GET_DATA, of_leader, seconds), "per_s", "17,000", None
-        yield f"sets a second, {IN_FLIGHT} in flight, {where}", _rate(SET_DATA, of_leader, seconds), "per_s", "10,000", None
-        yield f"set, one in flight, {where}: p50, ms", _latency(SET_DATA, of_leader, seconds), "ms", "as ZooKeeper", None
-    yield f"a set that {SESSIONS} sessions watch, till the last hears of it, ms", _fan_out, "ms", "15", None
+        yield (
+            f"gets a second, {IN_FLIGHT} in flight, {where}",
+            _rate(GET_DATA, of_leader, seconds),
+            "per_s",
+            "17,000",
+            None,
+        )
+        yield (
+            f"sets a second, {IN_FLIGHT} in flight, {where}",
+            _rate(SET_DATA, of_leader, seconds),
+            "per_s",
+            "10,000",
+            None,
+        )
+        yield (
+            f"set, one in flight, {where}: p50, ms",
+            _latency(SET_DATA, of_leader, seconds),
+            "ms",
+            "as ZooKeeper",
+            None,
+        )
+    yield (
+        f"a set that {SESSIONS} sessions watch, till the last hears of it, ms",
+        _fan_out,
+        "ms",
+        "15",
+        None,
+    )
     yield f"getChildren of {CHILDREN:,} znodes, ms", _many_children, "ms", "3", None
-    yield "the leader is killed: till a write on another node in the same session, its ephemeral there, s", _failover, "s", "1", FAILOVERS
+    yield (
+        "the leader is killed: till a write on another node in the same session, its ephemeral "
+        "there, s",
+        _failover,
+        "s",
+        "1",
+        FAILOVERS,
+    )
 
 
 def _in_turns(figure: Figure, both: Sequence[Ensemble], rounds: int) -> list[float]:
@@ -121,7 +162,11 @@ def _fill(ensemble: Ensemble) -> None:
 
 def _leader(ensemble: Ensemble) -> int:
     """Its id."""
-    return next(node_id for node_id, port in enumerate(ensemble.ports, 1) if "Mode: leader" in word(port, "srvr"))
+    return next(
+        node_id
+        for node_id, port in enumerate(ensemble.ports, 1)
+        if "Mode: leader" in word(port, "srvr")
+    )
 
 
 def _port(ensemble: Ensemble, of_leader: bool) -> int:
@@ -228,10 +273,17 @@ def _has_leader(address: tuple[str, int], topic: str) -> bool:
 
 
 def _seen(bridges: Bridges, turn: int) -> float:
-    new = CREATE_TOPICS.request.topics(name=f"by-kafka-{turn}", num_partitions=1, replication_factor=3, assignments=[], configs=[])
+    new = CREATE_TOPICS.request.topics(
+        name=f"by-kafka-{turn}", num_partitions=1, replication_factor=3, assignments=[], configs=[]
+    )
     with Client(bridges.ports[turn % 3]) as client:
         client.ask(GET_CHILDREN, on_path("/brokers/topics", watch=True))
         began = time.perf_counter()
         address = bridges.processes.addresses[(turn + 1) % 3]
-        call(address, CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], timeout_ms=10_000, validate_only=False), timeout=15)
+        call(
+            address,
+            CREATE_TOPICS,
+            CREATE_TOPICS.request(topics=[new], timeout_ms=10_000, validate_only=False),
+            timeout=15,
+        )
         return last_told([client], began) * 1000

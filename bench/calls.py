@@ -1,7 +1,9 @@
-"""Calls of the interpreter for a request, Python's and C's, in all code of real nodes: raftka, Trio and the standard library.
+"""Calls of the interpreter for a request, Python's and C's, in all code of real nodes: raftka, Trio
+and the standard library.
 
-The calls that idle nodes make in the same time are subtracted. Counting makes a node several times slower, so fewer requests meet
-in a turn than without it: figures of loads with many requests in flight are an upper bound.
+The calls that idle nodes make in the same time are subtracted. Counting makes a node several times
+slower, so fewer requests meet in a turn than without it: figures of loads with many requests in
+flight are an upper bound.
 """
 
 import json
@@ -31,19 +33,31 @@ LOADS = (  # nodes, title, load of lg, goal
 
 
 def rows(seconds: float) -> Iterator[str]:
-    yield f"| calls of the interpreter for a request | nodes | all | goal | {' | '.join(ROOMS)} | elsewhere |"
+    yield (
+        f"| calls of the interpreter for a request | nodes | all | goal | {' | '.join(ROOMS)} | "
+        "elsewhere |"
+    )
     yield "|---" * (5 + len(ROOMS)) + "|"
     for nodes, title, load_of, goal in LOADS:
         counts = counted(nodes, load_of, seconds)
         parts = [counts.pop(room, 0.0) for room in ROOMS]
         shown = [f"{number:,.0f}" for number in (*parts, sum(counts.values()))]
-        yield f"| {title} | {nodes} | **{sum(parts) + sum(counts.values()):,.0f}** | {goal} | {' | '.join(shown)} |"
+        yield (
+            f"| {title} | {nodes} | **{sum(parts) + sum(counts.values()):,.0f}** | {goal} | "
+            f"{' | '.join(shown)} |"
+        )
 
 
 def counted(nodes: int, load_of: str, seconds: float) -> dict[str, float]:
     """Return the calls for a request in all nodes, by raftka's room, or "" elsewhere."""
-    with TemporaryDirectory(prefix="raftka-calls-") as folder, Raftka(nodes, ONE_NODE if nodes == 1 else THREE_NODES) as system:
-        with _environment(RAFTKA_COUNT_TO=folder, PYTHONPATH=os.pathsep.join(filter(None, [str(HOOK), os.environ.get("PYTHONPATH")]))):
+    with (
+        TemporaryDirectory(prefix="raftka-calls-") as folder,
+        Raftka(nodes, ONE_NODE if nodes == 1 else THREE_NODES) as system,
+    ):
+        with _environment(
+            RAFTKA_COUNT_TO=folder,
+            PYTHONPATH=os.pathsep.join(filter(None, [str(HOOK), os.environ.get("PYTHONPATH")])),
+        ):
             system.start()
         system.wait_ready()
         targets = system.create_topic("t", 1, FLUSHED if nodes > 1 else None)

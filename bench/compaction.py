@@ -1,4 +1,6 @@
-"""Compaction beside the data path: how much log a second it works off, and what a producer of another topic feels of it meanwhile."""
+"""Compaction beside the data path: how much log a second it works off, and what a producer of
+another topic feels of it meanwhile.
+"""
 
 import json
 import random
@@ -20,7 +22,12 @@ from raftka.wire.records import build_batch
 MIB = 1024 * 1024
 VERSION = 9  # of Produce, the newest with the topic's name in it
 NODE = {"log.cleaner.backoff.ms": "100"}
-NEVER = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0", "segment.bytes": str(64 * MIB), "max.message.bytes": str(2 * MIB)}
+NEVER = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "1.0",
+    "segment.bytes": str(64 * MIB),
+    "max.message.bytes": str(2 * MIB),
+}
 BATCH_BYTES = 500_000
 FILLED_MIB = {1000: 512, 100: 128}  # by the size of the values
 RATE = 500
@@ -32,7 +39,9 @@ Figure = dict[str, float]
 
 
 def rounds(runs: int, seconds: float, value_bytes: int) -> list[Figure]:
-    """Each on a topic of its own: filled, then compacted while records come to another one. The second half supersedes the first."""
+    """Each on a topic of its own: filled, then compacted while records come to another one. The
+    second half supersedes the first.
+    """
     figures = []
     with Raftka(1, NODE) as system:
         system.start()
@@ -44,9 +53,13 @@ def rounds(runs: int, seconds: float, value_bytes: int) -> list[Figure]:
             topic = TABLE.format(run)
             system.create_topic(topic, 1, NEVER)
             _fill(system.addresses[0], topic, value_bytes)
-            time.sleep(SETTLE_SECONDS)  # the recovery point is written down every five seconds; what is not below it is not compacted
+            # the recovery point is written down every five seconds; what is not below it is not
+            # compacted
+            time.sleep(SETTLE_SECONDS)
             calm = load(arguments, probe, system.pids, PROBE, seconds)
-            busy, line = _while_compacting(system, topic, lambda: load(arguments, probe, system.pids, PROBE, seconds))
+            busy, line = _while_compacting(
+                system, topic, lambda: load(arguments, probe, system.pids, PROBE, seconds)
+            )
             figures.append(
                 {
                     "MBps": line["bytes_in"] / 1e6 / line["seconds"],
@@ -64,13 +77,18 @@ def _fill(address: tuple[str, int], topic: str, value_bytes: int) -> None:
     count, now = BATCH_BYTES // (value_bytes + 30), int(time.time() * 1000)
     batches = []
     for number in range(FILLED_MIB[value_bytes] * MIB // BATCH_BYTES // 2):
-        rows = [(b"key-%09d" % (number * count + at), chance.choice(values), (), now) for at in range(count)]
+        rows = [
+            (b"key-%09d" % (number * count + at), chance.choice(values), (), now)
+            for at in range(count)
+        ]
         batches.append(bytes(build_batch(rows)))
     with socket.create_connection(address) as connection:
         for batch in [*batches, *batches]:
             partition = PRODUCE.request.topic_data.partition_data(index=0, records=batch)
             topics = [PRODUCE.request.topic_data(name=topic, partition_data=[partition])]
-            request = PRODUCE.request(transactional_id=None, acks=1, timeout_ms=10_000, topic_data=topics)
+            request = PRODUCE.request(
+                transactional_id=None, acks=1, timeout_ms=10_000, topic_data=topics
+            )
             connection.sendall(encode_request(PRODUCE, VERSION, 1, "bench", request))
             _skip_answer(connection)
 
@@ -81,7 +99,9 @@ def _skip_answer(connection: socket.socket) -> None:
         left -= len(connection.recv(left))
 
 
-def _while_compacting(system: Raftka, topic: str, work: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _while_compacting(
+    system: Raftka, topic: str, work: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """What `work` gives, and the node's own line about the compaction."""
     found: list[dict[str, Any]] = []
     worker = threading.Thread(target=lambda: found.append(work()))
@@ -107,7 +127,10 @@ def _lines(system: Raftka, topic: str) -> Sequence[dict[str, Any]]:
 def _alter(address: tuple[str, int], topic: str, name: str, value: str) -> None:
     resources = INCREMENTAL_ALTER_CONFIGS.request.resources
     configs = [resources.configs(name=name, config_operation=0, value=value)]
-    request = INCREMENTAL_ALTER_CONFIGS.request(resources=[resources(resource_type=TOPIC, resource_name=topic, configs=configs)], validate_only=False)
+    request = INCREMENTAL_ALTER_CONFIGS.request(
+        resources=[resources(resource_type=TOPIC, resource_name=topic, configs=configs)],
+        validate_only=False,
+    )
     answer = call(address, INCREMENTAL_ALTER_CONFIGS, request).responses[0]
     if answer.error_code:
         raise BenchFailed(f"{topic}: {answer.error_message}")

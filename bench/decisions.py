@@ -1,4 +1,6 @@
-"""How long single decisions of a group coordinator take: CPU time of this process to decide, to replay, and to make batches. No node, no disk."""
+"""How long single decisions of a group coordinator take: CPU time of this process to decide, to
+replay, and to make batches. No node, no disk.
+"""
 
 import gc
 import time
@@ -38,7 +40,9 @@ PARTITIONS = 10  # of each topic
 
 class Topics:
     def __init__(self, count: int) -> None:
-        self._ids = {f"topic-{number:05}": number.to_bytes(16, "big") for number in range(1, count + 1)}
+        self._ids = {
+            f"topic-{number:05}": number.to_bytes(16, "big") for number in range(1, count + 1)
+        }
         self._names = {topic_id: name for name, topic_id in self._ids.items()}
 
     def topic_id(self, name: str) -> bytes | None:
@@ -61,7 +65,9 @@ class Topics:
 
 
 class Pieces:
-    """CPU seconds of long work: together, and of the longest piece that nothing can come between."""
+    """CPU seconds of long work: together, and of the longest piece that nothing can come
+    between.
+    """
 
     def __init__(self) -> None:
         self.total = self.longest = 0.0
@@ -82,11 +88,15 @@ class Pieces:
 
 
 class Coordinator:
-    """One partition's coordinator with its log in memory; `longest` has CPU seconds by what was asked: all of it, and its longest piece."""
+    """One partition's coordinator with its log in memory; `longest` has CPU seconds by what was
+    asked: all of it, and its longest piece.
+    """
 
     def __init__(self, members: int, topics: int) -> None:
         self.topics = Topics(topics)
-        self.members = [f"consumer-app-{number:05}-8a1c3f0e-52de-4c1b-9f1a" for number in range(members)]
+        self.members = [
+            f"consumer-app-{number:05}-8a1c3f0e-52de-4c1b-9f1a" for number in range(members)
+        ]
         self.now = 100.0
         self.random = Random(1)
         self.log: list[Record] = []
@@ -132,7 +142,9 @@ class Coordinator:
         """As a partition's coordinator does it, without a log."""
         found = decide()
         outcome = found if isinstance(found, Outcome) else (yield from found)
-        sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in outcome.records]
+        sizes = [
+            len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in outcome.records
+        ]
         whole = outcome.atomic or sum(sizes) <= BATCH_BYTES
         if whole and sum(sizes) > BATCH_BYTES:
             return [(ticket, "too large") for ticket, _ in outcome.replies]
@@ -153,13 +165,30 @@ class Coordinator:
 
     def join(self, name: str, member_id: str, who: str) -> Any:
         times = 30_000, 60_000
-        command = Join("g", member_id, None, "consumer-app", "/10.0.0.1", *times, "consumer", self.protocols(who), needs_member_id=False)
+        command = Join(
+            "g",
+            member_id,
+            None,
+            "consumer-app",
+            "/10.0.0.1",
+            *times,
+            "consumer",
+            self.protocols(who),
+            needs_member_id=False,
+        )
         return self.ask(name, who, command)
 
     def protocols(self, who: str) -> tuple[Protocol, ...]:
         """Objects of their own: each member sends its own bytes."""
         names = [name.encode() for name in self.topics.names()]
-        data = b"".join([b"\0\0", len(names).to_bytes(4, "big"), *[len(name).to_bytes(2, "big") + name for name in names], b"\xff" * 4])
+        data = b"".join(
+            [
+                b"\0\0",
+                len(names).to_bytes(4, "big"),
+                *[len(name).to_bytes(2, "big") + name for name in names],
+                b"\xff" * 4,
+            ]
+        )
         return (Protocol("range", data),)
 
     def form(self) -> list[str]:
@@ -174,7 +203,10 @@ class Coordinator:
     def sync(self, name: str, generation: int, ids: list[str], leader: str) -> None:
         """The leader comes last: all others wait for it."""
         names = list(self.topics.names())
-        share = {each: write_assignment({names[place % len(names)]: (place % PARTITIONS,)}, 0) for place, each in enumerate(ids)}
+        share = {
+            each: write_assignment({names[place % len(names)]: (place % PARTITIONS,)}, 0)
+            for place, each in enumerate(ids)
+        }
         for member_id in sorted(ids, key=lambda each: each == leader):
             leads = member_id == leader
             assignments = tuple(share.items()) if leads else ()
@@ -189,7 +221,13 @@ class Coordinator:
     def beat(self, name: str, member_id: str, epoch: int, owned: Any = None) -> Any:
         topics = tuple(self.topics.names()) if epoch == 0 else None
         said = (60_000, topics, None, None, {} if epoch == 0 else owned)
-        return self.ask(name, member_id, ConsumerHeartbeat("g", member_id, epoch, None, None, "consumer-app", "/10.0.0.1", *said))
+        return self.ask(
+            name,
+            member_id,
+            ConsumerHeartbeat(
+                "g", member_id, epoch, None, None, "consumer-app", "/10.0.0.1", *said
+            ),
+        )
 
     def gather(self) -> None:
         for member_id in self.members:
@@ -202,15 +240,30 @@ class Coordinator:
             self.now += 1.0
             for member_id in self.members:
                 answer = self.answers[member_id]
-                owned = None if answer.assignment is None else {topic_id: frozenset(each) for topic_id, each in answer.assignment.items()}
-                self.beat("ConsumerGroupHeartbeat that gives up or gets", member_id, answer.epoch, owned)
+                owned = (
+                    None
+                    if answer.assignment is None
+                    else {topic_id: frozenset(each) for topic_id, each in answer.assignment.items()}
+                )
+                self.beat(
+                    "ConsumerGroupHeartbeat that gives up or gets", member_id, answer.epoch, owned
+                )
 
     # offsets
 
     def commit(self, group_id: str, partitions: int) -> None:
         for name in list(self.topics.names())[: max(1, partitions // PARTITIONS)]:
-            offsets = tuple([CommitPartition(each, 1000, 1, None) for each in range(min(partitions, PARTITIONS))])
-            self.ask("OffsetCommit", "", CommitOffsets(group_id, -1, "", None, (CommitTopic(name, offsets),)))
+            offsets = tuple(
+                [
+                    CommitPartition(each, 1000, 1, None)
+                    for each in range(min(partitions, PARTITIONS))
+                ]
+            )
+            self.ask(
+                "OffsetCommit",
+                "",
+                CommitOffsets(group_id, -1, "", None, (CommitTopic(name, offsets),)),
+            )
 
 
 def classic(members: int, topics: int) -> Iterator[Coordinator]:
@@ -222,10 +275,16 @@ def classic(members: int, topics: int) -> Iterator[Coordinator]:
     coordinator.ask("DescribeGroups", "admin", DescribeGroup("g"))
     for each in ids:
         coordinator.join("JoinGroup of a rebalance, the last one ends the phase", each, each)
-    leader = next((each for each in ids if getattr(coordinator.answers[each], "leader", "") == each), ids[0])
+    leader = next(
+        (each for each in ids if getattr(coordinator.answers[each], "leader", "") == each), ids[0]
+    )
     coordinator.sync("SyncGroup", 2, ids, leader)
     coordinator.load("loaded: sessions begin")
-    coordinator.ask("LeaveGroup of half the members", "admin", Leave("g", tuple([LeavingMember(each, None) for each in ids[: members // 2]])))
+    coordinator.ask(
+        "LeaveGroup of half the members",
+        "admin",
+        Leave("g", tuple([LeavingMember(each, None) for each in ids[: members // 2]])),
+    )
     coordinator.wait("all sessions end", 400.0)
 
 
@@ -246,13 +305,19 @@ def consumer(members: int, topics: int) -> Iterator[Coordinator]:
     yield coordinator
     coordinator.gather()
     for each in coordinator.members:
-        coordinator.beat("ConsumerGroupHeartbeat of a stable group", each, coordinator.answers[each].epoch)
+        coordinator.beat(
+            "ConsumerGroupHeartbeat of a stable group", each, coordinator.answers[each].epoch
+        )
     coordinator.ask("ConsumerGroupDescribe", "admin", DescribeConsumerGroup("g"))
     coordinator.now += 1.0
     coordinator.beat("one more consumer joins: targets", "new", 0)
     coordinator.load("loaded: sessions begin")
     coordinator.ask(
-        "LeaveGroup of half the members", "admin", Leave("g", tuple([LeavingMember(each, None) for each in coordinator.members[: members // 2]]))
+        "LeaveGroup of half the members",
+        "admin",
+        Leave(
+            "g", tuple([LeavingMember(each, None) for each in coordinator.members[: members // 2]])
+        ),
     )
     coordinator.wait("all sessions end", 100.0)
     coordinator.ask("DeleteGroups of one group", "admin", DeleteGroup("g"))
@@ -267,7 +332,10 @@ def many_groups(groups: int, offsets: int) -> Iterator[Coordinator]:
     coordinator.load("loaded: sessions begin")
     coordinator.on_image("topics change", [])
     name = next(iter(coordinator.topics.names()))
-    coordinator.on_image("a topic is deleted that all groups have read", [(coordinator.topics.topic_id(name) or b"", name)])
+    coordinator.on_image(
+        "a topic is deleted that all groups have read",
+        [(coordinator.topics.topic_id(name) or b"", name)],
+    )
     coordinator.now += 8 * 24 * 3600.0
     coordinator.wait("a part of the sweep for expired offsets", 60.0)
 
@@ -289,7 +357,9 @@ def many_protocols(protocols: int) -> Iterator[Coordinator]:
     coordinator = Coordinator(0, 1)
     yield coordinator
     said = tuple([Protocol(f"{number:x}", b"") for number in range(protocols)])
-    command = Join("g", "", "instance", "app", "/h", 30_000, 60_000, "consumer", said, needs_member_id=False)
+    command = Join(
+        "g", "", "instance", "app", "/h", 30_000, 60_000, "consumer", said, needs_member_id=False
+    )
     coordinator.ask("JoinGroup", "", command)
     few = command._replace(protocols=(Protocol("range", b""),))
     coordinator.ask("JoinGroup, another member", "", few)
@@ -319,7 +389,9 @@ def rows(runs: int) -> Iterator[str]:
                 yield f"| {title}: {name} | {total * 1000:.0f} | {longest * 1000:.0f} |"
 
 
-def measured(scene: Callable[[], Iterator[Coordinator]], runs: int) -> dict[str, tuple[float, float]]:
+def measured(
+    scene: Callable[[], Iterator[Coordinator]], runs: int
+) -> dict[str, tuple[float, float]]:
     """The longest of each kind, in the best of some runs."""
     best: dict[str, tuple[float, float]] = {}
     for _ in range(runs):

@@ -1,6 +1,8 @@
-"""A program beside the load generator, which speaks neither TLS nor SASL: what comes at its port goes to a broker, after a handshake and a login.
+"""A program beside the load generator, which speaks neither TLS nor SASL: what comes at its port
+goes to a broker, after a handshake and a login.
 
-python -m bench.doorman HOST:PORT [--authority FILE] [--user NAME --password TEXT]     prints its port
+python -m bench.doorman HOST:PORT [--authority FILE] [--user NAME --password TEXT]     prints its
+    port
 """
 
 import argparse
@@ -17,7 +19,13 @@ PIECE_BYTES = 256 * 1024
 CLIENT_ID = "doorman"
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, api: Api[Req, Resp], request: Req, version: int) -> Resp:
+async def ask(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    api: Api[Req, Resp],
+    request: Req,
+    version: int,
+) -> Resp:
     writer.write(encode_request(api, version, 1, CLIENT_ID, request))
     size = int.from_bytes(await reader.readexactly(4))
     frame = memoryview(await reader.readexactly(size))
@@ -26,7 +34,9 @@ async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, api: A
     return answer
 
 
-async def log_in(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, user: str, password: str) -> None:
+async def log_in(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, user: str, password: str
+) -> None:
     """By PLAIN. Raises ConnectionRefusedError."""
     answer = await ask(reader, writer, SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism="PLAIN"), 1)
     if not answer.error_code:
@@ -43,7 +53,9 @@ async def splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
-def door(options: argparse.Namespace) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+def door(
+    options: argparse.Namespace,
+) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
     host, _, port = options.broker.rpartition(":")
     context = ssl.create_default_context(cafile=options.authority) if options.authority else None
 
@@ -74,9 +86,12 @@ async def main() -> None:
     parser.add_argument("--authority", metavar="FILE", default="")
     parser.add_argument("--user", default="")
     parser.add_argument("--password", default="")
-    server = await asyncio.start_server(door(parser.parse_args()), "127.0.0.1", 0, limit=PIECE_BYTES)
+    server = await asyncio.start_server(
+        door(parser.parse_args()), "127.0.0.1", 0, limit=PIECE_BYTES
+    )
     print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until the bench is gone
+    # until the bench is gone
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
 if __name__ == "__main__":

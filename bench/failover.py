@@ -1,5 +1,7 @@
-"""Fail-over as clients see it: three nodes, the leader (or a group's coordinator) dies by SIGKILL again and again, and clients of six kinds, at
-their default settings and all at once, tell of each record or commit. What is measured is the longest silence around each death."""
+"""Fail-over as clients see it: three nodes, the leader (or a group's coordinator) dies by SIGKILL
+again and again, and clients of six kinds, at their default settings and all at once, tell of each
+record or commit. What is measured is the longest silence around each death.
+"""
 
 import os
 import signal
@@ -24,17 +26,25 @@ SOURCES = Path(__file__).parent / "failover_clients"
 SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "offsets.topic.replication.factor": "3",
-    "offsets.topic.segment.bytes": "1048576",  # so that it is compacted: the next coordinator loads all that is there
+    # so that it is compacted: the next coordinator loads all that is there
+    "offsets.topic.segment.bytes": "1048576",
     "log.cleaner.backoff.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
 }
 TOPIC, OFFSETS = "failover", "__consumer_offsets"
-MODES = {"produce": "producers, the leader dies", "consume": "consumers, the leader dies", "commit": "commits of groups, the coordinator dies"}
+MODES = {
+    "produce": "producers, the leader dies",
+    "consume": "consumers, the leader dies",
+    "commit": "commits of groups, the coordinator dies",
+}
 WARM_UP_S, WATCHED_S = 3.0, 4.0
-ROUND_S = 16.0  # from death to death: clients that put off the next try at a broker that died, librdkafka by 10 s, are to know that it is back
+# from death to death: clients that put off the next try at a broker that died, librdkafka by 10 s,
+# are to know that it is back
+ROUND_S = 16.0
 PAUSE_S = 0.01
 PATIENCE_S = 60.0
-PULSE_S, CALM_S = 0.005, 0.03  # a round in which the machine let this process wait for longer is told apart
+# a round in which the machine let this process wait for longer is told apart
+PULSE_S, CALM_S = 0.005, 0.03
 
 Command = tuple[list[str], Mapping[str, str]]
 
@@ -76,7 +86,11 @@ class Client:
         self.times: list[float] = []
         arguments, env = command
         self._process = subprocess.Popen(
-            [*arguments, mode, servers, TOPIC, group], env=dict(env), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+            [*arguments, mode, servers, TOPIC, group],
+            env=dict(env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -106,7 +120,12 @@ class Client:
         """The longest silence that ended, or was still there, between the two."""
         times = tuple(self.times)
         before = max((each for each in times if each < since), default=since)
-        return max(later - earlier for earlier, later in pairwise([before, *(each for each in times if since <= each <= until), until]))
+        return max(
+            later - earlier
+            for earlier, later in pairwise(
+                [before, *(each for each in times if since <= each <= until), until]
+            )
+        )
 
 
 class Feeder(threading.Thread):
@@ -121,7 +140,11 @@ class Feeder(threading.Thread):
         leader: tuple[str, int] | None = None
         rows = PRODUCE.request
         partition = rows.topic_data.partition_data(index=0, records=memoryview(self._batch))
-        row = rows(acks=1, timeout_ms=1000, topic_data=[rows.topic_data(name=TOPIC, partition_data=[partition])])
+        row = rows(
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[rows.topic_data(name=TOPIC, partition_data=[partition])],
+        )
         while not self._ended.wait(PAUSE_S):
             try:
                 if leader is None:
@@ -175,16 +198,25 @@ def leader_of(system: System, topic: str) -> int:
     return leader
 
 
-def gaps(system: System, mode: str, clients: Mapping[str, Command], rounds: int) -> dict[str, list[tuple[float, bool]]]:
-    """Seconds, one for each death, by client, and whether the machine was calm in the first second."""
+def gaps(
+    system: System, mode: str, clients: Mapping[str, Command], rounds: int
+) -> dict[str, list[tuple[float, bool]]]:
+    """Seconds, one for each death, by client, and whether the machine was calm in the first
+    second.
+    """
     servers = ",".join(f"{host}:{port}" for host, port in system.addresses)
     found: dict[str, list[tuple[float, bool]]] = {name: [] for name in clients}
     with ExitStack() as stack:
         if mode == "consume":
-            feeder = Feeder(system.addresses, build_batch([(None, b"x", (), int(time.time() * 1000))]))
+            feeder = Feeder(
+                system.addresses, build_batch([(None, b"x", (), int(time.time() * 1000))])
+            )
             feeder.start()
             stack.callback(feeder.end)
-        running = {name: stack.enter_context(Client(command, mode, servers, f"{mode}-{name}")) for name, command in clients.items()}
+        running = {
+            name: stack.enter_context(Client(command, mode, servers, f"{mode}-{name}"))
+            for name, command in clients.items()
+        }
         pulse = Pulse()
         pulse.start()
         stack.callback(pulse.end)
@@ -222,13 +254,21 @@ def rows(system: System, rounds: int, modes: Iterable[str] = MODES) -> Iterator[
             yield f"({name} is not here: {missing})"
     create(system)
     for mode in modes:
-        yield f"| {system.name}, {MODES[mode]}: longest silence | median s | worst s | rounds | calm ones: median s | worst s | rounds |"
+        yield (
+            f"| {system.name}, {MODES[mode]}: longest silence | median s | worst s | rounds | "
+            "calm ones: median s | worst s | rounds |"
+        )
         yield "|---|---|---|---|---|---|---|"
         for name, rounds_of in gaps(system, mode, available, rounds).items():
-            every, calm = [seconds for seconds, _ in rounds_of], [seconds for seconds, calm in rounds_of if calm]
+            every = [seconds for seconds, _ in rounds_of]
+            calm = [seconds for seconds, calm in rounds_of if calm]
             yield f"| {name} | {_figures(every)} | {_figures(calm)} |"
         yield ""
 
 
 def _figures(seconds: Sequence[float]) -> str:
-    return f"{statistics.median(seconds):.2f} | {max(seconds):.2f} | {len(seconds)}" if seconds else "- | - | 0"
+    return (
+        f"{statistics.median(seconds):.2f} | {max(seconds):.2f} | {len(seconds)}"
+        if seconds
+        else "- | - | 0"
+    )

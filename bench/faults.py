@@ -22,9 +22,11 @@ Figure = dict[str, float]
 
 
 def failover(system: System, rounds: int, number: int) -> Figure:
-    """The leader of a partition, another one each round, gets the signal; then it comes back and everything heals.
+    """The leader of a partition, another one each round, gets the signal; then it comes back and
+    everything heals.
 
-    Every other round it is also the controller, where the controller leads a partition. (Kafka names any broker as its controller.)
+    Every other round it is also the controller, where the controller leads a partition. (Kafka
+    names any broker as its controller.)
     """
     system.create_topic(TOPIC, PARTITIONS)
     gaps, controllers = [], 0
@@ -32,11 +34,20 @@ def failover(system: System, rounds: int, number: int) -> Figure:
         until_acknowledged(system.addresses, TOPIC, turn % PARTITIONS)
         view = ask_any(system.addresses, [TOPIC])
         leaders = [partition.leader for partition in view.of(TOPIC)]
-        partition = leaders.index(view.controller) if turn % 2 and view.controller in leaders else turn % PARTITIONS
+        partition = (
+            leaders.index(view.controller)
+            if turn % 2 and view.controller in leaders
+            else turn % PARTITIONS
+        )
         controllers += leaders[partition] == view.controller
         gaps.append(_hit(system, leaders[partition], partition, number))
         system.wait_for_topic(TOPIC, PARTITIONS)
-    return {"median_s": statistics.median(gaps), "worst_s": max(gaps), "rounds": len(gaps), "controllers": controllers}
+    return {
+        "median_s": statistics.median(gaps),
+        "worst_s": max(gaps),
+        "rounds": len(gaps),
+        "controllers": controllers,
+    }
 
 
 def _hit(system: System, victim: int, partition: int, number: int) -> float:
@@ -46,7 +57,9 @@ def _hit(system: System, victim: int, partition: int, number: int) -> float:
     else:
         system.signal(victim, number)
     try:
-        return until_acknowledged(system.others(victim), TOPIC, partition, not_from=victim, since=since)
+        return until_acknowledged(
+            system.others(victim), TOPIC, partition, not_from=victim, since=since
+        )
     finally:
         if number == signal.SIGKILL:
             system.restart(victim)
@@ -55,7 +68,9 @@ def _hit(system: System, victim: int, partition: int, number: int) -> float:
 
 
 def start_to_first_record(make: Callable[[], System]) -> Figure:
-    """From starting the processes on empty directories to an acknowledged record in a topic that comes by itself."""
+    """From starting the processes on empty directories to an acknowledged record in a topic that
+    comes by itself.
+    """
     with make() as system:
         began = time.monotonic()
         system.start()
@@ -83,7 +98,9 @@ def start_in_one_process(nodes: int = 3) -> Figure:
             "--in-process",
         ]
         began = time.monotonic()
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
             try:
                 assert process.stdout is not None
                 if not process.stdout.readline().startswith("bootstrap.servers="):
@@ -99,4 +116,7 @@ def idle(system: System) -> Figure:
     before = sum(map(cpu_seconds, system.pids))
     time.sleep(IDLE_SECONDS)
     used = sum(map(cpu_seconds, system.pids)) - before
-    return {"mib": sum(map(memory_mib, system.pids)) / system.size, "cpu_percent": 100 * used / IDLE_SECONDS / system.size}
+    return {
+        "mib": sum(map(memory_mib, system.pids)) / system.size,
+        "cpu_percent": 100 * used / IDLE_SECONDS / system.size,
+    }

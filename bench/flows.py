@@ -1,4 +1,6 @@
-"""The trucks' flows of a project, all of them in one session: positions a second until each has read the topic to its end, and what that costs."""
+"""The trucks' flows of a project, all of them in one session: positions a second until each has
+read the topic to its end, and what that costs.
+"""
 
 import json
 import math
@@ -32,7 +34,10 @@ SHARED = "one fetch, one decode"
 
 
 def rows(spark: Any, runs: int) -> Iterator[str]:
-    what = f"trucks: seven flows, {POSITIONS / 1e6:.0f} M positions of {TRUCKS} trucks, batches of {BATCH:,}"
+    what = (
+        f"trucks: seven flows, {POSITIONS / 1e6:.0f} M positions of {TRUCKS} trucks, batches of "
+        f"{BATCH:,}"
+    )
     yield f"| {what} | positions/s (goal: {GOAL:,}) | CPU us a position | x |"
     yield "|---|---|---|---|"
     found = defaultdict(list)
@@ -43,7 +48,12 @@ def rows(spark: Any, runs: int) -> Iterator[str]:
         for run in range(runs + 1):
             for title in (EACH, SHARED):
                 used = spent()
-                seconds = run_flows(spark, Path(folder) / f"{run}-{title.split()[0]}", servers, shared=title == SHARED)
+                seconds = run_flows(
+                    spark,
+                    Path(folder) / f"{run}-{title.split()[0]}",
+                    servers,
+                    shared=title == SHARED,
+                )
                 if run:  # the first one is warm-up
                     found[title].append((POSITIONS / seconds, (spent() - used) / POSITIONS * 1e6))
     before = statistics.median(rate for rate, _ in found[EACH])
@@ -51,21 +61,29 @@ def rows(spark: Any, runs: int) -> Iterator[str]:
         rates, costs = zip(*figures, strict=True)
         rate = statistics.median(rates)
         spread = f"({min(rates) / 1000:,.0f}-{max(rates) / 1000:,.0f})"
-        yield f"| {title} | **{rate / 1000:,.0f} k** {spread} | {statistics.median(costs):.1f} | {rate / before:.2f} |"
+        yield (
+            f"| {title} | **{rate / 1000:,.0f} k** {spread} | {statistics.median(costs):.1f} | "
+            f"{rate / before:.2f} |"
+        )
 
 
 def filled(system: System, count: int) -> str:
     """A topic with positions of trucks, a second apart. Returns where the brokers are."""
     servers = ",".join(f"{host}:{port}" for host, port in system.addresses)
     system.create_topic(TOPIC, PARTITIONS)
-    options = source_options({"kafka.bootstrap.servers": servers, "subscribe": TOPIC}, streaming=False)
+    options = source_options(
+        {"kafka.bootstrap.servers": servers, "subscribe": TOPIC}, streaming=False
+    )
     brokers = Brokers(options.bootstrap, "bench", PATIENCE_S)
     draw, producer = random.Random(7), Producer(brokers)
     trucks = [Truck(at, draw) for at in range(TRUCKS)]
     try:
         for at in range(count):
             truck, second = trucks[at % TRUCKS], at // TRUCKS
-            producer.add((TOPIC, truck.partition), (truck.key, json.dumps(truck.drive(second)).encode(), (), FIRST_MS + second * 1000))
+            producer.add(
+                (TOPIC, truck.partition),
+                (truck.key, json.dumps(truck.drive(second)).encode(), (), FIRST_MS + second * 1000),
+            )
         producer.flush()
     finally:
         brokers.close()
@@ -73,7 +91,9 @@ def filled(system: System, count: int) -> str:
 
 
 class Truck:
-    """Drives through Europe. It is faster than the trucks' limit about a tenth of the time, and then for some ten seconds."""
+    """Drives through Europe. It is faster than the trucks' limit about a tenth of the time, and
+    then for some ten seconds.
+    """
 
     def __init__(self, at: int, draw: random.Random) -> None:
         self.key = f"truck-{at + 1:04}".encode()
@@ -137,7 +157,9 @@ def forget_shared(spark: Any) -> None:
 
 
 def forget_views(spark: Any) -> None:
-    """Of earlier runs: a definition that is loaded before the view that it reads would find theirs."""
+    """Of earlier runs: a definition that is loaded before the view that it reads would find
+    theirs.
+    """
     for table in spark.catalog.listTables():
         if table.isTemporary:
             spark.catalog.dropTempView(table.name)
@@ -163,6 +185,8 @@ def spent() -> float:
         except OSError:
             continue
         stats[int(path.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
-    while more := {pid for pid, (parent, _) in stats.items() if parent in family and pid not in family}:
+    while more := {
+        pid for pid, (parent, _) in stats.items() if parent in family and pid not in family
+    }:
         family |= more
     return sum(stats[pid][1] for pid in family) / tick

@@ -1,7 +1,9 @@
-"""Rows about groups: how soon members are stable, what a member's death and a rolling restart cost, commits, a coordinator that is killed.
+"""Rows about groups: how soon members are stable, what a member's death and a rolling restart cost,
+commits, a coordinator that is killed.
 
-The members are this program's own, in one loop: what is measured is the coordinator and the protocol, not a client's back-offs. They send heartbeats
-every three seconds, as clients do by default, unless a row says otherwise.
+The members are this program's own, in one loop: what is measured is the coordinator and the
+protocol, not a client's back-offs. They send heartbeats every three seconds, as clients do by
+default, unless a row says otherwise.
 """
 
 import asyncio
@@ -26,7 +28,11 @@ PARTITIONS = 10
 COMMITTING = "committing"
 HEAVY = "heavy"
 HUNDRED = 100
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.replication.factor": "3", "group.consumer.assignment.interval.ms": "0"}
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.replication.factor": "3",
+    "group.consumer.assignment.interval.ms": "0",
+}
 MINE = CONSUMER_GROUP_HEARTBEAT.request.topic_partitions
 VERSIONS = {
     CONSUMER_GROUP_HEARTBEAT.key: 1,
@@ -44,7 +50,11 @@ PATIENCE_S = 60.0
 WARM_UP_S = 5.0
 RETRY_S = 0.01
 MARK = 0x6F66667365742121  # where the offset stands in a frame
-ELSEWHERE = {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS}
+ELSEWHERE = {
+    Code.NOT_COORDINATOR,
+    Code.COORDINATOR_NOT_AVAILABLE,
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
+}
 
 Address = tuple[str, int]
 Figure = dict[str, float]
@@ -60,12 +70,16 @@ class Peer(asyncio.Protocol):
         self._answer: asyncio.Future[memoryview] | None = None
 
     async def connect(self, address: Address) -> None:
-        self._transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, *address)
+        self._transport, _ = await asyncio.get_running_loop().create_connection(
+            lambda: self, *address
+        )
 
     async def ask(self, api: Api[Req, Resp], request: Req) -> Resp:
         version = VERSIONS[api.key]
         frame = await self.exchange(encode_request(api, version, 1, "bench", request))
-        return api.decode_response(version, frame, decode_response_header(frame, api, version)[1])[0]
+        return api.decode_response(version, frame, decode_response_header(frame, api, version)[1])[
+            0
+        ]
 
     async def exchange(self, request: bytes) -> memoryview:
         async with self._busy:
@@ -100,7 +114,9 @@ async def coordinator(addresses: list[Address], group: str) -> Address:
         peer = Peer()
         try:
             await peer.connect(address)
-            found = await peer.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key=group, key_type=0))
+            found = await peer.ask(
+                FIND_COORDINATOR, FIND_COORDINATOR.request(key=group, key_type=0)
+            )
         except OSError:
             found = None
         finally:
@@ -114,9 +130,13 @@ async def coordinator(addresses: list[Address], group: str) -> Address:
 
 
 class Member:
-    """One of a classic group: joins, assigns when it leads (each member its place in the list), sends heartbeats, joins again when told."""
+    """One of a classic group: joins, assigns when it leads (each member its place in the list),
+    sends heartbeats, joins again when told.
+    """
 
-    def __init__(self, group: str, number: int, *, static: bool = False, heartbeat_s: float = HEARTBEAT_S) -> None:
+    def __init__(
+        self, group: str, number: int, *, static: bool = False, heartbeat_s: float = HEARTBEAT_S
+    ) -> None:
         self.group = group
         self.instance = f"instance-{number}" if static else None
         self.heartbeat_s = heartbeat_s
@@ -132,14 +152,21 @@ class Member:
             await self._join()
             while True:
                 await asyncio.sleep(self.heartbeat_s)
-                request = HEARTBEAT.request(group_id=self.group, generation_id=self.generation, member_id=self.id, group_instance_id=self.instance)
+                request = HEARTBEAT.request(
+                    group_id=self.group,
+                    generation_id=self.generation,
+                    member_id=self.id,
+                    group_instance_id=self.instance,
+                )
                 if (await self.peer.ask(HEARTBEAT, request)).error_code:
                     break
 
     async def _join(self) -> None:
         self.generation = -1
         while True:
-            protocols = [JOIN_GROUP.request.protocols(name="range", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff")]
+            protocols = [
+                JOIN_GROUP.request.protocols(name="range", metadata=b"\0\1\0\0\0\0\xff\xff\xff\xff")
+            ]
             joined = await self.peer.ask(
                 JOIN_GROUP,
                 JOIN_GROUP.request(
@@ -171,17 +198,28 @@ class Member:
             group_instance_id=self.instance,
             protocol_type="consumer",
             protocol_name="range",
-            assignments=[SYNC_GROUP.request.assignments(member_id=each.member_id, assignment=size) for each in joined.members] if assigns else [],
+            assignments=[
+                SYNC_GROUP.request.assignments(member_id=each.member_id, assignment=size)
+                for each in joined.members
+            ]
+            if assigns
+            else [],
         )
         synced = await self.peer.ask(SYNC_GROUP, request)
         if synced.error_code:
             return False
-        self.generation, self.size, self.since = joined.generation_id, int.from_bytes(synced.assignment), time.monotonic()
+        self.generation, self.size, self.since = (
+            joined.generation_id,
+            int.from_bytes(synced.assignment),
+            time.monotonic(),
+        )
         return True
 
 
 class ModernMember(Member):
-    """One of a group of the new protocol (KIP-848): it takes what it is given and says so at once; else it beats as often as it is told."""
+    """One of a group of the new protocol (KIP-848): it takes what it is given and says so at once;
+    else it beats as often as it is told.
+    """
 
     async def run(self, address: Address) -> None:
         await self.peer.connect(address)
@@ -189,10 +227,13 @@ class ModernMember(Member):
         owned: list[OwnedTopicPartitions] = []
         epoch, said = 0, False
         while True:
-            beat = CONSUMER_GROUP_HEARTBEAT.request(group_id=self.group, member_id=self.id, member_epoch=epoch)
+            beat = CONSUMER_GROUP_HEARTBEAT.request(
+                group_id=self.group, member_id=self.id, member_epoch=epoch
+            )
             beat.subscribed_topic_names = beat.topic_partitions = None  # as they were
             if epoch == 0:
-                beat.rebalance_timeout_ms, beat.subscribed_topic_names, beat.topic_partitions = SESSION_MS, [TOPIC], []
+                beat.rebalance_timeout_ms, beat.subscribed_topic_names = SESSION_MS, [TOPIC]
+                beat.topic_partitions = []
             elif not said:
                 beat.topic_partitions = owned
             answer = await self.peer.ask(CONSUMER_GROUP_HEARTBEAT, beat)
@@ -203,7 +244,11 @@ class ModernMember(Member):
                 raise BenchFailed(f"a heartbeat was refused: {Code(answer.error_code).name}")
             epoch, said = answer.member_epoch, True
             if answer.assignment is not None:
-                owned, said = [MINE(topic_id=each.topic_id, partitions=each.partitions) for each in answer.assignment.topic_partitions], False
+                owned = [
+                    MINE(topic_id=each.topic_id, partitions=each.partitions)
+                    for each in answer.assignment.topic_partitions
+                ]
+                said = False
                 self.generation, self.size = epoch, sum(len(each.partitions) for each in owned)
                 self.since = time.monotonic()
                 continue
@@ -229,13 +274,19 @@ class Swarm:
             member.peer.close()
 
     async def stable(self, members: Sequence[Member], size: int | None = None) -> float:
-        """Until all are in one generation and were given `size` (that many members were counted, or partitions); when the last one was."""
+        """Until all are in one generation and were given `size` (that many members were counted, or
+        partitions); when the last one was.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while not (
-            all(each.size == (len(members) if size is None else size) for each in members) and len({each.generation for each in members}) == 1
+            all(each.size == (len(members) if size is None else size) for each in members)
+            and len({each.generation for each in members}) == 1
         ):
             if time.monotonic() > deadline:
-                raise BenchFailed(f"{members[0].group} is not stable: {[(each.generation, each.size) for each in members]}")
+                raise BenchFailed(
+                    f"{members[0].group} is not stable: "
+                    f"{[(each.generation, each.size) for each in members]}"
+                )
             for member in members:
                 if self.tasks[member].done():
                     self.tasks[member].result()
@@ -249,29 +300,44 @@ def figures(system: System, rounds: int, seconds: float) -> dict[str, str]:
     commits(system, PARTITIONS, WARM_UP_S)
     stable, modern = ten_members(system, rounds), ten_members(system, rounds, ModernMember)
     dead, rolled = one_dies(system), rolling_restart(system)
-    one, ten, many = commits(system, 1, seconds), commits(system, PARTITIONS, seconds), many_groups(system, HUNDRED, 10, 1000, 5 * seconds)
+    one, ten = commits(system, 1, seconds), commits(system, PARTITIONS, seconds)
+    many = many_groups(system, HUNDRED, 10, 1000, 5 * seconds)
     again = coordinator_killed(system)
     return {
-        "ten members start at once, no initial delay: stable after s, median (worst)": f"{stable['median_s']:.2f} ({stable['worst_s']:.2f})",
-        "the same with the new protocol (KIP-848)": f"{modern['median_s']:.2f} ({modern['worst_s']:.2f})",
-        "one of ten dies, heartbeats every 0.3 s: stable so many s after its session": f"{dead['beyond_s']:.2f}",
+        "ten members start at once, no initial delay: stable after s, median (worst)": (
+            f"{stable['median_s']:.2f} ({stable['worst_s']:.2f})"
+        ),
+        "the same with the new protocol (KIP-848)": (
+            f"{modern['median_s']:.2f} ({modern['worst_s']:.2f})"
+        ),
+        "one of ten dies, heartbeats each 0.3 s: s until stable": f"{dead['beyond_s']:.2f}",
         "rolling restart of ten static members: rebalances": f"{rolled['rebalances']:.0f}",
-        "offset commits a second, client in C, one connection (raftka: flushed on all; Kafka: not)": f"{one['per_s']:,.0f}",
+        (
+            "offset commits a second, client in C, one connection (raftka: flushed on all; "
+            "Kafka: not)"
+        ): f"{one['per_s']:,.0f}",
         "- CPU of all nodes, us a commit": f"{one['cpu_us']:,.0f}",
         "offset commits a second, client in C, ten connections": f"{ten['per_s']:,.0f}",
         "- CPU of all nodes, us a commit of ten": f"{ten['cpu_us']:,.0f}",
-        "100 groups of ten members, 1,000 commits a second: ms of a commit, p50 (p99)": f"{many['p50_ms']:.1f} ({many['p99_ms']:.1f})",
-        "a broker is killed, 10,000 offsets: all read again after s (groups with a wrong one)": f"{again['seconds']:.2f} ({again['wrong']:.0f})",
+        "100 groups of ten members, 1,000 commits a second: ms of a commit, p50 (p99)": (
+            f"{many['p50_ms']:.1f} ({many['p99_ms']:.1f})"
+        ),
+        (
+            "a broker is killed, 10,000 offsets: all read again after s (groups with a wrong one)"
+        ): f"{again['seconds']:.2f} ({again['wrong']:.0f})",
     }
 
 
 def ten_members(system: System, rounds: int, kind: type[Member] = Member) -> Figure:
-    """Seconds from ten members' first connections until all are in one generation; those of the new protocol have a partition each."""
+    """Seconds from ten members' first connections until all are in one generation; those of the new
+    protocol have a partition each.
+    """
 
     async def measure() -> list[float]:
         taken = []
         for turn in range(rounds):
-            swarm, members = Swarm(), [kind(f"ten-{kind.__name__}-{turn}", n) for n in range(PARTITIONS)]
+            swarm = Swarm()
+            members = [kind(f"ten-{kind.__name__}-{turn}", n) for n in range(PARTITIONS)]
             address = await coordinator(system.addresses, members[0].group)
             began = time.monotonic()
             await swarm.add(members, address)
@@ -287,7 +353,8 @@ def one_dies(system: System) -> Figure:
     """Seconds beyond its session time-out until the nine others are stable."""
 
     async def measure() -> float:
-        swarm, members = Swarm(), [Member("mortal", n, heartbeat_s=QUICK_HEARTBEAT_S) for n in range(10)]
+        swarm = Swarm()
+        members = [Member("mortal", n, heartbeat_s=QUICK_HEARTBEAT_S) for n in range(10)]
         await swarm.add(members, await coordinator(system.addresses, "mortal"))
         await swarm.stable(members)
         await swarm.stop(members[:1])
@@ -301,7 +368,10 @@ def rolling_restart(system: System) -> Figure:
     """Generations that ten static members see while each is started anew, one after the other."""
 
     async def measure() -> int:
-        swarm, members = Swarm(), [Member("rolling", n, static=True, heartbeat_s=QUICK_HEARTBEAT_S) for n in range(10)]
+        swarm = Swarm()
+        members = [
+            Member("rolling", n, static=True, heartbeat_s=QUICK_HEARTBEAT_S) for n in range(10)
+        ]
         address = await coordinator(system.addresses, "rolling")
         await swarm.add(members, address)
         await swarm.stable(members)
@@ -318,14 +388,20 @@ def rolling_restart(system: System) -> Figure:
 
 def commit_frame(group: str, offset: int, partition: int = 0) -> bytes:
     topics = OFFSET_COMMIT.request.topics
-    row = topics(name=TOPIC, partitions=[topics.partitions(partition_index=partition, committed_offset=offset)])
-    request = OFFSET_COMMIT.request(group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=[row])
+    row = topics(
+        name=TOPIC,
+        partitions=[topics.partitions(partition_index=partition, committed_offset=offset)],
+    )
+    request = OFFSET_COMMIT.request(
+        group_id=group, generation_id_or_member_epoch=-1, member_id="", topics=[row]
+    )
     return bytes(encode_request(OFFSET_COMMIT, VERSIONS[OFFSET_COMMIT.key], 1, "bench", request))
 
 
 def commits(system: System, connections: int, seconds: float) -> Figure:
-    """All connections commit for the same group, each for a partition of its own, one commit after the other: commits a second, ms, us of CPU of all
-    nodes a commit. The client is lg.c: one in Python takes the nodes' CPU time.
+    """All connections commit for the same group, each for a partition of its own, one commit after
+    the other: commits a second, ms, us of CPU of all nodes a commit. The client is lg.c: one in
+    Python takes the nodes' CPU time.
     """
 
     async def found() -> Address:
@@ -362,7 +438,9 @@ async def until_committed(peer: Peer, frame: bytes) -> None:
 
 
 def many_groups(system: System, groups: int, size: int, rate: int, seconds: float) -> Figure:
-    """So many groups of members that send heartbeats, and `rate` commits a second of all: ms of a commit."""
+    """So many groups of members that send heartbeats, and `rate` commits a second of all: ms of a
+    commit.
+    """
 
     async def measure() -> list[float]:
         swarm, committing = Swarm(), []
@@ -386,7 +464,11 @@ def many_groups(system: System, groups: int, size: int, rate: int, seconds: floa
         return taken
 
     taken = sorted(asyncio.run(measure()))
-    return {"p50_ms": taken[len(taken) // 2], "p99_ms": taken[len(taken) * 99 // 100], "per_s": len(taken) / seconds}
+    return {
+        "p50_ms": taken[len(taken) // 2],
+        "p99_ms": taken[len(taken) * 99 // 100],
+        "per_s": len(taken) / seconds,
+    }
 
 
 class Commit:
@@ -394,10 +476,19 @@ class Commit:
 
     def __init__(self, member: Member) -> None:
         topics = OFFSET_COMMIT.request.topics
-        row = topics(name=TOPIC, partitions=[topics.partitions(partition_index=0, committed_offset=MARK)])
-        request = OFFSET_COMMIT.request(group_id=member.group, generation_id_or_member_epoch=member.generation, member_id=member.id, topics=[row])
+        row = topics(
+            name=TOPIC, partitions=[topics.partitions(partition_index=0, committed_offset=MARK)]
+        )
+        request = OFFSET_COMMIT.request(
+            group_id=member.group,
+            generation_id_or_member_epoch=member.generation,
+            member_id=member.id,
+            topics=[row],
+        )
         self._peer = member.peer
-        self._before, self._behind = bytes(encode_request(OFFSET_COMMIT, VERSIONS[OFFSET_COMMIT.key], 1, "bench", request)).split(MARK.to_bytes(8))
+        self._before, self._behind = bytes(
+            encode_request(OFFSET_COMMIT, VERSIONS[OFFSET_COMMIT.key], 1, "bench", request)
+        ).split(MARK.to_bytes(8))
 
     async def timed(self, offset: int, taken: list[float]) -> None:
         frame = self._before + offset.to_bytes(8) + self._behind
@@ -407,7 +498,9 @@ class Commit:
 
 
 def coordinator_killed(system: System) -> Figure:
-    """A hundred groups, an offset in each of a hundred partitions: seconds from a broker's death until all are read, and groups that are wrong."""
+    """A hundred groups, an offset in each of a hundred partitions: seconds from a broker's death
+    until all are read, and groups that are wrong.
+    """
     system.create_topic(HEAVY, HUNDRED)
     groups = [f"heavy-{n}" for n in range(HUNDRED)]
     topics = OFFSET_COMMIT.request.topics
@@ -417,8 +510,15 @@ def coordinator_killed(system: System) -> Figure:
     async def commit(group: str) -> Address:
         address, peer = await coordinator(system.addresses, group), Peer()
         await peer.connect(address)
-        request = OFFSET_COMMIT.request(group_id=group, topics=[topics(name=HEAVY, partitions=rows)])
-        while any(p.error_code for topic in (await peer.ask(OFFSET_COMMIT, request)).topics for p in topic.partitions):  # noqa: ASYNC110  # it loads
+        request = OFFSET_COMMIT.request(
+            group_id=group, topics=[topics(name=HEAVY, partitions=rows)]
+        )
+        # it loads
+        while any(  # noqa: ASYNC110
+            p.error_code
+            for topic in (await peer.ask(OFFSET_COMMIT, request)).topics
+            for p in topic.partitions
+        ):
             await asyncio.sleep(RETRY_S)
         peer.close()
         return address
@@ -453,4 +553,12 @@ async def _fetch(address: Address, group: str) -> dict[int, int] | None:
         fetched = await peer.ask(OFFSET_FETCH, OFFSET_FETCH.request(group_id=group, topics=None))
     finally:
         peer.close()
-    return None if fetched.error_code else {p.partition_index: p.committed_offset for topic in fetched.topics for p in topic.partitions}
+    return (
+        None
+        if fetched.error_code
+        else {
+            p.partition_index: p.committed_offset
+            for topic in fetched.topics
+            for p in topic.partitions
+        }
+    )

@@ -1,6 +1,8 @@
-"""`./run hashes [COMMIT]`: simulate the same seeds with this tree and with a commit, and compare the hashes of their traces.
+"""`./run hashes [COMMIT]`: simulate the same seeds with this tree and with a commit, and compare
+the hashes of their traces.
 
-A change that is to change no behaviour leaves every hash as it was. Exit code 1 when a hash differs; 2 when a tree cannot simulate.
+A change that is to change no behaviour leaves every hash as it was. Exit code 1 when a hash
+differs; 2 when a tree cannot simulate.
 """
 
 import argparse
@@ -32,11 +34,20 @@ def hashes(tree: Path, kind: str, seeds: str, jobs: int) -> dict[str, str]:
     """By seed. Raises CannotSimulate."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree), str(tree / "compat")])}
     arguments = ["chaos", "sim", "--seeds", seeds, "--jobs", str(jobs), *KINDS[kind], "-o", "json"]
-    done = subprocess.run([sys.executable, "-P", "-m", "raftka.cli", *arguments], cwd=tree, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "raftka.cli", *arguments],
+        cwd=tree,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     try:
         found: dict[str, str] = json.loads(done.stdout)["hashes"]
     except (ValueError, KeyError) as error:
-        raise CannotSimulate(f"{tree}: raftka {' '.join(arguments)} gives no hashes: {done.stderr.strip()[-500:]}") from error
+        raise CannotSimulate(
+            f"{tree}: raftka {' '.join(arguments)} gives no hashes: {done.stderr.strip()[-500:]}"
+        ) from error
     return found
 
 
@@ -45,11 +56,17 @@ def checked_out(commit: str) -> Iterator[Path]:
     """A temporary tree of that commit."""
     with tempfile.TemporaryDirectory(prefix="raftka-hashes-") as folder:
         tree = Path(folder) / "tree"
-        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), commit], cwd=HERE, check=True)
+        subprocess.run(
+            ["git", "worktree", "add", "--quiet", "--detach", str(tree), commit],
+            cwd=HERE,
+            check=True,
+        )
         try:
             yield tree
         finally:
-            subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=HERE, check=True)
+            subprocess.run(
+                ["git", "worktree", "remove", "--force", str(tree)], cwd=HERE, check=True
+            )
 
 
 def compare(commit: str, kinds: list[str], seeds: str, jobs: int) -> bool:
@@ -61,12 +78,18 @@ def compare(commit: str, kinds: list[str], seeds: str, jobs: int) -> bool:
             different = [seed for seed in new if old.get(seed) != new[seed]]
             equal = equal and not different and len(old) == len(new)
             shown = f"; different: {', '.join(different[:SHOWN])}" if different else ""
-            print(f"{kind}: {len(new) - len(different)} of {len(old)} hashes are equal{shown}", flush=True)
+            print(
+                f"{kind}: {len(new) - len(different)} of {len(old)} hashes are equal{shown}",
+                flush=True,
+            )
     return equal
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="./run hashes", description="Compare the traces of simulated seeds with those of a commit.")
+    parser = argparse.ArgumentParser(
+        prog="./run hashes",
+        description="Compare the traces of simulated seeds with those of a commit.",
+    )
     parser.add_argument("commit", nargs="?", default="HEAD")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--seeds", default="0-99", help="A-B")

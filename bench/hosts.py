@@ -1,8 +1,11 @@
-"""`./run bench hosts`: three hosts of 1, 2 and 3 brokers on this machine: rates, the CPU time of each process, and what follows for eight cores.
+"""`./run bench hosts`: three hosts of 1, 2 and 3 brokers on this machine: rates, the CPU time of
+each process, and what follows for eight cores.
 
-The first table is what this machine does with the same load for each K, every batch flushed. For the second one the load grows with K, as it would on
-machines with a core for each broker, and kernels flush: it is what K brokers cost in CPU time a request, which does not need as many cores as there
-are processes. What they reach on machines with eight cores is computed from that, and printed as a prediction (docs/performance.md has the formula).
+The first table is what this machine does with the same load for each K, every batch flushed. For
+the second one the load grows with K, as it would on machines with a core for each broker, and
+kernels flush: it is what K brokers cost in CPU time a request, which does not need as many cores as
+there are processes. What they reach on machines with eight cores is computed from that, and printed
+as a prediction (docs/performance.md has the formula).
 """
 
 import re
@@ -24,7 +27,9 @@ LEADERS = 6  # on each broker, where the load grows with their number
 WARM_UP_SECONDS = 2.0
 SETTINGS = {**THREE_NODES, "raftka.log.flush": "os"}  # topics of the first table are flushed
 CORES, PREDICTED = 8, 7  # of each host: one core is the kernel's
-BUSY = 0.8  # share of its core that a broker uses under full load, the others wait for disks, network and uneven partitions
+# share of its core that a broker uses under full load, the others wait for disks, network and
+# uneven partitions
+BUSY = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,10 @@ class Load:
         return LEADERS * HOSTS * brokers if self.grows else PARTITIONS
 
     def of_lg(self, brokers: int) -> str:
-        return f"{self.arguments} -c {self.connections * HOSTS * brokers if self.grows else self.connections}"
+        return (
+            f"{self.arguments} -c "
+            f"{self.connections * HOSTS * brokers if self.grows else self.connections}"
+        )
 
 
 FIXED = (
@@ -56,7 +64,12 @@ FIXED = (
     Load("single records, 540 connections", "produce -b 1 -a -1", 540),
 )
 GROWING = (
-    Load("16 KB batches, six connections to each broker, five in flight", "produce -b 16384 -d 5 -a -1", 6, grows=True),
+    Load(
+        "16 KB batches, six connections to each broker, five in flight",
+        "produce -b 16384 -d 5 -a -1",
+        6,
+        grows=True,
+    ),
     Load("single records, 18 connections to each broker", "produce -b 1 -a -1", 18, grows=True),
 )
 
@@ -131,8 +144,14 @@ class Hosts(System):
 
 def rows(runs: int, seconds: float) -> Iterator[str]:
     found = measured(runs, seconds)
-    columns = "requests/s | MB/s | CPU of all processes, us a request | busiest broker, % of a core | quietest | supervisors, all together"
-    for title, loads in (("the same load, flushed", FIXED), ("the load grows with K, not flushed", GROWING)):
+    columns = (
+        "requests/s | MB/s | CPU of all processes, us a request | busiest broker, % of a core | "
+        "quietest | supervisors, all together"
+    )
+    for title, loads in (
+        ("the same load, flushed", FIXED),
+        ("the load grows with K, not flushed", GROWING),
+    ):
         yield f"| three hosts of K brokers on this machine, RF 3, acks=all: {title} | {columns} |"
         yield "|---|---|---|---|---|---|---|"
         for each in loads:
@@ -144,14 +163,21 @@ def rows(runs: int, seconds: float) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for each in GROWING:
         us = {size: statistics.median(run.us for run in found[each, size]) for size in SIZES}
-        cost, rate, alone = predicted_us(us, PREDICTED), predicted_rate(us, PREDICTED), predicted_rate(us, 1)
+        cost, rate = predicted_us(us, PREDICTED), predicted_rate(us, PREDICTED)
+        alone = predicted_rate(us, 1)
         yield f"| {each.title} | {cost:,.0f} | {rate:,.0f} | {alone:,.0f} | {rate / alone:.1f} |"
 
 
 def _measured_row(each: Load, size: int, runs: Sequence[Run]) -> str:
-    rps, mbps, us, others = (statistics.median(values) for values in zip(*[(run.rps, run.mbps, run.us, run.others) for run in runs], strict=True))
+    rps, mbps, us, others = (
+        statistics.median(values)
+        for values in zip(*[(run.rps, run.mbps, run.us, run.others) for run in runs], strict=True)
+    )
     busiest, quietest = (statistics.median(run.brokers[at] for run in runs) for at in (0, -1))
-    return f"| {each.title}, K = {size} | {rps:,.0f} | {mbps:.1f} | {us:,.0f} | {busiest * 100:.0f} | {quietest * 100:.0f} | {others * 100:.1f} |"
+    return (
+        f"| {each.title}, K = {size} | {rps:,.0f} | {mbps:.1f} | {us:,.0f} | "
+        f"{busiest * 100:.0f} | {quietest * 100:.0f} | {others * 100:.1f} |"
+    )
 
 
 def measured(runs: int, seconds: float) -> dict[tuple[Load, int], list[Run]]:
@@ -170,21 +196,31 @@ def measured(runs: int, seconds: float) -> dict[tuple[Load, int], list[Run]]:
 
 
 def followers(brokers: int) -> float:
-    """How many brokers fetch from one that leads LEADERS partitions, on average: those of each other host are spread over its brokers by chance."""
+    """How many brokers fetch from one that leads LEADERS partitions, on average: those of each
+    other host are spread over its brokers by chance.
+    """
     return (HOSTS - 1) * brokers * (1 - (1 - 1 / brokers) ** LEADERS)
 
 
 def predicted_us(us: Mapping[int, float], brokers: int) -> float:
-    """CPU time a request with so many brokers on each host: on the line through what was measured, over followers (least squares).
+    """CPU time a request with so many brokers on each host: on the line through what was measured,
+    over followers (least squares).
 
-    A broker's partitions have more followers, each fetch brings fewer of them. Never less than the least that was measured.
+    A broker's partitions have more followers, each fetch brings fewer of them. Never less than the
+    least that was measured.
     """
     at = {size: followers(size) for size in us}
     mean_at, mean_us = statistics.mean(at.values()), statistics.mean(us.values())
-    slope = sum((at[size] - mean_at) * (value - mean_us) for size, value in us.items()) / sum((each - mean_at) ** 2 for each in at.values())
+    slope = sum((at[size] - mean_at) * (value - mean_us) for size, value in us.items()) / sum(
+        (each - mean_at) ** 2 for each in at.values()
+    )
     return max(min(us.values()), mean_us + slope * (followers(brokers) - mean_at))
 
 
 def predicted_rate(us: Mapping[int, float], brokers: int) -> float:
-    """Requests a second of three hosts, each broker with a core to itself: BUSY of all these cores, at what a request costs."""
-    return HOSTS * brokers * BUSY * 1e6 / (us[brokers] if brokers in us else predicted_us(us, brokers))
+    """Requests a second of three hosts, each broker with a core to itself: BUSY of all these cores,
+    at what a request costs.
+    """
+    return (
+        HOSTS * brokers * BUSY * 1e6 / (us[brokers] if brokers in us else predicted_us(us, brokers))
+    )

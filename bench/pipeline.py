@@ -1,4 +1,6 @@
-"""How fast record batches become Arrow, and JSON becomes columns, one core: what Spark's tasks do beside waiting. No broker and no Spark runs."""
+"""How fast record batches become Arrow, and JSON becomes columns, one core: what Spark's tasks do
+beside waiting. No broker and no Spark runs.
+"""
 
 import json
 import random
@@ -13,10 +15,20 @@ from raftka.wire.records import build_batch
 
 RECORDS = 40_000  # an answer of 4 MB
 VALUES = 10_000  # that Spark hands over at once
-DECLARED = {"truck": "int", "latitude": "double", "longitude": "double", "seconds": "double?", "speed_kmh": "double?"}
+DECLARED = {
+    "truck": "int",
+    "latitude": "double",
+    "longitude": "double",
+    "seconds": "double?",
+    "speed_kmh": "double?",
+}
 WITH_TIME = {**DECLARED, "sent": "timestamp", "driver": "string", "price": "decimal(9,2)"}
 NUMBERS = {"int": "int", "double": "double", "double?": ["null", "double"]}
-AVRO = {"type": "record", "name": "Truck", "fields": [{"name": name, "type": NUMBERS[kind]} for name, kind in DECLARED.items()]}
+AVRO = {
+    "type": "record",
+    "name": "Truck",
+    "fields": [{"name": name, "type": NUMBERS[kind]} for name, kind in DECLARED.items()],
+}
 BATCHES = {"16 KB, as Java's producers make them": 141, "100 KB": 1000}
 
 
@@ -29,7 +41,9 @@ def rows(runs: int) -> Iterator[str]:
             seconds = []
             for _ in range(runs + 1):  # the first one is warm-up
                 begin = time.process_time()
-                found = sum(batch.num_rows for batch in Decoder(data, "trucks", 0, 0, RECORDS).batches())
+                found = sum(
+                    batch.num_rows for batch in Decoder(data, "trucks", 0, 0, RECORDS).batches()
+                )
                 seconds.append(time.process_time() - begin)
                 assert found == RECORDS, found
             yield f"| {title} | {name} | **{RECORDS / statistics.median(seconds[1:]) / 1e6:.2f}** |"
@@ -39,13 +53,18 @@ def _answer(count: int, codec: int) -> bytes:
     """Records of 100 bytes, ten of them the key."""
     out = bytearray()
     for base in range(0, RECORDS, count):
-        records = [(b"k%09d" % at, b"%045d" % at * 2, (), 1_700_000_000_000 + at) for at in range(base, min(base + count, RECORDS))]
+        records = [
+            (b"k%09d" % at, b"%045d" % at * 2, (), 1_700_000_000_000 + at)
+            for at in range(base, min(base + count, RECORDS))
+        ]
         out += build_batch(records, base_offset=base, compression=codec)
     return bytes(out)
 
 
 def json_rows(runs: int) -> Iterator[str]:
-    """Both ways of JSON in turns: column by column with msgspec, and value by value in Python, which judges what the first refuses."""
+    """Both ways of JSON in turns: column by column with msgspec, and value by value in Python,
+    which judges what the first refuses.
+    """
     import pyarrow as pa
 
     from raftka.pipeline.records.decoding import Decoder
@@ -56,11 +75,18 @@ def json_rows(runs: int) -> Iterator[str]:
         ("the same, one in a hundred does not fit", DECLARED, 100),
         ("with a moment, a text and a decimal, 180 bytes", WITH_TIME, 0),
     ):
-        values = pa.array([b"{" if bad and at % bad == 0 else _truck(at, declared) for at in range(VALUES)], pa.binary())
+        values = pa.array(
+            [b"{" if bad and at % bad == 0 else _truck(at, declared) for at in range(VALUES)],
+            pa.binary(),
+        )
         decoder = Decoder(("json",), fields(declared, "fields"))
         yield f"| JSON: {title} | {_both_ways(decoder, values, runs)} |"
     decoder = Decoder(("avro",), fields(DECLARED, "fields"), {1: AVRO})
-    yield f"| Avro: five numbers | {_both_ways(decoder, pa.array([_avro(at) for at in range(VALUES)], pa.binary()), runs)} |"
+    yield (
+        "| Avro: five numbers | "
+        f"{_both_ways(decoder, pa.array([_avro(at) for at in range(VALUES)], pa.binary()), runs)} "
+        "|"
+    )
 
 
 def _both_ways(decoder: Any, values: Any, runs: int) -> str:
@@ -72,7 +98,9 @@ def _both_ways(decoder: Any, values: Any, runs: int) -> str:
             spent.append(time.process_time() - begin)
     assert decoder.columns(values).equals(decoder.one_by_one(values))
     fast, slow = (statistics.median(spent[1:]) for spent in seconds.values())
-    return f"**{VALUES / fast / 1e3:,.0f} k** | {VALUES / slow / 1e3:,.0f} k | **{slow / fast:.1f}**"
+    return (
+        f"**{VALUES / fast / 1e3:,.0f} k** | {VALUES / slow / 1e3:,.0f} k | **{slow / fast:.1f}**"
+    )
 
 
 def _avro(at: int) -> bytes:
@@ -93,5 +121,9 @@ def _truck(at: int, declared: object) -> bytes:
         "speed_kmh": round(draw.uniform(0, 120), 1),
     }
     if declared is WITH_TIME:
-        record |= {"sent": f"2026-01-01T12:00:{at % 60:02}.{at % 1000:03}Z", "driver": f"driver {at}", "price": f"{at % 100}.50"}
+        record |= {
+            "sent": f"2026-01-01T12:00:{at % 60:02}.{at % 1000:03}Z",
+            "driver": f"driver {at}",
+            "price": f"{at % 100}.50",
+        }
     return json.dumps(record).encode()

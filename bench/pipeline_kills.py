@@ -1,6 +1,8 @@
-"""The trucks pipeline while its driver, the leaders of its topic and, once, all brokers are killed by SIGKILL: what was acknowledged against what is
-in the lake, in the dead letters and among the alerts. Three broker processes, `raftka pipeline run` as users run it. Used by ./run soak and by a
-test. Every other kill of the driver comes when a batch is in a lake's log and not yet in Spark's: the moment at which it could be added twice.
+"""The trucks pipeline while its driver, the leaders of its topic and, once, all brokers are killed
+by SIGKILL: what was acknowledged against what is in the lake, in the dead letters and among the
+alerts. Three broker processes, `raftka pipeline run` as users run it. Used by ./run soak and by a
+test. Every other kill of the driver comes when a batch is in a lake's log and not yet in Spark's:
+the moment at which it could be added twice.
 
     silver lake      every acknowledged good record once
     bronze lake      every acknowledged record once
@@ -58,7 +60,8 @@ EVERY = {"avro": 3, "broken": 40, "changed": 50, "unknown": 70}  # records
 class Ledger:
     """What was acknowledged."""
 
-    good: list[tuple[int, float, float, float, int]] = field(default_factory=list)  # truck, seconds, latitude, longitude, ms
+    # truck, seconds, latitude, longitude, ms
+    good: list[tuple[int, float, float, float, int]] = field(default_factory=list)
     bad: set[bytes] = field(default_factory=set)
 
     def add(self, more: "Ledger") -> None:
@@ -78,13 +81,19 @@ class Verdict:
         return not any(self.wrong.values())
 
     def __str__(self) -> str:
-        rows = [("acknowledged", self.acknowledged), *self.wrong.items(), *((f"{name}, written again", count) for name, count in self.again.items())]
+        rows = [
+            ("acknowledged", self.acknowledged),
+            *self.wrong.items(),
+            *((f"{name}, written again", count) for name, count in self.again.items()),
+        ]
         rows += [(f"killed: {name}", count) for name, count in sorted(self.kills.items())]
         return "\n".join(f"  {name:36} {count:>9,}" for name, count in rows)
 
 
 class Fleet(threading.Thread):
-    """Twenty trucks, some of them with Avro, now and then a bad record; a line of the ledger for each that was acknowledged."""
+    """Twenty trucks, some of them with Avro, now and then a bad record; a line of the ledger for
+    each that was acknowledged.
+    """
 
     def __init__(self, bootstrap: str, rounds: int, first: int = 0) -> None:
         """`rounds`: at least, and until `finish`."""
@@ -97,7 +106,11 @@ class Fleet(threading.Thread):
 
     def run(self) -> None:
         brokers = Brokers(
-            source_options({"kafka.bootstrap.servers": self._servers, "subscribe": TOPIC}, streaming=False).bootstrap, "fleet", PATIENCE_S
+            source_options(
+                {"kafka.bootstrap.servers": self._servers, "subscribe": TOPIC}, streaming=False
+            ).bootstrap,
+            "fleet",
+            PATIENCE_S,
         )
         try:
             producer = Producer(brokers)
@@ -121,7 +134,11 @@ class Fleet(threading.Thread):
         for truck in range(TRUCKS):
             position, seconds = json.loads(Trucks.position(truck, number * STEP_S)), number * STEP_S
             key = f"truck-{truck + 1:02}".encode()
-            value = avro(position) if (number + truck) % EVERY["avro"] == 0 else json.dumps(position).encode()
+            value = (
+                avro(position)
+                if (number + truck) % EVERY["avro"] == 0
+                else json.dumps(position).encode()
+            )
             producer.add((TOPIC, partition_of(key, PARTITIONS)), (key, value, (), at_ms))
             good.append((truck + 1, seconds, position["latitude"], position["longitude"], at_ms))
             for key, value in planted(number * TRUCKS + truck, position):
@@ -134,7 +151,11 @@ class Fleet(threading.Thread):
 
 def planted(number: int, position: Mapping[str, Any]) -> Iterator[tuple[bytes, bytes]]:
     """Bad records, with keys of their own."""
-    values = {"broken": b'{"truck": ', "changed": json.dumps({**position, "latitude": "52 N"}).encode(), "unknown": b"\0\0\0\0\x09" + b"abc"}
+    values = {
+        "broken": b'{"truck": ',
+        "changed": json.dumps({**position, "latitude": "52 N"}).encode(),
+        "unknown": b"\0\0\0\0\x09" + b"abc",
+    }
     for name, value in values.items():
         if number % EVERY[name] == 0:
             yield f"{name}-{number}".encode(), value
@@ -146,14 +167,20 @@ def avro(position: Mapping[str, Any]) -> bytes:
     from raftka.pipeline.project import PROJECTS
 
     out = BytesIO()
-    schemaless_writer(out, parse_schema(json.loads((PROJECTS / "trucks" / "schemas" / f"{AVRO}.avsc").read_text())), position)
+    schemaless_writer(
+        out,
+        parse_schema(json.loads((PROJECTS / "trucks" / "schemas" / f"{AVRO}.avsc").read_text())),
+        position,
+    )
     return b"\0" + AVRO.to_bytes(4, "big") + out.getvalue()
 
 
 class Driver:
     """`raftka pipeline run` in a session of its own; what it prints is counted."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str], say: Callable[[str], None]
+    ) -> None:
         self.folder, self._settings, self._say = folder, dict(settings), say
         self.batches = 0
         self.fleet: Fleet | None = None  # whose failure ends all waiting
@@ -161,10 +188,32 @@ class Driver:
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "raftka.cli", "pipeline", "run", str(self.folder), "--no-page", "--every", "0.5", "--master", "local[2]"]
-        command += [part for name, value in self._settings.items() for part in ("--conf", f"{name}={value}")]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-        self._listener = threading.Thread(target=self._listen, args=(self._process.stdout,), daemon=True)
+        command = [
+            sys.executable,
+            "-m",
+            "raftka.cli",
+            "pipeline",
+            "run",
+            str(self.folder),
+            "--no-page",
+            "--every",
+            "0.5",
+            "--master",
+            "local[2]",
+        ]
+        command += [
+            part for name, value in self._settings.items() for part in ("--conf", f"{name}={value}")
+        ]
+        self._process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self._listener = threading.Thread(
+            target=self._listen, args=(self._process.stdout,), daemon=True
+        )
         self._listener.start()
 
     def _listen(self, lines: IO[str]) -> None:
@@ -213,7 +262,9 @@ class Driver:
 class Trial:
     """A cluster, a fleet and a driver; `kills` of the driver and as many of leaders, in turn."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str], seed: int, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str], seed: int, say: Callable[[str], None]
+    ) -> None:
         self.folder, self.project = folder, folder / "trucks"
         self._chance, self._say = random.Random(seed), say
         self._ports = HeldPorts(6)
@@ -230,7 +281,8 @@ class Trial:
         self.cluster.wait_ready()
         self.create_topic()
         init("trucks", self.project, self.cluster.bootstrap_servers)
-        flows = self.project / "transformations" / "moves.py"  # pauses between its rounds are no silence
+        # pauses between its rounds are no silence
+        flows = self.project / "transformations" / "moves.py"
         flows.write_text(flows.read_text().replace("SILENT_MINUTES = 5.0", "SILENT_MINUTES = None"))
         return self
 
@@ -244,13 +296,19 @@ class Trial:
 
         admin = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap_servers)
         try:
-            wanted = {"num_partitions": PARTITIONS, "replication_factor": 3, "configs": {"min.insync.replicas": "2", "retention.ms": "-1"}}
+            wanted = {
+                "num_partitions": PARTITIONS,
+                "replication_factor": 3,
+                "configs": {"min.insync.replicas": "2", "retention.ms": "-1"},
+            }
             admin.create_topics({TOPIC: wanted}, wait_for_metadata=True)
         finally:
             admin.close()
 
     def run(self, kills: int, rounds: int, outage_s: float = 0.0) -> Verdict:
-        """`rounds` of the fleet before the first batch; then it drives on until the last kill is behind it. Last, all brokers are gone."""
+        """`rounds` of the fleet before the first batch; then it drives on until the last kill is
+        behind it. Last, all brokers are gone.
+        """
         fleet = self.driver.fleet = Fleet(self.cluster.bootstrap_servers, rounds)
         fleet.start()
         self.driver.start()
@@ -316,8 +374,12 @@ class Trial:
 
     def settle(self) -> None:
         """Waits until all is there, or nothing comes any more; ends the driver."""
-        deadline, wanted, ended = time.monotonic() + WAIT_S, len(self.ledger.good), datetime.now(UTC)
-        while len(table(self.project / "lake" / "silver", ["truck"])) < wanted and time.monotonic() < deadline:
+        deadline, wanted = time.monotonic() + WAIT_S, len(self.ledger.good)
+        ended = datetime.now(UTC)
+        while (
+            len(table(self.project / "lake" / "silver", ["truck"])) < wanted
+            and time.monotonic() < deadline
+        ):
             self.driver.wait_batches(1)
         while not self._has_caught_up(ended) and time.monotonic() < deadline:
             self.driver.check()
@@ -328,17 +390,36 @@ class Trial:
         """As every flow has told since then."""
         path = self.project / ".raftka" / "status.json"
         flows = json.loads(path.read_text())["flows"].values() if path.exists() else []
-        return bool(flows) and all(flow["state"] == "running" and flow["lag"] == 0 and datetime.fromisoformat(flow["at"]) > since for flow in flows)
+        return bool(flows) and all(
+            flow["state"] == "running"
+            and flow["lag"] == 0
+            and datetime.fromisoformat(flow["at"]) > since
+            for flow in flows
+        )
 
     def verdict(self) -> Verdict:
         ledger = self.ledger
         wanted = Counter((truck, seconds) for truck, seconds, *_ in ledger.good)
-        silver = Counter((row["truck"], row["seconds"]) for row in table(self.project / "lake" / "silver", ["truck", "seconds"]))
-        bronze = Counter((row["partition"], row["offset"]) for row in table(self.project / "lake" / "bronze", ["partition", "offset"]))
-        alerts = Counter(json.loads(value)["id"] for _, value in records(self.cluster.bootstrap_servers, "truck_alerts"))
-        dead = Counter(key for key, _ in records(self.cluster.bootstrap_servers, "trucks_gps_dead_letters"))
+        silver = Counter(
+            (row["truck"], row["seconds"])
+            for row in table(self.project / "lake" / "silver", ["truck", "seconds"])
+        )
+        bronze = Counter(
+            (row["partition"], row["offset"])
+            for row in table(self.project / "lake" / "bronze", ["partition", "offset"])
+        )
+        alerts = Counter(
+            json.loads(value)["id"]
+            for _, value in records(self.cluster.bootstrap_servers, "truck_alerts")
+        )
+        dead = Counter(
+            key for key, _ in records(self.cluster.bootstrap_servers, "trucks_gps_dead_letters")
+        )
         expected = crossings(ledger, self.project)
-        positions = {key: json.loads(value or b"{}").get("seconds") for key, value in records(self.cluster.bootstrap_servers, "truck_positions")}
+        positions = {
+            key: json.loads(value or b"{}").get("seconds")
+            for key, value in records(self.cluster.bootstrap_servers, "truck_positions")
+        }
         last = {str(truck).encode(): seconds for truck, seconds, *_ in ledger.good}
         wrong = {
             "lost from silver": (wanted - silver).total(),
@@ -351,8 +432,12 @@ class Trial:
             "lost alerts": len(expected - alerts.keys()),
             "duplicated alerts": sum(count - 1 for count in alerts.values()),
             "phantom alerts": len(alerts.keys() - expected),
-            "wrong latest positions": sum(positions.get(truck) != seconds for truck, seconds in last.items()),
-            "wrong minutes": wrong_minutes(ledger, table(self.project / "lake" / "minutes", ["minute", "truck", "positions"])),
+            "wrong latest positions": sum(
+                positions.get(truck) != seconds for truck, seconds in last.items()
+            ),
+            "wrong minutes": wrong_minutes(
+                ledger, table(self.project / "lake" / "minutes", ["minute", "truck", "positions"])
+            ),
         }
         again = {"dead letters": sum(count - 1 for count in dead.values())}
         return Verdict(len(ledger.good) + len(ledger.bad), wrong, again, self.kills)
@@ -373,12 +458,24 @@ def records(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
     """All that readers of committed records find in it, partition by partition."""
     from raftka.pipeline.topics.reader import read
 
-    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "kafka.isolation.level": "read_committed"}
+    given = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "kafka.isolation.level": "read_committed",
+    }
     options = source_options(given, streaming=False)
     brokers = Brokers(options.bootstrap, "auditor", PATIENCE_S, read_committed=True)
     try:
-        batches = [found for each in batch(options, brokers) for found in read(brokers, each, options)]
-        return [pair for each in batches for pair in zip(each.column("key").to_pylist(), each.column("value").to_pylist(), strict=True)]
+        batches = [
+            found for each in batch(options, brokers) for found in read(brokers, each, options)
+        ]
+        return [
+            pair
+            for each in batches
+            for pair in zip(
+                each.column("key").to_pylist(), each.column("value").to_pylist(), strict=True
+            )
+        ]
     finally:
         brokers.close()
 
@@ -391,18 +488,28 @@ def crossings(ledger: Ledger, project: Path) -> set[str]:
     for truck, _, latitude, longitude, at_ms in ledger.good:
         ways[truck].append(Position(at_ms * 1000, latitude, longitude))
     fences = load_fences(project / "fences.geojson")
-    return {alert(str(truck), each)["id"] for truck, way in ways.items() for each in moves(fences, NOWHERE, way)[0]}
+    return {
+        alert(str(truck), each)["id"]
+        for truck, way in ways.items()
+        for each in moves(fences, NOWHERE, way)[0]
+    }
 
 
 def wrong_minutes(ledger: Ledger, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Minutes that the watermark has passed for certain, and have not one row with the right number, and rows too many."""
+    """Minutes that the watermark has passed for certain, and have not one row with the right
+    number, and rows too many.
+    """
     counts = Counter((truck, at_ms // MINUTE_MS) for truck, _, _, _, at_ms in ledger.good)
     found = Counter({(row["truck"], int(row["minute"].timestamp()) // 60): 0 for row in rows})
     for row in rows:
         found[row["truck"], int(row["minute"].timestamp()) // 60] += row["positions"]
     newest = max(at_ms for *_, at_ms in ledger.good)
     over = {each for each in counts if (each[1] + 1) * MINUTE_MS < newest - WATERMARK_MS}
-    return sum(found.get(each) != counts[each] for each in over | found.keys()) + len(rows) - len(found)
+    return (
+        sum(found.get(each) != counts[each] for each in over | found.keys())
+        + len(rows)
+        - len(found)
+    )
 
 
 def soak(count: int, seed: int) -> bool:

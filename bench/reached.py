@@ -1,7 +1,8 @@
-"""Record which code of modules imported under `watching` is reached: each statement, and both ways of each `if` and each loop.
+"""Record which code of modules imported under `watching` is reached: each statement, and both ways
+of each `if` and each loop.
 
-A mark is set before every statement, by a change of the module's syntax tree as it is imported. That costs a life about its own time once more, where
-a tracer takes ten times as long.
+A mark is set before every statement, by a change of the module's syntax tree as it is imported.
+That costs a life about its own time once more, where a tracer takes ten times as long.
 """
 
 import ast
@@ -32,7 +33,12 @@ class Reached:
 
     def code(self) -> CodeType:
         tree = ast.parse(self.path.read_text())
-        return compile(ast.fix_missing_locations(_Marking(self).visit(tree)), str(self.path), "exec", dont_inherit=True)
+        return compile(
+            ast.fix_missing_locations(_Marking(self).visit(tree)),
+            str(self.path),
+            "exec",
+            dont_inherit=True,
+        )
 
 
 class _Marking(ast.NodeTransformer):
@@ -53,14 +59,23 @@ class _Marking(ast.NodeTransformer):
     def _marked(self, block: Sequence[ast.stmt], *, may_begin_with_text: bool) -> list[ast.stmt]:
         reached, out = self._reached, []
         for place, statement in enumerate(block):
-            text = place == 0 and may_begin_with_text and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            text = (
+                place == 0
+                and may_begin_with_text
+                and isinstance(statement, ast.Expr)
+                and isinstance(statement.value, ast.Constant)
+            )
             if not text and not isinstance(statement, ast.Global | ast.Nonlocal):
                 mark = self._mark(statement)
                 number = len(reached.marks) - 1
                 reached.lines.setdefault(statement.lineno, number)
-                if isinstance(statement, ast.Raise) or (isinstance(statement, ast.If) and ends_early(statement)):
+                if isinstance(statement, ast.Raise) or (
+                    isinstance(statement, ast.If) and ends_early(statement)
+                ):
                     inside = statement if isinstance(statement, ast.Raise) else statement.body[-1]
-                    reached.guards[inside.lineno] = number if inside is statement else reached.lines[inside.lineno]
+                    reached.guards[inside.lineno] = (
+                        number if inside is statement else reached.lines[inside.lineno]
+                    )
                 out.append(mark)
             out.append(statement)
         return out
@@ -80,19 +95,29 @@ class _Marking(ast.NodeTransformer):
 
 
 def ends_early(node: ast.If) -> bool:
-    """Whether the body only returns nothing or a constant: a computed value is an answer, not a refusal. Marks in the body are ignored."""
+    """Whether the body only returns nothing or a constant: a computed value is an answer, not a
+    refusal. Marks in the body are ignored.
+    """
     body = [each for each in node.body if not _is_mark(each)]
     if [each for each in node.orelse if not _is_mark(each)] or len(body) != 1:
         return False
     (end,) = body
     if isinstance(end, ast.Return):
-        return end.value is None or isinstance(end.value, ast.Constant | ast.Attribute) or (isinstance(end.value, ast.Tuple) and not end.value.elts)
+        return (
+            end.value is None
+            or isinstance(end.value, ast.Constant | ast.Attribute)
+            or (isinstance(end.value, ast.Tuple) and not end.value.elts)
+        )
     return isinstance(end, ast.Continue)
 
 
 def _is_mark(node: ast.stmt) -> bool:
     target = node.targets[0] if isinstance(node, ast.Assign) else None
-    return isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id == MARKS
+    return (
+        isinstance(target, ast.Subscript)
+        and isinstance(target.value, ast.Name)
+        and target.value.id == MARKS
+    )
 
 
 class _Loader(SourceFileLoader):
@@ -117,7 +142,11 @@ class _Finder(MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(fullname, path, target)
         where = Path(spec.origin) if spec is not None and spec.origin is not None else None
-        if spec is None or where is None or not any(folder in where.parents for folder in self._folders):
+        if (
+            spec is None
+            or where is None
+            or not any(folder in where.parents for folder in self._folders)
+        ):
             return None
         self._found.append(reached := Reached(where))
         spec.loader = _Loader(fullname, str(where), reached)

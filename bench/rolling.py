@@ -1,5 +1,7 @@
-"""A cluster of three nodes moves from PLAINTEXT to TLS with certificates while a producer runs: listeners are added, used, and the old ones removed,
-one node at a time. The producer moves in between. Tells what was lost, and how long the producer waited at most."""
+"""A cluster of three nodes moves from PLAINTEXT to TLS with certificates while a producer runs:
+listeners are added, used, and the old ones removed, one node at a time. The producer moves in
+between. Tells what was lost, and how long the producer waited at most.
+"""
 
 import signal
 import threading
@@ -49,7 +51,9 @@ class MovingCluster:
         return ",".join(f"{host}:{port}" for host, port in self.addresses(kind))
 
     def roll(self, kinds: Sequence[str]) -> None:
-        """Restart node after node, with these listeners; nodes use the first one among themselves."""
+        """Restart node after node, with these listeners; nodes use the first one among
+        themselves.
+        """
         for node_id, plan in enumerate(self.plans, 1):
             node = self.cluster.nodes[node_id]
             node.plan = replace(plan, properties=self._properties(plan, kinds))
@@ -63,10 +67,17 @@ class MovingCluster:
         while not all(node.ready for node in self.cluster.nodes.values()):
             for event in self.cluster.poll(PATIENCE_S):
                 if event.kind == "ended":
-                    raise BenchFailed(f"node {event.node_id} ended: {self.cluster.nodes[event.node_id].end_of_log()}")
+                    raise BenchFailed(
+                        f"node {event.node_id} ended: "
+                        f"{self.cluster.nodes[event.node_id].end_of_log()}"
+                    )
         kind = OLD if OLD in kinds else NEW
         admin = PLAINTEXT if kind == OLD else self.security.admin.security
-        listening = [address for plan, address in zip(self.plans, self.addresses(kind), strict=True) if self._listens(plan, kind)]
+        listening = [
+            address
+            for plan, address in zip(self.plans, self.addresses(kind), strict=True)
+            if self._listens(plan, kind)
+        ]
         if not wait_for_brokers(listening, len(listening), time.monotonic() + PATIENCE_S, admin):
             raise BenchFailed("a node did not come back")
 
@@ -79,8 +90,14 @@ class MovingCluster:
 
         brokers = [at(kind, kind, 0) for kind in kinds]
         controllers = [at(CONTROLLERS[kind], kind, 1) for kind in kinds]
-        voters = [f"{number}@{HOST}:{port}" for number, (_, port) in enumerate(self._ports[kinds[0]], 1)]
-        secured = {name: value for name, value in self.security.settings_of(plan.node_id, NODES).items() if name.startswith("ssl.")}
+        voters = [
+            f"{number}@{HOST}:{port}" for number, (_, port) in enumerate(self._ports[kinds[0]], 1)
+        ]
+        secured = {
+            name: value
+            for name, value in self.security.settings_of(plan.node_id, NODES).items()
+            if name.startswith("ssl.")
+        }
         return {
             **plan.properties,
             **secured,
@@ -88,7 +105,9 @@ class MovingCluster:
             "advertised.listeners": ",".join(brokers),
             "inter.broker.listener.name": kinds[0],
             "controller.listener.names": ",".join(CONTROLLERS[kind] for kind in kinds),
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SECURE:SSL",
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SECURE:SSL"
+            ),
             "controller.quorum.voters": ",".join(voters),
             "raftka.controller.node.certificates": "true",
         }
@@ -100,13 +119,17 @@ class MovingCluster:
 
 
 class Producer:
-    """Sends numbers, one by one, until it is stopped; remembers which were acknowledged, and when."""
+    """Sends numbers, one by one, until it is stopped; remembers which were acknowledged, and
+    when.
+    """
 
     def __init__(self, options: Mapping[str, str], first: int) -> None:
         self.acknowledged: list[int] = []
         self.times: list[float] = []
         self.next = first
-        self._client = confluent_kafka.Producer({**options, "linger.ms": 0, "enable.idempotence": True, "acks": "all", "log_level": 0})
+        self._client = confluent_kafka.Producer(
+            {**options, "linger.ms": 0, "enable.idempotence": True, "acks": "all", "log_level": 0}
+        )
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
@@ -119,7 +142,11 @@ class Producer:
         while not self._over.wait(PAUSE_S):
             number = self.next
             self.next += 1
-            self._client.produce(TOPIC, b"%d" % number, callback=lambda error, _, number=number: self._told(error, number))
+            self._client.produce(
+                TOPIC,
+                b"%d" % number,
+                callback=lambda error, _, number=number: self._told(error, number),
+            )
             self._client.poll(0)
         self._client.flush(PATIENCE_S)
 
@@ -146,7 +173,9 @@ def change_to_tls(folder: Path) -> Moved:
             moving.roll([NEW])
         acknowledged = first.acknowledged + second.acknowledged
         lost = set(acknowledged) - _read(new, len(acknowledged))
-        silence = max(later - earlier for each in (first, second) for earlier, later in pairwise(each.times))
+        silence = max(
+            later - earlier for each in (first, second) for earlier, later in pairwise(each.times)
+        )
         return Moved(len(acknowledged), len(lost), silence)
     finally:
         moving.close()
@@ -163,7 +192,13 @@ def _producing(options: Mapping[str, str], first: int) -> Iterator[Producer]:
 
 def _read(options: Mapping[str, str], least: int) -> set[int]:
     consumer = confluent_kafka.Consumer(
-        {**options, "group.id": "reader", "auto.offset.reset": "earliest", "enable.partition.eof": True, "log_level": 0}
+        {
+            **options,
+            "group.id": "reader",
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
     )
     consumer.subscribe([TOPIC])
     found: list[int] = []
@@ -173,7 +208,11 @@ def _read(options: Mapping[str, str], least: int) -> set[int]:
             message = consumer.poll(1)
             if message is not None and message.error() is None:
                 found.append(int(message.value()))
-            elif message is not None and message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF and len(found) >= least:
+            elif (
+                message is not None
+                and message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF
+                and len(found) >= least
+            ):
                 break
     finally:
         consumer.close()

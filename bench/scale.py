@@ -1,4 +1,6 @@
-"""Rows about many: topics made one by one, a topic of thousands of partitions, a restart with thousands; and a leader that leaves in good order."""
+"""Rows about many: topics made one by one, a topic of thousands of partitions, a restart with
+thousands; and a leader that leaves in good order.
+"""
 
 import os
 import signal
@@ -39,7 +41,9 @@ def topics_one_by_one(system: System, count: int) -> Figure:
 
 
 def large_topic(system: System, partitions: int) -> Figure:
-    """From the request to an acknowledged record in the last partition, and what all nodes spent on it."""
+    """From the request to an acknowledged record in the last partition, and what all nodes spent on
+    it.
+    """
     cpu = sum(map(cpu_seconds, system.pids))
     began = time.monotonic()
     _create(system, "large", partitions)
@@ -53,22 +57,41 @@ def large_topic(system: System, partitions: int) -> Figure:
 
 
 def growth(system: System, stored_gb: Sequence[int], runs: int, seconds: float) -> Iterator[Figure]:
-    """A log that only grows: medians of `runs` each time that so much is stored; they store as well."""
+    """A log that only grows: medians of `runs` each time that so much is stored; they store as
+    well.
+    """
     targets = system.create_topic("growing", 1, None)
     stored = 0.0
     for wanted in stored_gb:
         while stored < wanted - 0.01:
             requests = int(1000 * (wanted - stored)) + 1
-            stored += load(f"{GROWING} -m {requests}", targets, system.pids, "growing", FILLED_AT_ONCE_SECONDS)["done"] / 1000
+            stored += (
+                load(
+                    f"{GROWING} -m {requests}",
+                    targets,
+                    system.pids,
+                    "growing",
+                    FILLED_AT_ONCE_SECONDS,
+                )["done"]
+                / 1000
+            )
         figures = [load(GROWING, targets, system.pids, "growing", seconds) for _ in range(runs)]
-        yield {"stored_GB": stored, **{key: statistics.median(each[key] for each in figures) for key in ("MBps", "s_GB", "p99us")}}
+        yield {
+            "stored_GB": stored,
+            **{
+                key: statistics.median(each[key] for each in figures)
+                for key in ("MBps", "s_GB", "p99us")
+            },
+        }
         stored += sum(each["done"] for each in figures) / 1000
 
 
 @contextmanager
 def used_memory() -> Iterator[None]:
-    """While it holds, the kernel takes the memory of new pages from old ones. A virtual machine's memory that was never used costs 2 s of CPU a GB:
-    the host has to find it first. Needs as much place on the disk as there is memory."""
+    """While it holds, the kernel takes the memory of new pages from old ones. A virtual machine's
+    memory that was never used costs 2 s of CPU a GB: the host has to find it first. Needs as much
+    place on the disk as there is memory.
+    """
     with TemporaryFile(prefix="raftka-bench-") as file:
         for _ in range(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // len(FILLING)):
             file.write(FILLING)
@@ -78,7 +101,9 @@ def used_memory() -> Iterator[None]:
 
 
 def restart_with(system: System, partitions: int) -> Figure:
-    """All nodes end in good order and start again: until every partition has a leader that each broker knows; then an idle node."""
+    """All nodes end in good order and start again: until every partition has a leader that each
+    broker knows; then an idle node.
+    """
     for number in range(TOPICS_OF_RESTART):
         _create(system, f"many-{number}", partitions // TOPICS_OF_RESTART)
     _wait_for_leaders(system, partitions)
@@ -95,7 +120,9 @@ def restart_with(system: System, partitions: int) -> Figure:
 
 
 def graceful_stop(system: System, rounds: int) -> Figure:
-    """A leader ends by SIGTERM while records are acknowledged one after another: the longest time between two of them."""
+    """A leader ends by SIGTERM while records are acknowledged one after another: the longest time
+    between two of them.
+    """
     system.create_topic(LEAVING, faults.PARTITIONS)
     gaps = []
     for _ in range(rounds):
@@ -142,8 +169,15 @@ def _produce(system: System, leaving: int, times: list[float], over: Event) -> N
 
 
 def _create(system: System, topic: str, partitions: int) -> None:
-    new = CREATE_TOPICS.request.topics(name=topic, num_partitions=partitions, replication_factor=system.size)
-    reply = call(system.addresses[0], CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], timeout_ms=30_000), timeout=60)
+    new = CREATE_TOPICS.request.topics(
+        name=topic, num_partitions=partitions, replication_factor=system.size
+    )
+    reply = call(
+        system.addresses[0],
+        CREATE_TOPICS,
+        CREATE_TOPICS.request(topics=[new], timeout_ms=30_000),
+        timeout=60,
+    )
     if reply.topics[0].error_code:
         raise BenchFailed(f"{system.name}: cannot create {topic}: {reply.topics[0].error_message}")
 
@@ -154,8 +188,11 @@ def _wait_for_leaders(system: System, partitions: int) -> None:
         asked = time.monotonic()
         while not _all_led(address, system.size, partitions):
             if time.monotonic() > deadline:
-                raise BenchFailed(f"{system.name}: not all of {partitions} partitions have a leader")
-            time.sleep(min(0.2, 4 * (time.monotonic() - asked)))  # the answer is large: asking must not be what keeps them busy
+                raise BenchFailed(
+                    f"{system.name}: not all of {partitions} partitions have a leader"
+                )
+            # the answer is large: asking must not be what keeps them busy
+            time.sleep(min(0.2, 4 * (time.monotonic() - asked)))
             asked = time.monotonic()
 
 
@@ -164,4 +201,7 @@ def _all_led(address: tuple[str, int], brokers: int, partitions: int) -> bool:
         view = ask(address)
     except OSError:
         return False
-    return len(view.brokers) == brokers and sum(p.leader in view.brokers for p in view.partitions) >= partitions
+    return (
+        len(view.brokers) == brokers
+        and sum(p.leader in view.brokers for p in view.partitions) >= partitions
+    )

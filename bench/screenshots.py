@@ -1,5 +1,6 @@
-"""`./run screenshots`: take the pictures of docs/images/ anew, of a real run: the trucks' project on a cluster, its page in Chromium, and answers of
-`raftka sql`. Takes ten minutes. Needs Chromium (on Debian: apt install chromium).
+"""`./run screenshots`: take the pictures of docs/images/ anew, of a real run: the trucks' project
+on a cluster, its page in Chromium, and answers of `raftka sql`. Takes ten minutes. Needs Chromium
+(on Debian: apt install chromium).
 
     trucks-map.png      the page: positions, fences, alerts
     trucks-history.png  the same with the slider in the past
@@ -39,12 +40,15 @@ PAGE_SIZE, TEXT_SIZE = "1080,680", "1100,440"
 SLIDER = """<script>addEventListener("load", () => setTimeout(() => {
   $("slider").value = 1000 - 1000 * MINUTES / $("span").value; $("slider").oninput();
 }, 1500));</script>"""
-TERMINAL = """<!doctype html><meta charset="utf-8"><style>body {{ margin: 0; background: #10161d; color: #e6edf3; }}
+TERMINAL = """<!doctype html><meta charset="utf-8">
+<style>body {{ margin: 0; background: #10161d; color: #e6edf3; }}
 pre {{ font: 14px/1.35 monospace; padding: 1rem 1.2rem; margin: 0; white-space: pre-wrap; }}
 b {{ color: #7ee2a8; font-weight: 600; }}</style><pre>{}</pre>"""
 QUESTIONS = (
-    "select truck, latitude, longitude, speed_kmh, _timestamp from silver order by _timestamp desc limit 5",
-    "select count(*) as positions, count(distinct truck) as trucks, max(_timestamp) as newest from silver",
+    "select truck, latitude, longitude, speed_kmh, _timestamp from silver order by _timestamp "
+    "desc limit 5",
+    "select count(*) as positions, count(distinct truck) as trucks, max(_timestamp) as newest "
+    "from silver",
     "select * from minutes order by minute desc, truck limit 5",
 )
 
@@ -65,7 +69,9 @@ class Drive(threading.Thread):
             producer, step = Producer({"bootstrap.servers": self._servers}), 0
             while not self._over.wait(PAUSE_S):
                 for truck in range(TRUCKS):
-                    position = json.loads(Trucks.position(truck, step * STEP_S)) | {"speed_kmh": speed(truck, step)}
+                    position = json.loads(Trucks.position(truck, step * STEP_S)) | {
+                        "speed_kmh": speed(truck, step)
+                    }
                     producer.produce(TOPIC, json.dumps(position), f"truck-{truck + 1:02}")
                 producer.flush()
                 step += 1
@@ -79,7 +85,11 @@ class Drive(threading.Thread):
 
 def speed(truck: int, step: int) -> float:
     """One of them is too fast now and then."""
-    return 93.0 if truck == step // 100 % TRUCKS and step % 100 < 20 else 50.0 + (step * 3 + truck * 13) % 35
+    return (
+        93.0
+        if truck == step // 100 % TRUCKS and step % 100 < 20
+        else 50.0 + (step * 3 + truck * 13) % 35
+    )
 
 
 class Browser:
@@ -95,20 +105,48 @@ class Browser:
             "--disable-component-update",
             "--disable-sync",
         ]
-        self._command = [found, "--headless", "--no-sandbox", "--hide-scrollbars", *quiet, f"--user-data-dir={folder / 'profile'}"]
+        self._command = [
+            found,
+            "--headless",
+            "--no-sandbox",
+            "--hide-scrollbars",
+            *quiet,
+            f"--user-data-dir={folder / 'profile'}",
+        ]
 
     def take(self, url: str, picture: Path, size: str) -> None:
         """The page's clock runs ahead by the budget."""
-        command = [*self._command, f"--window-size={size}", "--virtual-time-budget=2500", f"--screenshot={picture}", url]
+        command = [
+            *self._command,
+            f"--window-size={size}",
+            "--virtual-time-budget=2500",
+            f"--screenshot={picture}",
+            url,
+        ]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         if picture.stat().st_size >= LARGEST_BYTES:
-            raise SystemExit(f"{picture} has {picture.stat().st_size:,} bytes: it is to be smaller than {LARGEST_BYTES:,}")
+            raise SystemExit(
+                f"{picture} has {picture.stat().st_size:,} bytes: it is to be smaller than "
+                f"{LARGEST_BYTES:,}"
+            )
         print(f"{picture}: {picture.stat().st_size:,} bytes")
 
 
 @contextmanager
 def running(project: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "raftka.cli", "pipeline", "run", str(project), "--no-page", "--every", "1", "--master", "local[2]"]
+    command = [
+        sys.executable,
+        "-m",
+        "raftka.cli",
+        "pipeline",
+        "run",
+        str(project),
+        "--no-page",
+        "--every",
+        "1",
+        "--master",
+        "local[2]",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
     try:
         yield process
@@ -141,11 +179,21 @@ def asked(url: str) -> dict[str, Any]:
 
 
 def is_ready(url: str) -> bool:
-    """Return whether the page has some minutes of the past, alerts, and positions that are hardly a moment old."""
+    """Return whether the page has some minutes of the past, alerts, and positions that are hardly a
+    moment old.
+    """
     now_s, latest = time.time(), asked(f"{url}latest")
     minutes = {row[0] for row in asked(f"{url}history?minutes=60").get("rows", ())}
-    seen = [datetime.fromisoformat(each["_timestamp"]).timestamp() for each in latest.get("positions", {}).values()]
-    return len(minutes) >= MINUTES and len(latest.get("alerts", ())) >= ALERTS and bool(seen) and min(seen) > now_s - FRESH_S
+    seen = [
+        datetime.fromisoformat(each["_timestamp"]).timestamp()
+        for each in latest.get("positions", {}).values()
+    ]
+    return (
+        len(minutes) >= MINUTES
+        and len(latest.get("alerts", ())) >= ALERTS
+        and bool(seen)
+        and min(seen) > now_s - FRESH_S
+    )
 
 
 def answers(project: Path) -> str:
@@ -153,7 +201,13 @@ def answers(project: Path) -> str:
     lines = []
     for question in QUESTIONS:
         command = ["raftka", "sql", "--pipeline", str(project), question]
-        done = subprocess.run([sys.executable, "-m", "raftka.cli", *command[1:]], capture_output=True, text=True, timeout=WAIT_S, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "raftka.cli", *command[1:]],
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+            check=False,
+        )
         if done.returncode:
             raise SystemExit(done.stderr)
         shown = shlex.join([*command[:3], project.name, question]).replace("'", '"')
@@ -166,7 +220,10 @@ def take_all(images: Path) -> None:
     from raftka.pipeline.project import init
     from raftka.testing import Cluster
 
-    with tempfile.TemporaryDirectory(prefix="raftka-screenshots-") as name, Cluster(nodes=3) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="raftka-screenshots-") as name,
+        Cluster(nodes=3) as cluster,
+    ):
         folder = Path(name)
         browser, project = Browser(folder), folder / "trucks"
         cluster.create_topic(TOPIC, PARTITIONS)
@@ -192,7 +249,11 @@ def take_all(images: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="./run screenshots", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="./run screenshots",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--into", type=Path, default=IMAGES, help="the folder of the pictures")
     options = parser.parse_args(arguments)
     options.into.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,8 @@
-"""Rows about security: TLS with large batches, handshakes with logins, ACLs on the way of small requests, a rolling change to TLS (rolling.py).
+"""Rows about security: TLS with large batches, handshakes with logins, ACLs on the way of small
+requests, a rolling change to TLS (rolling.py).
 
-The load generator speaks neither TLS nor SASL: a doorman beside it does (doorman.py), whose CPU time does not count.
+The load generator speaks neither TLS nor SASL: a doorman beside it does (doorman.py), whose CPU
+time does not count.
 """
 
 import socket
@@ -52,7 +54,13 @@ Run = dict[str, float]
 class Door:
     """One more listener of a single node, with what clients need for it."""
 
-    def __init__(self, kind: type[Raftka | Kafka], folder: Path, protocol: str, settings: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        kind: type[Raftka | Kafka],
+        folder: Path,
+        protocol: str,
+        settings: dict[str, str] | None = None,
+    ) -> None:
         self.ports = HeldPorts(1)
         (self.port,) = self.ports.numbers
         self.protocol = protocol
@@ -64,8 +72,12 @@ class Door:
             "listener.name.secure.ssl.keystore.type": "PEM",
             "listener.name.secure.ssl.keystore.location": str(store),
             "listener.name.secure.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
-            "listener.name.secure.plain.sasl.jaas.config": f'{PLAIN} required user_{USER}="{PASSWORD}" user_{FREE}="{PASSWORD}";',
-            "listener.name.secure.scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+            "listener.name.secure.plain.sasl.jaas.config": (
+                f'{PLAIN} required user_{USER}="{PASSWORD}" user_{FREE}="{PASSWORD}";'
+            ),
+            "listener.name.secure.scram-sha-256.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
             **(settings or {}),
         }
         self.system = kind(1, ONE_NODE, self._with_listener)
@@ -85,7 +97,9 @@ class Door:
         command = [sys.executable, "-m", "bench.doorman", f"127.0.0.1:{self.port}"]
         command += ["--authority", str(self.authority)] if "SSL" in self.protocol else []
         command += ["--user", user, "--password", PASSWORD] if "SASL" in self.protocol else []
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         try:
             assert process.stdout is not None
             yield int(process.stdout.readline())
@@ -108,7 +122,14 @@ def _running(doors: Sequence[Door]) -> Iterator[None]:
             door.ports.release()
 
 
-def _measure(doors: Sequence[Door], arguments: str, topic: str, runs: int, seconds: float, filled_by: str = "") -> list[list[Run]]:
+def _measure(
+    doors: Sequence[Door],
+    arguments: str,
+    topic: str,
+    runs: int,
+    seconds: float,
+    filled_by: str = "",
+) -> list[list[Run]]:
     """In turns; of each door."""
     found: list[list[Run]] = [[] for _ in doors]
     for door in doors:
@@ -134,7 +155,18 @@ def _median(runs: Sequence[Run], key: str) -> float:
 def openssl_s_per_gb() -> float:
     """CPU seconds of AES-256-GCM alone, as `openssl speed` has it for records of 16 KiB."""
     done = subprocess.run(
-        ["openssl", "speed", "-mr", "-elapsed", "-seconds", "2", "-bytes", "16384", "-evp", "aes-256-gcm"],
+        [
+            "openssl",
+            "speed",
+            "-mr",
+            "-elapsed",
+            "-seconds",
+            "2",
+            "-bytes",
+            "16384",
+            "-evp",
+            "aes-256-gcm",
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -159,24 +191,41 @@ def tls(kinds: Sequence[type[Raftka | Kafka]], runs: int, seconds: float) -> Ite
     openssl, copy = openssl_s_per_gb(), copy_s_per_gb()
     yield f"AES-256-GCM by `openssl speed`: {openssl:.2f} CPU-s/GB; one copy of memory: {copy:.2f}."
     yield ""
-    yield "| TLS 1.3, CPU-s/GB of one node | without TLS | with TLS | more | of openssl and one copy |"
+    yield (
+        "| TLS 1.3, CPU-s/GB of one node | without TLS | with TLS | more | of openssl and one "
+        "copy |"
+    )
     yield "|---|---|---|---|---|"
     with TemporaryDirectory(prefix="raftka-bench-") as folder:
-        doors = [Door(kind, Path(folder), protocol) for kind in kinds for protocol in ("PLAINTEXT", "SSL")]
+        doors = [
+            Door(kind, Path(folder), protocol)
+            for kind in kinds
+            for protocol in ("PLAINTEXT", "SSL")
+        ]
         with _running(doors):
-            for title, arguments, filled_by in (("produce 1 MB", LARGE, ""), ("fetch 1 MB", FETCH, FILLED_BY)):
-                found = _measure(doors, arguments, title.replace(" ", "-"), runs, seconds, filled_by)
+            for title, arguments, filled_by in (
+                ("produce 1 MB", LARGE, ""),
+                ("fetch 1 MB", FETCH, FILLED_BY),
+            ):
+                found = _measure(
+                    doors, arguments, title.replace(" ", "-"), runs, seconds, filled_by
+                )
                 for kind, without, with_tls in zip(kinds, found[::2], found[1::2], strict=True):
                     before, after = _median(without, "s_GB"), _median(with_tls, "s_GB")
                     more = after - before
-                    yield f"| {title}, {kind.name} | {before:.2f} | **{after:.2f}** | {more:.2f} | {more / (openssl + copy):.2f} |"
+                    yield (
+                        f"| {title}, {kind.name} | {before:.2f} | **{after:.2f}** | {more:.2f} "
+                        f"| {more / (openssl + copy):.2f} |"
+                    )
 
 
 # logins
 
 
 class Client:
-    """Connects and logs in, again and again. It salts the password each time, as clients do: that is the larger part of what it waits for."""
+    """Connects and logs in, again and again. It salts the password each time, as clients do: that
+    is the larger part of what it waits for.
+    """
 
     def __init__(self, door: Door) -> None:
         self._address = ("127.0.0.1", door.port)
@@ -191,7 +240,9 @@ class Client:
             login = ScramClient(SHA_256, USER, PASSWORD, self._random.randbytes(16).hex())
             token: bytes | None = login.first()
             while token is not None:
-                answer = self._ask(tls, SASL_AUTHENTICATE, SASL_AUTHENTICATE.request(auth_bytes=token), 1)
+                answer = self._ask(
+                    tls, SASL_AUTHENTICATE, SASL_AUTHENTICATE.request(auth_bytes=token), 1
+                )
                 if answer.error_code:
                     raise BenchFailed(f"the login is refused: {answer.error_message}")
                 token = login.step(bytes(answer.auth_bytes))
@@ -206,7 +257,10 @@ class Client:
 
 
 def logins(kinds: Sequence[type[Raftka | Kafka]], runs: int) -> Iterator[str]:
-    yield "| TLS 1.3 and SCRAM-SHA-256, new connections | CPU ms of the node | a second of one core | seen by one client, a second |"
+    yield (
+        "| TLS 1.3 and SCRAM-SHA-256, new connections | CPU ms of the node | a second of one "
+        "core | seen by one client, a second |"
+    )
     yield "|---|---|---|---|"
     with TemporaryDirectory(prefix="raftka-bench-") as folder:
         doors = [Door(kind, Path(folder), "SASL_SSL") for kind in kinds]
@@ -221,17 +275,30 @@ def logins(kinds: Sequence[type[Raftka | Kafka]], runs: int) -> Iterator[str]:
                     for _ in range(LOGINS):
                         client.log_in()
                     if run >= 0:
-                        cost.append(((cpu_seconds(pid) - cpu) / LOGINS, (time.monotonic() - began) / LOGINS))
+                        cost.append(
+                            ((cpu_seconds(pid) - cpu) / LOGINS, (time.monotonic() - began) / LOGINS)
+                        )
             for kind, cost in zip(kinds, costs, strict=True):
                 cpu_s, wall_s = (statistics.median(each) for each in zip(*cost, strict=True))
-                yield f"| {kind.name} | {cpu_s * 1000:.2f} | **{1 / cpu_s:,.0f}** | {1 / wall_s:,.0f} |"
+                yield (
+                    f"| {kind.name} | {cpu_s * 1000:.2f} | **{1 / cpu_s:,.0f}** | "
+                    f"{1 / wall_s:,.0f} |"
+                )
 
 
 def _add_user(system: System) -> None:
     row, salt = ALTER_USER_SCRAM_CREDENTIALS.request, b"salt of the bench"
     salted = salted_password(SHA_256, PASSWORD, salt, ITERATIONS)
-    request = row(upsertions=[row.upsertions(name=USER, mechanism=1, iterations=ITERATIONS, salt=salt, salted_password=salted)])
-    for result in call(system.addresses[0], ALTER_USER_SCRAM_CREDENTIALS, request, timeout=15).results:
+    request = row(
+        upsertions=[
+            row.upsertions(
+                name=USER, mechanism=1, iterations=ITERATIONS, salt=salt, salted_password=salted
+            )
+        ]
+    )
+    for result in call(
+        system.addresses[0], ALTER_USER_SCRAM_CREDENTIALS, request, timeout=15
+    ).results:
         if result.error_code:
             raise BenchFailed(f"{system.name}: no credential: {result.error_message}")
 
@@ -240,11 +307,18 @@ def _add_user(system: System) -> None:
 
 
 def acls(kinds: Sequence[type[Raftka | Kafka]], runs: int, seconds: float) -> Iterator[str]:
-    yield f"| one record, 50 connections with logins, us of CPU a request | no authorizer | {ACLS:,} ACLs | ratio |"
+    yield (
+        "| one record, 50 connections with logins, us of CPU a request | no authorizer | "
+        f"{ACLS:,} ACLs | ratio |"
+    )
     yield "|---|---|---|---|"
     authorizer = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
     with TemporaryDirectory(prefix="raftka-bench-") as folder:
-        doors = [Door(kind, Path(folder), "SASL_PLAINTEXT", given) for kind in kinds for given in ({}, authorizer)]
+        doors = [
+            Door(kind, Path(folder), "SASL_PLAINTEXT", given)
+            for kind in kinds
+            for given in ({}, authorizer)
+        ]
         with _running(doors):
             for door in doors[1::2]:
                 _add_acls(door.system)
@@ -281,7 +355,12 @@ def _add_acls(system: System) -> None:
         )
     )
     for at in range(0, ACLS, ACLS_A_REQUEST):
-        answer = call(system.addresses[0], CREATE_ACLS, row(creations=creations[at : at + ACLS_A_REQUEST]), timeout=30)
+        answer = call(
+            system.addresses[0],
+            CREATE_ACLS,
+            row(creations=creations[at : at + ACLS_A_REQUEST]),
+            timeout=30,
+        )
         if any(result.error_code for result in answer.results):
             raise BenchFailed(f"{system.name}: no ACLs: {answer.results[0].error_message}")
 
@@ -290,7 +369,10 @@ def _add_acls(system: System) -> None:
 
 
 def quotas(kinds: Sequence[type[Raftka | Kafka]], runs: int) -> Iterator[str]:
-    yield "| a client with a quota of 1 MB/s, and one without | MB/s of the first | p99 us of the other alone | beside the first | ratio |"
+    yield (
+        "| a client with a quota of 1 MB/s, and one without | MB/s of the first | p99 us of the "
+        "other alone | beside the first | ratio |"
+    )
     yield "|---|---|---|---|---|"
     with TemporaryDirectory(prefix="raftka-bench-") as folder:
         doors = [Door(kind, Path(folder), "SASL_PLAINTEXT") for kind in kinds]
@@ -302,10 +384,14 @@ def quotas(kinds: Sequence[type[Raftka | Kafka]], runs: int) -> Iterator[str]:
                 with door.doorman(USER) as bounded, door.doorman(FREE) as free:
 
                     def other(door: Door = door, port: int = free) -> Run:
-                        return load(STEADY, [f"127.0.0.1:{port}/0"], door.system.pids, "free", QUOTA_S)
+                        return load(
+                            STEADY, [f"127.0.0.1:{port}/0"], door.system.pids, "free", QUOTA_S
+                        )
 
                     def first(seconds: float, door: Door = door, port: int = bounded) -> Run:
-                        return load(BOUNDED, [f"127.0.0.1:{port}/0"], door.system.pids, "bounded", seconds)
+                        return load(
+                            BOUNDED, [f"127.0.0.1:{port}/0"], door.system.pids, "bounded", seconds
+                        )
 
                     first(WINDOW_S)  # what a client that was silent may use at once
                     alone = [other() for _ in range(runs)]
@@ -316,21 +402,40 @@ def quotas(kinds: Sequence[type[Raftka | Kafka]], runs: int) -> Iterator[str]:
                         beside.append(other())
                         rates.append(future.result())
                 before, after = _median(alone, "p99us"), _median(beside, "p99us")
-                yield f"| {door.system.name} | **{_median(rates, 'MBps'):.3f}** | {before:,.0f} | {after:,.0f} | {after / before:.2f} |"
+                yield (
+                    f"| {door.system.name} | **{_median(rates, 'MBps'):.3f}** | {before:,.0f} | "
+                    f"{after:,.0f} | {after / before:.2f} |"
+                )
 
 
 def _set_quota(system: System) -> None:
     entry = ALTER_CLIENT_QUOTAS.request.entries
-    rows = [entry(entity=[entry.entity(entity_type="user", entity_name=USER)], ops=[entry.ops(key="producer_byte_rate", value=1e6, remove=False)])]
-    (answer,) = call(system.addresses[0], ALTER_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS.request(entries=rows), timeout=15).entries
+    rows = [
+        entry(
+            entity=[entry.entity(entity_type="user", entity_name=USER)],
+            ops=[entry.ops(key="producer_byte_rate", value=1e6, remove=False)],
+        )
+    ]
+    (answer,) = call(
+        system.addresses[0],
+        ALTER_CLIENT_QUOTAS,
+        ALTER_CLIENT_QUOTAS.request(entries=rows),
+        timeout=15,
+    ).entries
     if answer.error_code:
         raise BenchFailed(f"{system.name}: no quota: {answer.error_message}")
 
 
 def rolling(rounds: int) -> Iterator[str]:
-    yield "| rolling change of three nodes, PLAINTEXT to mutual TLS, under load | acknowledged | lost | longest silence s |"
+    yield (
+        "| rolling change of three nodes, PLAINTEXT to mutual TLS, under load | acknowledged | "
+        "lost | longest silence s |"
+    )
     yield "|---|---|---|---|"
     for number in range(1, rounds + 1):
         with TemporaryDirectory(prefix="raftka-bench-") as folder:
             result = change_to_tls(Path(folder))
-        yield f"| round {number} | {result.acknowledged:,} | {result.lost} | **{result.silence_s:.2f}** |"
+        yield (
+            f"| round {number} | {result.acknowledged:,} | {result.lost} | "
+            f"**{result.silence_s:.2f}** |"
+        )

@@ -1,10 +1,14 @@
-"""`./run soak [MINUTES]`: half of the time `raftka chaos sim` on all cores, half of it `raftka chaos live`; and the other long runs. Each ends with
-the figure that must be 0, and exit code 1 when it is not.
+"""`./run soak [MINUTES]`: half of the time `raftka chaos sim` on all cores, half of it `raftka
+chaos live`; and the other long runs. Each ends with the figure that must be 0, and exit code 1 when
+it is not.
 
 calm [--minutes 10]     load on all cores: no broker may be fenced, no election may happen
-kill-all [--rounds 200] all three are killed by SIGKILL under load and started again: nothing acknowledged may be lost
-pipeline [--kills 5]    the trucks pipeline, its driver and leaders killed so often, then all brokers: the lake is what was acknowledged
-file [--mib 1024]       a file of lines through three processes, two leaders killed: the same lines, in order per key
+kill-all [--rounds 200] all three are killed by SIGKILL under load and started again: nothing
+acknowledged may be lost
+pipeline [--kills 5]    the trucks pipeline, its driver and leaders killed so often, then all
+                        brokers: the lake is what was acknowledged
+file [--mib 1024]       a file of lines through three processes, two leaders killed: the same lines,
+                        in order per key
 """
 
 import argparse
@@ -43,12 +47,26 @@ def calm(minutes: float) -> bool:
         before, epochs = _events(system), _epochs(system)
         ends, rates = time.monotonic() + 60 * minutes, []
         while time.monotonic() < ends:
-            rates.append(load("produce -b 100000 -s 1000 -c 6 -d 5 -a -1", targets, system.pids, TOPIC, 10)["MBps"])
-            print(f"{(ends - time.monotonic()) / 60:5.1f} minutes left  {rates[-1]:6.1f} MB/s", flush=True)
+            rates.append(
+                load("produce -b 100000 -s 1000 -c 6 -d 5 -a -1", targets, system.pids, TOPIC, 10)[
+                    "MBps"
+                ]
+            )
+            print(
+                f"{(ends - time.monotonic()) / 60:5.1f} minutes left  {rates[-1]:6.1f} MB/s",
+                flush=True,
+            )
         new = Counter({name: count - before[name] for name, count in _events(system).items()})
         elected = sum(_epochs(system)) - sum(epochs)
-    figures = {"brokers fenced": new["broker_fenced"], "controllers elected": new["controller_active"], "leaders elected": elected}
-    print("  ".join(f"{name} {count}" for name, count in figures.items()), f" ISR changes {new['isr_change_asked']}")
+    figures = {
+        "brokers fenced": new["broker_fenced"],
+        "controllers elected": new["controller_active"],
+        "leaders elected": elected,
+    }
+    print(
+        "  ".join(f"{name} {count}" for name, count in figures.items()),
+        f" ISR changes {new['isr_change_asked']}",
+    )
     return not any(figures.values())
 
 
@@ -74,7 +92,9 @@ def kill_all(rounds: int, seed: int) -> bool:
         tally, servers = Tally(keys), system.processes.bootstrap_servers
         sender, reader = Sender(servers, TOPIC, tally), Reader(servers, TOPIC, PARTITIONS, tally)
         stopped, failures = threading.Event(), list[BaseException]()
-        sending = threading.Thread(target=_send, args=(sender, keys, stopped, failures), daemon=True)
+        sending = threading.Thread(
+            target=_send, args=(sender, keys, stopped, failures), daemon=True
+        )
         reader.on_failure = failures.append
         reader.start()
         sending.start()
@@ -88,7 +108,11 @@ def kill_all(rounds: int, seed: int) -> bool:
                 system.kill(node_id)
             system.start()
             seconds = until_acknowledged(system.addresses, PROBE)
-            print(f"round {done + 1:4}  acknowledged {tally.acknowledged:9,}  read {tally.read_count:9,}  back after {seconds:.2f} s", flush=True)
+            print(
+                f"round {done + 1:4}  acknowledged {tally.acknowledged:9,}  read "
+                f"{tally.read_count:9,}  back after {seconds:.2f} s",
+                flush=True,
+            )
         stopped.set()
         sending.join()
         if failures:
@@ -101,7 +125,9 @@ def kill_all(rounds: int, seed: int) -> bool:
     return not (verdict.lost or verdict.duplicated or verdict.out_of_order)
 
 
-def _send(sender: Sender, keys: list[bytes], stopped: threading.Event, failures: list[BaseException]) -> None:
+def _send(
+    sender: Sender, keys: list[bytes], stopped: threading.Event, failures: list[BaseException]
+) -> None:
     try:
         while not stopped.wait(0.01):
             for key in keys:
@@ -117,7 +143,10 @@ def file(mib: int, seed: int) -> bool:
         chance = random.Random(seed)
         with path.open("wb") as out:
             while out.tell() < mib * 2**20:
-                out.writelines(chance.randbytes(chance.randrange(1000)).hex().encode() + b"\n" for _ in range(1_000))
+                out.writelines(
+                    chance.randbytes(chance.randrange(1000)).hex().encode() + b"\n"
+                    for _ in range(1_000)
+                )
         return demo.play(demo.Lines(path), Path(folder) / "cluster", hashes=True)
 
 
@@ -133,7 +162,10 @@ def chaos(minutes: float, seed: int, record: str | None) -> bool:
         codes.append(_chaos("sim", "--seeds", seeds, "--jobs", str(jobs), *noted))
         first += PIECE * jobs
     each = ("--minutes", f"{minutes / 6:g}")
-    codes += [_chaos("live", *each, "--nodes", str(nodes), "--seed", str(seed + nodes), *noted) for nodes in (3, 4, 5)]
+    codes += [
+        _chaos("live", *each, "--nodes", str(nodes), "--seed", str(seed + nodes), *noted)
+        for nodes in (3, 4, 5)
+    ]
     return not any(codes)
 
 
@@ -148,26 +180,44 @@ def pipeline(kills: int, local_kills: int, cluster_kills: int, seed: int) -> boo
 
 
 def _chaos(*arguments: str) -> int:
-    return subprocess.run([sys.executable, "-m", "raftka.cli", "chaos", *arguments], check=False).returncode
+    return subprocess.run(
+        [sys.executable, "-m", "raftka.cli", "chaos", *arguments], check=False
+    ).returncode
 
 
 def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1].replace(".", "", 1).isdigit():
         sys.argv[1:1] = ["chaos"]
-    parser = argparse.ArgumentParser(prog="./run soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="./run soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     whole = commands.add_parser("chaos")
     whole.add_argument("minutes", type=float, nargs="?", default=10)
-    whole.add_argument("--record", metavar="FILE", help="append each piece's range, commit and result there")
+    whole.add_argument(
+        "--record", metavar="FILE", help="append each piece's range, commit and result there"
+    )
     commands.add_parser("calm").add_argument("--minutes", type=float, default=10)
     kills = commands.add_parser("kill-all")
     kills.add_argument("--rounds", type=int, default=200)
     lines = commands.add_parser("file")
     lines.add_argument("--mib", type=int, default=1024)
     spark = commands.add_parser("pipeline")
-    spark.add_argument("--kills", type=int, default=5, help="of the trucks' driver, and as many of leaders")
-    spark.add_argument("--local-kills", type=int, default=34, help="in local mode: of driver, Python workers and leaders")
-    spark.add_argument("--cluster-kills", type=int, default=10, help="on a standalone cluster: of executors and workers as well")
+    spark.add_argument(
+        "--kills", type=int, default=5, help="of the trucks' driver, and as many of leaders"
+    )
+    spark.add_argument(
+        "--local-kills",
+        type=int,
+        default=34,
+        help="in local mode: of driver, Python workers and leaders",
+    )
+    spark.add_argument(
+        "--cluster-kills",
+        type=int,
+        default=10,
+        help="on a standalone cluster: of executors and workers as well",
+    )
     for command in (whole, kills, lines, spark):
         command.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args()

@@ -1,7 +1,9 @@
-"""Spark itself under SIGKILLs at random moments: of executors, their Python workers, a cluster's workers, the driver and brokers, while two queries
-read a topic that grows. What was acknowledged is compared with what the other topic and the lake have. Used by ./run soak pipeline and by a test.
+"""Spark itself under SIGKILLs at random moments: of executors, their Python workers, a cluster's
+workers, the driver and brokers, while two queries read a topic that grows. What was acknowledged is
+compared with what the other topic and the lake have. Used by ./run soak pipeline and by a test.
 
-    topic        every acknowledged record once, for readers of committed records; no transaction is open at the end
+    topic        every acknowledged record once, for readers of committed records; no transaction is
+                 open at the end
     lake         every acknowledged record once; no file that no entry of its log has named
     processes    none is left
 """
@@ -34,7 +36,18 @@ from tests.pipeline.copying import processes
 from tests.pipeline.standalone import SETTINGS, Standalone, plain_environment
 
 SOURCE, TOPIC, PARTITIONS = "source", "copied", 3
-ON_A_CLUSTER = ("executor", "driver", "leader", "executor", "worker", "driver", "python", "leader", "executor", "driver")
+ON_A_CLUSTER = (
+    "executor",
+    "driver",
+    "leader",
+    "executor",
+    "worker",
+    "driver",
+    "python",
+    "leader",
+    "executor",
+    "driver",
+)
 LOCAL = ("driver", "python", "leader")
 ROUND = 3  # records of a partition
 PAUSE_S = 0.2
@@ -53,15 +66,24 @@ class Feeder(threading.Thread):
         self._finished = threading.Event()
 
     def run(self) -> None:
-        options = source_options({"kafka.bootstrap.servers": self._servers, "subscribe": SOURCE}, streaming=False)
+        options = source_options(
+            {"kafka.bootstrap.servers": self._servers, "subscribe": SOURCE}, streaming=False
+        )
         brokers = Brokers(options.bootstrap, "feeder", PATIENCE_S)
         try:
             producer = Producer(brokers)
             number = 0
             while not self._finished.wait(PAUSE_S):
-                places = [(partition, number + step) for partition in range(PARTITIONS) for step in range(ROUND)]
+                places = [
+                    (partition, number + step)
+                    for partition in range(PARTITIONS)
+                    for step in range(ROUND)
+                ]
                 for partition, step in places:
-                    producer.add((SOURCE, partition), (f"{partition}-{step}".encode(), b"value", (), time.time_ns() // 1_000_000))
+                    producer.add(
+                        (SOURCE, partition),
+                        (f"{partition}-{step}".encode(), b"value", (), time.time_ns() // 1_000_000),
+                    )
                 producer.flush()
                 self.keys += [f"{partition}-{step}" for partition, step in places]
                 number += ROUND
@@ -90,7 +112,12 @@ class Driver:
         root = Path(__file__).parents[1]
         with (self._folder / "driver.log").open("ab") as out:
             self._process = subprocess.Popen(
-                self._command, cwd=root, env=plain_environment(), stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+                self._command,
+                cwd=root,
+                env=plain_environment(),
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
     @property
@@ -119,11 +146,17 @@ class Trial:
     """`master` None: a standalone cluster with two workers of its own."""
 
     def __init__(
-        self, folder: Path, seed: int, say: Callable[[str], None], master: str | None = None, settings: Mapping[str, str] = SETTINGS
+        self,
+        folder: Path,
+        seed: int,
+        say: Callable[[str], None],
+        master: str | None = None,
+        settings: Mapping[str, str] = SETTINGS,
     ) -> None:
         self.folder = folder
         self.kills: Counter[str] = Counter()
-        self._chance, self._say, self._master, self._settings = random.Random(seed), say, master, settings
+        self._chance, self._say, self._master = random.Random(seed), say, master
+        self._settings = settings
         self._stack = ExitStack()
         self._spark: Standalone | None = None
         self.restarts = 0  # of a driver that ended by itself, because a batch failed
@@ -149,7 +182,17 @@ class Trial:
             self._spark = self._stack.enter_context(Standalone(self.folder / "spark"))
             self._master = self._spark.master
         servers = self.cluster.bootstrap_servers
-        self.driver = Driver(self.folder, [self._master, json.dumps(dict(self._settings)), servers, SOURCE, TOPIC, str(self.folder)])
+        self.driver = Driver(
+            self.folder,
+            [
+                self._master,
+                json.dumps(dict(self._settings)),
+                servers,
+                SOURCE,
+                TOPIC,
+                str(self.folder),
+            ],
+        )
         self._stack.callback(self.driver.kill)
 
     def __exit__(self, *exception: object) -> None:
@@ -159,7 +202,11 @@ class Trial:
         from kafka import KafkaAdminClient
 
         admin = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap_servers)
-        wanted = {"num_partitions": PARTITIONS, "replication_factor": 3, "configs": {"min.insync.replicas": "2", "retention.ms": "-1"}}
+        wanted = {
+            "num_partitions": PARTITIONS,
+            "replication_factor": 3,
+            "configs": {"min.insync.replicas": "2", "retention.ms": "-1"},
+        }
         try:
             admin.create_topics({SOURCE: wanted, TOPIC: wanted}, wait_for_metadata=True)
         finally:
@@ -181,14 +228,21 @@ class Trial:
         return self._verdict(keys)
 
     def _wait_batches(self, count: int) -> None:
-        """So many more that Spark's checkpoints call done, of each query. A driver that ended is started again."""
+        """So many more that Spark's checkpoints call done, of each query. A driver that ended is
+        started again.
+        """
         wanted, deadline = [number + count for number in self._batches()], time.monotonic() + WAIT_S
         while any(number < least for number, least in zip(self._batches(), wanted, strict=True)):
             self._look(deadline)
 
     def _batches(self) -> list[int]:
         done = [self.folder / name / "commits" for name in ("copy", "lake-checkpoint")]
-        return [max((int(each.name) for each in place.glob("[0-9]*") if each.name.isdigit()), default=-1) for place in done]
+        return [
+            max(
+                (int(each.name) for each in place.glob("[0-9]*") if each.name.isdigit()), default=-1
+            )
+            for place in done
+        ]
 
     def _look(self, deadline: float) -> None:
         if self._feeder.failure is not None:
@@ -211,8 +265,14 @@ class Trial:
                 self.driver.kill()
                 self.driver.start()
             case "leader":
-                leaders = [each.leader for each in ask_any(self.cluster.addresses, [TOPIC]).of(TOPIC)]
-                alive = [node_id for node_id, node in self.cluster.nodes.items() if node.alive and node_id in leaders]
+                leaders = [
+                    each.leader for each in ask_any(self.cluster.addresses, [TOPIC]).of(TOPIC)
+                ]
+                alive = [
+                    node_id
+                    for node_id, node in self.cluster.nodes.items()
+                    if node.alive and node_id in leaders
+                ]
                 self.cluster.kill(self._chance.choice(alive or list(self.cluster.nodes)))
             case "worker":
                 assert self._spark is not None
@@ -254,20 +314,30 @@ class Trial:
 
     def _settle(self, keys: Sequence[str]) -> None:
         deadline = time.monotonic() + WAIT_S
-        while self._offsets(READ_COMMITTED) < len(keys) or not self._has_all(keys):  # markers have offsets, too
+        # markers have offsets, too
+        while self._offsets(READ_COMMITTED) < len(keys) or not self._has_all(keys):
             self._look(deadline)
         (self.folder / "stop").touch()
         code = self.driver.wait()
         assert code == 0, (self.folder / "driver.log").read_text()[-3000:]
 
     def _has_all(self, keys: Sequence[str]) -> bool:
-        return len(table(self.folder / "lake", ["key"])) >= len(keys) and len(records(self.cluster.bootstrap_servers, TOPIC)) >= len(keys)
+        return len(table(self.folder / "lake", ["key"])) >= len(keys) and len(
+            records(self.cluster.bootstrap_servers, TOPIC)
+        ) >= len(keys)
 
     def _offsets(self, isolation: int) -> int:
-        options = source_options({"kafka.bootstrap.servers": self.cluster.bootstrap_servers, "subscribe": TOPIC}, streaming=False)
+        options = source_options(
+            {"kafka.bootstrap.servers": self.cluster.bootstrap_servers, "subscribe": TOPIC},
+            streaming=False,
+        )
         brokers = Brokers(options.bootstrap, "auditor", PATIENCE_S)
         try:
-            return sum(brokers.offsets({(TOPIC, partition): LATEST for partition in range(PARTITIONS)}, isolation).values())
+            return sum(
+                brokers.offsets(
+                    {(TOPIC, partition): LATEST for partition in range(PARTITIONS)}, isolation
+                ).values()
+            )
         finally:
             brokers.close()
 
@@ -280,7 +350,9 @@ class Trial:
             wrong[f"lost from the {name}"] = len(wanted.keys() - found.keys())
             wrong[f"twice in the {name}"] = sum(count - 1 for count in found.values())
             wrong[f"phantoms in the {name}"] = len(found.keys() - wanted.keys())
-        wrong["offsets in open transactions"] = self._offsets(READ_UNCOMMITTED) - self._offsets(READ_COMMITTED)
+        wrong["offsets in open transactions"] = self._offsets(READ_UNCOMMITTED) - self._offsets(
+            READ_COMMITTED
+        )
         wrong["files without an entry"] = len(self.left_files())
         wrong["processes that are left"] = self._left_processes()
         self.kills["(batches that failed, and their driver ended)"] = self.restarts
@@ -289,7 +361,9 @@ class Trial:
     def _left_processes(self) -> int:
         """Of the driver; its Python workers see its end within a moment."""
         deadline = time.monotonic() + LEAVE_S
-        while (left := sum(each.session == self.driver.pid for each in processes())) and time.monotonic() < deadline:
+        while (
+            left := sum(each.session == self.driver.pid for each in processes())
+        ) and time.monotonic() < deadline:
             time.sleep(LOOK_S)
         return left
 
@@ -302,7 +376,11 @@ class Trial:
             for line in entry.read_text().splitlines()
             if "add" in json.loads(line)
         }
-        files = {str(each.relative_to(lake)) for each in lake.rglob("*") if each.is_file() and "_delta_log" not in each.parts}
+        files = {
+            str(each.relative_to(lake))
+            for each in lake.rglob("*")
+            if each.is_file() and "_delta_log" not in each.parts
+        }
         return sorted(files - named)
 
 
@@ -332,7 +410,9 @@ def soak(count: int, seed: int, *, local: bool) -> bool:
         mode = ("local[2]", FAST) if local else (None, SETTINGS)
         with Trial(folder, seed, _print, *mode) as trial:
             verdict = trial.run(kinds_of(count, local, seed))
-    print(f"{'local mode' if local else 'a standalone cluster'}, seed {seed}\n{verdict}", flush=True)
+    print(
+        f"{'local mode' if local else 'a standalone cluster'}, seed {seed}\n{verdict}", flush=True
+    )
     return verdict.good
 
 

@@ -1,4 +1,5 @@
-"""`./run stubs`: write the stubs beside the modules of messages, from which mypy knows the fields of every row.
+"""`./run stubs`: write the stubs beside the modules of messages, from which mypy knows the fields
+of every row.
 
 A test (tests/wire/test_stubs.py) says when a stub is not what its module's messages are.
 """
@@ -15,16 +16,24 @@ from raftka.wire.rows import NO_VERSION, Field, Struct
 from raftka.wire.schema import AnyApi, Api
 
 FOLDER = Path(raftka.wire.messages.__path__[0])
-PLAIN = {"bool": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes"}  # others are int
+# others are int
+PLAIN = {"bool": "bool", "float64": "float", "uuid": "bytes", "string": "str", "bytes": "bytes"}
 IMPORTS = (
     ("from collections.abc import ", ("Sequence",), "\n\n"),
-    ("from raftka.wire.field_types import ", ("Many", "One", "OwnedRecords", "RecordBytes", "Records", "Rows"), "\n"),
+    (
+        "from raftka.wire.field_types import ",
+        ("Many", "One", "OwnedRecords", "RecordBytes", "Records", "Rows"),
+        "\n",
+    ),
     ("from raftka.wire.schema import ", ("Api", "Row"), "\n"),
 )
 
 
 def modules() -> list[ModuleType]:
-    return [import_module(f"{raftka.wire.messages.__name__}.{found.name}") for found in iter_modules(raftka.wire.messages.__path__)]
+    return [
+        import_module(f"{raftka.wire.messages.__name__}.{found.name}")
+        for found in iter_modules(raftka.wire.messages.__path__)
+    ]
 
 
 def path_of(module: ModuleType) -> Path:
@@ -36,7 +45,9 @@ def apis_of(module: ModuleType) -> dict[str, AnyApi]:
 
 
 def stub(module: ModuleType) -> str:
-    """The text of a module's stub. Raises ValueError when two structs of the module have one name."""
+    """The text of a module's stub. Raises ValueError when two structs of the module have one
+    name.
+    """
     apis = apis_of(module)
     structs: dict[str, Struct] = {}
     requests: set[str] = set()
@@ -46,10 +57,22 @@ def stub(module: ModuleType) -> str:
             for struct in message.struct.structs():
                 if structs.setdefault(struct.name, struct) is not struct:
                     raise ValueError(f"{module.__name__}: two structs are called {struct.name}")
-    numbers = "".join(f"{name}: int\n" for name, value in vars(module).items() if isinstance(value, int))
-    names = "".join(f"{name}: Api[{api.request.__name__}, {api.response.__name__}]\n" for name, api in apis.items())
+    numbers = "".join(
+        f"{name}: int\n" for name, value in vars(module).items() if isinstance(value, int)
+    )
+    names = "".join(
+        f"{name}: Api[{api.request.__name__}, {api.response.__name__}]\n"
+        for name, api in apis.items()
+    )
     body = "\n".join(
-        [*([numbers] if numbers else []), *[_class(struct, owned=struct.name in requests) for struct in reversed(structs.values())], names]
+        [
+            *([numbers] if numbers else []),
+            *[
+                _class(struct, owned=struct.name in requests)
+                for struct in reversed(structs.values())
+            ],
+            names,
+        ]
     )
     return f'"""Written by `./run stubs`, not by hand."""\n\n{_imports(body)}\n{body}'
 
@@ -66,7 +89,10 @@ def _class(struct: Struct, *, owned: bool) -> str:
         return f"class {struct.name}(Row): ...\n"
     fields = "".join(f"    {field.name}: {_type(field, owned=owned)}\n" for field in struct.fields)
     values = "".join(f"        {field.name}: {_given(field)} = ...,\n" for field in struct.fields)
-    return f"class {struct.name}(Row):\n{fields}    def __init__(\n        self,\n        *,\n{values}    ) -> None: ...\n"
+    return (
+        f"class {struct.name}(Row):\n{fields}    def __init__(\n        self,\n        *,\n"
+        f"{values}    ) -> None: ...\n"
+    )
 
 
 def _null(field: Field) -> str:
@@ -80,7 +106,11 @@ def _type(field: Field, *, owned: bool) -> str:
     if field.struct is None:
         return _given(field)
     row = field.struct.name
-    return f"Many[{row}, Sequence[{row}]{_null(field)}]" if field.array else f"One[{row}, {row}{_null(field)}]"
+    return (
+        f"Many[{row}, Sequence[{row}]{_null(field)}]"
+        if field.array
+        else f"One[{row}, {row}{_null(field)}]"
+    )
 
 
 def _given(field: Field) -> str:

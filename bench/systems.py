@@ -1,4 +1,6 @@
-"""What is measured: raftka, Apache Kafka and the floor in C, each as processes on free ports, all with the same few verbs."""
+"""What is measured: raftka, Apache Kafka and the floor in C, each as processes on free ports, all
+with the same few verbs.
+"""
 
 import os
 import re
@@ -51,7 +53,9 @@ def _as_it_is(plan: NodePlan) -> NodePlan:
 
 
 class System(ABC):
-    """Some nodes of one kind. `start` returns when processes run, `wait_ready` when clients are served."""
+    """Some nodes of one kind. `start` returns when processes run, `wait_ready` when clients are
+    served.
+    """
 
     name: str
 
@@ -90,27 +94,48 @@ class System(ABC):
         if not wait_for_brokers(self.addresses, self.size, time.monotonic() + PATIENCE_SECONDS):
             raise BenchFailed(f"{self.name} did not start; its logs are in {self.folder}")
 
-    def create_topic(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> list[str]:
-        """Replicated to all nodes; returns the leaders' addresses as the load generator takes them."""
+    def create_topic(
+        self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """Replicated to all nodes; returns the leaders' addresses as the load generator takes
+        them.
+        """
         new = CREATE_TOPICS.request.topics
         rows = [new.configs(name=name, value=value) for name, value in (configs or {}).items()]
-        row = new(name=topic, num_partitions=partitions, replication_factor=self.size, assignments=[], configs=rows)
-        reply = call(self.addresses[0], CREATE_TOPICS, CREATE_TOPICS.request(topics=[row], timeout_ms=10_000, validate_only=False), timeout=15)
+        row = new(
+            name=topic,
+            num_partitions=partitions,
+            replication_factor=self.size,
+            assignments=[],
+            configs=rows,
+        )
+        reply = call(
+            self.addresses[0],
+            CREATE_TOPICS,
+            CREATE_TOPICS.request(topics=[row], timeout_ms=10_000, validate_only=False),
+            timeout=15,
+        )
         if reply.topics[0].error_code:
-            raise BenchFailed(f"{self.name}: cannot create {topic}: {reply.topics[0].error_message}")
+            raise BenchFailed(
+                f"{self.name}: cannot create {topic}: {reply.topics[0].error_message}"
+            )
         return self.wait_for_topic(topic, partitions)
 
     def wait_for_topic(self, topic: str, partitions: int) -> list[str]:
         """Until every broker knows every leader, and every replica is in sync."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not all(len(self._healthy(address, topic)) == partitions for address in self.addresses):
+        while not all(
+            len(self._healthy(address, topic)) == partitions for address in self.addresses
+        ):
             if time.monotonic() > deadline:
                 raise BenchFailed(f"{self.name}: {topic} is not served by all")
             time.sleep(0.02)
         view = ask_any(self.addresses, [topic])
         hosts = [view.leader_address(topic, p) for p in range(partitions)]
         for address in set(hosts):
-            while not self._serves(address, topic, [p for p, host in enumerate(hosts) if host == address]):
+            while not self._serves(
+                address, topic, [p for p, host in enumerate(hosts) if host == address]
+            ):
                 if time.monotonic() > deadline:
                     raise BenchFailed(f"{self.name}: {topic} is not served by its leaders")
                 time.sleep(0.02)
@@ -121,7 +146,12 @@ class System(ABC):
         """The leader has opened them: it knows where they end."""
         request = LIST_OFFSETS.request
         rows = [request.topics.partitions(partition_index=p, timestamp=-1) for p in partitions]
-        reply = call(address, LIST_OFFSETS, request(topics=[request.topics(name=topic, partitions=rows)]), version=7)
+        reply = call(
+            address,
+            LIST_OFFSETS,
+            request(topics=[request.topics(name=topic, partitions=rows)]),
+            version=7,
+        )
         return not any(row.error_code for each in reply.topics for row in each.partitions)
 
     def _healthy(self, address: tuple[str, int], topic: str) -> list[PartitionView]:
@@ -146,9 +176,13 @@ class System(ABC):
 class Raftka(System):
     name = "raftka"
 
-    def __init__(self, nodes: int = 1, settings: Mapping[str, str] | None = None, change: Change = _as_it_is) -> None:
+    def __init__(
+        self, nodes: int = 1, settings: Mapping[str, str] | None = None, change: Change = _as_it_is
+    ) -> None:
         super().__init__(nodes)
-        self.processes = Processes(change(plan) for plan in plan_cluster(self.folder, self.ports.pairs(), settings))
+        self.processes = Processes(
+            change(plan) for plan in plan_cluster(self.folder, self.ports.pairs(), settings)
+        )
 
     def start(self) -> None:
         self.processes.start_all()
@@ -170,9 +204,18 @@ class Raftka(System):
 class Kafka(System):
     name = "Apache Kafka"
 
-    def __init__(self, nodes: int = 1, settings: Mapping[str, str] | None = None, change: Change = _as_it_is) -> None:
+    def __init__(
+        self, nodes: int = 1, settings: Mapping[str, str] | None = None, change: Change = _as_it_is
+    ) -> None:
         super().__init__(nodes)
-        given = {**KAFKA_ONLY, **{name: value for name, value in (settings or {}).items() if not name.startswith("raftka.")}}
+        given = {
+            **KAFKA_ONLY,
+            **{
+                name: value
+                for name, value in (settings or {}).items()
+                if not name.startswith("raftka.")
+            },
+        }
         self.plans = [change(plan) for plan in plan_cluster(self.folder, self.ports.pairs(), given)]
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         (self.folder / "log4j2.properties").write_text(LOG4J)
@@ -181,7 +224,9 @@ class Kafka(System):
 
     @staticmethod
     def available() -> bool:
-        return KAFKA_JARS.is_dir() or (shutil.which("java") is not None and shutil.which("mvn") is not None)
+        return KAFKA_JARS.is_dir() or (
+            shutil.which("java") is not None and shutil.which("mvn") is not None
+        )
 
     def start(self) -> None:
         for plan in self.plans:
@@ -189,10 +234,19 @@ class Kafka(System):
 
     def restart(self, node_id: int) -> None:
         plan, heap = self.plans[node_id - 1], HEAP.get(self.size, "512m")
-        options = [f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35"]
+        options = [
+            f"-Xms{heap}",
+            f"-Xmx{heap}",
+            "-XX:+UseG1GC",
+            "-XX:MaxGCPauseMillis=20",
+            "-XX:InitiatingHeapOccupancyPercent=35",
+        ]
         with plan.log_file.open("ab") as log:
             self.running[node_id] = subprocess.Popen(
-                self._java(*options, "kafka.Kafka", str(plan.properties_file)), stdout=log, stderr=log, start_new_session=True
+                self._java(*options, "kafka.Kafka", str(plan.properties_file)),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     def pid(self, node_id: int) -> int:
@@ -212,14 +266,27 @@ class Kafka(System):
         """A directory that Kafka starts on: server.properties and the cluster's id."""
         plan.directory.mkdir(parents=True)
         plan.properties_file.write_text(render(plan.properties, "Apache Kafka, for comparison"))
-        tool = ["kafka.tools.StorageTool", "format", "-t", "cmFmdGthLWJlbmNoLWlkMQ", "-c", str(plan.properties_file)]
+        tool = [
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            "cmFmdGthLWJlbmNoLWlkMQ",
+            "-c",
+            str(plan.properties_file),
+        ]
         done = subprocess.run(self._java(*tool), capture_output=True, text=True, check=False)
         if done.returncode:
             raise BenchFailed(f"Kafka's StorageTool: {done.stdout}{done.stderr}")
 
     def _java(self, *arguments: str) -> list[str]:
         fetch_jars()
-        return ["java", "-cp", f"{KAFKA_JARS}/*", f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties", *arguments]
+        return [
+            "java",
+            "-cp",
+            f"{KAFKA_JARS}/*",
+            f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties",
+            *arguments,
+        ]
 
 
 class Floor(System):
@@ -233,7 +300,9 @@ class Floor(System):
 
     def start(self) -> None:
         command = [str(compiled("floor")), str(self.folder), str(self.addresses[0][1])]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
 
     def wait_ready(self) -> None:
         assert self.process is not None
@@ -241,7 +310,9 @@ class Floor(System):
         if self.process.stdout.readline() != "ready\n":
             raise BenchFailed("the floor did not start")
 
-    def create_topic(self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> list[str]:
+    def create_topic(
+        self, topic: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> list[str]:
         host, port = self.addresses[0]
         return [f"{host}:{port}/0"]
 
@@ -265,7 +336,18 @@ class Floor(System):
 def fetch_jars() -> None:
     if not KAFKA_JARS.is_dir():
         pom, part = SOURCES / "kafka" / "pom.xml", KAFKA_JARS.with_suffix(".part")
-        done = subprocess.run(["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={part}"], check=False)
+        done = subprocess.run(
+            [
+                "mvn",
+                "-q",
+                "-B",
+                "-f",
+                pom,
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={part}",
+            ],
+            check=False,
+        )
         if done.returncode:
             raise BenchFailed("mvn could not fetch Apache Kafka")
         part.rename(KAFKA_JARS)
@@ -289,4 +371,7 @@ def machine() -> str:
     memory = re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())
     gib = int(memory[1]) / 2**20 if memory else 0
     name = cpu[1] if cpu else os.uname().machine
-    return f"{os.cpu_count()} cores ({name}), {gib:.0f} GiB, Linux {os.uname().release}, Python {sys.version.split()[0]}"
+    return (
+        f"{os.cpu_count()} cores ({name}), {gib:.0f} GiB, Linux {os.uname().release}, Python "
+        f"{sys.version.split()[0]}"
+    )

@@ -1,6 +1,8 @@
-"""Build the wheel and the sdist, and try each in clean Debian 12 and 13 (Python 3.11 and 3.13): `python -m bench.wheel`.
+"""Build the wheel and the sdist, and try each in clean Debian 12 and 13 (Python 3.11 and 3.13):
+`python -m bench.wheel`.
 
-Needs root, for chroot, and debootstrap (apt install debootstrap). A Debian is made once, in ~/.cache/raftka-debian; each try uses a copy of it.
+Needs root, for chroot, and debootstrap (apt install debootstrap). A Debian is made once, in
+~/.cache/raftka-debian; each try uses a copy of it.
 """
 
 import shutil
@@ -12,7 +14,13 @@ from pathlib import Path
 DEBIANS = ("bookworm", "trixie")
 MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "python3,python3-venv,ca-certificates"
-OF_THIS_MACHINE = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")  # its way to the package index
+# its way to the package index
+OF_THIS_MACHINE = (
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/pip.conf",
+    "/etc/ssl/certs/ca-certificates.crt",
+)
 HERE = Path(__file__).resolve().parent.parent
 
 PLUGIN_TEST = """
@@ -24,17 +32,23 @@ def test_a_record_comes_back(raftka_cluster, raftka_topic):
 TRIES = {
     "install": "python3 -m venv venv && venv/bin/pip install --quiet FILE",
     "version": "venv/bin/raftka --version",
-    "no check-out": 'venv/bin/python -c "import raftka, sys; assert raftka.__file__.startswith(sys.prefix), raftka.__file__"',
+    "no check-out": (
+        'venv/bin/python -c "import raftka, sys; assert raftka.__file__.startswith(sys.prefix), '
+        'raftka.__file__"'
+    ),
     "typed": "test -f venv/lib/python3*/site-packages/raftka/py.typed",
     "demo": "seq 1 2000 > lines && venv/bin/raftka demo lines",
     "a node without a file": (
         "(venv/bin/raftka broker start --dev --port 0 > ready & echo $! > pid); "
         "until grep bootstrap.servers ready; do kill -0 $(cat pid); done; "
         "export RAFTKA_BOOTSTRAP_SERVER=$(sed s/.*=// ready); "
-        "venv/bin/raftka topics create t && echo one | venv/bin/raftka produce t && venv/bin/raftka consume t --from start --exit-at-end | grep one; "
+        "venv/bin/raftka topics create t && echo one | venv/bin/raftka produce t && "
+        "venv/bin/raftka consume t --from start --exit-at-end | grep one; "
         "kill $(cat pid)"
     ),
-    "simulated lives": "venv/bin/pip install --quiet 'FILE[chaos]' && venv/bin/raftka chaos sim --seeds 1-3",
+    "simulated lives": (
+        "venv/bin/pip install --quiet 'FILE[chaos]' && venv/bin/raftka chaos sim --seeds 1-3"
+    ),
     "pytest plugin": "venv/bin/pip install --quiet pytest && venv/bin/pytest -q test_plugin.py",
 }
 
@@ -79,9 +93,19 @@ def tried(name: str, file: Path, folder: Path) -> dict[str, str]:
     run("mount", "-t", "proc", "proc", root / "proc")
     try:
         for what, command in TRIES.items():
-            script = f"set -e; cd /try; export HOME=/try; {command.replace('FILE', './' + file.name)}"
-            done = subprocess.run(["chroot", "--userspec=nobody:nogroup", root, "/bin/sh", "-c", script], capture_output=True, text=True, check=False)
-            print(f"{name}  {file.name}  {what}: {'ok' if done.returncode == 0 else 'FAILED'}", flush=True)
+            script = (
+                f"set -e; cd /try; export HOME=/try; {command.replace('FILE', './' + file.name)}"
+            )
+            done = subprocess.run(
+                ["chroot", "--userspec=nobody:nogroup", root, "/bin/sh", "-c", script],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            print(
+                f"{name}  {file.name}  {what}: {'ok' if done.returncode == 0 else 'FAILED'}",
+                flush=True,
+            )
             if done.returncode:
                 wrong[what] = (done.stdout + done.stderr)[-2000:]
     finally:

@@ -1,4 +1,6 @@
-"""A ZooKeeper client with no more than measuring needs: one blocking connection, requests as bytes, many in flight. Knows no server's insides."""
+"""A ZooKeeper client with no more than measuring needs: one blocking connection, requests as bytes,
+many in flight. Knows no server's insides.
+"""
 
 import selectors
 import socket
@@ -94,7 +96,8 @@ class Client:
             assert not any(self.reply().error for _ in some)
 
     def rate(self, opcode: int, body: bytes, in_flight: int, seconds: float) -> dict[str, float]:
-        """Requests that are all alike, their number a second; with one in flight also the median of what each takes, in ms.
+        """Requests that are all alike, their number a second; with one in flight also the median of
+        what each takes, in ms.
 
         So are their answers: it is enough to count bytes.
         """

@@ -1,4 +1,6 @@
-"""The real ZooKeeper 3.9.3, alone or as an ensemble, as processes on free ports: what the bridge is compared with. Knows no bridge."""
+"""The real ZooKeeper 3.9.3, alone or as an ensemble, as processes on free ports: what the bridge is
+compared with. Knows no bridge.
+"""
 
 import shutil
 import signal
@@ -20,9 +22,16 @@ SERVER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class ZooKeepers:
-    """`settings` and `options` are zoo.cfg's and the JVM's own. Everything is killed and removed at the end."""
+    """`settings` and `options` are zoo.cfg's and the JVM's own. Everything is killed and removed at
+    the end.
+    """
 
-    def __init__(self, nodes: int = 3, settings: Mapping[str, object] | None = None, options: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        nodes: int = 3,
+        settings: Mapping[str, object] | None = None,
+        options: tuple[str, ...] = (),
+    ) -> None:
         fetch_jars()
         self.size = nodes
         self.folder = Path(tempfile.mkdtemp(prefix="raftka-zookeeper-"))
@@ -41,7 +50,8 @@ class ZooKeepers:
         folder = self._of(node_id)
         folder.mkdir()
         (folder / "myid").write_text(str(node_id))
-        peers, elections = self._held.numbers[self.size : 2 * self.size], self._held.numbers[2 * self.size :]
+        peers = self._held.numbers[self.size : 2 * self.size]
+        elections = self._held.numbers[2 * self.size :]
         given: dict[str, object] = {
             "tickTime": 2000,
             "initLimit": 10,
@@ -55,8 +65,12 @@ class ZooKeepers:
             "extendedTypesEnabled": "true",
         }
         if self.size > 1:
-            given |= {f"server.{i}": f"127.0.0.1:{peers[i - 1]}:{elections[i - 1]}" for i in self.node_ids}
-        (folder / "zoo.cfg").write_text("".join(f"{name}={value}\n" for name, value in {**given, **settings}.items()))
+            given |= {
+                f"server.{i}": f"127.0.0.1:{peers[i - 1]}:{elections[i - 1]}" for i in self.node_ids
+            }
+        (folder / "zoo.cfg").write_text(
+            "".join(f"{name}={value}\n" for name, value in {**given, **settings}.items())
+        )
 
     def _of(self, node_id: int) -> Path:
         return self.folder / f"node-{node_id}"
@@ -68,20 +82,38 @@ class ZooKeepers:
         self.wait_ready()
 
     def restart(self, node_id: int) -> None:
-        command = ["java", "-Xmx512m", *self._options, "-cp", f"{JARS}/*", SERVER, str(self._of(node_id) / "zoo.cfg")]
+        command = [
+            "java",
+            "-Xmx512m",
+            *self._options,
+            "-cp",
+            f"{JARS}/*",
+            SERVER,
+            str(self._of(node_id) / "zoo.cfg"),
+        ]
         with (self._of(node_id) / "out.log").open("ab") as log:
-            self._processes[node_id] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            self._processes[node_id] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
 
     def wait_ready(self) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while not all("Mode:" in word(self.ports[node_id - 1], "srvr") for node_id in self._processes):
+        while not all(
+            "Mode:" in word(self.ports[node_id - 1], "srvr") for node_id in self._processes
+        ):
             if time.monotonic() > deadline:
                 raise BenchFailed(f"ZooKeeper did not start; its logs are in {self.folder}")
             time.sleep(0.05)
 
     def leader(self) -> int:
         """The node's id; of one alone: its own."""
-        return next(node_id for node_id in self._processes if any(mode in word(self.ports[node_id - 1], "srvr") for mode in ("leader", "standalone")))
+        return next(
+            node_id
+            for node_id in self._processes
+            if any(
+                mode in word(self.ports[node_id - 1], "srvr") for mode in ("leader", "standalone")
+            )
+        )
 
     def pid(self, node_id: int) -> int:
         return self._processes[node_id].pid
@@ -124,7 +156,10 @@ def fetch_jars() -> None:
     if shutil.which("mvn") is None:
         raise BenchFailed("fetching ZooKeeper needs mvn")
     pom, part = SOURCES / "zookeeper" / "pom.xml", JARS.with_suffix(".part")
-    done = subprocess.run(["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={part}"], check=False)
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={part}"],
+        check=False,
+    )
     if done.returncode:
         raise BenchFailed("mvn could not fetch ZooKeeper")
     part.rename(JARS)

@@ -1,4 +1,6 @@
-"""Types of values that come from JSON or go there. What others have written is looked at before it is believed."""
+"""Types of values that come from JSON or go there. What others have written is looked at before it
+is believed.
+"""
 
 from typing import Any
 

@@ -15,23 +15,40 @@ from tests.nearest import COSTS, FAR, ROOT, nearest
 os.environ.setdefault(VARIABLE, "1")  # of all nodes that tests start: see raftka/runtime/memory.py
 
 NEAREST = pytest.StashKey[dict[str, int]]()
-_spent: defaultdict[str, float] = defaultdict(float)  # seconds by test file, where xdist's workers report to
+# seconds by test file, where xdist's workers report to
+_spent: defaultdict[str, float] = defaultdict(float)
 
 
 @pytest.fixture(scope="module")
 def raftka_cluster() -> Iterator[Cluster]:
-    """Of each module, and not of the whole run: simulations in the same process plant bugs in classes, and seed what Trio draws from."""
+    """Of each module, and not of the whole run: simulations in the same process plant bugs in
+    classes, and seed what Trio draws from.
+    """
     with Cluster() as cluster:
         yield cluster
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite", action="store_true", help="write what came out into the scenario scripts; look at the diff before you commit it")
     parser.addoption(
-        "--all-clients", action="store_true", help="fetch the real clients that are not here yet: kcat, Kafka's own tools, franz-go, ..."
+        "--rewrite",
+        action="store_true",
+        help="write what came out into the scenario scripts; look at the diff before you commit it",
     )
-    parser.addoption("--fast", action="store_true", help="the tests nearest to what changed, by imports: under 90 s on two cores")
-    parser.addoption("--write-costs", action="store_true", help="write down what each test file costs, for --fast")
+    parser.addoption(
+        "--all-clients",
+        action="store_true",
+        help="fetch the real clients that are not here yet: kcat, Kafka's own tools, franz-go, ...",
+    )
+    parser.addoption(
+        "--fast",
+        action="store_true",
+        help="the tests nearest to what changed, by imports: under 90 s on two cores",
+    )
+    parser.addoption(
+        "--write-costs",
+        action="store_true",
+        help="write down what each test file costs, for --fast",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,13 +75,23 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if session.config.getoption("--write-costs") and not hasattr(session.config, "workerinput"):
-        COSTS.write_text(json.dumps({path: round(seconds, 1) for path, seconds in sorted(_spent.items())}, indent=0) + "\n")
+        COSTS.write_text(
+            json.dumps(
+                {path: round(seconds, 1) for path, seconds in sorted(_spent.items())}, indent=0
+            )
+            + "\n"
+        )
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     if NEAREST in config.stash:
-        count, near = len(config.stash[NEAREST]), sum(distance < FAR for distance in config.stash[NEAREST].values())
-        terminalreporter.write_line(f"--fast: {count} test files, {near} of them import what changed; ./run test runs all")
+        count = len(config.stash[NEAREST])
+        near = sum(distance < FAR for distance in config.stash[NEAREST].values())
+        terminalreporter.write_line(
+            f"--fast: {count} test files, {near} of them import what changed; ./run test runs all"
+        )
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
-"""`./run test --fast`: which test files are nearest to what changed, by imports. Runs no test and imports no source.
+"""`./run test --fast`: which test files are nearest to what changed, by imports. Runs no test and
+imports no source.
 
-The costs of test files (seconds of their tests, one after the other) are in `costs.json`, which `./run test --write-costs` writes.
+The costs of test files (seconds of their tests, one after the other) are in `costs.json`, which
+`./run test --write-costs` writes.
 """
 
 import ast
@@ -33,13 +35,22 @@ def imported(path: str, tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             origin = (
-                ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])]) if node.level else node.module or ""
+                ".".join(
+                    [
+                        *package[: len(package) - node.level + 1],
+                        *([node.module] if node.module else []),
+                    ]
+                )
+                if node.level
+                else node.module or ""
             )
             yield from [origin, *(f"{origin}.{alias.name}" for alias in node.names)]
 
 
 def distances(sources: Mapping[str, str], changed: Iterable[str]) -> dict[str, int]:
-    """Of each file that imports a changed one, how many imports lie between; 0 for those that changed."""
+    """Of each file that imports a changed one, how many imports lie between; 0 for those that
+    changed.
+    """
     files = {module_name(path): path for path in sources}
     importers: dict[str, set[str]] = {}
     for path, source in sources.items():
@@ -57,10 +68,16 @@ def distances(sources: Mapping[str, str], changed: Iterable[str]) -> dict[str, i
     return found
 
 
-def chosen(tests: Iterable[str], near: Mapping[str, int], costs: Mapping[str, float]) -> dict[str, int]:
-    """Distance of each test file that the budget has room for, the nearest first, of equally near ones the cheapest."""
+def chosen(
+    tests: Iterable[str], near: Mapping[str, int], costs: Mapping[str, float]
+) -> dict[str, int]:
+    """Distance of each test file that the budget has room for, the nearest first, of equally near
+    ones the cheapest.
+    """
     left, found = BUDGET_SECONDS, {}
-    for path in sorted(tests, key=lambda path: (near.get(path, FAR), costs.get(path, UNKNOWN_SECONDS), path)):
+    for path in sorted(
+        tests, key=lambda path: (near.get(path, FAR), costs.get(path, UNKNOWN_SECONDS), path)
+    ):
         cost = costs.get(path, UNKNOWN_SECONDS)
         if cost <= min(left, LONGEST_SECONDS):
             left -= cost
@@ -72,13 +89,25 @@ def changed_files() -> list[str]:
     """What the working tree has changed; where it has not, what the last commit has."""
 
     def lines(*arguments: str) -> list[str]:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        )
         return done.stdout.split("\n")[:-1]
 
-    return lines("diff", "--name-only", "HEAD") + lines("ls-files", "--others", "--exclude-standard") or lines("diff", "--name-only", "HEAD~1")
+    return lines("diff", "--name-only", "HEAD") + lines(
+        "ls-files", "--others", "--exclude-standard"
+    ) or lines("diff", "--name-only", "HEAD~1")
 
 
 def nearest() -> dict[str, int]:
-    sources = {str(path.relative_to(ROOT)): path.read_text() for top in SOURCES for path in (ROOT / top).rglob("*.py")}
+    sources = {
+        str(path.relative_to(ROOT)): path.read_text()
+        for top in SOURCES
+        for path in (ROOT / top).rglob("*.py")
+    }
     tests = [path for path in sources if Path(path).name.startswith("test_")]
-    return chosen(tests, distances(sources, changed_files()), json.loads(COSTS.read_text()) if COSTS.exists() else {})
+    return chosen(
+        tests,
+        distances(sources, changed_files()),
+        json.loads(COSTS.read_text()) if COSTS.exists() else {},
+    )

@@ -1,11 +1,13 @@
-"""Scenarios as text: blocks of commands, below each `----` and what must come out. A new scenario needs no code.
+"""Scenarios as text: blocks of commands, below each `----` and what must come out. A new scenario
+needs no code.
 
     heartbeat broker=1 epoch=10     # the old process wakes up
     ----
     error STALE_BROKER_EPOCH
 
-A command is a verb, bare words, and name=value pairs; `#` begins a comment. A block whose commands say nothing reads `ok`. A folder
-under tests/scripts with a stage.py takes part: its `stage()` makes the machine that the commands are played to. Knows no machine.
+A command is a verb, bare words, and name=value pairs; `#` begins a comment. A block whose commands
+say nothing reads `ok`. A folder under tests/scripts with a stage.py takes part: its `stage()` makes
+the machine that the commands are played to. Knows no machine.
 """
 
 from collections.abc import Iterable, Iterator
@@ -67,11 +69,17 @@ class Block:
     def play(self, stage: Stage) -> "Block":
         if self.expected is None:
             return self
-        said = [line for command in self.commands for line in _do(stage, command.partition("#")[0].strip())]
+        said = [
+            line
+            for command in self.commands
+            for line in _do(stage, command.partition("#")[0].strip())
+        ]
         return Block(self.commands, said or ["ok"])
 
     def __str__(self) -> str:
-        return "\n".join(self.commands if self.expected is None else [*self.commands, RULE, *self.expected])
+        return "\n".join(
+            self.commands if self.expected is None else [*self.commands, RULE, *self.expected]
+        )
 
 
 def _do(stage: Stage, command: str) -> Iterator[str]:
@@ -125,4 +133,8 @@ def parse(text: str) -> list[Block]:
 
 def scripts() -> list[Script]:
     folders = [stage.parent for stage in sorted(SCRIPTS.glob("*/stage.py"))]
-    return [Script(path, parse(path.read_text())) for folder in folders for path in sorted(folder.glob("*.txt"))]
+    return [
+        Script(path, parse(path.read_text()))
+        for folder in folders
+        for path in sorted(folder.glob("*.txt"))
+    ]

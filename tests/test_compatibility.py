@@ -1,4 +1,6 @@
-"""docs/compatibility.md is so: what is announced, what Kafka has besides, which recorded exchanges differ, which settings do nothing."""
+"""docs/compatibility.md is so: what is announced, what Kafka has besides, which recorded exchanges
+differ, which settings do nothing.
+"""
 
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -20,11 +22,20 @@ from tests.test_docs import rows
 TEXT = (Path(__file__).parent.parent / "docs" / "compatibility.md").read_text(encoding="utf-8")
 KAFKAS_APIS = 3  # the exchange in which a client asks what is supported
 AT_MOST_DIFFERENT = 15
-DIFFERENT_SECURITY = [*DIFFERENT_LOGINS, *DIFFERENT_RIGHTS, *DIFFERENT_TOKENS_OF_ISSUERS, *DIFFERENT_TOKEN_LOGINS, *DIFFERENT_PIPELINED]
+DIFFERENT_SECURITY = [
+    *DIFFERENT_LOGINS,
+    *DIFFERENT_RIGHTS,
+    *DIFFERENT_TOKENS_OF_ISSUERS,
+    *DIFFERENT_TOKEN_LOGINS,
+    *DIFFERENT_PIPELINED,
+]
 
 
 def kafkas() -> dict[int, tuple[int, int]]:
-    return {api.api_key: (api.min_version, api.max_version) for api in BY_NUMBER[KAFKAS_APIS].answer.api_keys}
+    return {
+        api.api_key: (api.min_version, api.max_version)
+        for api in BY_NUMBER[KAFKAS_APIS].answer.api_keys
+    }
 
 
 def numbers(cell: str) -> list[int]:
@@ -35,26 +46,42 @@ def test_the_first_table_is_what_is_announced() -> None:
     told = [row[:3] for row in rows("## The APIs", TEXT) if len(row) == 4][1:]
 
     apis = [HANDLERS[key].api for key in sorted(HANDLERS)]
-    assert told == [[api.name, str(api.key), f"{api.announced.low}-{api.announced.high}"] for api in apis]
+    assert told == [
+        [api.name, str(api.key), f"{api.announced.low}-{api.announced.high}"] for api in apis
+    ]
 
 
 def test_every_version_that_kafka_announces_is_announced() -> None:
-    assert {key: tuple(each.api.announced) for key, each in HANDLERS.items()} == {key: kafkas()[key] for key in HANDLERS}
+    assert {key: tuple(each.api.announced) for key, each in HANDLERS.items()} == {
+        key: kafkas()[key] for key in HANDLERS
+    }
 
 
 def test_what_is_missing_is_all_that_kafka_has_besides() -> None:
-    told = list(chain.from_iterable(numbers(row[1]) for row in rows("## The APIs", TEXT)[1:] if len(row) == 2 and row[1] != "keys"))
+    told = list(
+        chain.from_iterable(
+            numbers(row[1])
+            for row in rows("## The APIs", TEXT)[1:]
+            if len(row) == 2 and row[1] != "keys"
+        )
+    )
 
     assert sorted(told) == sorted(kafkas().keys() - HANDLERS.keys())
 
 
 def test_every_difference_stands_there_with_its_reason() -> None:
-    different, not_yet = (rows(heading, TEXT) for heading in ("## Recorded exchanges", "## Not yet equal"))
+    different, not_yet = (
+        rows(heading, TEXT) for heading in ("## Recorded exchanges", "## Not yet equal")
+    )
 
-    assert [(tuple(numbers(row[0])), row[1]) for row in different if row[0][:1].isdigit()] == [(n, why) for n, _, why in DIFFERENT]
+    assert [(tuple(numbers(row[0])), row[1]) for row in different if row[0][:1].isdigit()] == [
+        (n, why) for n, _, why in DIFFERENT
+    ]
     assert {row[1]: tuple(numbers(row[0])) for row in not_yet[1:]} == NOT_YET
     transactions = rows("## Recorded transactions", TEXT)
-    assert [(tuple(numbers(row[0])), row[1]) for row in transactions if row[0].isdigit()] == [(n, why) for n, _, why in DIFFERENT_TRANSACTIONS]
+    assert [(tuple(numbers(row[0])), row[1]) for row in transactions if row[0].isdigit()] == [
+        (n, why) for n, _, why in DIFFERENT_TRANSACTIONS
+    ]
     security = rows("## Recorded security", TEXT)
     told = [(tuple(numbers(row[0])), row[1]) for row in security if row[0][:1].isdigit()]
     assert told == [(n, why) for n, _, why in DIFFERENT_SECURITY]
@@ -71,8 +98,17 @@ def test_few_exchanges_differ() -> None:
 
 
 def test_settings_that_do_nothing_are_reported_and_no_others() -> None:
-    patterns = [pattern.strip("`") for row in rows("## Settings that are accepted", TEXT)[1:] for pattern in row[0].split()]
-    told = {pattern: {name for name in BROKER_SETTINGS if fnmatchcase(name, pattern)} for pattern in patterns}
+    patterns = [
+        pattern.strip("`")
+        for row in rows("## Settings that are accepted", TEXT)[1:]
+        for pattern in row[0].split()
+    ]
+    told = {
+        pattern: {name for name in BROKER_SETTINGS if fnmatchcase(name, pattern)}
+        for pattern in patterns
+    }
 
     assert [pattern for pattern, names in told.items() if not names] == []
-    assert sorted(set(chain.from_iterable(told.values()))) == sorted(name for name, setting in BROKER_SETTINGS.items() if not setting.used)
+    assert sorted(set(chain.from_iterable(told.values()))) == sorted(
+        name for name, setting in BROKER_SETTINGS.items() if not setting.used
+    )

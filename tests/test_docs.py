@@ -23,7 +23,11 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 def rows(heading: str, document: str = OPERATIONS) -> list[list[str]]:
     """The cells of the tables from `heading` to the end of its section."""
     text = document[document.index(heading) :].partition("\n## ")[0]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|") and "---" not in line]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|") and "---" not in line
+    ]
 
 
 def test_every_default_that_differs_stands_in_the_table_with_its_reason() -> None:
@@ -35,7 +39,9 @@ def test_every_default_that_differs_stands_in_the_table_with_its_reason() -> Non
 def test_our_own_names_stand_there_too() -> None:
     told = [row[:2] for row in rows("Names of our own") if len(row) == 3][1:]
 
-    assert told == [[name, default] for name, _, default in (line.split() for line in OURS.split("\n") if line)]
+    assert told == [
+        [name, default] for name, _, default in (line.split() for line in OURS.split("\n") if line)
+    ]
 
 
 def commands(group: click.Group, name: str = "raftka") -> Iterator[str]:
@@ -55,27 +61,55 @@ def test_every_command_stands_in_the_table() -> None:
 def logged(source: str) -> Iterator[str]:
     """Names of events that a module logs."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and node.args and isinstance(name := node.args[0], ast.Constant) and isinstance(name.value, str):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+        if (
+            isinstance(node, ast.Call)
+            and node.args
+            and isinstance(name := node.args[0], ast.Constant)
+            and isinstance(name.value, str)
+        ):
+            called = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else node.func.id
+                if isinstance(node.func, ast.Name)
+                else ""
+            )
             if called in LOGS and re.fullmatch(r"[a-z]+(_[a-z]+)*", name.value):
                 yield name.value
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "BoundedRate":
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "BoundedRate"
+        ):
             yield node.args[1].value  # type: ignore[attr-defined]
 
 
 def test_every_event_of_the_log_stands_in_the_table() -> None:
-    sources = [path for top in ("raftka/broker", "raftka/cluster/host", "compat/zookeeper_bridge") for path in (ROOT / top).rglob("*.py")]
+    sources = [
+        path
+        for top in ("raftka/broker", "raftka/cluster/host", "compat/zookeeper_bridge")
+        for path in (ROOT / top).rglob("*.py")
+    ]
     sources += [ROOT / "raftka/cli/broker.py", ROOT / "raftka/cluster/edges/registry.py"]
     events = {name for path in sources for name in logged(path.read_text())}
-    told = {name for row in rows("### Events in the log") if len(row) == 4 for name in re.findall(r"`(\w+)`", row[0])}
+    told = {
+        name
+        for row in rows("### Events in the log")
+        if len(row) == 4
+        for name in re.findall(r"`(\w+)`", row[0])
+    }
 
     assert sorted(told) == sorted(events)
 
 
 def test_every_metric_of_a_host_stands_in_the_table() -> None:
-    told = [(row[0].strip("`"), row[1], row[2]) for row in rows("| of the host | type") if len(row) == 3][1:]
+    told = [
+        (row[0].strip("`"), row[1], row[2]) for row in rows("| of the host | type") if len(row) == 3
+    ][1:]
 
-    assert told[: len(HOST_FAMILIES)] == [(name, kind, text) for name, (kind, text) in HOST_FAMILIES.items()]
+    assert told[: len(HOST_FAMILIES)] == [
+        (name, kind, text) for name, (kind, text) in HOST_FAMILIES.items()
+    ]
 
 
 def test_documents_name_files_that_are_there() -> None:
@@ -97,18 +131,31 @@ def test_pages_of_the_pipeline_are_short_and_found() -> None:
     pages = sorted((ROOT / "docs" / "pipeline").glob("*.md"))
     index = (ROOT / "docs" / "pipeline.md").read_text()
 
-    assert {page.name: len(page.read_text().split()) for page in pages if len(page.read_text().split()) > LONGEST_PAGE} == {}
+    assert {
+        page.name: len(page.read_text().split())
+        for page in pages
+        if len(page.read_text().split()) > LONGEST_PAGE
+    } == {}
     assert [page.name for page in pages if f"(pipeline/{page.name})" not in index] == []
 
 
 def test_the_columns_of_the_pipelines_status_are_explained() -> None:
-    told = re.findall(r"`([^`]+)`", " ".join(row[0] for row in rows("## Running", (ROOT / "docs" / "pipeline" / "project.md").read_text())))
+    told = re.findall(
+        r"`([^`]+)`",
+        " ".join(
+            row[0]
+            for row in rows("## Running", (ROOT / "docs" / "pipeline" / "project.md").read_text())
+        ),
+    )
 
     assert [column for column in STATUS if column not in told] == ["flow"]
 
 
 def test_the_readme_calls_commands_that_exist() -> None:
-    called = re.findall(r"\braftka (cluster start|broker start|topics create|produce|consume)\b", (ROOT / "README.md").read_text())
+    called = re.findall(
+        r"\braftka (cluster start|broker start|topics create|produce|consume)\b",
+        (ROOT / "README.md").read_text(),
+    )
 
     assert set(called) == {"cluster start", "broker start", "topics create", "produce", "consume"}
     for command in called:
@@ -120,7 +167,11 @@ def test_the_readme_calls_commands_that_exist() -> None:
 def test_attacks_are_shown_by_tests_and_planted_bugs_that_exist() -> None:
     text = (ROOT / "docs" / "security.md").read_text()
     cited = set(re.findall(r"`(test_[a-z0-9_]+)`", text))
-    written = {name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_[a-z0-9_]+)\(", path.read_text())}
+    written = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_[a-z0-9_]+)\(", path.read_text())
+    }
     planted = set(re.findall(r"mutant `([a-z0-9_]+)`", text))
 
     assert len(cited) > 10
@@ -133,7 +184,14 @@ LARGEST_PICTURE = 200_000
 
 def test_pictures_are_there_small_and_shown() -> None:
     """`./run screenshots` takes them."""
-    shown = {(document.parent / path).resolve() for document in DOCUMENTS for path in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", document.read_text())}
+    shown = {
+        (document.parent / path).resolve()
+        for document in DOCUMENTS
+        for path in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", document.read_text())
+    }
 
     assert shown == set((ROOT / "docs" / "images").glob("*.png"))
-    assert all(each.read_bytes().startswith(b"\x89PNG") and each.stat().st_size < LARGEST_PICTURE for each in shown)
+    assert all(
+        each.read_bytes().startswith(b"\x89PNG") and each.stat().st_size < LARGEST_PICTURE
+        for each in shown
+    )

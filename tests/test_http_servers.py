@@ -1,4 +1,5 @@
-"""All HTTP servers of the project under one table of requests that are odd but legal, and of those that two readers might end at different places.
+"""All HTTP servers of the project under one table of requests that are odd but legal, and of those
+that two readers might end at different places.
 
 What a server refuses it refuses once, and closes: nothing behind it is taken for a request.
 """
@@ -84,7 +85,9 @@ class Talk:
                 return None
         head, _, self._come = self._come.partition(b"\r\n\r\n")
         line, *fields = head.decode().split("\r\n")
-        headers = {name.lower(): value for name, _, value in (each.partition(": ") for each in fields)}
+        headers = {
+            name.lower(): value for name, _, value in (each.partition(": ") for each in fields)
+        }
         status = int(line.split()[1])
         size = 0 if method == "HEAD" or status == 100 else int(headers["content-length"])
         while len(self._come) < size:
@@ -113,9 +116,21 @@ LEGAL: dict[str, Line] = {
         (200,) * 4,
         STAYS,
     ),
-    "an upgrade that is not in Connection": (GET.replace("{more}", "Upgrade: h2c\r\n"), (200,) * 4, STAYS),
-    "trailers are taken": (GET.replace("{more}", "TE: trailers\r\nConnection: TE\r\n"), (200,) * 4, STAYS),
-    "a list in Connection": (GET.replace("{more}", "Connection: foo, keep-alive\r\n"), (200,) * 4, STAYS),
+    "an upgrade that is not in Connection": (
+        GET.replace("{more}", "Upgrade: h2c\r\n"),
+        (200,) * 4,
+        STAYS,
+    ),
+    "trailers are taken": (
+        GET.replace("{more}", "TE: trailers\r\nConnection: TE\r\n"),
+        (200,) * 4,
+        STAYS,
+    ),
+    "a list in Connection": (
+        GET.replace("{more}", "Connection: foo, keep-alive\r\n"),
+        (200,) * 4,
+        STAYS,
+    ),
     "close in a list": (GET.replace("{more}", "Connection: foo, Close\r\n"), (200,) * 4, CLOSES),
     "close in a second Connection": (
         GET.replace("{more}", "Connection: close\r\nConnection: foo\r\n"),
@@ -123,13 +138,21 @@ LEGAL: dict[str, Line] = {
         CLOSES,
     ),
     "the absolute form": ("GET http://x:80{path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 4, STAYS),
-    "the absolute form of another host": ("GET HTTPS://other{path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 4, STAYS),
+    "the absolute form of another host": (
+        "GET HTTPS://other{path} HTTP/1.1\r\nHost: x\r\n\r\n",
+        (200,) * 4,
+        STAYS,
+    ),
     "OPTIONS of everything": ("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 4, STAYS),
     "OPTIONS of a page": ("OPTIONS {path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 4, STAYS),
     "HEAD": ("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n", (200,) * 4, STAYS),
     "HEAD of nothing": ("HEAD /nothing HTTP/1.1\r\nHost: x\r\n\r\n", (404,) * 4, STAYS),
     "HTTP/1.0": ("GET {path} HTTP/1.0\r\n\r\n", (200,) * 4, CLOSES),
-    "HTTP/1.0 that goes on": ("GET {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", (200,) * 4, STAYS),
+    "HTTP/1.0 that goes on": (
+        "GET {path} HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        (200,) * 4,
+        STAYS,
+    ),
     "an upgrade in HTTP/1.0": ("GET {path} HTTP/1.0\r\n" + UPGRADE + "\r\n", (200,) * 4, CLOSES),
     "an upgrade in HTTP/1.0 that goes on": (
         "GET {path} HTTP/1.0\r\nConnection: keep-alive, Upgrade\r\nUpgrade: h2c\r\n\r\n",
@@ -149,7 +172,11 @@ AMBIGUOUS: dict[str, Line] = {
         (400,) * 4,
         CLOSES,
     ),
-    "two equal lengths": (GET.replace("{more}", "Content-Length: 0\r\nContent-Length: 0\r\n"), (400,) * 4, CLOSES),
+    "two equal lengths": (
+        GET.replace("{more}", "Content-Length: 0\r\nContent-Length: 0\r\n"),
+        (400,) * 4,
+        CLOSES,
+    ),
     "a list of lengths": (GET.replace("{more}", "Content-Length: 0, 0\r\n"), (400,) * 4, CLOSES),
     "a length with a sign": (GET.replace("{more}", "Content-Length: +0\r\n"), (400,) * 4, CLOSES),
     "a length and chunks": (
@@ -163,7 +190,8 @@ AMBIGUOUS: dict[str, Line] = {
         CLOSES,
     ),
     "chunks in HTTP/1.0": (
-        "GET {path} HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET {path} HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+        "\r\n",
         (400,) * 4,
         CLOSES,
     ),
@@ -173,7 +201,11 @@ AMBIGUOUS: dict[str, Line] = {
         CLOSES,
     ),
     "two hosts": ("GET {path} HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", (400,) * 4, CLOSES),
-    "a space before a colon": (GET.replace("{more}", "Content-Length : 5\r\n") + "abcde", (400,) * 4, CLOSES),
+    "a space before a colon": (
+        GET.replace("{more}", "Content-Length : 5\r\n") + "abcde",
+        (400,) * 4,
+        CLOSES,
+    ),
     "a proxy": ("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", (400, 400, 400, 405), CLOSES),
     "everything": ("GET * HTTP/1.1\r\nHost: x\r\n\r\n", (404, 400, 400, 404), STAYS),
 }
@@ -207,7 +239,9 @@ def test_odd_requests_are_answered_once(targets: dict[str, Target], server: str,
 
 @pytest.mark.parametrize("server", ["registry", "metrics", "bridge"])
 @pytest.mark.parametrize("version", ["", " HTTP/0.9", " HTTP/2.0", " HTTP/3.0"])
-def test_another_version_of_http_is_refused(targets: dict[str, Target], server: str, version: str) -> None:
+def test_another_version_of_http_is_refused(
+    targets: dict[str, Target], server: str, version: str
+) -> None:
     with Talk(targets[server].port) as talk:
         talk.send(f"GET {targets[server].path}{version}\r\nHost: x\r\n\r\n")
         answer = talk.answer()
@@ -233,7 +267,9 @@ def test_head_is_as_long_as_get(targets: dict[str, Target], server: str) -> None
 
 @pytest.mark.parametrize("server", ["registry", "metrics", "bridge"])
 @pytest.mark.parametrize("more", ["", UPGRADE, "\r\nGET"])
-def test_requests_that_come_together_are_answered_in_order(targets: dict[str, Target], server: str, more: str) -> None:
+def test_requests_that_come_together_are_answered_in_order(
+    targets: dict[str, Target], server: str, more: str
+) -> None:
     """`more`: with an upgrade in each; or with an empty line before each, as old clients send."""
     target = targets[server]
     request = GET.format(path=target.path, more=more if more == UPGRADE else "")
@@ -262,7 +298,8 @@ BODIES = {
     "chunks": ("Transfer-Encoding: chunked\r\n", f"{len(PUT):x}\r\n{PUT}\r\n0\r\n\r\n"),
     "chunks with extensions and trailers": (
         "Transfer-Encoding: Chunked\r\nTrailer: X\r\n",
-        f'5;a=b\r\n{PUT[:5]}\r\n{len(PUT) - 5:X};c="d"\r\n{PUT[5:]}\r\n0;e\r\nX: y\r\nHost: z\r\nAuthorization: none\r\n\r\n',
+        f'5;a=b\r\n{PUT[:5]}\r\n{len(PUT) - 5:X};c="d"\r\n{PUT[5:]}\r\n0;e\r\nX: y\r\nHost: z\r\n'
+        "Authorization: none\r\n\r\n",
     ),
 }
 
@@ -270,13 +307,17 @@ BODIES = {
 @pytest.mark.parametrize("upgrade", ["", UPGRADE, "Upgrade: websocket\r\nConnection: Upgrade\r\n"])
 @pytest.mark.parametrize("form", BODIES)
 @pytest.mark.parametrize("pieces", [1, 7, 1_000_000])
-def test_a_body_comes_whole_whatever_stands_beside_it(targets: dict[str, Target], upgrade: str, form: str, pieces: int) -> None:
+def test_a_body_comes_whole_whatever_stands_beside_it(
+    targets: dict[str, Target], upgrade: str, form: str, pieces: int
+) -> None:
     """An `Upgrade` that is not done is passed over: the body belongs to the request as it is."""
     headers, body = BODIES[form]
     request = f"PUT /config HTTP/1.1\r\nHost: x\r\n{upgrade}{headers}\r\n{body}".encode()
 
     with Talk(targets["registry"].port) as talk:
-        talk.send(b'PUT /config HTTP/1.1\r\nHost: x\r\nContent-Length: 24\r\n\r\n{"compatibility":"NONE"}')
+        talk.send(
+            b'PUT /config HTTP/1.1\r\nHost: x\r\nContent-Length: 24\r\n\r\n{"compatibility":"NONE"}'
+        )
         assert talk.answer() is not None
         for at in range(0, len(request), pieces):
             talk.send(request[at : at + pieces])
@@ -287,9 +328,14 @@ def test_a_body_comes_whole_whatever_stands_beside_it(targets: dict[str, Target]
 
 
 @pytest.mark.parametrize("upgrade", ["", UPGRADE])
-def test_a_client_that_waits_is_told_to_send_its_body(targets: dict[str, Target], upgrade: str) -> None:
+def test_a_client_that_waits_is_told_to_send_its_body(
+    targets: dict[str, Target], upgrade: str
+) -> None:
     with Talk(targets["registry"].port) as talk:
-        talk.send(f"PUT /config HTTP/1.1\r\nHost: x\r\n{upgrade}Expect: 100-Continue\r\nContent-Length: {len(PUT)}\r\n\r\n")
+        talk.send(
+            f"PUT /config HTTP/1.1\r\nHost: x\r\n{upgrade}Expect: 100-Continue\r\nContent-Length: "
+            f"{len(PUT)}\r\n\r\n"
+        )
         first = talk.answer()
         talk.send(PUT)
         second = talk.answer()
@@ -299,7 +345,9 @@ def test_a_client_that_waits_is_told_to_send_its_body(targets: dict[str, Target]
 
 def test_a_client_of_http_1_0_is_not_told_to_send_its_body(targets: dict[str, Target]) -> None:
     with Talk(targets["registry"].port) as talk:
-        talk.send(f"PUT /config HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: {len(PUT)}\r\n\r\n")
+        talk.send(
+            f"PUT /config HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: {len(PUT)}\r\n\r\n"
+        )
         talk.send(PUT)
         answer = talk.answer()
 
@@ -309,7 +357,10 @@ def test_a_client_of_http_1_0_is_not_told_to_send_its_body(targets: dict[str, Ta
 
 def test_a_body_in_a_coding_that_is_not_known_is_refused(targets: dict[str, Target]) -> None:
     with Talk(targets["registry"].port) as talk:
-        talk.send(f"PUT /config HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: {len(PUT)}\r\n\r\n{PUT}")
+        talk.send(
+            "PUT /config HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: "
+            f"{len(PUT)}\r\n\r\n{PUT}"
+        )
         answer = talk.answer()
 
     assert answer is not None
@@ -327,7 +378,9 @@ def test_a_method_that_a_path_has_not_is_told_those_it_has(targets: dict[str, Ta
 
 @pytest.mark.parametrize("server", ["metrics", "bridge", "page"])
 @pytest.mark.parametrize("form", BODIES)
-def test_a_body_where_there_are_none_is_refused_and_is_no_request(targets: dict[str, Target], server: str, form: str) -> None:
+def test_a_body_where_there_are_none_is_refused_and_is_no_request(
+    targets: dict[str, Target], server: str, form: str
+) -> None:
     headers, body = BODIES[form]
     target = targets[server]
     hidden = GET.format(path=target.path, more="")
@@ -362,14 +415,28 @@ PLANTED: dict[str, tuple[object, str, Any, str, str]] = {
         "registry",
         "an upgrade to HTTP/2",
     ),
-    "an absolute target is a path": (requests, "ORIGIN", re.compile("$^"), "registry", "the absolute form"),
+    "an absolute target is a path": (
+        requests,
+        "ORIGIN",
+        re.compile("$^"),
+        "registry",
+        "the absolute form",
+    ),
     "what is not understood is answered": (exporter, "Request", Lenient, "metrics", "two lengths"),
-    "the page believes any length": (page_module, "fault_of", lambda headers: None, "page", "two lengths"),
+    "the page believes any length": (
+        page_module,
+        "fault_of",
+        lambda headers: None,
+        "page",
+        "two lengths",
+    ),
 }
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_bugs_in_http_are_found(targets: dict[str, Target], bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_in_http_are_found(
+    targets: dict[str, Target], bug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     where, name, planted, server, line = PLANTED[bug]
     monkeypatch.setattr(where, name, planted)
 

@@ -1,4 +1,6 @@
-"""The `run` script, with a python that only writes down what it is asked: when .venv is made, when mended, when left alone."""
+"""The `run` script, with a python that only writes down what it is asked: when .venv is made, when
+mended, when left alone.
+"""
 
 import os
 import shutil
@@ -39,8 +41,18 @@ class Checkout:
 
     def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         self.log.write_text("")
-        environment = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", "RUN_LOG": str(self.log), **variables}
-        return subprocess.run([str(self.folder / "run"), *arguments], env=environment, capture_output=True, text=True, check=False)
+        environment = {
+            "PATH": f"{self.folder}/bin:/usr/bin:/bin",
+            "RUN_LOG": str(self.log),
+            **variables,
+        }
+        return subprocess.run(
+            [str(self.folder / "run"), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def asked(self) -> list[str]:
         return self.log.read_text().splitlines()
@@ -59,7 +71,10 @@ def test_setup_makes_a_venv_without_ensurepip_and_installs_from_outside(checkout
 
     assert done.returncode == 0, done.stderr
     assert f"python3 -m venv --clear --without-pip {checkout.folder}/.venv" in checkout.asked()
-    assert f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e {checkout.folder}[dev]" in checkout.asked()
+    assert (
+        f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e "
+        f"{checkout.folder}[dev]" in checkout.asked()
+    )
     assert checkout.pip_calls() == 1
 
 
@@ -149,9 +164,15 @@ def test_check_stops_at_the_first_that_fails(checkout: Checkout) -> None:
 
 def test_help_names_every_command() -> None:
     script = (ROOT / "run").read_text()
-    commands = [line[:-1] for line in script[script.index("case $command") :].splitlines() if line.endswith(")") and line[0].isalpha()]
+    commands = [
+        line[:-1]
+        for line in script[script.index("case $command") :].splitlines()
+        if line.endswith(")") and line[0].isalpha()
+    ]
 
-    told = subprocess.run([str(ROOT / "run")], env=dict(os.environ), capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [str(ROOT / "run")], env=dict(os.environ), capture_output=True, text=True, check=True
+    ).stdout
 
     assert commands
     assert [c for c in commands if f"./run {c}" not in told and not c.startswith("help")] == []
@@ -162,7 +183,10 @@ def test_spark_is_installed_when_it_is_asked_for(checkout: Checkout) -> None:
     assert not any("[pipeline" in line for line in checkout.asked())
 
     checkout.run("setup", "pipeline")
-    assert f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e {checkout.folder}[pipeline-dev]" in checkout.asked()
+    assert (
+        f"python3 -m pip --python {checkout.folder}/.venv/bin/python install --quiet -e "
+        f"{checkout.folder}[pipeline-dev]" in checkout.asked()
+    )
 
     checkout.run("bench", "pipeline")
     assert checkout.asked() == ["python -m bench pipeline"]

@@ -1,4 +1,6 @@
-"""Every script under tests/scripts: what comes out must read as the script says. `pytest --rewrite` writes what came out."""
+"""Every script under tests/scripts: what comes out must read as the script says. `pytest --rewrite`
+writes what came out.
+"""
 
 import pytest
 

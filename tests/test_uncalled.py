@@ -1,6 +1,8 @@
-"""Functions of the sources that no source calls: each is a feature that is believed to work. Such a function is called, deleted, or listed here.
+"""Functions of the sources that no source calls: each is a feature that is believed to work. Such a
+function is called, deleted, or listed here.
 
-A name counts as called where it stands in any source beside a definition. Functions with a decorator that registers them are called by that.
+A name counts as called where it stands in any source beside a definition. Functions with a
+decorator that registers them are called by that.
 """
 
 import ast
@@ -37,18 +39,39 @@ TESTING = "the interface of raftka.testing for other projects"
 CODEC = "the other half of a codec, which tests and players use"
 SEEN = "what tests look at"
 
-CALLED_FROM_OUTSIDE: tuple[tuple[str, str, str], ...] = (  # of the file and of the name: regular expressions; the reason
+# of the file and of the name: regular expressions; the reason
+CALLED_FROM_OUTSIDE: tuple[tuple[str, str, str], ...] = (
     (r"compat/pyspark_", r".*[a-z][A-Z].*", SPARK),
     (r"raftka/pipeline/flows/(graph|moves)", r"register_auto_cdc_flow|handle\w+", SPARK),
-    (r"raftka/metadata/quorum/raft", r"on_\w+|_SyncObj__\w+|_checkCommandsToApply|[a-z]+[A-Z]\w+", PYSYNCOBJ),
+    (
+        r"raftka/metadata/quorum/raft",
+        r"on_\w+|_SyncObj__\w+|_checkCommandsToApply|[a-z]+[A-Z]\w+",
+        PYSYNCOBJ,
+    ),
     (r"raftka/registry/http", r"on_\w+", PARSER),
     (r"raftka/pipeline/(page|running/metrics)", r"do_[A-Z]+|log_message", STANDARD),
-    (r"raftka/runtime/simulated/tasks", r"start_clock|deadline_to_sleep_time|task_scheduled|before_task_step", TRIO),
+    (
+        r"raftka/runtime/simulated/tasks",
+        r"start_clock|deadline_to_sleep_time|task_scheduled|before_task_step",
+        TRIO,
+    ),
     (r"raftka/chaos/live/clients", r"on_partitions_(revoked|assigned)", CONFLUENT),
-    (r"raftka/chaos/simulated/scene|raftka/chaos/simulation", r"assert_nothing_lost|wait_whole|write_for_nobody|other_than|at_work", SCENES),
-    (r"raftka/chaos/simulated/faults/moments", r"_isolate", "nemeses.py calls it by the name of the blow"),
+    (
+        r"raftka/chaos/simulated/scene|raftka/chaos/simulation",
+        r"assert_nothing_lost|wait_whole|write_for_nobody|other_than|at_work",
+        SCENES,
+    ),
+    (
+        r"raftka/chaos/simulated/faults/moments",
+        r"_isolate",
+        "nemeses.py calls it by the name of the blow",
+    ),
     (r"raftka/runtime/simulated/network", r"isolate", SCENES),
-    (r"raftka/testing/", r"renew_certificate|fail_next|lose_requests|lose_answers|pytest_\w+", TESTING),
+    (
+        r"raftka/testing/",
+        r"renew_certificate|fail_next|lose_requests|lose_answers|pytest_\w+",
+        TESTING,
+    ),
     (r"compat/zookeeper_bridge/", r"pack_batch|encode_multi", CODEC),
     (r"compat/zookeeper_bridge/tree/quotas", r"in_force", SEEN),
     (r"raftka/broker/controller/suspects", r"holding", SEEN),
@@ -73,13 +96,18 @@ class Names:
         for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    if all(_name_of(each) in PLAIN_DECORATORS for each in node.decorator_list) and not node.name.startswith("__"):
+                    if all(
+                        _name_of(each) in PLAIN_DECORATORS for each in node.decorator_list
+                    ) and not node.name.startswith("__"):
                         self.defined[node.name].append(file)
                 case ast.Name():
                     self.used[node.id] += 1
                 case ast.Attribute():
                     self.used[node.attr] += 1
-                case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.JoinedStr(values=[ast.Constant(value=str(prefix)), *_]), *_]):
+                case ast.Call(
+                    func=ast.Name(id="getattr"),
+                    args=[_, ast.JoinedStr(values=[ast.Constant(value=str(prefix)), *_]), *_],
+                ):
                     prefixes.add(prefix)
                 case ast.Constant(value=str(value)) if len(value) < 80:
                     words.update(WORD.findall(value))
@@ -88,14 +116,22 @@ class Names:
         """Files and names."""
         for name, files in self.defined.items():
             for file in files if not self.used[name] else ():
-                by_text = name in self.words[file] or any(name.startswith(prefix) for prefix in self.prefixes[file])
+                by_text = name in self.words[file] or any(
+                    name.startswith(prefix) for prefix in self.prefixes[file]
+                )
                 if not by_text and name.lstrip("_") not in self.words[file]:
                     yield file, name
 
 
 def _name_of(decorator: ast.expr) -> str:
     decorator = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return decorator.attr if isinstance(decorator, ast.Attribute) else decorator.id if isinstance(decorator, ast.Name) else ""
+    return (
+        decorator.attr
+        if isinstance(decorator, ast.Attribute)
+        else decorator.id
+        if isinstance(decorator, ast.Name)
+        else ""
+    )
 
 
 @pytest.fixture(scope="module")
@@ -109,21 +145,37 @@ def names() -> Names:
 
 def test_every_function_is_called_or_has_a_reason(names: Names) -> None:
     known = [(re.compile(file), re.compile(name)) for file, name, _ in CALLED_FROM_OUTSIDE]
-    left = [each for each in names.uncalled() if not any(file.match(each[0]) and name.fullmatch(each[1]) for file, name in known)]
+    left = [
+        each
+        for each in names.uncalled()
+        if not any(file.match(each[0]) and name.fullmatch(each[1]) for file, name in known)
+    ]
 
     assert not left, "call them, delete them, or give the reason why they are called from outside"
 
 
 def test_every_reason_is_needed(names: Names) -> None:
     uncalled = list(names.uncalled())
-    needless = [row for row in CALLED_FROM_OUTSIDE if not any(re.match(row[0], file) and re.fullmatch(row[1], name) for file, name in uncalled)]
+    needless = [
+        row
+        for row in CALLED_FROM_OUTSIDE
+        if not any(re.match(row[0], file) and re.fullmatch(row[1], name) for file, name in uncalled)
+    ]
 
     assert not needless
 
 
 def test_a_planted_function_is_found() -> None:
     found = Names()
-    found.read("a.py", "def called(): ...\ndef roll_if_needed(): ...\nclass A:\n    @property\n    def size(self): ...\n    def _slow(self): ...\n")
+    found.read(
+        "a.py",
+        "def called(): ...\ndef roll_if_needed(): ...\nclass A:\n    @property\n    def "
+        "size(self): ...\n    def _slow(self): ...\n",
+    )
     found.read("b.py", "called()\nx = 'roll_if_needed'\n")
 
-    assert sorted(found.uncalled()) == [("a.py", "_slow"), ("a.py", "roll_if_needed"), ("a.py", "size")]
+    assert sorted(found.uncalled()) == [
+        ("a.py", "_slow"),
+        ("a.py", "roll_if_needed"),
+        ("a.py", "size"),
+    ]

@@ -1,7 +1,8 @@
-"""Imported by the nodes that `./run bench calls` starts, because this folder is in their PYTHONPATH. Knows nothing of raftka.
+"""Imported by the nodes that `./run bench calls` starts, because this folder is in their
+PYTHONPATH. Knows nothing of raftka.
 
-Counts calls of the interpreter, Python's functions and C's, by the file of the caller; on SIGUSR2 writes the counts to a file in RAFTKA_COUNT_TO,
-and begins anew.
+Counts calls of the interpreter, Python's functions and C's, by the file of the caller; on SIGUSR2
+writes the counts to a file in RAFTKA_COUNT_TO, and begins anew.
 """
 
 import json

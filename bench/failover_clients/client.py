@@ -1,5 +1,7 @@
-"""Clients in Python for bench/failover.py: a line for each acknowledged record, record read, or commit. Everything is at its default, but that
-acks=all. Arguments: client, mode, bootstrap servers, topic, group."""
+"""Clients in Python for bench/failover.py: a line for each acknowledged record, record read, or
+commit. Everything is at its default, but that acks=all. Arguments: client, mode, bootstrap servers,
+topic, group.
+"""
 
 import asyncio
 import sys
@@ -20,9 +22,16 @@ def librdkafka(mode: str, servers: str, topic: str, group: str) -> None:
     if mode == "produce":
         producer = Producer({"bootstrap.servers": servers})
         while True:
-            producer.produce(topic, b"x", partition=0, on_delivery=lambda error, _: tell() if error is None else None)
+            producer.produce(
+                topic,
+                b"x",
+                partition=0,
+                on_delivery=lambda error, _: tell() if error is None else None,
+            )
             producer.poll(PAUSE_S)
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False}
+    )
     if mode == "consume":
         consumer.assign([TopicPartition(topic, 0, OFFSET_END)])
         while True:
@@ -78,7 +87,9 @@ async def _aiokafka(mode: str, servers: str, topic: str, group: str) -> None:
         producer = AIOKafkaProducer(bootstrap_servers=servers, acks="all")
         await producer.start()
         while True:
-            (await producer.send(topic, b"x", partition=0)).add_done_callback(lambda done: tell() if done.exception() is None else None)
+            (await producer.send(topic, b"x", partition=0)).add_done_callback(
+                lambda done: tell() if done.exception() is None else None
+            )
             await asyncio.sleep(PAUSE_S)
     if mode == "consume":
         consumer = AIOKafkaConsumer(bootstrap_servers=servers)
@@ -87,7 +98,9 @@ async def _aiokafka(mode: str, servers: str, topic: str, group: str) -> None:
         await consumer.seek_to_end(partition)
         async for _ in consumer:
             tell()
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=servers, group_id=group, enable_auto_commit=False)
+    consumer = AIOKafkaConsumer(
+        topic, bootstrap_servers=servers, group_id=group, enable_auto_commit=False
+    )
     await consumer.start()
     offset = 0
     while True:

@@ -1,4 +1,6 @@
-"""`format("raftka")` of Spark, which looks for modules named pyspark_*. These are the classes it calls; what they do is in raftka/pipeline."""
+"""`format("raftka")` of Spark, which looks for modules named pyspark_*. These are the classes it
+calls; what they do is in raftka/pipeline.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -13,7 +15,12 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from raftka.json_values import JsonObject
@@ -29,13 +36,19 @@ from raftka.pipeline.workers import keep_imports
 if TYPE_CHECKING:
     import pyarrow as pa
 
-COLUMNS = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names for what a task can know of its query
+COLUMNS = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "timestampType int"
+)
+# Spark's names for what a task can know of its query
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 HEADERS = ", headers array<struct<key: string, value: binary>>"
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """Topics of raftka and of Apache Kafka, with the options and columns of Spark's own Kafka source (docs/pipeline/script.md)."""
+    """Topics of raftka and of Apache Kafka, with the options and columns of Spark's own Kafka
+    source (docs/pipeline/script.md).
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -57,14 +70,21 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         if overwrite:
-            raise OptionRefused('a topic takes appends and updates: .outputMode("append") or .outputMode("update"), not complete')
+            raise OptionRefused(
+                'a topic takes appends and updates: .outputMode("append") or '
+                '.outputMode("update"), not complete'
+            )
         return StreamWriter(self._sink(schema, streaming=True))
 
     def _options(self) -> dict[str, str]:
         return {name.lower(): value for name, value in self.options.items()}
 
     def _sink(self, schema: StructType, *, streaming: bool) -> SinkOptions:
-        return sink_options(self._options(), {field.name: field.dataType.typeName() for field in schema.fields}, streaming=streaming)
+        return sink_options(
+            self._options(),
+            {field.name: field.dataType.typeName() for field in schema.fields},
+            streaming=streaming,
+        )
 
 
 class Task(InputPartition):  # type: ignore[misc]
@@ -106,10 +126,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return dict(self._stream.initial())
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable() if self._source.max_offsets is None else ReadMaxRows(self._source.max_offsets)
+        return (
+            ReadAllAvailable()
+            if self._source.max_offsets is None
+            else ReadMaxRows(self._source.max_offsets)
+        )
 
     def latestOffset(self, start: JsonObject, limit: ReadLimit) -> JsonObject:
-        everything = isinstance(limit, ReadAllAvailable) and self._source.max_offsets is not None  # as the trigger "once" asks
+        # as the trigger "once" asks
+        everything = isinstance(limit, ReadAllAvailable) and self._source.max_offsets is not None
         return dict(self._stream.latest(start, everything=everything))
 
     def reportLatestOffset(self) -> JsonObject | None:
@@ -153,9 +178,11 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages.
+    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What
+    commit needs comes with the messages.
 
-    So the transaction of a batch begins when the writer is pickled: in the planner, and before a task runs. Spark pickles it more than once.
+    So the transaction of a batch begins when the writer is pickled: in the planner, and before a
+    task runs. Spark pickles it more than once.
     """
 
     def __init__(self, options: SinkOptions) -> None:
@@ -168,7 +195,11 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         return {"_sink": self._sink, "_handle": self._handle}
 
     def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
-        return Message(write_task(self._sink, iterator, None if self._handle is None else self._part(self._handle)))
+        return Message(
+            write_task(
+                self._sink, iterator, None if self._handle is None else self._part(self._handle)
+            )
+        )
 
     @staticmethod
     def _part(handle: Handle) -> Part:

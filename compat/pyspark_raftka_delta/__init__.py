@@ -1,5 +1,6 @@
-"""`format("raftka_delta")` of Spark, which looks for modules named pyspark_*: Delta tables without a jar, written exactly once. What it does is in
-raftka/pipeline."""
+"""`format("raftka_delta")` of Spark, which looks for modules named pyspark_*: Delta tables without
+a jar, written exactly once. What it does is in raftka/pipeline.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -30,7 +31,8 @@ from raftka.pipeline.workers import keep_imports
 if TYPE_CHECKING:
     import pyarrow as pa
 
-QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"  # Spark's names for what a task can know of its query
+# Spark's names for what a task can know of its query
+QUERY, BATCH, RUN = "sql.streaming.queryId", "streaming.sql.batchId", "spark.jobGroup.id"
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
@@ -45,26 +47,38 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def reader(self, schema: StructType) -> "BatchReader":
         lake = self._read()
-        return (FilteredReader if lake.takes_filters else BatchReader)(lake, plan(lake, schema.names))
+        return (FilteredReader if lake.takes_filters else BatchReader)(
+            lake, plan(lake, schema.names)
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
         if overwrite:
-            raise OptionRefused('a lake takes appends: .mode("append"), which with the option key changes rows as well')
+            raise OptionRefused(
+                'a lake takes appends: .mode("append"), which with the option key changes rows as '
+                "well"
+            )
         return BatchWriter(lake_options(self.options, known=WRITTEN), arrow_schema(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         if overwrite:
-            raise OptionRefused('a lake takes appends: .outputMode("append"), not complete; with the option key it changes rows as well')
+            raise OptionRefused(
+                'a lake takes appends: .outputMode("append"), not complete; with the option key '
+                "it changes rows as well"
+            )
         rows = parcels.rows_of(schema)
         lake = lake_options(self.options, known=WRITTEN, streaming=True)
-        return StreamWriter(lake, arrow_schema(schema if rows is None else rows), is_parceled=rows is not None)
+        return StreamWriter(
+            lake, arrow_schema(schema if rows is None else rows), is_parceled=rows is not None
+        )
 
     def _read(self) -> Lake:
         return lake_options(self.options, known=READ)
 
 
 def arrow_schema(schema: StructType) -> "pa.Schema":
-    """Make every column nullable: whether a query's column may be null changes with the query, and a table should not fix it."""
+    """Make every column nullable: whether a query's column may be null changes with the query, and
+    a table should not fix it.
+    """
     return to_arrow_schema(schema.toNullable(), timezone="UTC")
 
 
@@ -74,7 +88,9 @@ class Files(InputPartition):  # type: ignore[misc]
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
-    """Planned where it is made, in the driver; its pickled copies read the files that their partitions name."""
+    """Planned where it is made, in the driver; its pickled copies read the files that their
+    partitions name.
+    """
 
     def __init__(self, lake: Lake, planned: Plan) -> None:
         self._lake, self._plan = lake, planned
@@ -91,12 +107,16 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
 
 
 class FilteredReader(BatchReader):
-    """For a frame that is asked once: Spark keeps the filters of one query for the next one of the same frame."""
+    """For a frame that is asked once: Spark keeps the filters of one query for the next one of the
+    same frame.
+    """
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Leave out files. Spark filters the rows itself."""
         told = [
-            pushed(type(each).__name__, each.attribute, getattr(each, "value", None), self._plan.schema)
+            pushed(
+                type(each).__name__, each.attribute, getattr(each, "value", None), self._plan.schema
+            )
             for each in filters
             if hasattr(each, "attribute")
         ]
@@ -115,7 +135,9 @@ def dones(messages: Sequence[WriterCommitMessage | None]) -> list[Done | None]:
 
 
 class Writer:
-    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages."""
+    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What
+    commit needs comes with the messages.
+    """
 
     def __init__(self, lake: Lake, schema: object, *, is_parceled: bool = False) -> None:
         """`schema`: of the rows, which come in parcels or one by one."""
@@ -131,7 +153,12 @@ class Writer:
         rows = parcels.opened(iterator) if self._is_parceled else iterator
         if self._lake.keyed is not None:
             return Message(upsert.stage(self._lake, self._schema, rows, attempt))
-        return Message(Done(attempt, write_files(self._lake, self._schema, self._partition_by, rows, attempt.stem)))
+        return Message(
+            Done(
+                attempt,
+                write_files(self._lake, self._schema, self._partition_by, rows, attempt.stem),
+            )
+        )
 
     def _attempt(self, task: object) -> Attempt:
         raise NotImplementedError
@@ -164,7 +191,9 @@ class StreamWriter(Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
         return Attempt(query, int(batch), run, task.attemptNumber())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        assert all(done is None or done.attempt.batch == batchId for done in dones(messages)), "a task was of another batch"
+        assert all(done is None or done.attempt.batch == batchId for done in dones(messages)), (
+            "a task was of another batch"
+        )
         self._commit(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

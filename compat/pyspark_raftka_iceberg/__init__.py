@@ -1,15 +1,32 @@
-"""`format("raftka_iceberg")` of Spark, which looks for modules named pyspark_*: Iceberg tables without a jar, written exactly once. What it does is
-in raftka/pipeline/connect."""
+"""`format("raftka_iceberg")` of Spark, which looks for modules named pyspark_*: Iceberg tables
+without a jar, written exactly once. What it does is in raftka/pipeline/connect.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamArrowWriter, InputPartition, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from raftka.pipeline.connect.iceberg import Attempt, Done, abort, commit, plan, prepare, read, shape, write_files
+from raftka.pipeline.connect.iceberg import (
+    Attempt,
+    Done,
+    abort,
+    commit,
+    plan,
+    prepare,
+    read,
+    shape,
+    write_files,
+)
 from raftka.pipeline.connect.iceberg_options import Iceberg, iceberg_options
 from raftka.pipeline.errors import OptionRefused
 
@@ -17,7 +34,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table import FileScanTask
 
-QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names for what a task can know of its query
+# Spark's names for what a task can know of its query
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
@@ -35,8 +53,12 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         if overwrite:
-            raise OptionRefused('an Iceberg table takes appends: .outputMode("append"), not complete')
-        return StreamWriter(iceberg_options(self.options), to_arrow_schema(schema.toNullable(), timezone="UTC"))
+            raise OptionRefused(
+                'an Iceberg table takes appends: .outputMode("append"), not complete'
+            )
+        return StreamWriter(
+            iceberg_options(self.options), to_arrow_schema(schema.toNullable(), timezone="UTC")
+        )
 
 
 class File(InputPartition):  # type: ignore[misc]
@@ -52,7 +74,11 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         return [File(task) for task in plan(self._to, self._schema.names)] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        return read(self._to, self._schema, partition.task) if isinstance(partition, File) else iter(())
+        return (
+            read(self._to, self._schema, partition.task)
+            if isinstance(partition, File)
+            else iter(())
+        )
 
 
 class Message(WriterCommitMessage):  # type: ignore[misc]
@@ -65,7 +91,9 @@ def dones(messages: Sequence[WriterCommitMessage | None]) -> list[Done]:
 
 
 class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What commit needs comes with the messages."""
+    """Made twice a batch: to be pickled for the tasks, and, in another process, to commit. What
+    commit needs comes with the messages.
+    """
 
     def __init__(self, to: Iceberg, schema: "pa.Schema") -> None:
         self._to, self._schema, self._folder = to, schema, prepare(to, schema)
@@ -74,7 +102,9 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         task = TaskContext.get()
         query, batch = task.getLocalProperty(QUERY), task.getLocalProperty(BATCH)
         assert query is not None, "Spark does not tell its tasks which query they are of"
-        return Message(write_files(self._to, self._schema, self._folder, iterator, Attempt(query, int(batch))))
+        return Message(
+            write_files(self._to, self._schema, self._folder, iterator, Attempt(query, int(batch)))
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         done = dones(messages)

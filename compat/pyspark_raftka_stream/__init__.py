@@ -1,5 +1,7 @@
-"""`format("raftka_stream")` of Spark, which looks for modules named pyspark_*: a stream that `streams.yml` declares, for the flows of a project. Its
-records are fetched and decoded once for all of them. What it does is in raftka/pipeline."""
+"""`format("raftka_stream")` of Spark, which looks for modules named pyspark_*: a stream that
+`streams.yml` declares, for the flows of a project. Its records are fetched and decoded once for all
+of them. What it does is in raftka/pipeline.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,15 @@ from raftka.pipeline.records.decoding import TEXT
 from raftka.pipeline.records.fields import spark_json
 from raftka.pipeline.topics.options import source_options, truth
 from raftka.pipeline.topics.planning import Range
-from raftka.pipeline.topics.shared import BAD, RAW, RECORD, SHARED_BYTES, Shared, names_of, read_shared
+from raftka.pipeline.topics.shared import (
+    BAD,
+    RAW,
+    RECORD,
+    SHARED_BYTES,
+    Shared,
+    names_of,
+    read_shared,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +40,10 @@ OURS = "stream."
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """Options are those of format("raftka"), and which rows of which stream it is to be: stream.file, stream.name,
-    stream.rows, stream.digest, and how many rows become few: stream.packing, or stream.parcels with the columns whose largest values stay."""
+    """Options are those of format("raftka"), and which rows of which stream it is to be:
+    stream.file, stream.name, stream.rows, stream.digest, and how many rows become few:
+    stream.packing, or stream.parcels with the columns whose largest values stay.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -44,12 +56,16 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     def _rows(self) -> StructType:
         rows = self._own("rows")
         if rows == RAW:
-            return from_arrow_schema(SCHEMA_WITH_HEADERS if truth(self._options(), "includeHeaders", False) else SCHEMA)
+            return from_arrow_schema(
+                SCHEMA_WITH_HEADERS if truth(self._options(), "includeHeaders", False) else SCHEMA
+            )
         record = from_arrow_schema(SCHEMA_WITH_HEADERS)
         if rows == BAD:
             return StructType([record["key"], record["value"], record["headers"]])
         fields = StructType.fromJson(spark_json(self._stream().fields or TEXT))
-        every = StructType([*fields, *(StructField(f"_{name}", record[name].dataType) for name in RECORD)])
+        every = StructType(
+            [*fields, *(StructField(f"_{name}", record[name].dataType) for name in RECORD)]
+        )
         packing = self._packing()
         return every if packing is None else StructType([*PACKED, every[packing.at]])
 
@@ -57,15 +73,22 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         stream, options = self._stream(), self._options()
         fetched, decoded = names_of(options, self._own("digest"))
         source = source_options(options, streaming=True)
-        return SharedReader(Shared(source, decoder_of(stream), self._own("rows"), fetched, decoded), self._packing(), self._parcels())
+        return SharedReader(
+            Shared(source, decoder_of(stream), self._own("rows"), fetched, decoded),
+            self._packing(),
+            self._parcels(),
+        )
 
     def _stream(self) -> StreamSpec:
-        """Raises OptionRefused when the file says something else by now: the query has the columns that it declared before."""
+        """Raises OptionRefused when the file says something else by now: the query has the columns
+        that it declared before.
+        """
         path = Path(self._own("file"))
         stream = load(path).stream(self._own("name"))
         if digest_of(stream) != self._own("digest"):
             raise OptionRefused(
-                f"{path} declares {stream.name} otherwise than when this pipeline began. Next step: start the pipeline anew, or undo the change"
+                f"{path} declares {stream.name} otherwise than when this pipeline began. Next "
+                "step: start the pipeline anew, or undo the change"
             )
         return stream
 
@@ -80,21 +103,34 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return str(self.options[OURS + name])
 
     def _options(self) -> dict[str, str]:
-        return {name.lower(): value for name, value in self.options.items() if not name.lower().startswith(OURS)}
+        return {
+            name.lower(): value
+            for name, value in self.options.items()
+            if not name.lower().startswith(OURS)
+        }
 
 
 class SharedReader(StreamReader):
-    def __init__(self, shared: Shared, packing: Packing | None, newest: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, shared: Shared, packing: Packing | None, newest: tuple[str, ...] | None
+    ) -> None:
         """`newest`: of parcels; None: there are none."""
         super().__init__(shared.source)
         self._shared, self._packing, self._newest = shared, packing, newest
 
     def __getstate__(self) -> JsonObject:
-        return {**super().__getstate__(), "_shared": self._shared, "_packing": self._packing, "_newest": self._newest}
+        return {
+            **super().__getstate__(),
+            "_shared": self._shared,
+            "_packing": self._packing,
+            "_newest": self._newest,
+        }
 
     def partitions(self, start: JsonObject, end: JsonObject) -> list[InputPartition]:
         tasks = self._stream.tasks(start, end)
-        limit = SHARED_BYTES // max(1, len({(each.topic, each.partition) for ranges in tasks for each in ranges}))
+        limit = SHARED_BYTES // max(
+            1, len({(each.topic, each.partition) for ranges in tasks for each in ranges})
+        )
         return [SharedTask(ranges, limit) for ranges in tasks]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":

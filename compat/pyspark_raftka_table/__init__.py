@@ -1,13 +1,24 @@
-"""`format("raftka_table")` of Spark, which looks for modules named pyspark_*: tables of SQLite and PostgreSQL. What it does is in
-raftka/pipeline/connect."""
+"""`format("raftka_table")` of Spark, which looks for modules named pyspark_*: tables of SQLite and
+PostgreSQL. What it does is in raftka/pipeline/connect.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, DataSourceStreamReader, InputPartition, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from raftka.json_values import JsonObject
@@ -19,7 +30,8 @@ from raftka.pipeline.errors import OptionRefused
 if TYPE_CHECKING:
     import pyarrow as pa
 
-QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names for what a task can know of its query
+# Spark's names for what a task can know of its query
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
@@ -33,13 +45,17 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         raise OptionRefused('which columns are to be read? .schema("id bigint, name string")')
 
     def streamReader(self, schema: StructType) -> "StreamReader":
-        source, wanted = table_source(self.options), to_arrow_schema(schema.toNullable(), timezone="UTC")
+        source = table_source(self.options)
+        wanted = to_arrow_schema(schema.toNullable(), timezone="UTC")
         check(source, wanted)
         return StreamReader(source, wanted)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         if overwrite:
-            raise OptionRefused('a table takes appends and updates: .outputMode("append") or .outputMode("update"), not complete')
+            raise OptionRefused(
+                'a table takes appends and updates: .outputMode("append") or '
+                '.outputMode("update"), not complete'
+            )
         return StreamWriter(table_sink(self.options), tuple(schema.names))
 
 
@@ -92,7 +108,11 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         task = TaskContext.get()
         query, batch = task.getLocalProperty(QUERY), task.getLocalProperty(BATCH)
         assert query is not None, "Spark does not tell its tasks which query they are of"
-        return Message(write_task(self._sink, self._columns, iterator, Attempt(query, int(batch), task.partitionId())))
+        return Message(
+            write_task(
+                self._sink, self._columns, iterator, Attempt(query, int(batch), task.partitionId())
+            )
+        )
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         staged = results(messages)

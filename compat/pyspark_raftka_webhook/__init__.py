@@ -1,4 +1,6 @@
-"""`format("raftka_webhook")` of Spark, which looks for modules named pyspark_*: rows posted to a URL. What it does is in raftka/pipeline/connect."""
+"""`format("raftka_webhook")` of Spark, which looks for modules named pyspark_*: rows posted to a
+URL. What it does is in raftka/pipeline/connect.
+"""
 
 from collections.abc import Iterator
 
@@ -10,7 +12,8 @@ from raftka.pipeline.connect.webhook import Place, dead_letters, post_task
 from raftka.pipeline.connect.webhook_options import Webhook, webhook_options
 from raftka.pipeline.errors import OptionRefused
 
-QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names for what a task can know of its query
+# Spark's names for what a task can know of its query
+QUERY, BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
@@ -22,10 +25,16 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         if overwrite:
-            raise OptionRefused('a webhook takes appends and updates: .outputMode("append") or .outputMode("update"), not complete')
+            raise OptionRefused(
+                'a webhook takes appends and updates: .outputMode("append") or '
+                '.outputMode("update"), not complete'
+            )
         hook = webhook_options(self.options)
         if hook.id is not None and hook.id not in schema.names:
-            raise OptionRefused(f"id names the column {hook.id}, which is not there: there are {', '.join(schema.names)}")
+            raise OptionRefused(
+                f"id names the column {hook.id}, which is not there: there are "
+                f"{', '.join(schema.names)}"
+            )
         dead_letters(hook)  # refused before a task runs
         return StreamWriter(hook)
 

@@ -1,4 +1,6 @@
-"""`raftka bridge`: its part of the tree of commands. What a command does stands in client/cli.py, imported when it is called."""
+"""`raftka bridge`: its part of the tree of commands. What a command does stands in client/cli.py,
+imported when it is called.
+"""
 
 from collections.abc import Callable
 from functools import wraps
@@ -25,16 +27,38 @@ def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
         metavar="HOST:PORT[,...]",
         help="Where nodes speak ZooKeeper's protocol.",
     )
-    who = click.option("--digest", envvar="RAFTKA_BRIDGE_DIGEST", metavar="USER:PASSWORD", help="Identity to authenticate as.")
-    ca = click.option(
-        "--tls-ca", envvar="RAFTKA_BRIDGE_TLS_CA", metavar="FILE", help="Certificates that the bridge's are signed by, PEM: connect with TLS."
+    who = click.option(
+        "--digest",
+        envvar="RAFTKA_BRIDGE_DIGEST",
+        metavar="USER:PASSWORD",
+        help="Identity to authenticate as.",
     )
-    own = click.option("--tls-cert", envvar="RAFTKA_BRIDGE_TLS_CERT", metavar="FILE", help="The client's own key and certificates, PEM, for TLS.")
+    ca = click.option(
+        "--tls-ca",
+        envvar="RAFTKA_BRIDGE_TLS_CA",
+        metavar="FILE",
+        help="Certificates that the bridge's are signed by, PEM: connect with TLS.",
+    )
+    own = click.option(
+        "--tls-cert",
+        envvar="RAFTKA_BRIDGE_TLS_CERT",
+        metavar="FILE",
+        help="The client's own key and certificates, PEM, for TLS.",
+    )
 
     @wraps(command)
-    def addressed(*, bridge: str, digest: str | None, tls_ca: str | None, tls_cert: str | None, **options: Option) -> object:
+    def addressed(
+        *,
+        bridge: str,
+        digest: str | None,
+        tls_ca: str | None,
+        tls_cert: str | None,
+        **options: Option,
+    ) -> object:
         if tls_cert is not None and tls_ca is None:
-            raise click.UsageError("--tls-cert needs --tls-ca: without it the connection has no TLS")
+            raise click.UsageError(
+                "--tls-cert needs --tls-ca: without it the connection has no TLS"
+            )
         return command(bridge=Address(bridge, digest, tls_ca, tls_cert), **options)
 
     return where(who(ca(own(addressed))))
@@ -106,7 +130,9 @@ def offsets() -> None:
 @bridge_options
 @client_options
 def offsets_export(**options: Option) -> None:
-    """From Kafka to /consumers/GROUP/offsets: what the group has committed, for consumers that keep their offsets in ZooKeeper."""
+    """From Kafka to /consumers/GROUP/offsets: what the group has committed, for consumers that keep
+    their offsets in ZooKeeper.
+    """
     from zookeeper_bridge.client.cli import export_offsets
 
     raise SystemExit(export_offsets(**options))
@@ -118,7 +144,9 @@ def offsets_export(**options: Option) -> None:
 @bridge_options
 @client_options
 def offsets_import(**options: Option) -> None:
-    """From /consumers/GROUP/offsets to Kafka: as if the group had committed it there. Its consumers must be stopped."""
+    """From /consumers/GROUP/offsets to Kafka: as if the group had committed it there. Its consumers
+    must be stopped.
+    """
     from zookeeper_bridge.client.cli import import_offsets
 
     raise SystemExit(import_offsets(**options))

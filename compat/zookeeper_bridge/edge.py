@@ -1,4 +1,6 @@
-"""The bridge as a service of a node: what raftka starts where `zookeeper.bridge.port` is set. Knows how the parts hang together, and nothing else."""
+"""The bridge as a service of a node: what raftka starts where `zookeeper.bridge.port` is set. Knows
+how the parts hang together, and nothing else.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +18,8 @@ from zookeeper_bridge.server.four_letter import answer, whitelist
 from zookeeper_bridge.server.login import LoginRules
 from zookeeper_bridge.tree.store import PACKAGE
 
-PORT, SECURE_PORT, ADMIN_PORT = "zookeeper.bridge.port", "zookeeper.bridge.secure.port", "zookeeper.bridge.admin.port"
+PORT, SECURE_PORT = "zookeeper.bridge.port", "zookeeper.bridge.secure.port"
+ADMIN_PORT = "zookeeper.bridge.admin.port"
 
 
 class Edge:
@@ -32,7 +35,10 @@ class Edge:
             enforce_quotas=settings["zookeeper.bridge.enforce.quota"],
             guarded=_guarded(settings),
         )
-        words = whitelist(settings["zookeeper.bridge.4lw.commands.whitelist"], read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"])
+        words = whitelist(
+            settings["zookeeper.bridge.4lw.commands.whitelist"],
+            read_only_mode=settings["zookeeper.bridge.readonlymode.enabled"],
+        )
         self.bridge.answer_word = partial(answer, self.bridge, words)
         services.extensions[PACKAGE] = self.bridge
         self.bridge.load(services.metadata.image)
@@ -42,7 +48,12 @@ class Edge:
         except (OSError, ValueError):
             self._close_listeners()
             raise
-        context.events.info("bridge_started", port=self.port, secure_port=self.secure_port, admin_port=self.admin_port)
+        context.events.info(
+            "bridge_started",
+            port=self.port,
+            secure_port=self.secure_port,
+            admin_port=self.admin_port,
+        )
 
     def _listen(self, services: Services) -> None:
         settings, context = services.metadata.settings, services.context
@@ -50,12 +61,18 @@ class Edge:
         if settings["zookeeper.bridge.port"] is not None:
             accepts[PORT] = self.bridge.accept
         if settings["zookeeper.bridge.secure.port"] is not None:
-            accepts[SECURE_PORT] = _behind_tls(self.bridge, PortTls(context, bridge_tls_of, "bridge"))
+            accepts[SECURE_PORT] = _behind_tls(
+                self.bridge, PortTls(context, bridge_tls_of, "bridge")
+            )
         if settings["zookeeper.bridge.admin.port"] is not None:
-            accepts[ADMIN_PORT] = guarded_server(services.context, Commands(self.bridge), {}, "bridge admin").accept
+            accepts[ADMIN_PORT] = guarded_server(
+                services.context, Commands(self.bridge), {}, "bridge admin"
+            ).accept
         for name, accept in accepts.items():
             try:
-                self._listeners[name] = context.runtime.network.listen(settings["zookeeper.bridge.host"], settings[name], accept)
+                self._listeners[name] = context.runtime.network.listen(
+                    settings["zookeeper.bridge.host"], settings[name], accept
+                )
             except OSError as error:
                 raise CannotListen(error, name) from None
 
@@ -96,11 +113,15 @@ def _behind_tls(bridge: Bridge, tls: PortTls) -> Callable[[], Connection | None]
         connection = bridge.accept(secure=True)
         if connection is None:
             return None
-        return tls.protect(connection, lambda found: bridge.certified(connection, found.certificate))
+        return tls.protect(
+            connection, lambda found: bridge.certified(connection, found.certificate)
+        )
 
     return accept
 
 
 def open_edge(services: Services) -> Edge:
-    """Raises OSError when a port is taken, ValueError when it cannot be secured as the settings say."""
+    """Raises OSError when a port is taken, ValueError when it cannot be secured as the settings
+    say.
+    """
     return Edge(services)

@@ -1,9 +1,11 @@
-"""ZooKeeper's recipes at work in the simulation: a lock, a queue, a register and who watches it, by sessions that move, sleep and expire.
+"""ZooKeeper's recipes at work in the simulation: a lock, a queue, a register and who watches it, by
+sessions that move, sleep and expire.
 
     raftka chaos sim --work sessions --seeds 0-99
 
-No two sessions that live hold the lock; names of the queue are unique and in the order of their transactions, and none that was told is lost; the
-register is linearizable; a watch tells of a change before it can be read, and once; no session is shown the past.
+No two sessions that live hold the lock; names of the queue are unique and in the order of their
+transactions, and none that was told is lost; the register is linearizable; a watch tells of a
+change before it can be read, and once; no session is shown the past.
 """
 
 from bisect import insort
@@ -47,7 +49,8 @@ class Book:
         self.queued: list[tuple[int, str]] = []  # zxid, name: told to whoever made it
         self.done = {"locks": 0, "queued": 0, "registers": 0, "watched": 0}
         self._latest = 0, 0  # lock, and whose it was
-        self._followed: dict[int, int] = {}  # a session that held the lock -> czxid of its successor's
+        # a session that held the lock -> czxid of its successor's
+        self._followed: dict[int, int] = {}
         self._processes = 0
 
     def process(self) -> int:
@@ -57,7 +60,10 @@ class Book:
     def granted(self, session: int, czxid: int) -> None:
         latest, holder = self._latest
         if czxid < latest or (czxid == latest and session != holder):
-            self.wrong.append(f"session {session:#x} is given the lock of {czxid:#x}, and there was one of {latest:#x}")
+            self.wrong.append(
+                f"session {session:#x} is given the lock of {czxid:#x}, and there was one of "
+                f"{latest:#x}"
+            )
         self._latest = max(self._latest, (czxid, session))
         for other in self.holders.keys() - {session}:
             del self.holders[other]
@@ -67,7 +73,10 @@ class Book:
     def wrote(self, session: int, zxid: int) -> None:
         """Check that no session writes whose lock another session holds by now: it is dead."""
         if zxid > self._followed.get(session, zxid):
-            self.wrong.append(f"session {session:#x} writes {zxid:#x}, and its lock had gone to another in {self._followed[session]:#x}")
+            self.wrong.append(
+                f"session {session:#x} writes {zxid:#x}, and its lock had gone to another in "
+                f"{self._followed[session]:#x}"
+            )
 
 
 class Actor:
@@ -118,7 +127,9 @@ class Actor:
 
 
 class Locker(Actor):
-    """Takes the lock, holds it for a while, gives it back; after a connection was lost it looks whether it has it."""
+    """Takes the lock, holds it for a while, gives it back; after a connection was lost it looks
+    whether it has it.
+    """
 
     holds, unsure = False, False
 
@@ -126,11 +137,15 @@ class Locker(Actor):
         if self.unsure:
             await self._check_lock()
         elif self.holds:
-            await trio.sleep(self.random.uniform(*(ASLEEP_S if self.random.random() < OVERSLEEPS else HELD_S)))
+            await trio.sleep(
+                self.random.uniform(*(ASLEEP_S if self.random.random() < OVERSLEEPS else HELD_S))
+            )
             await self._give_back()
         else:
             self.unsure = True
-            reply = await self.write(Op.CREATE, LOCK, b"", OPEN_TO_ALL, EPHEMERAL, but=[Err.NODE_EXISTS])
+            reply = await self.write(
+                Op.CREATE, LOCK, b"", OPEN_TO_ALL, EPHEMERAL, but=[Err.NODE_EXISTS]
+            )
             self.unsure = False
             if reply.error is Err.OK:
                 self._take(reply.zxid)
@@ -174,7 +189,10 @@ class Queuer(Actor):
         at = book.queued.index(entry)
         near = [name for _, name in book.queued[max(0, at - 1) : at + 2]]
         if near != sorted(set(near)):
-            book.wrong.append(f"the queue's names do not rise with their transactions: {book.queued[max(0, at - 1) : at + 2]}")
+            book.wrong.append(
+                "the queue's names do not rise with their transactions: "
+                f"{book.queued[max(0, at - 1) : at + 2]}"
+            )
         book.done["queued"] += 1
 
 
@@ -184,14 +202,22 @@ class Register(Actor):
     known: tuple[int, int] | None = None  # value and version, as last read
 
     async def step(self) -> None:
-        verb = self.random.choice((READ, READ, WRITE, COMPARE_AND_SET) if self.known else (READ, WRITE))
+        verb = self.random.choice(
+            (READ, READ, WRITE, COMPARE_AND_SET) if self.known else (READ, WRITE)
+        )
         process = self.book.process()  # its value, too: unique
         body = {} if verb == READ else {"value": process}
         if verb == COMPARE_AND_SET and self.known is not None:
             body["expected"] = self.known[0]
         self.book.history.invoke(process, verb, self._now, key="r", **body)
         try:
-            await (self._read(process) if verb == READ else self._set(process, self.known[1] if self.known and verb == COMPARE_AND_SET else -1))
+            await (
+                self._read(process)
+                if verb == READ
+                else self._set(
+                    process, self.known[1] if self.known and verb == COMPARE_AND_SET else -1
+                )
+            )
         except (Gone, Expired):
             self.book.history.end(process, FAIL if verb == READ else INFO, self._now)
             raise
@@ -208,8 +234,12 @@ class Register(Actor):
         self.book.history.end(process, OK, self._now, value=int(data))
 
     async def _set(self, process: int, version: int) -> None:
-        reply = await self.write(Op.SET_DATA, REGISTER, b"%d" % process, version, but=[Err.BAD_VERSION])
-        self.book.history.end(process, OK, self._now, **({"matched": False} if reply.error is Err.BAD_VERSION else {}))
+        reply = await self.write(
+            Op.SET_DATA, REGISTER, b"%d" % process, version, but=[Err.BAD_VERSION]
+        )
+        self.book.history.end(
+            process, OK, self._now, **({"matched": False} if reply.error is Err.BAD_VERSION else {})
+        )
 
 
 class Watcher(Actor):
@@ -228,7 +258,10 @@ class Watcher(Actor):
         if arms:
             self.armed = stat.mzxid
         elif stat.mzxid > self.armed > 0:
-            self.book.wrong.append(f"the register of {stat.mzxid:#x} is read, and the watch on that of {self.armed:#x} has told nothing")
+            self.book.wrong.append(
+                f"the register of {stat.mzxid:#x} is read, and the watch on that of "
+                f"{self.armed:#x} has told nothing"
+            )
 
     def _take_events(self) -> None:
         for event, path in self.session.events:
@@ -264,8 +297,13 @@ class SessionWork:
         self._addresses = [(f"n{node_id}", PORT) for node_id in cluster.nodes]
         client = cluster.client("first")
         cluster.do(client, lambda: self._prepare(client.runtime))
-        kinds = [Locker] * LOCKERS + [Queuer] * QUEUERS + [Register] * REGISTERS + [Watcher] * WATCHERS
-        self.actors = [kind(cluster.client(f"actor{i}").runtime, self._addresses, self.book) for i, kind in enumerate(kinds)]
+        kinds = (
+            [Locker] * LOCKERS + [Queuer] * QUEUERS + [Register] * REGISTERS + [Watcher] * WATCHERS
+        )
+        self.actors = [
+            kind(cluster.client(f"actor{i}").runtime, self._addresses, self.book)
+            for i, kind in enumerate(kinds)
+        ]
         for each in self.actors:
             each.runtime.spawn(each.run, type(each).__name__)
         cluster.settled(lambda: all(self.counts), 20.0)
@@ -306,7 +344,12 @@ class SessionWork:
         for node_id, node in cluster.living.items():
             bridge = node.extensions[PACKAGE]
             assert isinstance(bridge, Bridge)
-            orphans = [path for session, paths in bridge.tree.owned.items() if bridge.tree.session(session) is None for path in paths]
+            orphans = [
+                path
+                for session, paths in bridge.tree.owned.items()
+                if bridge.tree.session(session) is None
+                for path in paths
+            ]
             wrong += [f"n{node_id} has ephemerals without a session: {orphans}"] if orphans else []
         return wrong + [f"a bridge failed: {line}" for line in cluster.log.saying("bridge_failed")]
 
@@ -315,7 +358,9 @@ class SessionWork:
         while True:
             try:
                 await session.ask(Op.SYNC, QUEUE)
-                found: list[str] = jute.STRINGS.decode((await session.ask(Op.GET_CHILDREN, QUEUE, False)).body)
+                found: list[str] = jute.STRINGS.decode(
+                    (await session.ask(Op.GET_CHILDREN, QUEUE, False)).body
+                )
                 return found
             except (Gone, Expired):
                 await trio.sleep(0.05)

@@ -1,1 +1,3 @@
-"""The shell on Trio: sockets to machines and back. architecture.md draws the way of a request; node.py puts everything together."""
+"""The shell on Trio: sockets to machines and back. architecture.md draws the way of a request;
+node.py puts everything together.
+"""

@@ -1,4 +1,5 @@
-"""The parts of a broker's state that every part of it may have: node id, runtime, event log, metrics, and the cached metadata.
+"""The parts of a broker's state that every part of it may have: node id, runtime, event log,
+metrics, and the cached metadata.
 
 A part gets the `BrokerContext` and the two or three parts that it works with. None gets the node.
 """
@@ -19,20 +20,27 @@ from raftka.security.tls_context import StoreFiles, TlsContexts, client_context
 
 
 class MetadataCache:
-    """The image of the last committed entry that this node has, and the settings that follow from it."""
+    """The image of the last committed entry that this node has, and the settings that follow from
+    it.
+    """
 
     def __init__(self, settings: NodeSettings) -> None:
         self.image = MetadataImage()
         self.settings = settings
-        self.published = False  # the partitions follow the image; not before it has this node's own registration: what came before is history
+        # the partitions follow the image; not before it has this node's own registration: what came
+        # before is history
+        self.published = False
         self.topic_configs = TopicConfigs(settings)
         self.topic_rows, self.broker_rows = TopicRows(), BrokerRows()
 
 
 class BrokerContext:
-    def __init__(self, runtime: Runtime, settings: NodeSettings, events: Events, metrics: Metrics) -> None:
+    def __init__(
+        self, runtime: Runtime, settings: NodeSettings, events: Events, metrics: Metrics
+    ) -> None:
         self.node_id = settings.node_id
-        self.first_users: tuple[ScramCredentialSet, ...] = ()  # of the cluster, should this node's controller form it
+        # of the cluster, should this node's controller form it
+        self.first_users: tuple[ScramCredentialSet, ...] = ()
         self.incarnation_id = runtime.random("ids").randbytes(16)
         self.runtime = runtime
         self.events = events
@@ -41,14 +49,22 @@ class BrokerContext:
         self.batch_refused = BoundedRate(events.debug, "batch_refused", runtime.clock.now)
         self._secrets = runtime.random(SECRETS)
         self.store_files = StoreFiles(runtime.files.read, runtime.lend)
-        self.outgoing = TlsContexts(lambda: self.metadata.settings.between_brokers.tls, client_context, self.store_files, runtime.clock.now)
+        self.outgoing = TlsContexts(
+            lambda: self.metadata.settings.between_brokers.tls,
+            client_context,
+            self.store_files,
+            runtime.clock.now,
+        )
         self.stopping = False  # a controlled shutdown has begun
-        self.stopped = False  # the logs are closed: what is committed from now on is for the next process
+        # the logs are closed: what is committed from now on is for the next process
+        self.stopped = False
 
     def secured(self) -> Secured:
         """How this node connects to other brokers."""
         own = self.metadata.settings.between_brokers
-        login = own.login(self._secrets, Outside(self.runtime.files.read, self.runtime.clock.wall_ms))
+        login = own.login(
+            self._secrets, Outside(self.runtime.files.read, self.runtime.clock.wall_ms)
+        )
         return Secured(login, self._wrap if own.uses_tls else None, self.runtime.offload.run)
 
     def later(self, action: Callable[[], None]) -> None:

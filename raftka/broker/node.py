@@ -1,4 +1,6 @@
-"""One node: puts the parts together, and hands each committed metadata entry to those whom it concerns. Decides nothing itself."""
+"""One node: puts the parts together, and hands each committed metadata entry to those whom it
+concerns. Decides nothing itself.
+"""
 
 import sys
 from functools import partial
@@ -22,7 +24,14 @@ from raftka.broker.coordinators.transaction_service import TransactionCoordinato
 from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import metrics_server
-from raftka.broker.handlers import api_versions, create_topics, fetch, find_coordinator, init_producer_id, produce  # noqa: F401  # nearly every node is asked
+from raftka.broker.handlers import (  # noqa: F401  # nearly every node is asked
+    api_versions,
+    create_topics,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    produce,
+)
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.logs.care import LogCare
@@ -52,18 +61,28 @@ from raftka.metadata.quorum.recovery import NotRecoverable, recoveries
 from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.interfaces import Listener, Runtime
 
-LEAVE_S = 4.0  # what a controlled shutdown may take, when a controller is away that has not said goodbye
+# what a controlled shutdown may take, when a controller is away that has not said goodbye
+LEAVE_S = 4.0
 
 
 class Node:
     def __init__(
-        self, runtime: Runtime, settings: NodeSettings, log_to: IO[str] | None = sys.stderr, first_users: tuple[ScramCredentialSet, ...] = ()
+        self,
+        runtime: Runtime,
+        settings: NodeSettings,
+        log_to: IO[str] | None = sys.stderr,
+        first_users: tuple[ScramCredentialSet, ...] = (),
     ) -> None:
         """`first_users`: of the cluster, should this node's controller form it."""
-        events = Events(log_to, runtime.clock.wall_ms, settings["raftka.log.level"], node=settings.node_id)
-        self.context = context = BrokerContext(runtime, settings, events, Metrics(LimitHits(events, runtime.clock.now)))
+        events = Events(
+            log_to, runtime.clock.wall_ms, settings["raftka.log.level"], node=settings.node_id
+        )
+        self.context = context = BrokerContext(
+            runtime, settings, events, Metrics(LimitHits(events, runtime.clock.now))
+        )
         context.first_users = first_users
-        self.runtime, self.events, self.metrics, self.metadata = runtime, events, context.metrics, context.metadata
+        self.runtime, self.events, self.metrics = runtime, events, context.metrics
+        self.metadata = context.metadata
         self.node_id = settings.node_id
         runtime.watch_turns(TurnTimes(self.metrics, events))
         self.pool = FramePool(runtime.clock.at_turn_end, runtime.poison)
@@ -75,13 +94,21 @@ class Node:
         self.background = BackgroundWorker(runtime.offload, self.metrics)
         slots: int = settings["max.incremental.fetch.session.cache.slots"]
         end = partial(self.dispatcher.long_work.run, "ending a fetch session", done=lambda _: None)
-        self.fetch_sessions = FetchSessionCache(slots, runtime.random("fetch sessions"), self.metrics, lambda session: end(session.end()))
+        self.fetch_sessions = FetchSessionCache(
+            slots,
+            runtime.random("fetch sessions"),
+            self.metrics,
+            lambda session: end(session.end()),
+        )
         self.suspects = Suspects(context, self.dispatcher.long_work)
         self.listed_brokers = ListedBrokers(context)
-        self.extensions: dict[str, Extension] = {}  # packages on this node, by name; the code that starts the node puts them here
+        # packages on this node, by name; the code that starts the node puts them here
+        self.extensions: dict[str, Extension] = {}
         self.quorum = Quorum(context, self.suspects, self.apply, self.extensions)
         self.controller = ControllerClient(runtime.clock, self.quorum.ask_controller)
-        self.lifecycle = BrokerLifecycle(context, self.controller, self._registration, self._registered)
+        self.lifecycle = BrokerLifecycle(
+            context, self.controller, self._registration, self._registered
+        )
         self.quorum.departure.on_deserted = self.lifecycle.no_controller_comes
         self.topic_creation = TopicCreation(context, self.controller)
         self.metadata_events = MetadataEventLog(context, self._is_controller)
@@ -97,8 +124,10 @@ class Node:
         self.logs: LogManager
         self.services: Services
         self.listeners: dict[str, Listener] = {}
-        self._unused: frozenset[str] = frozenset()  # settings that were set at run time, and that this node does not use
-        self.ready = trio.Event()  # registered, unfenced, serving; a controller that is no broker: in a cluster that is formed
+        # settings that were set at run time, and that this node does not use
+        self._unused: frozenset[str] = frozenset()
+        # registered, unfenced, serving; a controller that is no broker: in a cluster that is formed
+        self.ready = trio.Event()
         self.dispatcher.on_opened = self.quotas.opened
         self.dispatcher.on_closed = self.quotas.closed
         self.dispatcher.on_broken = self.suspects.broken
@@ -117,7 +146,9 @@ class Node:
     # starting and stopping
 
     def start(self) -> None:
-        """Open the directories, listen, join the quorum. Raises one of REFUSALS; `describe_error` tells the log what failed."""
+        """Open the directories, listen, join the quorum. Raises one of REFUSALS; `describe_error`
+        tells the log what failed.
+        """
         try:
             self._start()
         except REFUSALS as error:
@@ -128,14 +159,31 @@ class Node:
         for name in self.settings.unused:
             self.events.warning("setting_not_used", name=name)
         self.logs = LogManager.open(
-            self.runtime.files, self.settings.log_dirs, self.node_id, self.runtime.random("ids"), self.runtime.clock.wall_ms()
+            self.runtime.files,
+            self.settings.log_dirs,
+            self.node_id,
+            self.runtime.random("ids"),
+            self.runtime.clock.wall_ms(),
         )
-        self.replicas = ReplicaManager(self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken)
+        self.replicas = ReplicaManager(
+            self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken
+        )
         self.care = self.replicas.care = LogCare(self.replicas)
-        self.groups = GroupCoordinatorService(self.context, self.replicas, self.lifecycle, self.topic_creation, self.dispatcher.long_work)
+        self.groups = GroupCoordinatorService(
+            self.context,
+            self.replicas,
+            self.lifecycle,
+            self.topic_creation,
+            self.dispatcher.long_work,
+        )
         self.marker_writer = MarkerWriter(self.context, self.replicas, self.groups)
         self.transactions = TransactionCoordinatorService(
-            self.context, self.replicas, self.lifecycle, self.topic_creation, self.dispatcher.long_work, self.marker_writer
+            self.context,
+            self.replicas,
+            self.lifecycle,
+            self.topic_creation,
+            self.dispatcher.long_work,
+            self.marker_writer,
         )
         self.dead_letters = DeadLetters(self.context, self.replicas, INTERNAL_TOPICS.__contains__)
         self.coordinators += [self.groups.runtime, self.transactions.runtime]
@@ -144,13 +192,19 @@ class Node:
             watch_certificates(self.context, self.context.outgoing, "outgoing")
         for endpoint in self.settings.listeners:
             accept = self.quotas.acceptor(endpoint)
-            self.listeners[endpoint.listener] = listen(self.runtime.network, "listeners", endpoint.host, endpoint.port, accept)
+            self.listeners[endpoint.listener] = listen(
+                self.runtime.network, "listeners", endpoint.host, endpoint.port, accept
+            )
         self._listen_for_scrapes()
         self.quorum.start(self.logs)
         if self.settings.is_broker:
             self.replicas.start()
             self.lifecycle.start()
-        ports = {"broker_port": self.broker_port, "controller_port": self.controller_port, "metrics_port": self.metrics_port}
+        ports = {
+            "broker_port": self.broker_port,
+            "controller_port": self.controller_port,
+            "metrics_port": self.metrics_port,
+        }
         self.events.info("started", roles=sorted(self.settings.roles), **ports)
 
     def _services(self) -> Services:
@@ -175,7 +229,9 @@ class Node:
             groups=self.groups,
             marker_writer=self.marker_writer,
             transactions=self.transactions,
-            verifier=TransactionVerifier(self.context, self.transactions, self.transactions.channels),
+            verifier=TransactionVerifier(
+                self.context, self.transactions, self.transactions.channels
+            ),
             schemas=SchemaChecks(self.context, SchemaRegistry(self.context), self.dead_letters),
             extensions=self.extensions,
         )
@@ -184,7 +240,12 @@ class Node:
         """Controlled: leaderships move first; then everything is written and closed cleanly."""
         self.context.stopping = True
         self.events.info("stopping")
-        if self.settings.is_broker and self.lifecycle.broker_epoch >= 0 and len(self.image.brokers) > 1 and not self.quorum.departure.deserted:
+        if (
+            self.settings.is_broker
+            and self.lifecycle.broker_epoch >= 0
+            and len(self.image.brokers) > 1
+            and not self.quorum.departure.deserted
+        ):
             await self.lifecycle.leave(LEAVE_S)
         await self.quorum.departure.hand_over()
         await self.quorum.departure.say_goodbye(self.quorum.inbound)
@@ -215,12 +276,16 @@ class Node:
         port = self.settings["metrics.port"]
         if port is not None:
             self.web = metrics_server(self.services)
-            self.web_listener = listen(self.runtime.network, "metrics.port", self.settings.page_host, port, self.web.accept)
+            self.web_listener = listen(
+                self.runtime.network, "metrics.port", self.settings.page_host, port, self.web.accept
+            )
 
     def advertised_endpoints(self) -> list[Endpoint]:
         """Port 0 stands for the one that the listener has got."""
         return [
-            each._replace(port=each.port or self.listeners[each.listener].port) if each.listener in self.listeners else each
+            each._replace(port=each.port or self.listeners[each.listener].port)
+            if each.listener in self.listeners
+            else each
             for each in self.settings.advertised_listeners
         ]
 
@@ -233,7 +298,12 @@ class Node:
             self.context.incarnation_id,
             first,
             self.image.cluster_id or self.logs.cluster_id,
-            tuple([(each.listener, each.host, each.port, each.security_protocol) for each in self.advertised_endpoints()]),
+            tuple(
+                [
+                    (each.listener, each.host, each.port, each.security_protocol)
+                    for each in self.advertised_endpoints()
+                ]
+            ),
             self.settings.rack,
             tuple(more),
             len(self.logs.offline),
@@ -255,7 +325,10 @@ class Node:
             before, self.metadata.image = self.image, MetadataImage.from_snapshot(found.state)
             if before.cluster_id is not None and recoveries(before) != recoveries(self.image):
                 self.runtime.fail(
-                    NotRecoverable("the metadata quorum was recovered, and this node has metadata entries that the recovery lost: start it again")
+                    NotRecoverable(
+                        "the metadata quorum was recovered, and this node has metadata entries "
+                        "that the recovery lost: start it again"
+                    )
                 )
                 return
             self._publish_to_extensions(Delta(reloaded=True, cluster_formed=True))
@@ -274,13 +347,17 @@ class Node:
         self._publish(delta)
 
     def _rights_changed(self) -> None:
-        """Ask again who may read what: parked fetches end, and sessions look at all their partitions."""
+        """Ask again who may read what: parked fetches end, and sessions look at all their
+        partitions.
+        """
         for connection in tuple(self.dispatcher.connections):
             connection.complete_early()
         self.fetch_sessions.review()
 
     def _tell_unused(self) -> None:
-        """Warn once of each setting that was set at run time with a prefix with which this node does not use it."""
+        """Warn once of each setting that was set at run time with a prefix with which this node
+        does not use it.
+        """
         unused = frozenset(self.settings.unused_of(self.image))
         for name in sorted(unused - self._unused):
             self.events.warning("setting_not_used", name=name)
@@ -294,7 +371,9 @@ class Node:
         if delta.reloaded or delta.quotas_changed:
             self.dispatcher.quotas.on_image(self.image.quotas)
             self.quotas.on_quotas(self.image.quotas)
-        if delta.reloaded or not delta.configs_changed.isdisjoint({(BROKER, ""), (BROKER, str(self.node_id))}):
+        if delta.reloaded or not delta.configs_changed.isdisjoint(
+            {(BROKER, ""), (BROKER, str(self.node_id))}
+        ):
             self.metadata.settings = self.settings.with_dynamic(self.image)
             self._tell_unused()
             self.groups.on_settings(self.settings)
@@ -302,7 +381,11 @@ class Node:
             self.quotas.keep_within()
         elif any(kind == GROUP for kind, _ in delta.configs_changed):
             self.groups.on_settings(self.settings)
-        if (delta.cluster_formed or delta.reloaded) and self.image.cluster_id is not None and self.logs.cluster_id is None:
+        if (
+            (delta.cluster_formed or delta.reloaded)
+            and self.image.cluster_id is not None
+            and self.logs.cluster_id is None
+        ):
             self._formed(self.image.cluster_id)
         if not self.settings.is_broker:
             if self.image.cluster_id is not None:

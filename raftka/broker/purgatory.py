@@ -1,6 +1,8 @@
-"""Operations that wait until a position is reached: an offset of a partition, an index of the metadata log, a zxid of the bridge.
+"""Operations that wait until a position is reached: an offset of a partition, an index of the
+metadata log, a zxid of the bridge.
 
-As Kafka's purgatories of delayed operations. Each part that operations wait for has one of its own, and tells it how far it has come.
+As Kafka's purgatories of delayed operations. Each part that operations wait for has one of its own,
+and tells it how far it has come.
 """
 
 from bisect import bisect_right
@@ -17,12 +19,15 @@ class Operation(Protocol):
 
 
 class Purgatory:
-    """The operations that wait for the lowest positions come first; of those with the same, the earlier one."""
+    """The operations that wait for the lowest positions come first; of those with the same, the
+    earlier one.
+    """
 
     __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self.waiting: deque[tuple[int, float, Operation]] = deque()  # (position, deadline, operation); to be read alone
+        # (position, deadline, operation); to be read alone
+        self.waiting: deque[tuple[int, float, Operation]] = deque()
 
     def __len__(self) -> int:
         return len(self.waiting)
@@ -33,7 +38,9 @@ class Purgatory:
         if not waiting or waiting[-1][0] <= position:
             waiting.append((position, deadline, operation))
         else:
-            waiting.insert(bisect_right(waiting, position, key=_position), (position, deadline, operation))
+            waiting.insert(
+                bisect_right(waiting, position, key=_position), (position, deadline, operation)
+            )
 
     def reached(self, position: int, code: Code = Code.NONE) -> None:
         """Complete the operations that wait for it, or for less."""

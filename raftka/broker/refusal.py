@@ -1,4 +1,6 @@
-"""Why a node cannot start or go on, for whoever started it: one sentence with what is wrong and what to do. Knows no node."""
+"""Why a node cannot start or go on, for whoever started it: one sentence with what is wrong and
+what to do. Knows no node.
+"""
 
 from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EDQUOT, EEXIST, ENOSPC, ENOTDIR, EPERM, EROFS
 
@@ -11,14 +13,17 @@ from raftka.metadata.quorum.journal_format import JournalDamaged
 from raftka.metadata.records import UnknownRecord
 from raftka.wire.errors import Code, KafkaError
 
-# What a node's start may raise that is nobody's mistake but the machine's, or of whoever wrote the file; anything else is a bug, with its traceback.
+# What a node's start may raise that is nobody's mistake but the machine's, or of whoever wrote the
+# file; anything else is a bug, with its traceback.
 REFUSALS = (OSError, ValueError, UnknownRecord, JournalDamaged, WrongDirectory, LogDirectoryError)
 OF_LISTENERS = {
     EADDRINUSE: "stop the process that listens there, or change `{setting}`",
     EADDRNOTAVAIL: "no network of this machine has that address: change `{setting}`",
 }
 OF_SYSTEM = {
-    **dict.fromkeys((EACCES, EPERM, EROFS), "let the user that raftka runs as write there, or change `log.dirs`"),
+    **dict.fromkeys(
+        (EACCES, EPERM, EROFS), "let the user that raftka runs as write there, or change `log.dirs`"
+    ),
     **dict.fromkeys((ENOSPC, EDQUOT), "make room there"),
     **dict.fromkeys((EEXIST, ENOTDIR), "`log.dirs` must name directories, there is something else"),
 }
@@ -43,7 +48,11 @@ def _wrong(error: BaseException, settings: NodeSettings) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     text = str(error) or type(error).__name__
-    return text if settings.metadata_directory in text or not isinstance(error, JournalDamaged) else f"{settings.metadata_directory}: {text}"
+    return (
+        text
+        if settings.metadata_directory in text or not isinstance(error, JournalDamaged)
+        else f"{settings.metadata_directory}: {text}"
+    )
 
 
 def _remedy(error: BaseException, settings: NodeSettings) -> str:
@@ -51,19 +60,30 @@ def _remedy(error: BaseException, settings: NodeSettings) -> str:
         case BlockingIOError():
             return "stop the process that uses it, or change `log.dirs`"
         case CannotListen():
-            return OF_LISTENERS.get(error.errno or 0, "change `{setting}`").format(setting=error.setting)
+            return OF_LISTENERS.get(error.errno or 0, "change `{setting}`").format(
+                setting=error.setting
+            )
         case OSError():
             return OF_SYSTEM.get(error.errno or 0, "")
         case LogDirectoryError():
             return error.remedy
         case OlderDisk():
-            return "it lacks promises that this node made later: empty `log.dirs` and start again, the others have all records"
+            return (
+                "it lacks promises that this node made later: empty `log.dirs` and start again, "
+                "the others have all records"
+            )
         case WrongDirectory() | KafkaError(code=Code.INCONSISTENT_CLUSTER_ID):
             return LogDirectoryError("").remedy
         case JournalDamaged() if len(settings.voters) > 1:
-            return f"while a majority of the other controllers runs, move {settings.metadata_directory} away and start again, they have all of it"
+            return (
+                "while a majority of the other controllers runs, move "
+                f"{settings.metadata_directory} away and start again, they have all of it"
+            )
         case JournalDamaged():
-            return "there is no other controller to bring it up to date, put a copy of that directory in its place"
+            return (
+                "there is no other controller to bring it up to date, put a copy of that "
+                "directory in its place"
+            )
         case UnknownRecord():
             return "start the version of raftka that the other nodes run"
     return ""

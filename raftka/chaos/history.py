@@ -1,10 +1,14 @@
-"""The operations of clients, as plain values: each operation begins, and ends as ok, fail or info. JSON lines out and in.
+"""The operations of clients, as plain values: each operation begins, and ends as ok, fail or info.
+JSON lines out and in.
 
-A *process* does one thing at a time: a producer with five batches in flight is five processes, and a consumer that crashed comes back as another one.
-ok: it has happened, and this is what was told. fail: it has not happened and never will. info: nobody knows, as after a time-out; so is all that
-never ended. A write that asks for less than acks=all promises nothing: it is written down as info, without its offset.
+A *process* does one thing at a time: a producer with five batches in flight is five processes, and
+a consumer that crashed comes back as another one. ok: it has happened, and this is what was told.
+fail: it has not happened and never will. info: nobody knows, as after a time-out; so is all that
+never ended. A write that asks for less than acks=all promises nothing: it is written down as info,
+without its offset.
 
-Knows no clock (times are seconds that it is given, and only tell; what was before what, the order of the lines says) and no judgement.
+Knows no clock (times are seconds that it is given, and only tell; what was before what, the order
+of the lines says) and no judgement.
 """
 
 import json
@@ -17,9 +21,24 @@ from raftka.json_values import Json
 
 PRODUCE, POLL, TRANSACTION = "produce", "poll", "txn"
 COMMIT, FETCH_OFFSET, LIST_OFFSETS = "commit", "fetch-offset", "list-offsets"
-ASSIGN, SUBSCRIBE = "assign", "subscribe"  # the consumer forgets where it was, but for the keys that it keeps
+# the consumer forgets where it was, but for the keys that it keeps
+ASSIGN, SUBSCRIBE = "assign", "subscribe"
 READ, WRITE, COMPARE_AND_SET = "read", "write", "cas"  # of registers
-VERBS = frozenset({PRODUCE, POLL, TRANSACTION, COMMIT, FETCH_OFFSET, LIST_OFFSETS, ASSIGN, SUBSCRIBE, READ, WRITE, COMPARE_AND_SET})
+VERBS = frozenset(
+    {
+        PRODUCE,
+        POLL,
+        TRANSACTION,
+        COMMIT,
+        FETCH_OFFSET,
+        LIST_OFFSETS,
+        ASSIGN,
+        SUBSCRIBE,
+        READ,
+        WRITE,
+        COMPARE_AND_SET,
+    }
+)
 
 INVOKE, OK, FAIL, INFO = "invoke", "ok", "fail", "info"
 ENDS = frozenset({OK, FAIL, INFO})
@@ -34,7 +53,8 @@ Records = Sequence[Sequence[Json]]  # offset, value
 class Told(NamedTuple):
     """The rest of an answer about a partition, beside its records."""
 
-    leader_epoch: int  # -1: not known, or a follower's word: nothing follows then from the rest but for its own answer
+    # -1: not known, or a follower's word: nothing follows then from the rest but for its own answer
+    leader_epoch: int
     log_start: int
     last_stable: int
     high_watermark: int
@@ -62,10 +82,13 @@ class Operation:
     error: str = ""
     # produce, poll, txn
     sends: Sequence[Send] = ()
-    polled: Mapping[Key, Records] = field(default_factory=_nothing)  # in the order in which they came
-    told: Mapping[Key, Told] = field(default_factory=_nothing)  # by the answer that brought the last record; list-offsets: the end as high watermark
+    # in the order in which they came
+    polled: Mapping[Key, Records] = field(default_factory=_nothing)
+    # by the answer that brought the last record; list-offsets: the end as high watermark
+    told: Mapping[Key, Told] = field(default_factory=_nothing)
     rebalanced: Sequence[Key] = ()  # keys that moved while it polled: it may go on elsewhere
-    producer: str = ""  # who is fenced by a later epoch; its operations are appended in the order in which they began
+    # who is fenced by a later epoch; its operations are appended in the order in which they began
+    producer: str = ""
     epoch: int = -1
     # assign, subscribe
     keys: Sequence[Key] = ()
@@ -95,12 +118,16 @@ class History:
 
     write: Callable[[str], object] | None = None
     operations: list[Operation] = field(default_factory=list)  # in the order in which they began
-    events: list[Operation] = field(default_factory=list)  # each at the position where it began, and again where it ended
+    # each at the position where it began, and again where it ended
+    events: list[Operation] = field(default_factory=list)
     under_way: dict[int, Operation] = field(default_factory=dict)  # by process
 
     def invoke(self, process: int, verb: str, at_s: float, **body: object) -> Operation:
         if process in self.under_way:
-            raise HistoryFailed(f"process {process} begins {verb} while its {self.under_way[process].verb} is under way")
+            raise HistoryFailed(
+                f"process {process} begins {verb} while its {self.under_way[process].verb} is "
+                "under way"
+            )
         if verb not in VERBS:
             raise HistoryFailed(f"there is no verb {verb}")
         operation = self.under_way[process] = Operation(process, verb, len(self.events), at_s)
@@ -141,18 +168,32 @@ def _line(values: Sequence[object]) -> str:
 
 
 def dump(history: History) -> Iterator[str]:
-    """Write one line for each event. Fields that are known only at the end need not stand in the beginning."""
+    """Write one line for each event. Fields that are known only at the end need not stand in the
+    beginning.
+    """
     for position, operation in enumerate(history.events):
-        body = {name: value for name in BODY if (value := getattr(operation, name)) != DEFAULTS[name]}
+        body = {
+            name: value for name in BODY if (value := getattr(operation, name)) != DEFAULTS[name]
+        }
         if operation.began != position:
             yield _line((operation.outcome, operation.process, operation.ended_s, body))
         else:
             never_ended = history.under_way.get(operation.process) is operation
-            yield _line((INVOKE, operation.process, operation.began_s, operation.verb, body if never_ended else {}))
+            yield _line(
+                (
+                    INVOKE,
+                    operation.process,
+                    operation.began_s,
+                    operation.verb,
+                    body if never_ended else {},
+                )
+            )
 
 
 def load(lines: Iterable[str]) -> History:
-    """Raises HistoryFailed, with the number of the line. A last line that is cut off is left out: whoever wrote it was killed."""
+    """Raises HistoryFailed, with the number of the line. A last line that is cut off is left out:
+    whoever wrote it was killed.
+    """
     history = History()
     for number, line in enumerate(lines, 1):
         if not line.endswith("\n"):

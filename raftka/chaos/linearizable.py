@@ -1,8 +1,11 @@
-"""Can the reads, writes and compare-and-sets of one register have happened one after the other, each between its beginning and its end?
+"""Can the reads, writes and compare-and-sets of one register have happened one after the other,
+each between its beginning and its end?
 
-After Wing and Gong, and Lowe's "just in time": all that may be true, a value and which of the open calls have happened, is kept as a set, and a call
-is made to have happened when its end comes. Of two that differ only in the calls whose end nobody knows, the one that has used up fewer is kept.
-Each register is judged alone, which is enough (Herlihy and Wing); with more than so many steps it is given up, and the answer is UNKNOWN.
+After Wing and Gong, and Lowe's "just in time": all that may be true, a value and which of the open
+calls have happened, is kept as a set, and a call is made to have happened when its end comes. Of
+two that differ only in the calls whose end nobody knows, the one that has used up fewer is kept.
+Each register is judged alone, which is enough (Herlihy and Wing); with more than so many steps it
+is given up, and the answer is UNKNOWN.
 """
 
 from collections import defaultdict, deque
@@ -11,7 +14,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from raftka.chaos.history import COMPARE_AND_SET, FAIL, INFO, OK, READ, WRITE, History, Key, Operation, Value
+from raftka.chaos.history import (
+    COMPARE_AND_SET,
+    FAIL,
+    INFO,
+    OK,
+    READ,
+    WRITE,
+    History,
+    Key,
+    Operation,
+    Value,
+)
 from raftka.chaos.verdict import Findings
 
 REGISTER_VERBS = frozenset({READ, WRITE, COMPARE_AND_SET})
@@ -40,7 +54,10 @@ def check(history: History, steps: int, findings: Findings) -> list[Key]:
             given_up.append(key)
         elif answer.linearizable is Linearizable.NO:
             wrong = answer.stuck[0]
-            said = f"no order explains that process {wrong.process} was told {_told(wrong)}; it held {' or '.join(map(str, answer.before))}"
+            said = (
+                f"no order explains that process {wrong.process} was told {_told(wrong)}; it "
+                f"held {' or '.join(map(str, answer.before))}"
+            )
             findings.wrong("not-linearizable", key, said, answer.stuck)
     return given_up
 
@@ -84,7 +101,8 @@ class _Call:
     def __init__(self, operation: Operation, bit: int) -> None:
         self.operation = operation
         self.bit = bit
-        self.twin = 0  # the bit of an open call that does the same and began before: it is used first
+        # the bit of an open call that does the same and began before: it is used first
+        self.twin = 0
         self.always = operation.verb == WRITE
         self.matched = operation.matched
         self.looks = operation.verb == READ or not operation.matched  # changes nothing
@@ -96,7 +114,8 @@ class _Call:
 class _Judgement:
     steps_left: int
     worlds: set[World]
-    calls: dict[int, _Call] = field(default_factory=dict)  # that may happen now, by where they began
+    # that may happen now, by where they began
+    calls: dict[int, _Call] = field(default_factory=dict)
     free_bits: list[int] = field(default_factory=list)
     bits_used: int = 0
     unknown_bits: int = 0  # of the calls whose end nobody knows
@@ -114,7 +133,9 @@ class _Judgement:
             self.unknown_bits |= call.bit
 
     def ends(self, operation: Operation) -> Answer | None:
-        """Keep the worlds in which the operation has happened; an answer when none is left, or when it takes too long."""
+        """Keep the worlds in which the operation has happened; an answer when none is left, or when
+        it takes too long.
+        """
         bit = self.calls[operation.began].bit
         reached: set[World] = set()
         seen = _Seen(self.unknown_bits)
@@ -129,8 +150,14 @@ class _Judgement:
                 return Answer(Linearizable.UNKNOWN)
             waiting += filter(seen.is_new, self._next(*world))
         if not reached:
-            others = [call.operation for call in self.calls.values() if call.operation is not operation]
-            return Answer(Linearizable.NO, [operation, *others], sorted({world[0] for world in self.worlds}, key=str))
+            others = [
+                call.operation for call in self.calls.values() if call.operation is not operation
+            ]
+            return Answer(
+                Linearizable.NO,
+                [operation, *others],
+                sorted({world[0] for world in self.worlds}, key=str),
+            )
         del self.calls[operation.began]
         self.free_bits.append(bit)
         self.worlds = reached
@@ -144,14 +171,17 @@ class _Judgement:
                 continue
             if call.looks:
                 if (call.expected == value) == call.matched:
-                    return [(value, happened | call.bit)]  # it changes nothing, and must happen once: now is as good as ever
+                    # it changes nothing, and must happen once: now is as good as ever
+                    return [(value, happened | call.bit)]
             elif call.always or call.expected == value:
                 found.append((call.leaves, happened | call.bit))
         return found
 
 
 class _Seen:
-    """Visited states, pruned by dominance: of two that differ only in used calls without a result, the one with fewer used calls stays."""
+    """Visited states, pruned by dominance: of two that differ only in used calls without a result,
+    the one with fewer used calls stays.
+    """
 
     def __init__(self, unknown_bits: int) -> None:
         self._unknown_bits = unknown_bits
@@ -172,4 +202,7 @@ def _told(operation: Operation) -> str:
         return f"{operation.value} by a read"
     if operation.verb == WRITE:
         return f"that {operation.value} is written"
-    return f"that {operation.expected} {'was' if operation.matched else 'was not'} there, by a compare-and-set to {operation.value}"
+    return (
+        f"that {operation.expected} {'was' if operation.matched else 'was not'} there, by a "
+        f"compare-and-set to {operation.value}"
+    )

@@ -1,4 +1,6 @@
-"""Numbers of a run by time, for its page: how much, how slow, what failed, who led. Pure; draws nothing."""
+"""Numbers of a run by time, for its page: how much, how slow, what failed, who led. Pure; draws
+nothing.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,24 +30,42 @@ class Series:
     seconds: float
     acknowledged: Points = ()  # records a second
     read: Points = ()
-    troubles: Mapping[str, Points] = field(default_factory=dict)  # operations a second that failed, or of which nobody knows
+    # operations a second that failed, or of which nobody knows
+    troubles: Mapping[str, Points] = field(default_factory=dict)
     latency_ms: Mapping[str, Points] = field(default_factory=dict)  # of writes: worst, 99 %, median
 
     @property
     def usual_top(self) -> float:
-        """A little more than what was usual: reading everything in the end would make all else a line on the ground."""
+        """A little more than what was usual: reading everything in the end would make all else a
+        line on the ground.
+        """
         rates = sorted(value for _, value in self.read if value)
         usual = rates[int(0.95 * (len(rates) - 1))] if rates else 0.0
-        return max(1.0, 1.3 * usual, 1.1 * max((value or 0.0 for _, value in self.acknowledged), default=0.0))
+        return max(
+            1.0,
+            1.3 * usual,
+            1.1 * max((value or 0.0 for _, value in self.acknowledged), default=0.0),
+        )
 
 
 def series_of(history: History, seconds: float) -> Series:
-    seconds = max(seconds, 1e-3, *(each.ended_s for each in history.operations if each.outcome != INFO and each.ended_s < float("inf")), 1e-3)
+    seconds = max(
+        seconds,
+        1e-3,
+        *(
+            each.ended_s
+            for each in history.operations
+            if each.outcome != INFO and each.ended_s < float("inf")
+        ),
+        1e-3,
+    )
     width = seconds / BINS
     counts: dict[str, Counter[int]] = defaultdict(Counter)
     latencies: dict[int, list[float]] = defaultdict(list)
     for each in history.operations:
-        at = min(BINS - 1, int((each.ended_s if each.ended_s < float("inf") else each.began_s) / width))
+        at = min(
+            BINS - 1, int((each.ended_s if each.ended_s < float("inf") else each.began_s) / width)
+        )
         if each.outcome == OK:
             counts["acknowledged"][at] += len(each.sends)
             counts["read"][at] += sum(map(len, each.polled.values()))
@@ -59,10 +79,22 @@ def series_of(history: History, seconds: float) -> Series:
 
     def share(of: float) -> Points:
         found = {i: sorted(values) for i, values in latencies.items()}
-        return [((i + 0.5) * width, found[i][min(len(found[i]) - 1, int(of * len(found[i])))] if i in found else None) for i in range(BINS)]
+        return [
+            (
+                (i + 0.5) * width,
+                found[i][min(len(found[i]) - 1, int(of * len(found[i])))] if i in found else None,
+            )
+            for i in range(BINS)
+        ]
 
     troubles = {"failed": rate(FAIL), "nobody knows": rate(INFO)}
-    return Series(seconds, rate("acknowledged"), rate("read"), troubles, {"worst": share(1.0), "99 %": share(0.99), "median": share(0.5)})
+    return Series(
+        seconds,
+        rate("acknowledged"),
+        rate("read"),
+        troubles,
+        {"worst": share(1.0), "99 %": share(0.99), "median": share(0.5)},
+    )
 
 
 def spans(samples: Sequence[Mapping[str, Json]], value: Json, end_s: float) -> list[Span]:
@@ -81,13 +113,23 @@ def spans(samples: Sequence[Mapping[str, Json]], value: Json, end_s: float) -> l
 def keys_of(samples: Iterable[Mapping[str, Json]], name: str) -> list[str]:
     """The partitions that any sample names, in their order."""
     found = {key for sample in samples for key in sample.get(name, {})}
-    return sorted(found, key=lambda key: (key.rpartition("-")[0], int(tail) if (tail := key.rpartition("-")[2]).isdigit() else -1, key))
+    return sorted(
+        found,
+        key=lambda key: (
+            key.rpartition("-")[0],
+            int(tail) if (tail := key.rpartition("-")[2]).isdigit() else -1,
+            key,
+        ),
+    )
 
 
 def lines_of(samples: Sequence[Mapping[str, Json]], name: str) -> Mapping[str, Points]:
     """By partition, thinned out to what can be seen."""
     step = max(1, len(samples) // (2 * BINS))
-    return {key: [(each["at_s"], each.get(name, {}).get(key)) for each in samples[::step]] for key in keys_of(samples, name)}
+    return {
+        key: [(each["at_s"], each.get(name, {}).get(key)) for each in samples[::step]]
+        for key in keys_of(samples, name)
+    }
 
 
 class Witnesses:
@@ -99,18 +141,33 @@ class Witnesses:
             for key in {*each.polled, *(send[0] for send in each.sends)}:
                 self._by_key[key].append(each)
 
-    def around(self, key: str, offsets: Sequence[int]) -> tuple[list[int], list[tuple[str, list[str]]]]:
-        """The offsets that are shown, and rows: who, and the value that it knows at each of them."""
-        shown = sorted({offset for centre in offsets[:2] for offset in range(max(0, centre - AROUND), centre + AROUND + 1)})
+    def around(
+        self, key: str, offsets: Sequence[int]
+    ) -> tuple[list[int], list[tuple[str, list[str]]]]:
+        """The offsets that are shown, and rows: who, and the value that it knows at each of
+        them.
+        """
+        shown = sorted(
+            {
+                offset
+                for centre in offsets[:2]
+                for offset in range(max(0, centre - AROUND), centre + AROUND + 1)
+            }
+        )
         wanted, rows = set(shown), dict[str, dict[int, set[str]]]()
         for each in self._by_key[key]:
             for offset, value in each.polled.get(key, ()):
                 if offset in wanted:
-                    rows.setdefault(f"read by {each.process}", {}).setdefault(offset, set()).add(str(value))
+                    rows.setdefault(f"read by {each.process}", {}).setdefault(offset, set()).add(
+                        str(value)
+                    )
             for where, value, place in each.sends:
                 if where == key and place in wanted:
                     rows.setdefault("acknowledged", {}).setdefault(place, set()).add(str(value))
-        told = [(who, [" ".join(sorted(cells.get(offset, ()))) for offset in shown]) for who, cells in sorted(rows.items())]
+        told = [
+            (who, [" ".join(sorted(cells.get(offset, ()))) for offset in shown])
+            for who, cells in sorted(rows.items())
+        ]
         return shown, told
 
     @staticmethod

@@ -1,6 +1,8 @@
-"""Runs many seeds of one kind, one after the other or in several processes: what came of each, in few words, and the sums.
+"""Runs many seeds of one kind, one after the other or in several processes: what came of each, in
+few words, and the sums.
 
-A kind is the name of a plan (swarm.py), of a workload that is alone (at_work.py), or `small`: parts of the broker without their shell.
+A kind is the name of a plan (swarm.py), of a workload that is alone (at_work.py), or `small`: parts
+of the broker without their shell.
 """
 
 import gc
@@ -68,7 +70,9 @@ class Total:
 
     @property
     def exit_code(self) -> int:
-        """A few lives in which too little got through are no more than that; if all are such, the run shows nothing."""
+        """A few lives in which too little got through are no more than that; if all are such, the
+        run shows nothing.
+        """
         if self.outcomes[Outcome.VIOLATED]:
             return 1
         return 0 if self.outcomes[Outcome.VALID] > self.outcomes[Outcome.INCONCLUSIVE] else 2
@@ -87,9 +91,11 @@ class Total:
 
 @contextmanager
 def one_heap() -> Iterator[None]:
-    """A life is one heap of circles that goes as a whole: a look at it every few thousand objects is a tenth of the time.
+    """A life is one heap of circles that goes as a whole: a look at it every few thousand objects
+    is a tenth of the time.
 
-    What is there before the first one are the modules: no look at the end of a life needs to pass over them.
+    What is there before the first one are the modules: no look at the end of a life needs to pass
+    over them.
     """
     if not gc.get_freeze_count():
         gc.collect()
@@ -98,7 +104,8 @@ def one_heap() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()  # of the life before: the clock of the Raft engine is a global, and holds the last one
+        # of the life before: the clock of the Raft engine is a global, and holds the last one
+        gc.collect()
         gc.enable()
 
 
@@ -156,12 +163,18 @@ def run_small(seed: int) -> Summary:
 
 
 def many(seeds: Iterable[int], kind: str, jobs: int) -> AbstractContextManager[Iterator[Summary]]:
-    return spread(partial(run_one, kind=kind), seeds, jobs, SMALL_AT_ONCE if kind == SMALL else AT_ONCE)
+    return spread(
+        partial(run_one, kind=kind), seeds, jobs, SMALL_AT_ONCE if kind == SMALL else AT_ONCE
+    )
 
 
 @contextmanager
-def spread(work: Callable[[int], Summary], seeds: Iterable[int], jobs: int, at_once: int = AT_ONCE) -> Iterator[Iterator[Summary]]:
-    """Over so many processes; in the order in which they end. `at_once`: seeds that a process is given."""
+def spread(
+    work: Callable[[int], Summary], seeds: Iterable[int], jobs: int, at_once: int = AT_ONCE
+) -> Iterator[Iterator[Summary]]:
+    """Over so many processes; in the order in which they end. `at_once`: seeds that a process is
+    given.
+    """
     if jobs == 1:
         yield map(work, seeds)
         return

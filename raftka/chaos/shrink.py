@@ -1,7 +1,9 @@
-"""Shrink a failing life: find the fewest faults and the plainest settings with which it fails in the same way.
+"""Shrink a failing life: find the fewest faults and the plainest settings with which it fails in
+the same way.
 
-Delta debugging (ddmin, Zeller and Hildebrandt 2002) over the numbers of the faults, then each setting back to its default. Each fault has a chance of
-its own, so leaving one out changes nothing of the others but what follows from it. Knows no cluster: it is given what runs a life.
+Delta debugging (ddmin, Zeller and Hildebrandt 2002) over the numbers of the faults, then each
+setting back to its default. Each fault has a chance of its own, so leaving one out changes nothing
+of the others but what follows from it. Knows no cluster: it is given what runs a life.
 """
 
 import re
@@ -10,13 +12,16 @@ from dataclasses import dataclass, field, fields, replace
 
 from raftka.chaos.simulated.swarm import Settings
 
-Fails = Callable[[frozenset[int], Settings], str]  # (faults to keep, settings) -> in which way it fails; empty: it does not
+# (faults to keep, settings) -> in which way it fails; empty: it does not
+Fails = Callable[[frozenset[int], Settings], str]
 SCHEDULE = ("seconds", "gap_s")  # another one would have other faults
 DETAILS = re.compile(r"[0-9a-f]{8,}|[0-9]+|'[^']*'")
 
 
 def way_of(violations: Sequence[str]) -> str:
-    """Return the kind of the first violation: it stays the same when a life fails a little earlier, elsewhere, with other records."""
+    """Return the kind of the first violation: it stays the same when a life fails a little earlier,
+    elsewhere, with other records.
+    """
     if not violations:
         return ""
     lines = violations[0].rstrip().splitlines()
@@ -40,7 +45,14 @@ class OutOfTime(Exception):
 
 
 class Shrinker:
-    def __init__(self, fails: Fails, faults: Sequence[int], settings: Settings, way: str, may_go_on: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        fails: Fails,
+        faults: Sequence[int],
+        settings: Settings,
+        way: str,
+        may_go_on: Callable[[], bool],
+    ) -> None:
         self.best = Shrunk(tuple(faults), settings, way)
         self._fails = fails
         self._may_go_on = may_go_on
@@ -68,7 +80,9 @@ class Shrinker:
         return self._known[key]
 
     def _faults(self) -> None:
-        """First none at all, then the last ones alone: what breaks something is seldom long ago. Then halves, quarters, ..., each left out."""
+        """First none at all, then the last ones alone: what breaks something is seldom long ago.
+        Then halves, quarters, ..., each left out.
+        """
         settings = self.best.settings
         if not self.best.faults or self._still((), settings):
             return
@@ -80,7 +94,9 @@ class Shrinker:
             chunks = [faults[at : at + size] for at in range(0, len(faults), size)]
             if any(self._still(chunk, settings) for chunk in reversed(chunks)):
                 pieces = 2
-            elif len(chunks) > 2 and any(self._still(_but(faults, chunk), settings) for chunk in chunks):
+            elif len(chunks) > 2 and any(
+                self._still(_but(faults, chunk), settings) for chunk in chunks
+            ):
                 pieces = max(2, pieces - 1)
             elif pieces == len(faults):
                 return
@@ -105,4 +121,8 @@ def _but(faults: Sequence[int], chunk: Sequence[int]) -> tuple[int, ...]:
 def _fits(settings: Settings) -> bool:
     """There can be such a cluster."""
     brokers = settings.nodes - len(settings.controllers)
-    return settings.voters <= settings.nodes and settings.replication <= brokers and all(each <= settings.voters for each in settings.controllers)
+    return (
+        settings.voters <= settings.nodes
+        and settings.replication <= brokers
+        and all(each <= settings.voters for each in settings.controllers)
+    )

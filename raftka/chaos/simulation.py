@@ -1,4 +1,5 @@
-"""One seed, one life of a cluster: it is formed, clients write and read, faults happen, all heals, everything is counted.
+"""One seed, one life of a cluster: it is formed, clients write and read, faults happen, all heals,
+everything is counted.
 
     print(simulate(17, Options(PLANS["swarm"])).violations)
 
@@ -24,7 +25,14 @@ from raftka.chaos.simulated.checks.watch import Watch
 from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.clients.committers import Committer
 from raftka.chaos.simulated.clients.exact import Examiner
-from raftka.chaos.simulated.clients.producers import History, Noise, Producer, Reader, Stream, key_of
+from raftka.chaos.simulated.clients.producers import (
+    History,
+    Noise,
+    Producer,
+    Reader,
+    Stream,
+    key_of,
+)
 from raftka.chaos.simulated.cluster import Cluster, sample
 from raftka.chaos.simulated.faults.faults import Faults
 from raftka.chaos.simulated.faults.happened import Happened, Stopped, stop_at
@@ -53,15 +61,33 @@ from raftka.json_values import JsonObject
 from raftka.runtime.simulated.guard import sim_guard
 from raftka.runtime.simulated.world import World
 
-__all__ = ["DIRECTORIES", "FAULTS", "PLANS", "POWER", "SWARM", "WIDTH", "Life", "Options", "Outcome", "Plan", "Run", "Settings", "live", "simulate"]
+__all__ = [
+    "DIRECTORIES",
+    "FAULTS",
+    "PLANS",
+    "POWER",
+    "SWARM",
+    "WIDTH",
+    "Life",
+    "Options",
+    "Outcome",
+    "Plan",
+    "Run",
+    "Settings",
+    "live",
+    "simulate",
+]
 
 TOPIC = "trucks_gps"
 PROGRESS_S = 30.0  # after all is healed, every producer must be through within so long
-PAUSES = 10  # longest pauses of a writer that count as no progress: a committer pauses twice as long, and now and then only looks
+# longest pauses of a writer that count as no progress: a committer pauses twice as long, and now
+# and then only looks
+PAUSES = 10
 WHOLE_S = 60.0  # within so long every node runs, and every replica is in sync
 SAMPLE_S = 0.25
 DIRECTORIES_GAP_S = (2.0, 9.0)  # between two faults of one of several directories
-WATCH_S = 0.1  # five times as seldom as where nothing else is looked at: it would take a fifth of a life
+# five times as seldom as where nothing else is looked at: it would take a fifth of a life
+WATCH_S = 0.1
 LEAST_ACKNOWLEDGED = 20  # with fewer a life shows nothing
 
 Prepare = Callable[[World, Cluster], object]
@@ -72,12 +98,14 @@ class Options:
     plan: Plan = SWARM
     settings: Settings | None = None  # instead of what the seed would choose
     skip: Collection[int] = ()  # numbers of faults to leave out
-    prepare: Sequence[Prepare] = ()  # called before the first client: nemeses that wait for their moment, what a test wants
+    # called before the first client: nemeses that wait for their moment, what a test wants
+    prepare: Sequence[Prepare] = ()
     until_s: float | None = None  # look at the world as it is then
     keep_trace: int = 0  # lines
     watch_s: float = WATCH_S  # between two looks at every ISR member's disk
     samples: bool = False  # who led, who was in sync, how far the logs were: for a report
-    work: Callable[[], Workload] | None = None  # this workload alone, on three nodes, and a nemesis instead of scheduled faults
+    # this workload alone, on three nodes, and a nemesis instead of scheduled faults
+    work: Callable[[], Workload] | None = None
     moments: Sequence[str] = ()  # for which the nemesis waits
 
 
@@ -117,13 +145,17 @@ class Run:
     def outcome(self) -> Outcome:
         if self.violations:
             return Outcome.VIOLATED
-        return Outcome.INCONCLUSIVE if self.acknowledged < self.least_acknowledged else Outcome.VALID
+        return (
+            Outcome.INCONCLUSIVE if self.acknowledged < self.least_acknowledged else Outcome.VALID
+        )
 
 
 Life = Run
 
 
-def at_work(seed: int, work: Callable[[], Workload], moments: Sequence[str], plan: Plan = AT_WORK) -> Run:
+def at_work(
+    seed: int, work: Callable[[], Workload], moments: Sequence[str], plan: Plan = AT_WORK
+) -> Run:
     """A workload alone."""
     return simulate(seed, Options(plan, work=work, moments=moments))
 
@@ -134,14 +166,22 @@ def live(seed: int, plan: Plan, prepare: Prepare | None = None) -> Run:
 
 def simulate(seed: int, options: Options | None = None) -> Run:
     options = options or Options()
-    run = Run(seed, options.plan, least_acknowledged=LEAST_ACKNOWLEDGED if options.work is None else 1)
+    run = Run(
+        seed, options.plan, least_acknowledged=LEAST_ACKNOWLEDGED if options.work is None else 1
+    )
     nemesis = Nemesis(options.moments, options.plan.seconds)
-    with World(seed, keep_trace=options.keep_trace) as world, sim_guard(), nemesis.lurking():  # once, and not for each of a thousand steps
+    # once, and not for each of a thousand steps
+    with World(seed, keep_trace=options.keep_trace) as world, sim_guard(), nemesis.lurking():
         life = _Life(world, options, nemesis)
         try:
             steps = often() if life.settings.often else nullcontext()
             slices = busy() if life.settings.busy else nullcontext()
-            with retained.watched(life.retention), forgotten.noted(life.history.forgotten), steps, slices:
+            with (
+                retained.watched(life.retention),
+                forgotten.noted(life.history.forgotten),
+                steps,
+                slices,
+            ):
                 life.play()
         except Stopped:
             run.stopped = True
@@ -149,7 +189,9 @@ def simulate(seed: int, options: Options | None = None) -> Run:
             run.violations.append(traceback.format_exc())
         run.settings, run.planned = life.settings, life.planned
         run.violations += life._wrong + life.found
-        run.acknowledged = life.history.count + (sum([sum(work.counts) for work in life.works]) if options.work is not None else 0)
+        run.acknowledged = life.history.count + (
+            sum([sum(work.counts) for work in life.works]) if options.work is not None else 0
+        )
         run.history, run.verdict = life.history.told, life.verdict
         run.probes = probe([line for _, line in life.lines], life.observer)
         run.faults = nemesis.struck + (life.faults.happened if life.faults else [])
@@ -170,9 +212,12 @@ class _Life:
         self.found: list[str] = []  # what the checks found
         self.retention: list[str] = []  # what it took, or left, wrongly
         self.settings = self._settings()
-        planned = schedule(world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s)
+        planned = schedule(
+            world.random("schedule"), options.plan.kinds, self.settings.seconds, self.settings.gap_s
+        )
         self.planned = planned + self._of_directories(len(planned))
-        self.works: list[Workload] = [options.work()] if options.work is not None else []  # what goes on beside
+        # what goes on beside
+        self.works: list[Workload] = [options.work()] if options.work is not None else []
         self.cluster: Cluster | None = None
         self.faults: Faults | None = None
         self.shadows: Shadows | None = None
@@ -182,8 +227,16 @@ class _Life:
     def _settings(self) -> Settings:
         plan = self.options.plan
         if self.options.work is not None:
-            return Settings(partitions=0, writers=0, seconds=plan.seconds, often=True, busy=plan.busy, ends_in_the_dark=plan.ends_in_the_dark)
-        chosen = choose(plan, self.world.random("settings"))  # also where it is not wanted: what was drawn is a part of the life
+            return Settings(
+                partitions=0,
+                writers=0,
+                seconds=plan.seconds,
+                often=True,
+                busy=plan.busy,
+                ends_in_the_dark=plan.ends_in_the_dark,
+            )
+        # also where it is not wanted: what was drawn is a part of the life
+        chosen = choose(plan, self.world.random("settings"))
         chosen = with_more(plan, chosen, self.world.random("beside"))
         chosen = with_transactions(plan, chosen, self.world.random("beside transactions"))
         chosen = with_bursts(plan, chosen, self.world.random("beside bursts"))
@@ -195,10 +248,22 @@ class _Life:
         return self.settings.properties if self.options.work is None else self.works[0].settings
 
     def _of_directories(self, first: int) -> tuple[Fault, ...]:
-        """A few more faults, where brokers have several and the plan has none for them. One that breaks forgets what no flush has confirmed."""
-        if not self.options.plan.beside or self.settings.directories < 2 or self.settings.flush == "os":
+        """A few more faults, where brokers have several and the plan has none for them. One that
+        breaks forgets what no flush has confirmed.
+        """
+        if (
+            not self.options.plan.beside
+            or self.settings.directories < 2
+            or self.settings.flush == "os"
+        ):
             return ()
-        return schedule(self.world.random("schedule of directories"), ONE_OF_SEVERAL, self.settings.seconds, DIRECTORIES_GAP_S, first)
+        return schedule(
+            self.world.random("schedule of directories"),
+            ONE_OF_SEVERAL,
+            self.settings.seconds,
+            DIRECTORIES_GAP_S,
+            first,
+        )
 
     @property
     def lines(self) -> list[tuple[float, str]]:
@@ -219,16 +284,28 @@ class _Life:
             own={node_id: dict(values) for node_id, values in settings.mixed},
         )
         cluster.keeps_power = settings.flush == "os"
-        struck = next((topic for work in self.works for topic in work.topics), (TOPIC, settings.partitions))
+        struck = next(
+            (topic for work in self.works for topic in work.topics), (TOPIC, settings.partitions)
+        )
         faults = self.faults = Faults(cluster, *struck, without(self.planned, self.options.skip))
         for prepare in self.options.prepare:
             prepare(self.world, cluster)
-        Watch(cluster, disks_stay=not self.options.plan.directories, every_s=self.options.watch_s, rotten=lambda: faults.scene.rotten).begin()
+        Watch(
+            cluster,
+            disks_stay=not self.options.plan.directories,
+            every_s=self.options.watch_s,
+            rotten=lambda: faults.scene.rotten,
+        ).begin()
         Waiting(cluster).begin()
         cluster.wait_ready()
         client = cluster.client()
         if settings.partitions:
-            cluster.do(client, lambda: client.create_topic(TOPIC, settings.partitions, settings.replication, settings.topic_configs))
+            cluster.do(
+                client,
+                lambda: client.create_topic(
+                    TOPIC, settings.partitions, settings.replication, settings.topic_configs
+                ),
+            )
         self._start_clients(cluster)
         for work in self.works:
             work.begin(cluster, self.world.random("workload"))
@@ -265,15 +342,51 @@ class _Life:
         for partition in range(settings.partitions):
             for name in "abcdef"[: settings.writers]:
                 stream = Stream(name, TOPIC, partition)
-                chance = self.world.random(f"tries of {name} at {partition}") if settings.exact else None
-                self.producers.append(Producer(writer, self.history, stream, settings.depth, (0.0, settings.pause_s), chance))
-            examiner = Examiner(TOPIC, partition, self.world.random(f"examiner {partition}")) if settings.exact else None
-            self.others.append(Reader(cluster.client(f"reader{partition}"), self.history, TOPIC, partition, examiner))
+                chance = (
+                    self.world.random(f"tries of {name} at {partition}") if settings.exact else None
+                )
+                self.producers.append(
+                    Producer(
+                        writer,
+                        self.history,
+                        stream,
+                        settings.depth,
+                        (0.0, settings.pause_s),
+                        chance,
+                    )
+                )
+            examiner = (
+                Examiner(TOPIC, partition, self.world.random(f"examiner {partition}"))
+                if settings.exact
+                else None
+            )
+            self.others.append(
+                Reader(
+                    cluster.client(f"reader{partition}"), self.history, TOPIC, partition, examiner
+                )
+            )
         if settings.noise:
-            self.others.append(Noise(cluster.client_of_a_library("noise"), self.history, TOPIC, range(settings.partitions), "noise"))
+            self.others.append(
+                Noise(
+                    cluster.client_of_a_library("noise"),
+                    self.history,
+                    TOPIC,
+                    range(settings.partitions),
+                    "noise",
+                )
+            )
         for number in range(settings.groups):
             partition, pause_s = number % settings.partitions, (0.0, 2 * settings.pause_s)
-            self.others.append(Committer(cluster.client_of_a_library(f"group{number}"), self.history, f"group{number}", TOPIC, partition, pause_s))
+            self.others.append(
+                Committer(
+                    cluster.client_of_a_library(f"group{number}"),
+                    self.history,
+                    f"group{number}",
+                    TOPIC,
+                    partition,
+                    pause_s,
+                )
+            )
         for each in (*self.producers, *self.others):
             each.client.runtime.spawn(each.run, type(each).__name__)
 
@@ -282,11 +395,15 @@ class _Life:
         self.world.at(self.world.now + SAMPLE_S, lambda: self._sample(cluster))
 
     def _end_clients(self, cluster: Cluster) -> None:
-        """Everything that was begun must come through, and then one record more. Those that have shown it begin nothing more."""
+        """Everything that was begun must come through, and then one record more. Those that have
+        shown it begin nothing more.
+        """
         committers = [each for each in self.others if isinstance(each, Committer)]
         awaited: list[Awaited] = [*self.producers, *committers, *self.works]
         hanging = [(each, list(each.counts)) for each in awaited]
-        for pauses in [each.pauses for each in self.producers] + [each.pauses for each in committers]:
+        for pauses in [each.pauses for each in self.producers] + [
+            each.pauses for each in committers
+        ]:
             pauses.hurry()
 
         def went_on() -> bool:
@@ -305,7 +422,9 @@ class _Life:
             other.over = True
 
         def ended() -> bool:
-            return all(producer.done for producer in self.producers) and all(work.ended for work in self.works)
+            return all(producer.done for producer in self.producers) and all(
+                work.ended for work in self.works
+            )
 
         if not self._settled(cluster, ended, PROGRESS_S):
             self.found.append("what was begun does not come through")
@@ -317,22 +436,37 @@ class _Life:
     @property
     def _wrong(self) -> list[str]:
         of_clients = self.cluster.wrong if self.cluster is not None else []
-        return [*of_clients, *self.history.violations, *self.retention, *(wrong for work in self.works for wrong in work.wrong)]
+        return [
+            *of_clients,
+            *self.history.violations,
+            *self.retention,
+            *(wrong for work in self.works for wrong in work.wrong),
+        ]
 
     def _check(self, cluster: Cluster, client: Client) -> None:
         if self._wrong:
             return
         partitions = range(self.settings.partitions)
-        topics = [(TOPIC, partitions), *((name, range(count)) for work in self.works for name, count in work.topics)]
+        topics = [
+            (TOPIC, partitions),
+            *((name, range(count)) for work in self.works for name, count in work.topics),
+        ]
 
         def whole() -> bool:
-            return len(cluster.living) == len(cluster.nodes) and cluster.is_ready() and all(verify.whole(cluster, name, of) for name, of in topics)
+            return (
+                len(cluster.living) == len(cluster.nodes)
+                and cluster.is_ready()
+                and all(verify.whole(cluster, name, of) for name, of in topics)
+            )
 
         if not self._settled(cluster, whole, WHOLE_S):
             self.found.append(f"not every replica is in sync within {WHOLE_S} s")
         for partition in partitions:
-            self.found += verify.records(self.history, TOPIC, partition, self._read(cluster, client, partition))
-        self._settled(cluster, whole, WHOLE_S)  # again: what nobody waits for may have come meanwhile
+            self.found += verify.records(
+                self.history, TOPIC, partition, self._read(cluster, client, partition)
+            )
+        # again: what nobody waits for may have come meanwhile
+        self._settled(cluster, whole, WHOLE_S)
         for partition in partitions:
             self.found += verify.replicas(cluster, TOPIC, partition)
         for work in self.works if not self.found else ():
@@ -340,8 +474,14 @@ class _Life:
         if self.shadows is not None and not self.found:
             self.found += self.shadows.check() + self.shadows.files()
         self.found += verify.metadata(cluster) + verify.log_lines(cluster)
-        self.found += [f"{name} refused to start: {error}" for name, error in cluster.refused.items()]
-        self.found += [f"{name} stopped: {error!r}" for _, name, error in self.world.failures if not self._must_stop(name, error)]
+        self.found += [
+            f"{name} refused to start: {error}" for name, error in cluster.refused.items()
+        ]
+        self.found += [
+            f"{name} stopped: {error!r}"
+            for _, name, error in self.world.failures
+            if not self._must_stop(name, error)
+        ]
         rules = Rules(least_acknowledged=LEAST_ACKNOWLEDGED)
         self.verdict = check(self.history.told, rules, self.observer.seen)
         self.found += [str(each) for each in self.verdict.anomalies]
@@ -356,6 +496,8 @@ class _Life:
         self.history.begin(process, story.ASSIGN, keys=[key])
         self.history.end(process, story.OK)
         self.history.begin(process, story.POLL)
-        read: list[tuple[int, bytes]] = cluster.do(client, partial(client.read_with_offsets, TOPIC, partition))
+        read: list[tuple[int, bytes]] = cluster.do(
+            client, partial(client.read_with_offsets, TOPIC, partition)
+        )
         self.history.polled(process, key, read)
         return read

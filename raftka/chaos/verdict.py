@@ -1,4 +1,6 @@
-"""The result of a check: valid, violated, or inconclusive, with the anomalies as sentences. Finds nothing itself."""
+"""The result of a check: valid, violated, or inconclusive, with the anomalies as sentences. Finds
+nothing itself.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -32,10 +34,13 @@ class Rules:
     """The promises of the workload."""
 
     read_committed: bool = True  # all consumers; False: they may see what is aborted later
-    idempotent: bool = True  # all producers; False: retries may write twice, and overtake each other
+    # all producers; False: retries may write twice, and overtake each other
+    idempotent: bool = True
     final_reads: bool = True  # in the end somebody read every key, from its beginning to its end
     unclean_elections: bool = False  # are allowed
-    repeated_markers: int | None = None  # how often a transaction's end may have been written again; None: not known, and its holes are not judged
+    # how often a transaction's end may have been written again; None: not known, and its holes are
+    # not judged
+    repeated_markers: int | None = None
     least_acknowledged: int = 1  # records; with fewer the run shows nothing
     least_polled: int = 1
     linearizable_steps: int = 1_000_000  # of a register's check, before it is given up
@@ -47,12 +52,19 @@ class Findings:
 
     anomalies: list[Anomaly] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # anomalies by kind
-    notes: Counter[str] = field(default_factory=Counter)  # what Kafka allows, and one may want to know
+    # what Kafka allows, and one may want to know
+    notes: Counter[str] = field(default_factory=Counter)
 
-    def wrong(self, kind: str, key: str, sentence: str, operations: Iterable[Operation | int | None] = ()) -> None:
+    def wrong(
+        self, kind: str, key: str, sentence: str, operations: Iterable[Operation | int | None] = ()
+    ) -> None:
         self.counts[kind] += 1
         if self.counts[kind] <= KEPT_OF_A_KIND:
-            places = [each.began if isinstance(each, Operation) else each for each in operations if each is not None]
+            places = [
+                each.began if isinstance(each, Operation) else each
+                for each in operations
+                if each is not None
+            ]
             self.anomalies.append(Anomaly(kind, key, f"{key}: {sentence}", places))
 
     def note(self, kind: str, count: int = 1) -> None:
@@ -74,4 +86,6 @@ class Verdict:
     def __str__(self) -> str:
         if self.outcome is not Outcome.VIOLATED:
             return self.outcome + (f": {self.reason}" if self.reason else "")
-        return f"{self.outcome}: " + ", ".join(f"{count} {kind}" for kind, count in sorted(self.counts.items()))
+        return f"{self.outcome}: " + ", ".join(
+            f"{count} {kind}" for kind, count in sorted(self.counts.items())
+        )

@@ -1,6 +1,8 @@
-"""`raftka broker start FILE`: one node in this process until SIGTERM. Imports only what a broker needs: its memory is 36 MiB.
+"""`raftka broker start FILE`: one node in this process until SIGTERM. Imports only what a broker
+needs: its memory is 36 MiB.
 
-The first SIGTERM or SIGINT is a controlled shutdown, the second ends at once. Tells systemd (or `cluster start`) when clients may come.
+The first SIGTERM or SIGINT is a controlled shutdown, the second ends at once. Tells systemd (or
+`cluster start`) when clients may come.
 """
 
 import gc
@@ -36,27 +38,43 @@ ENDS = (signal.SIGTERM, signal.SIGINT)
 
 
 def start(file: str, ready: str = "", users: tuple[ScramCredentialSet, ...] = ()) -> int:
-    """Run the node until SIGTERM and print `ready` when clients may come; returns the exit code. `users`: of the cluster, should it be formed now."""
+    """Run the node until SIGTERM and print `ready` when clients may come; returns the exit code.
+    `users`: of the cluster, should it be formed now.
+    """
     try:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         return _refuse(file, error)
-    return _run(settings, PidFile(Path(file).absolute().parent / "raftka.pid"), ready, users or from_text(os.environ.pop(VARIABLE, "")))
+    return _run(
+        settings,
+        PidFile(Path(file).absolute().parent / "raftka.pid"),
+        ready,
+        users or from_text(os.environ.pop(VARIABLE, "")),
+    )
 
 
 def start_of_host(file: str, properties: dict[str, str]) -> int:
-    """The same for one broker of the host that FILE describes, with the properties that were made for it.
+    """The same for one broker of the host that FILE describes, with the properties that were made
+    for it.
 
-    Another SIGTERM does not end it at once, SIGINT does: systemd may send one to all processes of a unit, and the supervisor sends its own.
+    Another SIGTERM does not end it at once, SIGINT does: systemd may send one to all processes of a
+    unit, and the supervisor sends its own.
     """
     settings = NodeSettings.from_properties(properties)
     pid_file = PidFile(Path(file).absolute().parent / f"raftka-{settings.node_id}.pid")
     return _run(settings, pid_file, "", from_text(os.environ.pop(VARIABLE, "")), (signal.SIGINT,))
 
 
-def _run(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[ScramCredentialSet, ...], urgent: Sequence[int] = ENDS) -> int:
+def _run(
+    settings: NodeSettings,
+    pid_file: PidFile,
+    ready: str,
+    users: tuple[ScramCredentialSet, ...],
+    urgent: Sequence[int] = ENDS,
+) -> int:
     """`urgent`: signals that end it at once, when it is shutting down already."""
-    gc.freeze()  # modules stay in memory: no collection looks for garbage among them, which takes 0.1 s
+    # modules stay in memory: no collection looks for garbage among them, which takes 0.1 s
+    gc.freeze()
     gc.enable()  # it is off while modules are imported
     _allow_descriptors()
     give_memory_back()
@@ -68,21 +86,37 @@ def _run(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[Scr
     except* NodeFailed as group:
         failed = first_of(group)
         failure = failed.__cause__ or failed
-        _log("node_failed", node=settings.node_id, error=describe_error(failure, settings), **_trace(failure))
+        _log(
+            "node_failed",
+            node=settings.node_id,
+            error=describe_error(failure, settings),
+            **_trace(failure),
+        )
     finally:
         pid_file.remove()
-    return _complain(f"node {settings.node_id}: {describe_error(failure, settings)}") if failure else 0
+    return (
+        _complain(f"node {settings.node_id}: {describe_error(failure, settings)}") if failure else 0
+    )
 
 
 def _trace(failure: BaseException) -> dict[str, str]:
-    """Return the traceback of an unexpected failure: an error of the disk says enough by itself. A plain ValueError is a bug once the node runs."""
-    return {} if isinstance(failure, REFUSALS) and type(failure) is not ValueError else {"trace": "".join(format_exception(failure))}
+    """Return the traceback of an unexpected failure: an error of the disk says enough by itself. A
+    plain ValueError is a bug once the node runs.
+    """
+    return (
+        {}
+        if isinstance(failure, REFUSALS) and type(failure) is not ValueError
+        else {"trace": "".join(format_exception(failure))}
+    )
 
 
 def _refuse(file: str, error: OSError | ValueError) -> int:
     match error:
         case OSError():
-            text = f"{file}: {error.strerror}: give the node's properties file, and let the user that raftka runs as read it"
+            text = (
+                f"{file}: {error.strerror}: give the node's properties file, and let the user "
+                "that raftka runs as read it"
+            )
         case UnicodeError():
             text = f"{file} is not text in UTF-8: give the node's properties file"
         case _:
@@ -96,7 +130,13 @@ def _log(event: str, **fields: Any) -> None:
     Events(sys.stderr, lambda: time.time_ns() // 1_000_000).error(event, **fields)
 
 
-async def _serve(settings: NodeSettings, pid_file: PidFile, ready: str, users: tuple[ScramCredentialSet, ...], urgent: Sequence[int]) -> None:
+async def _serve(
+    settings: NodeSettings,
+    pid_file: PidFile,
+    ready: str,
+    users: tuple[ScramCredentialSet, ...],
+    urgent: Sequence[int],
+) -> None:
     with trio.open_signal_receiver(*ENDS) as signals:
         pid_file.write()  # who reads it may send a signal
         async with open_runtime(alone=True) as runtime:
@@ -125,7 +165,9 @@ async def _announce(node: Node, ready: str) -> None:
         print(ready, flush=True)
 
 
-async def _end_at_once(signals: AsyncIterator[int], urgent: Sequence[int], scope: trio.CancelScope) -> None:
+async def _end_at_once(
+    signals: AsyncIterator[int], urgent: Sequence[int], scope: trio.CancelScope
+) -> None:
     async for number in signals:
         if number in urgent:
             scope.cancel()

@@ -22,10 +22,15 @@ if TYPE_CHECKING:
     from raftka.metadata.records import ScramCredentialSet
 
 
-@click.group(cls=WithPackages, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=WithPackages,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="raftka")
 def root() -> None:
-    """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works against any Kafka."""
+    """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works
+    against any Kafka.
+    """
 
 
 for each in (
@@ -53,34 +58,66 @@ for each in (
 
 @root.group()
 def cluster() -> None:
-    """Start several nodes on this machine; describe a cluster; recover one whose controllers are lost."""
+    """Start several nodes on this machine; describe a cluster; recover one whose controllers are
+    lost.
+    """
 
 
 @cluster.command("start")
-@click.option("--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="How many.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="How many."
+)
 @click.option(
     "--brokers-per-host",
     "brokers",
     type=click.IntRange(1),
     metavar="K",
-    help="The nodes are hosts of K brokers each, as `raftka host start` runs them: host i keeps everything in DATA/host-i/.",
+    help=(
+        "The nodes are hosts of K brokers each, as `raftka host start` runs them: host i keeps "
+        "everything in DATA/host-i/."
+    ),
 )
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), required=True, help="Node i keeps everything in DATA/node-i/.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Node i keeps everything in DATA/node-i/.",
+)
 @click.option(
     "--base-port",
     type=click.IntRange(0, 65535),
     default=9092,
     show_default=True,
-    help="Node i listens on BASE+i-1, its controller on BASE+100+i-1, for scrapes on BASE+200+i-1; 0 picks free ports.",
+    help=(
+        "Node i listens on BASE+i-1, its controller on BASE+100+i-1, for scrapes on "
+        "BASE+200+i-1; 0 picks free ports."
+    ),
 )
 @click.option(
-    "--set", "settings", callback=pairs, metavar="NAME=VALUE", multiple=True, help="One of Kafka's broker settings, for every node. May be repeated."
+    "--set",
+    "settings",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="One of Kafka's broker settings, for every node. May be repeated.",
 )
 @click.option(
-    "--bridge-port", type=click.IntRange(0, 65535), help="Node i speaks ZooKeeper's protocol on BRIDGE_PORT+i-1; 0 picks free ports. Off by default."
+    "--bridge-port",
+    type=click.IntRange(0, 65535),
+    help=(
+        "Node i speaks ZooKeeper's protocol on BRIDGE_PORT+i-1; 0 picks free ports. Off by default."
+    ),
 )
-@click.option("--secure", is_flag=True, help="TLS, client certificates and ACLs; keys and ready files for clients are in DATA/security/.")
-@click.option("--in-process", is_flag=True, help="All nodes in this process: starts faster, dies together.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help=(
+        "TLS, client certificates and ACLs; keys and ready files for clients are in DATA/security/."
+    ),
+)
+@click.option(
+    "--in-process", is_flag=True, help="All nodes in this process: starts faster, dies together."
+)
 @add_scram
 def cluster_start(
     nodes: int,
@@ -95,16 +132,23 @@ def cluster_start(
 ) -> None:
     """Start nodes 1 to N and print bootstrap.servers=... when all are ready.
 
-    What dies is not started again: `raftka broker start DATA/node-i/server.properties` does that, for a host
-    `raftka host start DATA/host-i/server.properties --brokers K`. Ends with SIGTERM or Ctrl-C.
+    What dies is not started again: `raftka broker start DATA/node-i/server.properties` does that,
+    for a host `raftka host start DATA/host-i/server.properties --brokers K`. Ends with SIGTERM or
+    Ctrl-C.
     """
     from raftka.cluster.start import start_in_process, start_processes
 
     if in_process:
         if brokers is not None:
-            raise click.UsageError("--brokers-per-host: the brokers of a host are processes; leave out --in-process")
-        raise SystemExit(start_in_process(nodes, data, base_port, settings, bridge_port, secure, users))
-    raise SystemExit(start_processes(nodes, data, base_port, settings, bridge_port, secure, users, brokers or 0))
+            raise click.UsageError(
+                "--brokers-per-host: the brokers of a host are processes; leave out --in-process"
+            )
+        raise SystemExit(
+            start_in_process(nodes, data, base_port, settings, bridge_port, secure, users)
+        )
+    raise SystemExit(
+        start_processes(nodes, data, base_port, settings, bridge_port, secure, users, brokers or 0)
+    )
 
 
 @cluster.command("describe")
@@ -120,10 +164,11 @@ def cluster_describe(**options: Option) -> None:
 @click.argument("file", metavar="FILE.properties", type=click.Path())
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def cluster_recover(file: str, yes: bool) -> None:
-    """Begin the metadata quorum anew from the controller that FILE describes, when a majority of the controllers is gone for good.
+    """Begin the metadata quorum anew from the controller that FILE describes, when a majority of
+    the controllers is gone for good.
 
-    Run it where that controller's directory is, while it is stopped. It explains what is given up, and asks. The new quorum's members are those of
-    controller.quorum.voters in FILE.
+    Run it where that controller's directory is, while it is stopped. It explains what is given up,
+    and asks. The new quorum's members are those of controller.quorum.voters in FILE.
     """
     from raftka.cli.recover import recover
 
@@ -138,13 +183,29 @@ def broker() -> None:
 @broker.command("start")
 @click.argument("file", metavar="FILE.properties", type=click.Path(), required=False)
 @click.option("--dev", is_flag=True, help="A node without a file, for this machine alone.")
-@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="With --dev: where clients connect; 0 picks a free one.")
 @click.option(
-    "--data", type=click.Path(file_okay=False, path_type=Path), help="With --dev: keep the data there; else they are removed when the node ends."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9092,
+    show_default=True,
+    help="With --dev: where clients connect; 0 picks a free one.",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --dev: keep the data there; else they are removed when the node ends.",
 )
 @add_scram
-def broker_start(file: str | None, dev: bool, port: int, data: Path | None, users: "tuple[ScramCredentialSet, ...]") -> None:
-    """Run the node that FILE describes (Kafka's property names; process.roles: broker, controller or both)."""
+def broker_start(
+    file: str | None,
+    dev: bool,
+    port: int,
+    data: Path | None,
+    users: "tuple[ScramCredentialSet, ...]",
+) -> None:
+    """Run the node that FILE describes (Kafka's property names; process.roles: broker, controller
+    or both).
+    """
     if dev == (file is not None):
         raise click.UsageError("give the node's properties file, or --dev for a node without one")
     if file is None:
@@ -159,10 +220,16 @@ def broker_start(file: str | None, dev: bool, port: int, data: Path | None, user
 
 
 @root.command("demo")
-@click.argument("file", metavar="[FILE]", type=click.Path(exists=True, dir_okay=False, readable=True), required=False)
+@click.argument(
+    "file",
+    metavar="[FILE]",
+    type=click.Path(exists=True, dir_okay=False, readable=True),
+    required=False,
+)
 @click.option("--stay", is_flag=True, help="Go on until Ctrl-C.")
 def demo(file: str | None, stay: bool) -> None:
-    """Start three nodes and twenty trucks, kill a leader, and read every acknowledged record back, once and in order.
+    """Start three nodes and twenty trucks, kill a leader, and read every acknowledged record back,
+    once and in order.
 
     With FILE its lines travel instead, and hashes are compared.
     """
@@ -178,9 +245,25 @@ def topics() -> None:
 
 @topics.command("create")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=int, default=-1, help="The broker's num.partitions unless given.")
-@click.option("-r", "--replication-factor", type=int, default=-1, help="The broker's default.replication.factor unless given.")
-@click.option("-c", "--config", "configs", callback=pairs, metavar="NAME=VALUE", multiple=True, help="One of the topic's settings. May be repeated.")
+@click.option(
+    "-p", "--partitions", type=int, default=-1, help="The broker's num.partitions unless given."
+)
+@click.option(
+    "-r",
+    "--replication-factor",
+    type=int,
+    default=-1,
+    help="The broker's default.replication.factor unless given.",
+)
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="One of the topic's settings. May be repeated.",
+)
 @click.option("--if-not-exists", is_flag=True, help="An existing topic is no error.")
 @client_options
 def topics_create(**options: Option) -> None:
@@ -211,11 +294,29 @@ def topics_describe(**options: Option) -> None:
 
 @topics.command("alter")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(1), help="How many there should be; they can only become more.")
 @click.option(
-    "-c", "--config", "configs", callback=pairs, metavar="NAME=VALUE", multiple=True, help="Set one of the topic's settings. May be repeated."
+    "-p",
+    "--partitions",
+    type=click.IntRange(1),
+    help="How many there should be; they can only become more.",
 )
-@click.option("-d", "--delete-config", "delete", metavar="NAME", multiple=True, help="Give a setting back to its default. May be repeated.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Set one of the topic's settings. May be repeated.",
+)
+@click.option(
+    "-d",
+    "--delete-config",
+    "delete",
+    metavar="NAME",
+    multiple=True,
+    help="Give a setting back to its default. May be repeated.",
+)
 @client_options
 def topics_alter(**options: Option) -> None:
     """Add partitions, change settings."""
@@ -240,11 +341,19 @@ def log() -> None:
 
 
 @log.command("dump")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+@click.argument(
+    "files",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False),
+)
 @click.option("--print-data", is_flag=True, help="Also the records.")
 @AS
 def log_dump(**options: Option) -> None:
-    """Print .log, .index, .timeindex, .snapshot and checkpoint files in the words of Kafka's DumpLogSegments, with the damage that is found."""
+    """Print .log, .index, .timeindex, .snapshot and checkpoint files in the words of Kafka's
+    DumpLogSegments, with the damage that is found.
+    """
     from raftka.cli.log_dump import dump
 
     raise SystemExit(dump(**options))
@@ -253,12 +362,25 @@ def log_dump(**options: Option) -> None:
 @root.command()
 @click.argument("topic")
 @click.option(
-    "-i", "--input", "source", type=click.Choice(["text", "json"]), default="text", show_default=True, help="json: the output of consume -o json."
+    "-i",
+    "--input",
+    "source",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: the output of consume -o json.",
 )
 @click.option("-K", "--key-separator", help="A text line is key, separator, value.")
-@click.option("-p", "--partition", type=click.IntRange(0), help="All records go there; else the key decides.")
+@click.option(
+    "-p", "--partition", type=click.IntRange(0), help="All records go there; else the key decides."
+)
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
-@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", show_default=True)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+)
 @client_options
 def produce(**options: Option) -> None:
     """Send standard input, a record a line. Ends when all are acknowledged."""
@@ -269,15 +391,33 @@ def produce(**options: Option) -> None:
 
 @root.command()
 @click.argument("topic")
-@click.option("--from", "start", default="end", show_default=True, help="start, end, an offset, or -N: the last N of each partition.")
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one. May be repeated.")
+@click.option(
+    "--from",
+    "start",
+    default="end",
+    show_default=True,
+    help="start, end, an offset, or -N: the last N of each partition.",
+)
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this one. May be repeated.",
+)
 @click.option("-n", "--count", type=click.IntRange(1), help="So many records, then end.")
-@click.option("-e", "--exit-at-end", is_flag=True, help="End where the partitions ended when it began.")
+@click.option(
+    "-e", "--exit-at-end", is_flag=True, help="End where the partitions ended when it began."
+)
 @click.option("--keys", is_flag=True, help="Print key, tab, value.")
 @click.option(
     "-g",
     "--group",
-    help="Share the partitions with the group's other members, from the group's committed offsets; --from is for partitions without one.",
+    help=(
+        "Share the partitions with the group's other members, from the group's committed "
+        "offsets; --from is for partitions without one."
+    ),
 )
 @client_options
 def consume(**options: Option) -> None:

@@ -1,4 +1,6 @@
-"""`raftka broker start --dev`: one node without a properties file, for trying things out. Its settings are those that `cluster start` plans."""
+"""`raftka broker start --dev`: one node without a properties file, for trying things out. Its
+settings are those that `cluster start` plans.
+"""
 
 import shutil
 import sys
@@ -11,7 +13,9 @@ from raftka.cluster.ports import HeldPorts, check_free
 
 
 def start_dev(port: int, data: Path | None) -> int:
-    """Run the node until SIGTERM; returns the exit code. Without `data` it keeps everything in a temporary folder and removes that at the end."""
+    """Run the node until SIGTERM; returns the exit code. Without `data` it keeps everything in a
+    temporary folder and removes that at the end.
+    """
     folder = data or Path(tempfile.mkdtemp(prefix="raftka-dev-"))
     held = HeldPorts(0 if port else 2)
     try:

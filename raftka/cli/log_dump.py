@@ -1,6 +1,8 @@
-"""`raftka log dump FILE...`: what is in a partition's files and in the checkpoints, and what is wrong with them. Reads files, asks no broker.
+"""`raftka log dump FILE...`: what is in a partition's files and in the checkpoints, and what is
+wrong with them. Reads files, asks no broker.
 
-The names are those of Kafka's DumpLogSegments. Exit code 1 when something is wrong: damage, or an index that does not fit the log beside it.
+The names are those of Kafka's DumpLogSegments. Exit code 1 when something is wrong: damage, or an
+index that does not fit the log beside it.
 """
 
 import sys
@@ -51,7 +53,10 @@ def dump(files: Sequence[str], print_data: bool, output: str) -> None:
             continue
         print(f"Dumping {path}")
         for row in rows:
-            print(("| " if "keySize" in row else "") + " ".join(f"{name}: {value}" for name, value in row.items()))
+            print(
+                ("| " if "keySize" in row else "")
+                + " ".join(f"{name}: {value}" for name, value in row.items())
+            )
     if wrong:
         raise CommandFailed(f"{wrong} {'things are' if wrong > 1 else 'thing is'} wrong")
 
@@ -89,8 +94,19 @@ def _batches(path: Path, complain: Complain) -> Iterator[tuple[int, BatchHeader,
         while position < size:
             head = file.read(61)
             header = read_header(head) if len(head) == 61 else None
-            if header is None or header.magic != MAGIC or not 61 <= header.size_bytes <= size - position:
-                written_over = "" if any(head) else ", as in a segment that is being written over a deleted one (raftka.log.segment.reuse.ms)"
+            if (
+                header is None
+                or header.magic != MAGIC
+                or not 61 <= header.size_bytes <= size - position
+            ):
+                written_over = (
+                    ""
+                    if any(head)
+                    else (
+                        ", as in a segment that is being written over a deleted one "
+                        "(raftka.log.segment.reuse.ms)"
+                    )
+                )
                 complain(f"{size - position} bytes from {position} on are no batch{written_over}")
                 return
             yield position, header, memoryview(head + file.read(header.size_bytes - 61))
@@ -133,7 +149,9 @@ def _batch(position: int, header: BatchHeader, sound: bool) -> Row:
         _time_of(header): header.max_timestamp,
         "size": header.size_bytes,
         "magic": header.magic,
-        "compresscodec": NAMES[header.compression] if header.compression < len(NAMES) else header.compression,
+        "compresscodec": NAMES[header.compression]
+        if header.compression < len(NAMES)
+        else header.compression,
         "crc": header.crc,
         "isvalid": sound,
     }
@@ -149,12 +167,17 @@ def _record(record: Record, header: BatchHeader) -> Row:
         _time_of(header): record.timestamp,
         "keySize": -1 if record.key is None else len(record.key),
         "valueSize": -1 if record.value is None else len(record.value),
-        "sequence": (header.base_sequence + record.offset - header.base_offset) % (1 << 31) if header.base_sequence >= 0 else -1,
+        "sequence": (header.base_sequence + record.offset - header.base_offset) % (1 << 31)
+        if header.base_sequence >= 0
+        else -1,
         "headerKeys": [name for name, _ in record.headers],
     }
     if header.attributes & CONTROL and record.key is not None:
         kind = int.from_bytes(record.key[2:4])
-        return row | {"endTxnMarker": MARKERS.get(kind, kind), "coordinatorEpoch": int.from_bytes((record.value or b"")[2:6])}
+        return row | {
+            "endTxnMarker": MARKERS.get(kind, kind),
+            "coordinatorEpoch": int.from_bytes((record.value or b"")[2:6]),
+        }
     return row | {"key": _text(record.key), "payload": _text(record.value)}
 
 
@@ -166,14 +189,27 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _times(path: Path, complain: Complain) -> dict[int, int] | None:
-    """The largest timestamps of the batches in the log beside a time index, by last offset; None when there is no log."""
+    """The largest timestamps of the batches in the log beside a time index, by last offset; None
+    when there is no log.
+    """
     log = path.with_name(path.name.replace(".timeindex", ".log"))
-    return {header.last_offset: time_in(batch, 0, header) for _, header, batch in _batches(log, complain)} if log.exists() else None
+    return (
+        {
+            header.last_offset: time_in(batch, 0, header)
+            for _, header, batch in _batches(log, complain)
+        }
+        if log.exists()
+        else None
+    )
 
 
 def _index(path: Path, base: int, complain: Complain) -> Iterator[Row]:
     log = path.with_name(path.name.replace(".index", ".log"))
-    starts = {position: header.last_offset for position, header, _ in _batches(log, complain)} if log.exists() else None
+    starts = (
+        {position: header.last_offset for position, header, _ in _batches(log, complain)}
+        if log.exists()
+        else None
+    )
     for offset, position in OFFSET_ENTRY.iter_unpack(_whole(path, OFFSET_ENTRY.size, complain)):
         yield {"offset": base + offset, "position": position}
         if starts is not None and starts.get(position) != base + offset:
@@ -189,7 +225,10 @@ def _time_index(path: Path, base: int, complain: Complain) -> Iterator[Row]:
             complain(f"timestamp {timestamp} follows {last}")
         last = timestamp
         if times is not None and times.get(base + offset) != timestamp:
-            complain(f"no batch that ends with offset {base + offset} has {timestamp} as its largest timestamp")
+            complain(
+                f"no batch that ends with offset {base + offset} has {timestamp} as its largest "
+                "timestamp"
+            )
 
 
 def _whole(path: Path, size: int, complain: Complain) -> bytes:
@@ -197,7 +236,8 @@ def _whole(path: Path, size: int, complain: Complain) -> bytes:
     if len(data) % size:
         complain(f"{len(data) % size} bytes behind the last entry")
     data = data[: len(data) - len(data) % size]
-    return data[: len(data.rstrip(b"\0")) + -len(data.rstrip(b"\0")) % size]  # a running Kafka reserves zeros
+    # a running Kafka reserves zeros
+    return data[: len(data.rstrip(b"\0")) + -len(data.rstrip(b"\0")) % size]
 
 
 # the small files
@@ -207,7 +247,16 @@ def _snapshot(path: Path) -> Iterator[Row]:
     data = path.read_bytes()
     if ProducerState.from_snapshot(data, 0) is None:
         raise CommandFailed(f"{path} is no whole snapshot of producers")
-    names = ("producerId", "producerEpoch", "lastSequence", "lastOffset", "offsetDelta", "lastTimestamp", "coordinatorEpoch", "currentTxnFirstOffset")
+    names = (
+        "producerId",
+        "producerEpoch",
+        "lastSequence",
+        "lastOffset",
+        "offsetDelta",
+        "lastTimestamp",
+        "coordinatorEpoch",
+        "currentTxnFirstOffset",
+    )
     for fields in ENTRY.iter_unpack(data[SNAPSHOT_HEAD.size :]):
         yield dict(zip(names, fields, strict=True))
 
@@ -216,7 +265,10 @@ def _checkpoint(path: Path, name: str) -> Iterator[Row]:
     data = path.read_bytes()
     try:
         if name == checkpoints.LEADER_EPOCH_CHECKPOINT:
-            yield from ({"epoch": epoch, "startOffset": start} for epoch, start in checkpoints.decode_epochs(data))
+            yield from (
+                {"epoch": epoch, "startOffset": start}
+                for epoch, start in checkpoints.decode_epochs(data)
+            )
         elif name.endswith("-offset-checkpoint"):
             for (topic, partition), offset in checkpoints.decode_offsets(data).items():
                 yield {"topic": topic, "partition": partition, "offset": offset}
@@ -225,6 +277,8 @@ def _checkpoint(path: Path, name: str) -> Iterator[Row]:
         elif name == checkpoints.META_PROPERTIES:
             yield dict(checkpoints.decode_properties(data))
         else:
-            raise CommandFailed(f"{path} is no file of a log: .log, .index, .timeindex, .snapshot, or a checkpoint")
+            raise CommandFailed(
+                f"{path} is no file of a log: .log, .index, .timeindex, .snapshot, or a checkpoint"
+            )
     except checkpoints.CheckpointError as error:
         raise CommandFailed(f"{path}: {error}") from error

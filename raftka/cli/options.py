@@ -14,14 +14,24 @@ if TYPE_CHECKING:
 Option = Any  # a value from the command line: click has parsed it as the option's type
 Command = Callable[..., Any]
 
-AS = click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the answer is printed.")
+AS = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the answer is printed.",
+)
 
 
 # In the context of a command.
-CLIENT_PROFILE, CLIENT_FILE, CLIENT_PROPERTIES = "raftka.client_profile", "raftka.client_file", "raftka.client_properties"
+CLIENT_PROFILE, CLIENT_FILE = "raftka.client_profile", "raftka.client_file"
+CLIENT_PROPERTIES = "raftka.client_properties"
 
 
-def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def pairs(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
     """Each value is name=value."""
     found = {}
     for value in values:
@@ -32,7 +42,9 @@ def pairs(_context: click.Context, _option: click.Parameter, values: tuple[str, 
     return found
 
 
-def first_users(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> "tuple[ScramCredentialSet, ...]":
+def first_users(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> "tuple[ScramCredentialSet, ...]":
     """As --add-scram gives them."""
     if not values:
         return ()
@@ -52,7 +64,10 @@ add_scram = click.option(
     callback=first_users,
     metavar="SCRAM-SHA-256=[name=NAME,password=PASSWORD]",
     multiple=True,
-    help="A first user of the cluster, should it be formed now; @FILE: the same from a file. May be repeated; as kafka-storage format.",
+    help=(
+        "A first user of the cluster, should it be formed now; @FILE: the same from a file. May "
+        "be repeated; as kafka-storage format."
+    ),
 )
 
 
@@ -67,7 +82,9 @@ def _profile(context: click.Context, _option: click.Parameter, name: str | None)
         raise click.BadParameter(str(error)) from None
 
 
-def _profile_names(_context: click.Context, _option: click.Parameter, typed: str) -> list[CompletionItem]:
+def _profile_names(
+    _context: click.Context, _option: click.Parameter, typed: str
+) -> list[CompletionItem]:
     from raftka.cli.admin.profiles import profile_names
 
     try:
@@ -79,13 +96,20 @@ def _profile_names(_context: click.Context, _option: click.Parameter, typed: str
 def _is_weaker(context: click.Context, option: click.Parameter) -> bool:
     """Return whether the environment gave this option and the command line a profile."""
     sources = ParameterSource.ENVIRONMENT, ParameterSource.COMMANDLINE
-    return (context.get_parameter_source(option.name or ""), context.get_parameter_source("profile")) == sources
+    return (
+        context.get_parameter_source(option.name or ""),
+        context.get_parameter_source("profile"),
+    ) == sources
 
 
 def _server(context: click.Context, option: click.Parameter, server: str) -> str:
     profile: Profile | None = context.meta.get(CLIENT_PROFILE)
     is_default = context.get_parameter_source(option.name or "") is ParameterSource.DEFAULT
-    return profile.server if profile is not None and profile.server and (is_default or _is_weaker(context, option)) else server
+    return (
+        profile.server
+        if profile is not None and profile.server and (is_default or _is_weaker(context, option))
+        else server
+    )
 
 
 def _properties(context: click.Context, option: click.Parameter, file: str | None) -> None:
@@ -102,7 +126,9 @@ def client_options(command: Command) -> Command:
 
 
 def cluster_options(command: Command) -> Command:
-    """Options that select the cluster and say how to connect to it: cli/admin/client.py reads these."""
+    """Options that select the cluster and say how to connect to it: cli/admin/client.py reads
+    these.
+    """
     command = click.option(
         "-X",
         "properties",
@@ -131,7 +157,10 @@ def cluster_options(command: Command) -> Command:
         expose_value=False,
         callback=_profile,
         shell_complete=_profile_names,
-        help="A section of ~/.config/raftka/profiles.toml: bootstrap_server and client properties. Other options are stronger.",
+        help=(
+            "A section of ~/.config/raftka/profiles.toml: bootstrap_server and client "
+            "properties. Other options are stronger."
+        ),
     )(command)
     return click.option(
         "--bootstrap-server",

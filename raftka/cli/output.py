@@ -1,4 +1,6 @@
-"""Output and failures of commands: a table or JSON on standard output, one plain line on standard error. Knows no command."""
+"""Output and failures of commands: a table or JSON on standard output, one plain line on standard
+error. Knows no command.
+"""
 
 import json
 import sys
@@ -28,7 +30,9 @@ def show(rows: Iterable[Mapping[str, Json]], columns: Sequence[str], output: str
     cells = [list(columns), *([_cell(row.get(column)) for column in columns] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
     for line in cells if len(columns) > 1 else cells[1:]:
-        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+        print(
+            "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        )
 
 
 def _cell(value: Any) -> str:
@@ -39,7 +43,9 @@ def _cell(value: Any) -> str:
 
 @contextmanager
 def progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error where that is a terminal and a `total` is known; call with how much is done."""
+    """A bar on standard error where that is a terminal and a `total` is known; call with how much
+    is done.
+    """
     if not total or not sys.stderr.isatty():
         yield lambda done: None
         return
@@ -75,7 +81,9 @@ def check_fields(row: Any, known: Sequence[str], where: str) -> None:
     """Raise CommandFailed for a field of a JSON object that would be dropped."""
     unknown = [str(name) for name in row if name not in known] if isinstance(row, dict) else []
     if unknown:
-        raise CommandFailed(f"{where}: there is no field {unknown[0]}; there are {', '.join(known)}")
+        raise CommandFailed(
+            f"{where}: there is no field {unknown[0]}; there are {', '.join(known)}"
+        )
 
 
 def warn(text: str) -> None:

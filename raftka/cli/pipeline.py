@@ -1,4 +1,6 @@
-"""`raftka pipeline ...`: the tree of its commands. What each does stands in raftka/pipeline, imported when it is called."""
+"""`raftka pipeline ...`: the tree of its commands. What each does stands in raftka/pipeline,
+imported when it is called.
+"""
 
 from collections.abc import Callable
 from functools import wraps
@@ -20,7 +22,8 @@ def pipeline() -> None:
 
 @pipeline.command("java-home")
 def java_home() -> None:
-    """Print a JAVA_HOME for Spark: this machine's Java if it is 17 or newer, else the one that comes with raftka[pipeline].
+    """Print a JAVA_HOME for Spark: this machine's Java if it is 17 or newer, else the one that
+    comes with raftka[pipeline].
 
     JAVA_HOME=$(raftka pipeline java-home) python job.py
     """
@@ -57,31 +60,56 @@ folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False
 @cluster_options
 @failing
 def init(kind: str, folder: Path, bootstrap_server: str) -> None:
-    """Write a project of Spark Declarative Pipelines definitions into DIR. KIND is trucks: positions of a topic to lakes, alerts and a map; or
-    orders: changes of a PostgreSQL table, as Debezium writes them, to a lake that is like the table, sales and a page.
+    """Write a project of Spark Declarative Pipelines definitions into DIR. KIND is trucks:
+    positions of a topic to lakes, alerts and a map; or orders: changes of a PostgreSQL table, as
+    Debezium writes them, to a lake that is like the table, sales and a page.
 
-    With --command-config the project names that file. Properties of -X and --profile are not written anywhere: give them to `run`.
+    With --command-config the project names that file. Properties of -X and --profile are not
+    written anywhere: give them to `run`.
     """
     from raftka.pipeline.project import init
 
     file: str | None = click.get_current_context().meta.get(CLIENT_FILE)
     init(kind, folder, bootstrap_server, None if file is None else Path(file).absolute())
-    click.echo(f"{folder} is written. Look at {folder}/streams.yml, then: raftka pipeline run {folder}")
+    click.echo(
+        f"{folder} is written. Look at {folder}/streams.yml, then: raftka pipeline run {folder}"
+    )
 
 
 @pipeline.command("run")
 @folder
 @click.option(
-    "--every", "every_s", type=click.FloatRange(min=0), default=2.0, show_default=True, help="Seconds from one batch of a flow to the next."
+    "--every",
+    "every_s",
+    type=click.FloatRange(min=0),
+    default=2.0,
+    show_default=True,
+    help="Seconds from one batch of a flow to the next.",
 )
 @click.option(
-    "--page", "port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="Port of the project's page; 0 takes a free one."
+    "--page",
+    "port",
+    type=click.IntRange(0, 65535),
+    default=8090,
+    show_default=True,
+    help="Port of the project's page; 0 takes a free one.",
 )
 @click.option("--no-page", is_flag=True, help="Without it.")
-@click.option("--metrics", type=click.IntRange(0, 65535), help="Port on 127.0.0.1 of /metrics, for Prometheus; 0 takes a free one. [default: none]")
-@click.option("--master", help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]")
 @click.option(
-    "--conf", "config", callback=pairs, metavar="NAME=VALUE", multiple=True, help="A setting of Spark's, before those of the spec. May be repeated."
+    "--metrics",
+    type=click.IntRange(0, 65535),
+    help="Port on 127.0.0.1 of /metrics, for Prometheus; 0 takes a free one. [default: none]",
+)
+@click.option(
+    "--master", help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]"
+)
+@click.option(
+    "--conf",
+    "config",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A setting of Spark's, before those of the spec. May be repeated.",
 )
 @cluster_options
 @failing
@@ -95,10 +123,12 @@ def run(
     config: dict[str, str],
     bootstrap_server: str,
 ) -> None:
-    """Run the project in DIR until SIGTERM or Ctrl-C: all its flows, each started again when it fails. A line for each batch with rows.
+    """Run the project in DIR until SIGTERM or Ctrl-C: all its flows, each started again when it
+    fails. A line for each batch with rows.
 
-    The same files run with `spark-pipelines run`, which ends when it has read what is there; each goes on where the other was.
-    The cluster is that of streams.yml, unless these options or their environment say another one.
+    The same files run with `spark-pipelines run`, which ends when it has read what is there; each
+    goes on where the other was. The cluster is that of streams.yml, unless these options or their
+    environment say another one.
     """
     from raftka.pipeline.flows.runner import run
     from raftka.pipeline.flows.streams import set_cluster
@@ -109,7 +139,15 @@ def run(
     state.mkdir(exist_ok=True)
     with given_cluster(bootstrap_server, state) as cluster:  # not where other programs tidy up
         set_cluster(cluster.named_server, cluster.config)
-        run(folder, every_s=every_s, port=page, master=master, config=config, say=lambda line: print(line, flush=True), metrics=metrics)
+        run(
+            folder,
+            every_s=every_s,
+            port=page,
+            master=master,
+            config=config,
+            say=lambda line: print(line, flush=True),
+            metrics=metrics,
+        )
 
 
 @pipeline.command("status")
@@ -117,7 +155,8 @@ def run(
 @AS
 @failing
 def status(folder: Path, output: str) -> None:
-    """Show each flow: rows read and written, lag in offsets and seconds, its state, late rows that were dropped.
+    """Show each flow: rows read and written, lag in offsets and seconds, its state, late rows that
+    were dropped.
 
     Exit code 1 when it does not run, or a flow has failed.
     """
@@ -128,10 +167,19 @@ def status(folder: Path, output: str) -> None:
 
 @pipeline.command("stop")
 @folder
-@click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait for its end.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0),
+    default=90.0,
+    show_default=True,
+    help="Seconds to wait for its end.",
+)
 @failing
 def stop(folder: Path, timeout_s: float) -> None:
-    """End the process that runs DIR, between two batches of each flow, and wait until it is gone."""
+    """End the process that runs DIR, between two batches of each flow, and wait until it is
+    gone.
+    """
     from raftka.cli.pipeline_status import stop
 
     stop(folder, timeout_s)
@@ -139,10 +187,18 @@ def stop(folder: Path, timeout_s: float) -> None:
 
 @pipeline.command("add")
 @folder
-@click.argument("files", metavar="FILE.sql...", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument(
+    "files",
+    metavar="FILE.sql...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
 @failing
 def add(folder: Path, files: tuple[Path, ...]) -> None:
-    """Add CREATE STREAM, CREATE TABLE or CREATE SINK to the project in DIR, one a file, while it runs or not. The other flows go on."""
+    """Add CREATE STREAM, CREATE TABLE or CREATE SINK to the project in DIR, one a file, while it
+    runs or not. The other flows go on.
+    """
     from raftka.cli.spark.statements import add_files
 
     add_files(folder, files)
@@ -153,7 +209,9 @@ def add(folder: Path, files: tuple[Path, ...]) -> None:
 @click.argument("name")
 @failing
 def remove(folder: Path, name: str) -> None:
-    """Stop and remove a stream, table or sink that was added: its checkpoint, and the rows of a table. What a sink has written stays."""
+    """Stop and remove a stream, table or sink that was added: its checkpoint, and the rows of a
+    table. What a sink has written stays.
+    """
     from raftka.cli.spark.statements import remove
 
     remove(folder, name)
@@ -175,7 +233,9 @@ def explain(folder: Path, name: str) -> None:
 @AS
 @failing
 def streams(folder: Path, output: str) -> None:
-    """List the streams, tables and sinks that were added to the project in DIR, and whether they run."""
+    """List the streams, tables and sinks that were added to the project in DIR, and whether they
+    run.
+    """
     from raftka.cli.spark.statements import list_streams
 
     list_streams(folder, output)

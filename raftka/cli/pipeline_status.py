@@ -1,4 +1,6 @@
-"""`raftka pipeline status` and `stop`: what a project's process last wrote down, and its end. Neither starts Spark."""
+"""`raftka pipeline status` and `stop`: what a project's process last wrote down, and its end.
+Neither starts Spark.
+"""
 
 import json
 import os
@@ -13,7 +15,20 @@ from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.project import Project, holder_of, is_alive, load_project, read_status
 
 SILENT_S = 30.0  # of a process that writes every second
-COLUMNS = ["flow", "state", "batch", "read", "written", "read/s", "lag", "lag s", "state rows", "state MB", "late rows", "failures"]
+COLUMNS = [
+    "flow",
+    "state",
+    "batch",
+    "read",
+    "written",
+    "read/s",
+    "lag",
+    "lag s",
+    "state rows",
+    "state MB",
+    "late rows",
+    "failures",
+]
 
 
 def status(folder: Path, output: str) -> int:
@@ -29,7 +44,12 @@ def status(folder: Path, output: str) -> int:
             if flow["error"]:
                 print(f"{name}: {flow['error']}")
         print(summary(project, told, pid, time.time()))
-    return 0 if pid is not None and all(flow["state"] in ("starting", "running") for flow in flows.values()) else 1
+    return (
+        0
+        if pid is not None
+        and all(flow["state"] in ("starting", "running") for flow in flows.values())
+        else 1
+    )
 
 
 def rows(flows: Mapping[str, Mapping[str, Json]]) -> list[JsonObject]:
@@ -58,9 +78,15 @@ def _number(value: float | None) -> str | None:
 
 def summary(project: Project, told: Mapping[str, Json], pid: int | None, now: float) -> str:
     if pid is None:
-        return f"{project.name} is not running" + (f"; it was {told['state']} when it last wrote" if told else "")
+        return f"{project.name} is not running" + (
+            f"; it was {told['state']} when it last wrote" if told else ""
+        )
     ago = now - float(told.get("time", now))
-    silent = f", but has not written for {ago:.0f} s: {project.state / 'spark.log'} may say why" if ago > SILENT_S else ""
+    silent = (
+        f", but has not written for {ago:.0f} s: {project.state / 'spark.log'} may say why"
+        if ago > SILENT_S
+        else ""
+    )
     return f"{project.name} is {told.get('state', 'starting')} as process {pid}{silent}"
 
 
@@ -77,7 +103,8 @@ def stop(folder: Path, timeout_s: float) -> None:
     while holder_of(project) is not None:
         if time.monotonic() > deadline:
             raise PipelineError(
-                f"process {pid} has not ended in {timeout_s:g} s: a batch takes long. It ends behind it; or `kill -9 {pid}`, which loses nothing"
+                f"process {pid} has not ended in {timeout_s:g} s: a batch takes long. It ends "
+                f"behind it; or `kill -9 {pid}`, which loses nothing"
             )
         time.sleep(0.1)
     print(f"{project.name}: stopped")

@@ -1,4 +1,6 @@
-"""`raftka produce` and `raftka consume`: lines in, lines out. What one prints as JSON the other reads."""
+"""`raftka produce` and `raftka consume`: lines in, lines out. What one prints as JSON the other
+reads.
+"""
 
 import base64
 import json
@@ -61,12 +63,16 @@ def produce(
             sent(read if size else 0)
 
         try:
-            for number, line in enumerate(_lines(_input(sys.stdin.fileno(), idle), source, key_separator)):
+            for number, line in enumerate(
+                _lines(_input(sys.stdin.fileno(), idle), source, key_separator)
+            ):
                 where = (topic, _place(line, partition, count, number))
                 if not 0 <= where[1] < count:
                     raise CommandFailed(f"{topic} has no partition {where[1]}")
                 told.sent(where)
-                producer.add(where, (line.key, line.value, line.headers, time.time_ns() // 1_000_000))
+                producer.add(
+                    where, (line.key, line.value, line.headers, time.time_ns() // 1_000_000)
+                )
         except CommandFailed:
             producer.flush()  # what stands before the line that is wrong
             raise
@@ -89,14 +95,26 @@ class _Told:
     def written(self, where: Where, offset: int, records: int) -> None:
         if not self._prints:
             return
-        self._offsets.setdefault(where[1], deque()).extend([offset] * records if offset < 0 else range(offset, offset + records))
+        self._offsets.setdefault(where[1], deque()).extend(
+            [offset] * records if offset < 0 else range(offset, offset + records)
+        )
         while self._sent and self._offsets.get(self._sent[0]):
             partition = self._sent.popleft()
-            print(json.dumps({"topic": self._topic, "partition": partition, "offset": self._offsets[partition].popleft()}))
+            print(
+                json.dumps(
+                    {
+                        "topic": self._topic,
+                        "partition": partition,
+                        "offset": self._offsets[partition].popleft(),
+                    }
+                )
+            )
 
 
 def _partitions_to_write(client: Client, topic: str) -> int:
-    """Return the number of partitions; the brokers create the topic where they may. Raises CommandFailed."""
+    """Return the number of partitions; the brokers create the topic where they may. Raises
+    CommandFailed.
+    """
     patience = Patience(CREATE_S, topic)
     while True:
         (found,) = client.refresh([topic], create=True).topics
@@ -151,7 +169,8 @@ def _lines(stream: Iterable[bytes], source: str, key_separator: str | None) -> I
             yield Line(key, value, [], None)
 
 
-FIELDS = ("key", "value", "headers", "partition", "topic", "offset", "timestamp")  # as consume prints them; the last three are given anew
+# as consume prints them; the last three are given anew
+FIELDS = ("key", "value", "headers", "partition", "topic", "offset", "timestamp")
 
 
 def _from_json(text: bytes, number: int) -> Line:
@@ -192,17 +211,26 @@ def consume(
 ) -> None:
     with connect(bootstrap_server) as client:
         if group is not None:
-            _consume_as_member(client, topic, group, start, partitions, count, exit_at_end, keys, output)
+            _consume_as_member(
+                client, topic, group, start, partitions, count, exit_at_end, keys, output
+            )
             return
         wanted = _wanted(client, topic, partitions)
-        begins, ends = client.offsets(dict.fromkeys(wanted, EARLIEST)), client.offsets(dict.fromkeys(wanted, LATEST))
-        reader = Reader(client, {where: _position(start, begins[where], ends[where]) for where in wanted})
+        begins = client.offsets(dict.fromkeys(wanted, EARLIEST))
+        ends = client.offsets(dict.fromkeys(wanted, LATEST))
+        reader = Reader(
+            client, {where: _position(start, begins[where], ends[where]) for where in wanted}
+        )
         left = sum(ends[where] - reader.positions[where] for where in wanted) if exit_at_end else 0
         total = min(left or sys.maxsize, count or sys.maxsize) if left or count else 0
         with progress("consuming", 0 if sys.stdout.isatty() else total) as read:
             printed = 0
-            while (count is None or printed < count) and not (exit_at_end and _read_up_to(reader, ends)):
-                for record in reader.poll(POLL_S, POLL_RECORDS if count is None else min(POLL_RECORDS, count - printed)):
+            while (count is None or printed < count) and not (
+                exit_at_end and _read_up_to(reader, ends)
+            ):
+                for record in reader.poll(
+                    POLL_S, POLL_RECORDS if count is None else min(POLL_RECORDS, count - printed)
+                ):
                     if exit_at_end and record.offset >= ends[record.topic, record.partition]:
                         continue
                     _print(record, keys, output)
@@ -222,9 +250,14 @@ def _consume_as_member(
     keys: bool,
     output: str,
 ) -> None:
-    """Commit each poll's records after they are printed and before the next poll: when a member dies, at most one poll is printed again."""
+    """Commit each poll's records after they are printed and before the next poll: when a member
+    dies, at most one poll is printed again.
+    """
     if start not in ("start", "end") or partitions:
-        raise CommandFailed("with --group the group decides positions and assignments: --from must be start or end, and --partition is not allowed")
+        raise CommandFailed(
+            "with --group the group decides positions and assignments: --from must be start or "
+            "end, and --partition is not allowed"
+        )
     ends = client.offsets(dict.fromkeys(_wanted(client, topic, ()), LATEST))
     left = count if count is not None else sys.maxsize
     with Member(client, group, topic) as member:
@@ -276,8 +309,14 @@ def _position(start: str, begin: int, end: int) -> int:
 
 def _print(record: FetchedRecord, keys: bool, output: str) -> None:
     if output == "json":
-        row = {name: getattr(record, name) for name in ("topic", "partition", "offset", "timestamp")}
-        row |= {"key": _json(record.key), "value": _json(record.value), "headers": [[name, _json(value)] for name, value in record.headers]}
+        row = {
+            name: getattr(record, name) for name in ("topic", "partition", "offset", "timestamp")
+        }
+        row |= {
+            "key": _json(record.key),
+            "value": _json(record.value),
+            "headers": [[name, _json(value)] for name, value in record.headers],
+        }
         print(json.dumps(row), flush=True)
         return
     sys.stdout.flush()

@@ -1,4 +1,5 @@
-"""`raftka cluster recover FILE`: begin a metadata quorum anew from the one controller that is left. Explains, asks, writes down the losses.
+"""`raftka cluster recover FILE`: begin a metadata quorum anew from the one controller that is left.
+Explains, asks, writes down the losses.
 
 Runs on that controller's machine while it is stopped; opens no connection.
 """
@@ -14,7 +15,13 @@ from raftka.cluster.properties import parse
 from raftka.metadata.configs.settings import METADATA_DIRECTORY, NodeSettings
 from raftka.metadata.quorum.journal import Journal, WrongDirectory
 from raftka.metadata.quorum.journal_format import JournalDamaged
-from raftka.metadata.quorum.recovery import LOST_AT_MOST, NotRecoverable, Remains, begin_anew, read_remains
+from raftka.metadata.quorum.recovery import (
+    LOST_AT_MOST,
+    NotRecoverable,
+    Remains,
+    begin_anew,
+    read_remains,
+)
 from raftka.metadata.records import UnknownRecord
 from raftka.runtime.real.files import RealFiles
 
@@ -27,7 +34,9 @@ def recover(file: str, *, yes: bool, ask: Callable[[str], str] = input) -> int:
     try:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
         if not settings.is_controller:
-            raise ValueError(f"node {settings.node_id} is no controller: take one whose process.roles says so")
+            raise ValueError(
+                f"node {settings.node_id} is no controller: take one whose process.roles says so"
+            )
         directory = settings.metadata_directory
         if not os.path.isdir(directory):
             raise ValueError(f"there is no {directory}")
@@ -41,8 +50,14 @@ def recover(file: str, *, yes: bool, ask: Callable[[str], str] = input) -> int:
         return _complain(str(error), FAILED)
 
 
-def _recover(settings: NodeSettings, directory: str, *, yes: bool, ask: Callable[[str], str]) -> int:
-    written_at = datetime.fromtimestamp(os.path.getmtime(f"{directory}/journal"), UTC) if os.path.exists(f"{directory}/journal") else None
+def _recover(
+    settings: NodeSettings, directory: str, *, yes: bool, ask: Callable[[str], str]
+) -> int:
+    written_at = (
+        datetime.fromtimestamp(os.path.getmtime(f"{directory}/journal"), UTC)
+        if os.path.exists(f"{directory}/journal")
+        else None
+    )
     journal = Journal.open(RealFiles(lambda done: done()), directory, settings.node_id)
     try:
         remains = read_remains(journal)
@@ -74,37 +89,62 @@ def given_up(remains: Remains, voters: Sequence[int], written_at: datetime | Non
     """Describe the state that is kept, and the state that is lost with the other voters."""
     image = remains.image
     brokers = ", ".join(map(str, sorted(image.brokers))) or "none"
-    last = f"last written {written_at:%Y-%m-%d %H:%M:%S} UTC" if written_at is not None else "last written nobody knows when"
+    last = (
+        f"last written {written_at:%Y-%m-%d %H:%M:%S} UTC"
+        if written_at is not None
+        else "last written nobody knows when"
+    )
     return f"""Cluster {remains.cluster_id} begins anew from what controller {remains.node_id} has.
 
 What it has
   the metadata up to entry {remains.last_index:,} of term {remains.last_term}, {last}
   {len(image.topics):,} topics with {image.partition_count:,} partitions; brokers {brokers}
-  {remains.unsure:,} entries are newer than its snapshot. The last of them may never have been confirmed to anybody; all of them hold from now on.
+  {remains.unsure:,} entries are newer than its snapshot. The last of them may never have been
+  confirmed to anybody; all of them hold from now on.
 
-What is given up: whatever the other controllers had confirmed and this one had not received, such as
-  topics created since: they are not there any more; their logs stay on the brokers' disks, unused, until somebody removes them
+What is given up: whatever the other controllers had confirmed and this one had not received,
+such as
+  topics created since: they are not there any more; their logs stay on the brokers' disks, unused,
+    until somebody removes them
   topics deleted, partitions moved and settings changed since: all is as before
-  who was in sync: a replica that had fallen behind since may lead, and records that were acknowledged without it are lost
+  who was in sync: a replica that had fallen behind since may lead, and records that were
+    acknowledged without it are lost
   access and other state that was kept in the metadata: as before
 
-So that no number is given out twice, offsets and epochs go up by {LOST_AT_MOST:,} and producer ids by a thousand times that.
+So that no number is given out twice, offsets and epochs go up by {LOST_AT_MOST:,} and producer ids
+by a thousand times that.
 The new quorum: {", ".join(map(str, sorted(voters)))}."""
 
 
 BEFORE = """
 Before you go on
-  Be sure that a majority of the controllers is lost for good: while it can come back, nothing needs to be given up.
-  Of several that are left take the one with the newest metadata: run this on each and answer nothing.
+  Be sure that a majority of the controllers is lost for good: while it can come back, nothing
+    needs to be given up.
+  Of several that are left take the one with the newest metadata: run this on each and answer
+    nothing.
   Stop every broker.
 """
 
 
 def after(others: Sequence[int], voters: str, report: Path) -> str:
     """Describe the operator's next steps."""
-    empty = f"Empty the metadata directory ({METADATA_DIRECTORY}) of {', '.join(map(str, others))}; the logs beside it stay." if others else ""
-    start = "Start all controllers: the quorum begins when the last of them is there." if others else "Start this controller: it is the quorum."
-    steps = [f"Set controller.quorum.voters={voters} in every node's file.", empty, start, "Start the brokers."]
+    empty = (
+        f"Empty the metadata directory ({METADATA_DIRECTORY}) of {', '.join(map(str, others))}; "
+        "the logs beside it stay."
+        if others
+        else ""
+    )
+    start = (
+        "Start all controllers: the quorum begins when the last of them is there."
+        if others
+        else "Start this controller: it is the quorum."
+    )
+    steps = [
+        f"Set controller.quorum.voters={voters} in every node's file.",
+        empty,
+        start,
+        "Start the brokers.",
+    ]
     lines = [f"  {number}. {step}" for number, step in enumerate(filter(None, steps), 1)]
     return "\n".join([f"Done. What was given up is written in {report}.", "", "Now", *lines])
 

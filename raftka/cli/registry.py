@@ -21,21 +21,51 @@ def registry() -> None:
 @registry.command("start")
 @cluster_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0 picks a free one.")
-@click.option("--topic", default="_schemas", show_default=True, help="Where schemas are stored: made if it is not there.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8081,
+    show_default=True,
+    help="0 picks a free one.",
+)
+@click.option(
+    "--topic",
+    default="_schemas",
+    show_default=True,
+    help="Where schemas are stored: made if it is not there.",
+)
 @click.option(
     "--login",
     type=click.Choice(LOGINS),
-    help="Ask for names and passwords, try them at the brokers by this mechanism, and allow what the user's ACLs allow. Without it all may do all.",
+    help=(
+        "Ask for names and passwords, try them at the brokers by this mechanism, and allow what "
+        "the user's ACLs allow. Without it all may do all."
+    ),
 )
-@click.option("--certificate", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="PEM: the port has TLS.")
-@click.option("--key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="PEM, of the certificate; without it they are in one file.")
+@click.option(
+    "--certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="PEM: the port has TLS.",
+)
+@click.option(
+    "--key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="PEM, of the certificate; without it they are in one file.",
+)
 def start(**options: Option) -> None:
     """Serve schemas until SIGTERM or Ctrl-C. Prints its URL when it answers."""
     raise SystemExit(serve(**options))
 
 
-def serve(bootstrap_server: str, host: str, port: int, topic: str, login: str | None, certificate: Path | None, key: Path | None) -> int:
+def serve(
+    bootstrap_server: str,
+    host: str,
+    port: int,
+    topic: str,
+    login: str | None,
+    certificate: Path | None,
+    key: Path | None,
+) -> int:
     """Return the exit code."""
     from raftka.cli.admin.client import command_security
     from raftka.client.blocking.client import Client
@@ -61,11 +91,23 @@ def serve(bootstrap_server: str, host: str, port: int, topic: str, login: str | 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda *_: over.set())
     try:
-        brokers, security, tls = addresses_of(bootstrap_server), command_security(), port_tls(certificate, key)
+        brokers, security = addresses_of(bootstrap_server), command_security()
+        tls = port_tls(certificate, key)
         if login and tls is None:
-            print("passwords come in the open: --certificate gives the port TLS", file=sys.stderr, flush=True)
+            print(
+                "passwords come in the open: --certificate gives the port TLS",
+                file=sys.stderr,
+                flush=True,
+            )
         make_client = partial(Client, brokers, CLIENT_ID, security=security)
-        with RegistryServer(make_client, Port(host, port, tls), topic, client_of=client_of if login else None, report=report, lost=lost) as server:
+        with RegistryServer(
+            make_client,
+            Port(host, port, tls),
+            topic,
+            client_of=client_of if login else None,
+            report=report,
+            lost=lost,
+        ) as server:
             print(f"schema registry: {server.url}", flush=True)
             over.wait()
     except (RegistryError, ClientError, OSError, ValueError) as error:

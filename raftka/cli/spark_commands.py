@@ -1,4 +1,6 @@
-"""`raftka audit` and `raftka sql`: commands that are Spark jobs. raftka/pipeline implements them, imported when they are called."""
+"""`raftka audit` and `raftka sql`: commands that are Spark jobs. raftka/pipeline implements them,
+imported when they are called.
+"""
 
 import logging
 from collections.abc import Mapping
@@ -15,11 +17,24 @@ if TYPE_CHECKING:
     from raftka.pipeline.flows.streams import Declared
 
 CLEAN, DEFECTS, NOT_DONE = 0, 1, 2  # exit codes
-QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
 
 on_spark = [
-    click.option("--master", help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]"),
-    click.option("--conf", "config", callback=pairs, metavar="NAME=VALUE", multiple=True, help="A setting of Spark's. May be repeated."),
+    click.option(
+        "--master", help="Of Spark, such as local[2] or spark://host:7077. [default: local[*]]"
+    ),
+    click.option(
+        "--conf",
+        "config",
+        callback=pairs,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="A setting of Spark's. May be repeated.",
+    ),
 ]
 
 
@@ -30,12 +45,33 @@ def _with_spark(command: Any) -> Any:
 
 
 @click.command("audit")
-@click.option("--ledger", "ledgers", metavar="FILE", multiple=True, required=True, help="JSON lines, a folder of them, or a URL. May be repeated.")
+@click.option(
+    "--ledger",
+    "ledgers",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+    help="JSON lines, a folder of them, or a URL. May be repeated.",
+)
 @click.option("--topic", help="Where the records are to be.")
 @click.option("--delta", metavar="PATH", help="Or a Delta table.")
-@click.option("--producer", metavar="SQL", help="SQL for the producer of a record. [default: the key; the column producer of a table]")
-@click.option("--seq", metavar="SQL", help="Its number there. [default: $.seq of the value; the column seq of a table]")
-@click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="List so many of each kind; 0: all.")
+@click.option(
+    "--producer",
+    metavar="SQL",
+    help="SQL for the producer of a record. [default: the key; the column producer of a table]",
+)
+@click.option(
+    "--seq",
+    metavar="SQL",
+    help="Its number there. [default: $.seq of the value; the column seq of a table]",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=100,
+    show_default=True,
+    help="List so many of each kind; 0: all.",
+)
 @click.option(
     "--option",
     "options",
@@ -47,10 +83,11 @@ def _with_spark(command: Any) -> Any:
 @_with_spark
 @client_options
 def audit(**options: Option) -> None:
-    """Compare acknowledged records with stored ones: lost, duplicated, phantom (never sent) or reordered records.
+    """Compare acknowledged records with stored ones: lost, duplicated, phantom (never sent) or
+    reordered records.
 
-    Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are {"producer": "truck-7", "seq": 41, "acked": true};
-    docs/pipeline/tools.md has the rest.
+    Exit codes: 0 all is well, 1 something is not, 2 it could not be told. The ledger's lines are
+    {"producer": "truck-7", "seq": 41, "acked": true}; docs/pipeline/tools.md has the rest.
     """
     with given_cluster(options.pop("bootstrap_server")) as cluster:
         code = _audit(**options, cluster=cluster)
@@ -81,7 +118,14 @@ def _audit(
         from raftka.pipeline.flows.streams import connection
 
         if topic is not None:
-            found = in_topic(spark, cluster.server, topic, producer, seq, {**connection(cluster.server, cluster.config), **options})
+            found = in_topic(
+                spark,
+                cluster.server,
+                topic,
+                producer,
+                seq,
+                {**connection(cluster.server, cluster.config), **options},
+            )
         else:
             found = in_lake(spark, str(delta), producer, seq, options)
         return _print_report(audit(spark, ledgers, found, limit=limit), output)
@@ -94,26 +138,43 @@ def _audit(
 @click.command("sql")
 @click.argument("query")
 @click.option(
-    "--streams", metavar="FILE", type=click.Path(path_type=Path), help="A streams.yml, or the project it is in: its streams and lakes are tables."
+    "--streams",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A streams.yml, or the project it is in: its streams and lakes are tables.",
 )
 @click.option(
     "--pipeline",
     "project",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A project: as --streams, with its tables; and CREATE STREAM, TABLE, SINK and DROP change it, while it runs or not.",
+    help=(
+        "A project: as --streams, with its tables; and CREATE STREAM, TABLE, SINK and DROP "
+        "change it, while it runs or not."
+    ),
 )
-@click.option("--last", type=click.IntRange(1), help="Only the last so many records of each partition.")
-@click.option("--rows", "limit", type=click.IntRange(1), default=100, show_default=True, help="Print so many.")
 @click.option(
-    "--option", "options", callback=pairs, metavar="NAME=VALUE", multiple=True, help="Of the source, such as startingTimestamp=1700000000000."
+    "--last", type=click.IntRange(1), help="Only the last so many records of each partition."
+)
+@click.option(
+    "--rows", "limit", type=click.IntRange(1), default=100, show_default=True, help="Print so many."
+)
+@click.option(
+    "--option",
+    "options",
+    callback=pairs,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Of the source, such as startingTimestamp=1700000000000.",
 )
 @_with_spark
 @client_options
 def sql(**options: Option) -> None:
-    """Ask what topics hold, from their beginning to where they end now: raftka sql 'select partition, count(*) from trucks group by all'.
+    """Ask what topics hold, from their beginning to where they end now: raftka sql 'select
+    partition, count(*) from trucks group by all'.
 
-    A topic is a table with key, value (both as text), partition, offset and timestamp. Names with dots or dashes stand in `backticks`.
+    A topic is a table with key, value (both as text), partition, offset and timestamp. Names with
+    dots or dashes stand in `backticks`.
     """
     with given_cluster(options.pop("bootstrap_server")) as cluster:
         code = _sql(**options, cluster=cluster)

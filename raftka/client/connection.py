@@ -1,7 +1,8 @@
-"""The client's side of one connection, sans-IO: requests in, frames out, replies back in order. Knows no socket, no clock and no retry.
+"""The client's side of one connection, sans-IO: requests in, frames out, replies back in order.
+Knows no socket, no clock and no retry.
 
-The connection sends ApiVersions first. Requests made meanwhile wait, and then leave in the highest version that both sides know. A caller that
-wants a time limit closes the connection.
+The connection sends ApiVersions first. Requests made meanwhile wait, and then leave in the highest
+version that both sides know. A caller that wants a time limit closes the connection.
 """
 
 from collections import deque
@@ -16,7 +17,12 @@ from raftka.wire.errors import Code, ProtocolError, name_of_code
 from raftka.wire.frame import FrameBuffer, Pool, decode_response_header, encode_body, encode_request
 from raftka.wire.messages.api_versions import API_VERSIONS, ApiVersionsResponse
 from raftka.wire.messages.produce import ProduceRequest
-from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslAuthenticateResponse, SaslHandshakeResponse
+from raftka.wire.messages.sasl import (
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    SaslAuthenticateResponse,
+    SaslHandshakeResponse,
+)
 from raftka.wire.schema import AnyApi, Api, Req, Resp, Versions
 
 SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
@@ -25,9 +31,13 @@ _UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 Address = tuple[str, int]
 Login = Callable[[str], ClientMechanism]  # begins one, at a host
-Beside = Callable[[Callable[[], bytes | None], Callable[[bytes | BaseException | None], None]], None]  # as Offload.run
+# as Offload.run
+Beside = Callable[
+    [Callable[[], bytes | None], Callable[[bytes | BaseException | None], None]], None
+]
 Wrap = Callable[[Connection, str], Connection]  # puts TLS around a connection to a host
-OnReply = Callable[[Resp | None, str | None], None]  # a row, or why there is none; both None for what is never answered
+# a row, or why there is none; both None for what is never answered
+OnReply = Callable[[Resp | None, str | None], None]
 OnFrame = Callable[[memoryview, int], None]  # an answer as it came, and where its message begins
 
 
@@ -36,7 +46,8 @@ class Secured(NamedTuple):
 
     login: Login | None = None  # with SASL
     wrap: Wrap | None = None  # with TLS
-    beside: Beside | None = None  # for mechanisms that wait for others; None: the caller's thread may wait
+    # for mechanisms that wait for others; None: the caller's thread may wait
+    beside: Beside | None = None
 
 
 PLAIN = Secured()
@@ -58,10 +69,16 @@ def open_connection(
     pool: Pool | None = None,
     secured: Secured = PLAIN,
 ) -> "ClientConnection":
-    """Open a connection to the broker at `address`. All connections to brokers are opened here. Raises TlsError."""
+    """Open a connection to the broker at `address`. All connections to brokers are opened here.
+    Raises TlsError.
+    """
     login = partial(secured.login, address[0]) if secured.login is not None else None
-    connection = ClientConnection(client_id, on_ready, on_closed, pool=pool, login=login, beside=secured.beside)
-    network.connect(*address, connection if secured.wrap is None else secured.wrap(connection, address[0]))
+    connection = ClientConnection(
+        client_id, on_ready, on_closed, pool=pool, login=login, beside=secured.beside
+    )
+    network.connect(
+        *address, connection if secured.wrap is None else secured.wrap(connection, address[0])
+    )
     return connection
 
 
@@ -81,7 +98,9 @@ class _Queued(NamedTuple):
 
 
 class ClientConnection:
-    """A `Connection` as runtime/interfaces.py has it. Replies and errors come by callback, never from inside `request` once it is on its way."""
+    """A `Connection` as runtime/interfaces.py has it. Replies and errors come by callback, never
+    from inside `request` once it is on its way.
+    """
 
     def __init__(
         self,
@@ -94,7 +113,8 @@ class ClientConnection:
         beside: Beside | None = None,
     ) -> None:
         self.client_id = client_id
-        self.versions: dict[int, Versions] = {}  # of the other side, by API key; empty until it has answered and knows the client
+        # of the other side, by API key; empty until it has answered and knows the client
+        self.versions: dict[int, Versions] = {}
         self.close_reason: str | None = None
         self._login = login
         self._beside = beside
@@ -118,10 +138,14 @@ class ClientConnection:
         """Requests without an answer yet, queued ones too."""
         return len(self._waiting) + len(self._queued)
 
-    def request(self, api: Api[Req, Resp], row: Req, on_reply: OnReply[Resp], version: int | None = None) -> None:
-        """Send, or queue until the versions are known. `version` caps the one that is chosen. A reply's record bytes are valid until the turn ends.
+    def request(
+        self, api: Api[Req, Resp], row: Req, on_reply: OnReply[Resp], version: int | None = None
+    ) -> None:
+        """Send, or queue until the versions are known. `version` caps the one that is chosen. A
+        reply's record bytes are valid until the turn ends.
 
-        Raises ValueError when the chosen version can not carry the row; later, for a queued one, that is the reason given to `on_reply`.
+        Raises ValueError when the chosen version can not carry the row; later, for a queued one,
+        that is the reason given to `on_reply`.
         """
         if self.close_reason is not None:
             on_reply(None, self.close_reason)
@@ -136,10 +160,18 @@ class ClientConnection:
         theirs = self.versions.get(api.key) if self.close_reason is None else None
         return theirs is not None and theirs.low <= version <= theirs.high
 
-    def exchange(self, api: Api[Req, Resp], version: int, body: bytes, on_frame: OnFrame, on_failure: OnReply[Resp]) -> None:
+    def exchange(
+        self,
+        api: Api[Req, Resp],
+        version: int,
+        body: bytes,
+        on_frame: OnFrame,
+        on_failure: OnReply[Resp],
+    ) -> None:
         """Send a message that is encoded already, in a version that the broker speaks.
 
-        `on_frame` gets the answer as it came, valid until the turn ends, and may raise ProtocolError; `on_failure` why there is none.
+        `on_frame` gets the answer as it came, valid until the turn ends, and may raise
+        ProtocolError; `on_failure` why there is none.
         """
         correlation_id = self._next_correlation_id
         self._output.append(encode_body(api, version, correlation_id, self.client_id, body))
@@ -198,7 +230,9 @@ class ClientConnection:
 
     def closed(self, reason: str) -> None:
         self.close_reason = reason
-        waiting: list[OnReply[Any]] = [w.on_reply for w in self._waiting] + [q.on_reply for q in self._queued]
+        waiting: list[OnReply[Any]] = [w.on_reply for w in self._waiting] + [
+            q.on_reply for q in self._queued
+        ]
         self._waiting.clear()
         self._queued.clear()
         self._output.clear()
@@ -241,19 +275,35 @@ class ClientConnection:
             on_frame(frame, position)
             return
         refused = api is API_VERSIONS and frame[position : position + 2] == _UNSUPPORTED
-        row = _refusal(frame, position) if refused else api.decode_response(version, frame, position)[0]
+        row = (
+            _refusal(frame, position)
+            if refused
+            else api.decode_response(version, frame, position)[0]
+        )
         self._waiting.popleft()
         on_reply(row, None)
 
     def _ask_versions(self, version: int) -> None:
-        row = API_VERSIONS.request(client_software_name="raftka", client_software_version=SOFTWARE_VERSION)
-        self._write(API_VERSIONS, version, row, lambda answer, error: self._versions_came(answer, error, version))
+        row = API_VERSIONS.request(
+            client_software_name="raftka", client_software_version=SOFTWARE_VERSION
+        )
+        self._write(
+            API_VERSIONS,
+            version,
+            row,
+            lambda answer, error: self._versions_came(answer, error, version),
+        )
         self._wake()
 
-    def _versions_came(self, answer: ApiVersionsResponse | None, error: str | None, asked: int) -> None:
+    def _versions_came(
+        self, answer: ApiVersionsResponse | None, error: str | None, asked: int
+    ) -> None:
         if answer is None:
             return  # closed
-        versions = {entry.api_key: Versions(entry.min_version, entry.max_version) for entry in answer.api_keys}
+        versions = {
+            entry.api_key: Versions(entry.min_version, entry.max_version)
+            for entry in answer.api_keys
+        }
         if answer.error_code == Code.UNSUPPORTED_VERSION and asked > 0:
             self._ask_versions(min(versions.get(API_VERSIONS.key, Versions(0, 0)).high, asked - 1))
             return
@@ -280,12 +330,17 @@ class ClientConnection:
         version = min(theirs.high, SASL_AUTHENTICATE.max_version)
 
         def send(token: bytes) -> None:
-            self._write(SASL_AUTHENTICATE, version, SASL_AUTHENTICATE.request(auth_bytes=token), came)
+            self._write(
+                SASL_AUTHENTICATE, version, SASL_AUTHENTICATE.request(auth_bytes=token), came
+            )
             self._wake()
 
         def chosen(answer: SaslHandshakeResponse | None, _: str | None) -> None:
             if answer is not None and answer.error_code:
-                self.close(f"authentication with {mechanism.name}: {name_of_code(answer.error_code)}, the broker has {', '.join(answer.mechanisms)}")
+                self.close(
+                    f"authentication with {mechanism.name}: {name_of_code(answer.error_code)}, "
+                    f"the broker has {', '.join(answer.mechanisms)}"
+                )
             elif answer is not None:
                 take(mechanism.first)
 
@@ -293,7 +348,10 @@ class ClientConnection:
             if answer is None:
                 return  # closed
             if answer.error_code:
-                self.close(f"authentication with {mechanism.name}: {answer.error_message or name_of_code(answer.error_code)}")
+                self.close(
+                    f"authentication with {mechanism.name}: "
+                    f"{answer.error_message or name_of_code(answer.error_code)}"
+                )
                 return
             token = bytes(answer.auth_bytes)
             take(lambda: mechanism.step(token))
@@ -320,7 +378,12 @@ class ClientConnection:
             else:
                 self._become_ready()
 
-        self._write(SASL_HANDSHAKE, SASL_HANDSHAKE.max_version, SASL_HANDSHAKE.request(mechanism=mechanism.name), chosen)
+        self._write(
+            SASL_HANDSHAKE,
+            SASL_HANDSHAKE.max_version,
+            SASL_HANDSHAKE.request(mechanism=mechanism.name),
+            chosen,
+        )
         self._wake()
 
     def _become_ready(self) -> None:
@@ -339,7 +402,9 @@ class ClientConnection:
 
 
 def _refusal(frame: memoryview, position: int) -> ApiVersionsResponse:
-    """A broker that does not know our ApiVersions version answers in version 0 (KIP-511), or should: some mocks answer in the version asked."""
+    """A broker that does not know our ApiVersions version answers in version 0 (KIP-511), or
+    should: some mocks answer in the version asked.
+    """
     try:
         return API_VERSIONS.decode_response(0, frame, position)[0]
     except ProtocolError:

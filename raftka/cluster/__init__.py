@@ -1,4 +1,6 @@
-"""Three nodes with one line: in the caller's Trio process (`launch`), or as processes (`Processes`). Knows of a broker only how it is started."""
+"""Three nodes with one line: in the caller's Trio process (`launch`), or as processes
+(`Processes`). Knows of a broker only how it is started.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,9 @@ HOMES = {"launch": "embedded", "Cluster": "embedded", "Processes": "processes"}
 
 
 def __getattr__(name: str) -> object:
-    """Imported when asked for: who starts processes needs no Trio, and a command answers in 0.3 s."""
+    """Imported when asked for: who starts processes needs no Trio, and a command answers in 0.3
+    s.
+    """
     if name not in HOMES:
         raise AttributeError(name)
     from importlib import import_module

@@ -1,4 +1,6 @@
-"""One request to one broker, above all: who leads what. For views and probes that ask the next broker at once instead of waiting for this one."""
+"""One request to one broker, above all: who leads what. For views and probes that ask the next
+broker at once instead of waiting for this one.
+"""
 
 import time
 from collections.abc import Sequence
@@ -28,7 +30,8 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    brokers: dict[int, tuple[str, int]]  # brokers that are not fenced, and for a moment those that died
+    # brokers that are not fenced, and for a moment those that died
+    brokers: dict[int, tuple[str, int]]
     controller: int
     partitions: tuple[PartitionView, ...]
 
@@ -39,18 +42,32 @@ class ClusterView:
         return self.brokers[self.of(topic)[partition].leader]
 
 
-def ask(address: Address, topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS, security: ClientSecurity = PLAINTEXT) -> ClusterView:
-    """Metadata of these topics, or of all. Raises OSError when the broker does not answer in time (seconds)."""
+def ask(
+    address: Address,
+    topics: Sequence[str] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    security: ClientSecurity = PLAINTEXT,
+) -> ClusterView:
+    """Metadata of these topics, or of all. Raises OSError when the broker does not answer in time
+    (seconds).
+    """
     return ask_any([address], topics, timeout, security)
 
 
 def ask_any(
-    addresses: Sequence[Address], topics: Sequence[str] | None = None, timeout: float = TIMEOUT_SECONDS, security: ClientSecurity = PLAINTEXT
+    addresses: Sequence[Address],
+    topics: Sequence[str] | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    security: ClientSecurity = PLAINTEXT,
 ) -> ClusterView:
     """From the first that answers. Raises OSError."""
     wanted = None if topics is None else [METADATA.request.topics(name=name) for name in topics]
     with Client(addresses, answer_s=timeout, security=security) as client:
-        return _view(client.ask_any(METADATA, METADATA.request(topics=wanted, allow_auto_topic_creation=False)))
+        return _view(
+            client.ask_any(
+                METADATA, METADATA.request(topics=wanted, allow_auto_topic_creation=False)
+            )
+        )
 
 
 def call(
@@ -62,7 +79,9 @@ def call(
     version: int | None = None,
     security: ClientSecurity = PLAINTEXT,
 ) -> Resp:
-    """One request on a connection of its own, in the newest version, or the newest up to `version`. Raises OSError when no answer comes in time."""
+    """One request on a connection of its own, in the newest version, or the newest up to `version`.
+    Raises OSError when no answer comes in time.
+    """
     connection = Connection(address, "raftka", timeout, security)
     try:
         return connection.send(api, request, version).wait()
@@ -70,8 +89,12 @@ def call(
         connection.close()
 
 
-def wait_for_brokers(addresses: Sequence[Address], count: int, deadline: float, security: ClientSecurity = PLAINTEXT) -> bool:
-    """Until each of them lists so many brokers as alive; False when that was not so at `deadline` (of time.monotonic)."""
+def wait_for_brokers(
+    addresses: Sequence[Address], count: int, deadline: float, security: ClientSecurity = PLAINTEXT
+) -> bool:
+    """Until each of them lists so many brokers as alive; False when that was not so at `deadline`
+    (of time.monotonic).
+    """
     with Client(addresses, answer_s=TIMEOUT_SECONDS, security=security) as client:
         for address in addresses:
             while _brokers_listed_by(client, address) < count:
@@ -90,8 +113,19 @@ def _brokers_listed_by(client: Client, address: Address) -> int:
 
 def _view(row: MetadataResponse) -> ClusterView:
     partitions = tuple(
-        PartitionView(topic.name or "", p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
+        PartitionView(
+            topic.name or "",
+            p.partition_index,
+            p.leader_id,
+            p.leader_epoch,
+            tuple(p.replica_nodes),
+            tuple(p.isr_nodes),
+        )
         for topic in row.topics
         for p in topic.partitions
     )
-    return ClusterView({broker.node_id: (broker.host, broker.port) for broker in row.brokers}, row.controller_id, partitions)
+    return ClusterView(
+        {broker.node_id: (broker.host, broker.port) for broker in row.brokers},
+        row.controller_id,
+        partitions,
+    )

@@ -1,6 +1,8 @@
-"""`./run demo`: three processes, twenty trucks, a leader killed by SIGKILL, every acknowledged record read back once and in order.
+"""`./run demo`: three processes, twenty trucks, a leader killed by SIGKILL, every acknowledged
+record read back once and in order.
 
-With a FILE its lines take the trucks' place and hashes are compared. Exit code 1 when anything is lost, comes twice or in another order.
+With a FILE its lines take the trucks' place and hashes are compared. Exit code 1 when anything is
+lost, comes twice or in another order.
 """
 
 import argparse
@@ -32,8 +34,10 @@ LINE_BYTES = 512 * 1024  # a longer line travels in pieces
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_SECONDS = 10.0
 BACK_SECONDS = 15.0
-SETTINGS = {"leader.imbalance.check.interval.seconds": "2"}  # 300 by default: the demo would end before its leaders come back
-STAY_PORTS = [port for node in range(3) for port in (9092 + node, 9192 + node)]  # where everybody looks for a cluster first
+# 300 by default: the demo would end before its leaders come back
+SETTINGS = {"leader.imbalance.check.interval.seconds": "2"}
+# where everybody looks for a cluster first
+STAY_PORTS = [port for node in range(3) for port in (9092 + node, 9192 + node)]
 
 # (how much of the way has been made, what is done then)
 TRUCKS_STORY = ((0.3, "kill"), (0.6, "restart"))
@@ -73,7 +77,11 @@ class Trucks(Source):
     @staticmethod
     def position(truck: int, seconds: float) -> bytes:
         angle = seconds / 60 + truck * math.tau / TRUCKS
-        position = {"truck": truck + 1, "latitude": round(52.5 + math.sin(angle) / 10, 5), "longitude": round(13.4 + math.cos(angle) / 6, 5)}
+        position = {
+            "truck": truck + 1,
+            "latitude": round(52.5 + math.sin(angle) / 10, 5),
+            "longitude": round(13.4 + math.cos(angle) / 6, 5),
+        }
         return json.dumps(position | {"seconds": round(seconds, 2)}).encode()
 
 
@@ -100,7 +108,8 @@ class Outage:
     """From a SIGKILL to the next acknowledgement on the partition whose leader it was."""
 
     def __init__(self, tally: Tally, partition: int) -> None:
-        self._sent = tally.sent_to(partition)  # what was under way may have been answered by the dead
+        # what was under way may have been answered by the dead
+        self._sent = tally.sent_to(partition)
         self._killed = time.monotonic()
         self.seconds: float | None = None
 
@@ -155,7 +164,10 @@ class Show:
 
     def _send_all(self, sender: Sender) -> None:
         steps = list(self.source.story)
-        actions: dict[str, Callable[[Sender], None]] = {"kill": self._kill, "restart": self._restart}
+        actions: dict[str, Callable[[Sender], None]] = {
+            "kill": self._kill,
+            "restart": self._restart,
+        }
         for key, value in self.source:
             if self._stopping:
                 return
@@ -164,7 +176,9 @@ class Show:
             sender.send(key, value)
 
     def _kill(self, sender: Sender) -> None:
-        """Two of three must be there afterwards, and it must be known which partition is the busiest."""
+        """Two of three must be there afterwards, and it must be known which partition is the
+        busiest.
+        """
         self.cluster.wait_ready()
         deadline = time.monotonic() + ANSWER_SECONDS
         while self.tally.busiest() < 0 and time.monotonic() < deadline:
@@ -193,8 +207,14 @@ class Show:
         while not self._stopping and not self._dead and time.monotonic() < began + BACK_SECONDS:
             with suppress(OSError):
                 partitions = ask_any(self._alive(), [TOPIC]).of(TOPIC)
-            if len(partitions) == PARTITIONS and all(each.leader == each.replicas[0] and len(each.isr) == len(each.replicas) for each in partitions):
-                self._view.say(f"all {PARTITIONS} partitions are led by their first replicas again, and all replicas are in sync")
+            if len(partitions) == PARTITIONS and all(
+                each.leader == each.replicas[0] and len(each.isr) == len(each.replicas)
+                for each in partitions
+            ):
+                self._view.say(
+                    f"all {PARTITIONS} partitions are led by their first replicas again, and all "
+                    "replicas are in sync"
+                )
                 return
             time.sleep(0.1)
 
@@ -210,7 +230,11 @@ class Show:
 
         admin = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap_servers)
         try:
-            wanted = {"num_partitions": PARTITIONS, "replication_factor": 3, "configs": {"min.insync.replicas": "2"}}
+            wanted = {
+                "num_partitions": PARTITIONS,
+                "replication_factor": 3,
+                "configs": {"min.insync.replicas": "2"},
+            }
             admin.create_topics({TOPIC: wanted}, wait_for_metadata=True)
         finally:
             admin.close()
@@ -218,22 +242,36 @@ class Show:
 
 def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool, foreign: int = 0) -> None:
     """`foreign`: records of others that were passed by."""
-    gaps = ", ".join("nothing was sent there after it" if o.seconds is None else f"{o.seconds:.2f} s" for o in outages)
+    gaps = ", ".join(
+        "nothing was sent there after it" if o.seconds is None else f"{o.seconds:.2f} s"
+        for o in outages
+    )
     rows = [
         ("acknowledged", f"{verdict.acknowledged:,}"),
         ("read", f"{verdict.read:,}"),
         ("lost", f"{verdict.lost:,}"),
         ("duplicated", f"{verdict.duplicated:,}"),
-        ("out of order per key" if hashes else "out of order per truck", f"{verdict.out_of_order:,}"),
+        (
+            "out of order per key" if hashes else "out of order per truck",
+            f"{verdict.out_of_order:,}",
+        ),
     ]
     if gaps:
-        rows.append(("time without a leader", f"{gaps}   (SIGKILL to the next acknowledgement on its partition)"))
+        rows.append(
+            (
+                "time without a leader",
+                f"{gaps}   (SIGKILL to the next acknowledgement on its partition)",
+            )
+        )
     if foreign:
         rows.append(("records of others", f"{foreign:,}   (passed by)"))
     if verdict.given_up:
         rows.append(("never acknowledged", f"{verdict.given_up:,}"))
     if hashes:
-        rows += [("sha256 of the sent lines", verdict.sent_hash), ("sha256 of the read lines", verdict.read_hash)]
+        rows += [
+            ("sha256 of the sent lines", verdict.sent_hash),
+            ("sha256 of the read lines", verdict.read_hash),
+        ]
     print()
     for name, value in rows:
         print(f"  {name:24} {value}")
@@ -241,7 +279,9 @@ def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool, foreign
 
 
 def play(source: Source, folder: Path, *, hashes: bool, ports: Sequence[int] = ()) -> bool:
-    """The whole demo on a new cluster in `folder`, on these ports if they are free; whether everything came back."""
+    """The whole demo on a new cluster in `folder`, on these ports if they are free; whether
+    everything came back.
+    """
     with HeldPorts(6, ports) as held:
         cluster = Processes(plan_cluster(folder, held.pairs(), SETTINGS))
         try:
@@ -261,7 +301,13 @@ def play(source: Source, folder: Path, *, hashes: bool, ports: Sequence[int] = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="./run demo", description=(__doc__ or "").strip())
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="send its lines instead of trucks' positions")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="send its lines instead of trucks' positions",
+    )
     parser.add_argument("--stay", action="store_true", help="go on until Ctrl-C")
     options = parser.parse_args(arguments)
     if options.file and not (os.access(options.file, os.R_OK) and options.file.is_file()):
@@ -272,7 +318,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     good = False
     try:
         source = Lines(options.file) if options.file else Trucks(endless=options.stay)
-        good = play(source, folder, hashes=options.file is not None, ports=STAY_PORTS if options.stay else ())
+        good = play(
+            source,
+            folder,
+            hashes=options.file is not None,
+            ports=STAY_PORTS if options.stay else (),
+        )
     except (ClusterFailed, ReaderFailed) as error:
         print(f"demo: {error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -282,7 +333,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if good:
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            print(f"demo: FAILED; properties, logs and data of the nodes are in {folder}", file=sys.stderr)
+            print(
+                f"demo: FAILED; properties, logs and data of the nodes are in {folder}",
+                file=sys.stderr,
+            )
     return 0 if good else 1
 
 

@@ -1,6 +1,8 @@
-"""Nodes in the caller's Trio process: `async with raftka.cluster.launch(nodes=3) as cluster`. Each has its own runtime, files and ports.
+"""Nodes in the caller's Trio process: `async with raftka.cluster.launch(nodes=3) as cluster`. Each
+has its own runtime, files and ports.
 
-`kill` ends a node as SIGKILL would: nothing is written, flushed or said any more. (What a lost power supply does is the simulation's to show.)
+`kill` ends a node as SIGKILL would: nothing is written, flushed or said any more. (What a lost
+power supply does is the simulation's to show.)
 """
 
 import os
@@ -15,7 +17,14 @@ from raftka.broker.network.dispatch import Interceptor
 from raftka.broker.node import Node
 from raftka.cluster.edges import Edge, close_edges, open_edges
 from raftka.cluster.edges.payloads import open_judge
-from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
+from raftka.cluster.plan import (
+    HOST,
+    NodePlan,
+    bridge_ports_from,
+    metrics_ports_from,
+    plan_cluster,
+    ports_from,
+)
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.secured.keys import ClusterSecurity
 from raftka.metadata.configs.settings import NodeSettings
@@ -32,7 +41,9 @@ class Killed(Exception):
 
 
 class EmbeddedNode:
-    """One node, dead or alive. `failure` is what its last life ended of, None while it lives or when it was asked to end."""
+    """One node, dead or alive. `failure` is what its last life ended of, None while it lives or
+    when it was asked to end.
+    """
 
     def __init__(self, plan: NodePlan, first_users: tuple[ScramCredentialSet, ...] = ()) -> None:
         self.plan = plan
@@ -40,7 +51,8 @@ class EmbeddedNode:
         self.settings = NodeSettings.from_properties(dict(plan.properties))
         self.node: Node | None = None
         self.edges: dict[str, Edge] = {}
-        self.interceptors: dict[int, Interceptor] = {}  # of all its lives, by API key; for tests that inject faults
+        # of all its lives, by API key; for tests that inject faults
+        self.interceptors: dict[int, Interceptor] = {}
         self.failure: BaseException | None = None
         self._runtime: RealRuntime | None = None
         self._shutdown = trio.Event()
@@ -52,8 +64,15 @@ class EmbeddedNode:
         return self.node is not None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """One life. `started` when its listeners are bound; an error before that goes to who started it."""
-        self._shutdown, self._settled, self._ended, self.failure = trio.Event(), trio.Event(), trio.Event(), None
+        """One life. `started` when its listeners are bound; an error before that goes to who
+        started it.
+        """
+        self._shutdown, self._settled, self._ended, self.failure = (
+            trio.Event(),
+            trio.Event(),
+            trio.Event(),
+            None,
+        )
         judge = None
         try:
             with self.plan.log_file.open("a", encoding="utf-8") as log:
@@ -120,7 +139,12 @@ class EmbeddedNode:
 
 
 class Cluster:
-    def __init__(self, plans: list[NodePlan], nursery: trio.Nursery, first_users: tuple[ScramCredentialSet, ...] = ()) -> None:
+    def __init__(
+        self,
+        plans: list[NodePlan],
+        nursery: trio.Nursery,
+        first_users: tuple[ScramCredentialSet, ...] = (),
+    ) -> None:
         self.nodes = {plan.node_id: EmbeddedNode(plan, first_users) for plan in plans}
         self._nursery = nursery
 
@@ -132,12 +156,18 @@ class Cluster:
     @property
     def ready(self) -> bool:
         """Every node runs, is registered and unfenced."""
-        return all(node.node is not None and node.node.ready.is_set() for node in self.nodes.values())
+        return all(
+            node.node is not None and node.node.ready.is_set() for node in self.nodes.values()
+        )
 
     @property
     def zookeeper_connect(self) -> str:
         """The addresses of all bridges as a ZooKeeper connect string; those of dead nodes too."""
-        return ",".join(f"{HOST}:{node.plan.bridge_port}" for node in self.nodes.values() if node.plan.bridge_port is not None)
+        return ",".join(
+            f"{HOST}:{node.plan.bridge_port}"
+            for node in self.nodes.values()
+            if node.plan.bridge_port is not None
+        )
 
     async def kill(self, node_id: int) -> None:
         """As SIGKILL does. Returns when the node is gone."""
@@ -148,7 +178,9 @@ class Cluster:
         await self.nodes[node_id].stop()
 
     async def start(self, node_id: int) -> None:
-        """Returns when its listeners are bound. Raises OSError when they can not be, and what else keeps a node from starting."""
+        """Returns when its listeners are bound. Raises OSError when they can not be, and what else
+        keeps a node from starting.
+        """
         assert not self.nodes[node_id].alive, f"node {node_id} runs already"
         await self._nursery.start(self.nodes[node_id].run)
 
@@ -159,12 +191,15 @@ class Cluster:
         await self.wait_ready()
 
     async def wait_ready(self) -> None:
-        """Until every living node is unfenced and all know it; raises what one died of, and TooSlowError."""
+        """Until every living node is unfenced and all know it; raises what one died of, and
+        TooSlowError.
+        """
         with trio.fail_after(READY_SECONDS):
             living = [node for node in self.nodes.values() if node.alive]
             for node in living:
                 await node.wait_ready()
-            while not all(node.knows(other.plan.node_id) for node in living for other in living):  # noqa: ASYNC110  # images tell nobody
+            # images tell nobody
+            while not all(node.knows(other.plan.node_id) for node in living for other in living):  # noqa: ASYNC110
                 await trio.sleep(PAUSE_SECONDS)
 
     async def close(self, *, kill: bool) -> None:
@@ -187,22 +222,34 @@ async def launch(
     first_users: tuple[ScramCredentialSet, ...] = (),
     **settings: object,
 ) -> AsyncIterator[Cluster]:
-    """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a temporary folder that goes with it. With `metrics`
-    each node has a port for scrapes. `bridge_port`: where the first node speaks ZooKeeper's protocol, the others follow; 0 picks free ones.
-    `security`: keys with which the cluster is secured.
+    """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a
+    temporary folder that goes with it. With `metrics` each node has a port for scrapes.
+    `bridge_port`: where the first node speaks ZooKeeper's protocol, the others follow; 0 picks free
+    ones. `security`: keys with which the cluster is secured.
 
-    Settings are Kafka's, with underscores for dots (`num_partitions=3`) or as they are in `properties`. Raises OSError, PlanError (a ValueError),
-    and NodeFailed when a node does not come up.
+    Settings are Kafka's, with underscores for dots (`num_partitions=3`) or as they are in
+    `properties`. Raises OSError, PlanError (a ValueError), and NodeFailed when a node does not come
+    up.
     """
-    given = {name.replace("_", "."): _text(value) for name, value in settings.items()} | dict(properties or {})
+    given = {name.replace("_", "."): _text(value) for name, value in settings.items()} | dict(
+        properties or {}
+    )
     with (
         TemporaryDirectory(prefix="raftka-") as folder,
         HeldPorts(0 if base_port else 3 * nodes) as held,
         HeldPorts(nodes if bridge_port == 0 else 0) as bridges,
     ):
-        bridge_ports = bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ())
-        ports, scraped = (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
-        plans = plan_cluster(Path(data or folder), ports, given, scraped if metrics else (), bridge_ports, security)
+        bridge_ports = bridges.numbers or (
+            bridge_ports_from(bridge_port, nodes) if bridge_port else ()
+        )
+        ports, scraped = (
+            (ports_from(base_port, nodes), metrics_ports_from(base_port, nodes))
+            if base_port
+            else held.triples()
+        )
+        plans = plan_cluster(
+            Path(data or folder), ports, given, scraped if metrics else (), bridge_ports, security
+        )
         for plan in plans:
             plan.write()
         async with _unwrapped(), trio.open_nursery() as nursery:

@@ -1,12 +1,15 @@
-"""Nodes that are forked from one process, which has imported everything: each starts in a tenth of the CPU time, and shares that memory.
+"""Nodes that are forked from one process, which has imported everything: each starts in a tenth of
+the CPU time, and shares that memory.
 
-    the caller ──{"file", "environment"} and the log──> the forge (`python -m raftka.cluster.forge`) ──fork──> node
+    the caller ──{"file", "environment"} and the log──> the forge (`python -m raftka.cluster.forge`)
+        ──fork──> node
                <──{"pid"}, later {"ended", "code"}────  imports, then waits; no thread, no Trio
 
-A broker of a host comes with its {"properties"}, which the host's file is not, and all its lines have its id.
+A broker of a host comes with its {"properties"}, which the host's file is not, and all its lines
+have its id.
 
-The forge ends with its caller, and its nodes with it. A node that needs another program, or another environment for the interpreter itself, is
-started the plain way.
+The forge ends with its caller, and its nodes with it. A node that needs another program, or another
+environment for the interpreter itself, is started the plain way.
 """
 
 import ctypes
@@ -47,8 +50,9 @@ class Forge:
     """The caller's side; for one thread, which lives as long as the nodes."""
 
     def __init__(self, path: str | None, more: Sequence[str] = ()) -> None:
-        """`path`: PYTHONPATH of an interpreter of its own. None: it is forked from the caller, which has neither threads nor Trio yet, and shares
-        its memory; `more`: modules that nodes import later.
+        """`path`: PYTHONPATH of an interpreter of its own. None: it is forked from the caller,
+        which has neither threads nor Trio yet, and shares its memory; `more`: modules that nodes
+        import later.
         """
         self._sock, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._codes: dict[int, int] = {}  # of nodes that have ended, by pid
@@ -63,13 +67,24 @@ class Forge:
                 env={**os.environ, "PYTHONPATH": path},
                 pass_fds=[other.fileno()],
                 start_new_session=True,
-                preexec_fn=end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
+                # one system call, nothing that could wait for a thread of the parent
+                preexec_fn=end_with_parent,  # noqa: PLW1509
             )
 
-    def start(self, file: Path, environment: Mapping[str, str], log: int, properties: Mapping[str, str] | None = None) -> "Forked":
-        """`properties`: of a broker of a host. Raises OSError when the forge has gone, or the environment is too large for a message."""
+    def start(
+        self,
+        file: Path,
+        environment: Mapping[str, str],
+        log: int,
+        properties: Mapping[str, str] | None = None,
+    ) -> "Forked":
+        """`properties`: of a broker of a host. Raises OSError when the forge has gone, or the
+        environment is too large for a message.
+        """
         more = {} if properties is None else {"properties": dict(properties)}
-        message = json.dumps({"file": str(file.absolute()), "environment": dict(environment), **more}).encode()
+        message = json.dumps(
+            {"file": str(file.absolute()), "environment": dict(environment), **more}
+        ).encode()
         socket.send_fds(self._sock, [message], [log])
         while True:
             data, descriptors, _, _ = socket.recv_fds(self._sock, MESSAGE_BYTES, 1)
@@ -111,7 +126,8 @@ class _Child:
     """The forge as a child of the caller, as subprocess.Popen is one."""
 
     def __init__(self, its: socket.socket, more: Sequence[str]) -> None:
-        for module in (PROGRAM, *more):  # before the fork: what they import is shared with the caller, too
+        # before the fork: what they import is shared with the caller, too
+        for module in (PROGRAM, *more):
             import_module(module)
         gc.freeze()
         caller = os.getpid()
@@ -127,8 +143,10 @@ class _Child:
             os.setsid()
             if os.getppid() == caller:  # else it has ended meanwhile
                 fd = os.dup2(its.fileno(), STANDARD, inheritable=False)
-                os.closerange(STANDARD + 1, os.sysconf("SC_OPEN_MAX"))  # nodes do not get the files that the caller has open
-                signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd may send it to all processes; it ends when the caller's socket does
+                # nodes do not get the files that the caller has open
+                os.closerange(STANDARD + 1, os.sysconf("SC_OPEN_MAX"))
+                # systemd may send it to all processes; it ends when the caller's socket does
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
                 _prctl(PR_SET_NAME, b"raftka-forge", 0, 0, 0)
                 main(fd)
                 code = 0
@@ -219,7 +237,8 @@ def main(fd: int) -> None:
                     sock.close()
                     _be_node(program, json.loads(data), logs[0])
                 os.close(logs[0])
-                pidfd = os.pidfd_open(pid)  # nothing has waited for it yet, so the number is still its own
+                # nothing has waited for it yet, so the number is still its own
+                pidfd = os.pidfd_open(pid)
                 socket.send_fds(sock, [json.dumps({"pid": pid}).encode()], [pidfd])
                 os.close(pidfd)
 
@@ -249,7 +268,11 @@ def _be_node(program: ModuleType, message: JsonObject, log: int) -> NoReturn:
         os.environ.clear()
         os.environ.update(message["environment"])
         _prctl(PR_SET_NAME, b"raftka-node", 0, 0, 0)
-        code = program.start(message["file"]) if "properties" not in message else _of_host(program, message["file"], message["properties"])
+        code = (
+            program.start(message["file"])
+            if "properties" not in message
+            else _of_host(program, message["file"], message["properties"])
+        )
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else FAILED
     except BaseException:

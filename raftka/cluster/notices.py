@@ -1,4 +1,6 @@
-"""systemd's notification protocol, both ends: a node says READY=1 when clients may come. Knows neither node nor supervisor."""
+"""systemd's notification protocol, both ends: a node says READY=1 when clients may come. Knows
+neither node nor supervisor.
+"""
 
 import os
 import socket
@@ -25,7 +27,9 @@ class Notices:
     """The receiving end, for one child: its address goes into the child's environment."""
 
     def __init__(self) -> None:
-        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        self._sock = socket.socket(
+            socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        )
         self._sock.bind("")  # the kernel picks a name that no file carries
         self.address = "@" + self._sock.getsockname()[1:].decode()
 

@@ -1,11 +1,15 @@
-"""A file with the number of the process that runs here, for those who want to send it a signal. Knows no node."""
+"""A file with the number of the process that runs here, for those who want to send it a signal.
+Knows no node.
+"""
 
 import os
 from pathlib import Path
 
 
 class PidFile:
-    """Beside server.properties; where that directory is not ours to write, whoever started us knows the pid."""
+    """Beside server.properties; where that directory is not ours to write, whoever started us knows
+    the pid.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -19,7 +23,9 @@ class PidFile:
             pass
 
     def remove(self) -> None:
-        """Only while it is ours: a second start on the same directory must not take the first one's away."""
+        """Only while it is ours: a second start on the same directory must not take the first one's
+        away.
+        """
         try:
             if self.path.read_text(encoding="ascii").strip() == str(os.getpid()):
                 self.path.unlink()

@@ -1,10 +1,13 @@
-"""The property files that `cluster start` writes: ids from 1, ports from a base, Kafka's property names. Starts nothing.
+"""The property files that `cluster start` writes: ids from 1, ports from a base, Kafka's property
+names. Starts nothing.
 
-Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1, for scrapes on base_port + 200 + i - 1. Everything of node i lies in
-DIR/node-i/. With a bridge port that of node i is bridge_port + i - 1.
+Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1, for scrapes on
+base_port + 200 + i - 1. Everything of node i lies in DIR/node-i/. With a bridge port that of node i
+is bridge_port + i - 1.
 
-With K brokers per host it is the same with hosts in the nodes' place: the brokers of host i have the ids (i - 1) * K + 1 and up, and the ports
-base_port + their id - 1. The first of them has the controller, the bridge and the vote. Everything of host i lies in DIR/host-i/.
+With K brokers per host it is the same with hosts in the nodes' place: the brokers of host i have
+the ids (i - 1) * K + 1 and up, and the ports base_port + their id - 1. The first of them has the
+controller, the bridge and the vote. Everything of host i lies in DIR/host-i/.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +27,14 @@ from raftka.security.client_security import PLAINTEXT, ClientSecurity
 HOST = "127.0.0.1"
 CONTROLLER_PORTS = 100  # so many above the brokers' ports, and so many nodes at most
 METRICS_PORTS = 200
-PLANNED = ("node.id", "process.roles", "listeners", "advertised.listeners", "controller.quorum.voters", "log.dirs")
+PLANNED = (
+    "node.id",
+    "process.roles",
+    "listeners",
+    "advertised.listeners",
+    "controller.quorum.voters",
+    "log.dirs",
+)
 HEADING = """Written by raftka cluster start, which writes it again each time it is run.
 This {kind} alone: raftka {command}"""
 
@@ -53,7 +63,12 @@ class NodePlan:
     def arguments(self) -> list[str]:
         """Of raftka, which runs it."""
         kind = "host" if self.brokers else "broker"
-        return [kind, "start", str(self.properties_file), *(["--brokers", str(self.brokers)] if self.brokers else [])]
+        return [
+            kind,
+            "start",
+            str(self.properties_file),
+            *(["--brokers", str(self.brokers)] if self.brokers else []),
+        ]
 
     @property
     def address(self) -> str:
@@ -78,22 +93,30 @@ class NodePlan:
 
     def write(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        heading = HEADING.format(kind="host" if self.brokers else "node", command=" ".join(self.arguments))
+        heading = HEADING.format(
+            kind="host" if self.brokers else "node", command=" ".join(self.arguments)
+        )
         self.properties_file.touch(0o600)
         self.properties_file.chmod(0o600)  # it may hold passwords
-        self.properties_file.write_text(properties.render(self.properties, heading), encoding="utf-8")
+        self.properties_file.write_text(
+            properties.render(self.properties, heading), encoding="utf-8"
+        )
 
 
 def ports_from(base_port: int, nodes: int, brokers: int = 1) -> list[tuple[int, int]]:
     """(broker, controller) of each node, or of the first broker of each host."""
     if base_port < 1 or base_port + CONTROLLER_PORTS + nodes - 1 > 65535:
-        raise PlanError(f"base port {base_port}: ports up to base + {CONTROLLER_PORTS + nodes - 1} are needed")
+        raise PlanError(
+            f"base port {base_port}: ports up to base + {CONTROLLER_PORTS + nodes - 1} are needed"
+        )
     return [(base_port + i * brokers, base_port + CONTROLLER_PORTS + i) for i in range(nodes)]
 
 
 def metrics_ports_from(base_port: int, nodes: int) -> list[int]:
     if base_port + METRICS_PORTS + nodes - 1 > 65535:
-        raise PlanError(f"base port {base_port}: ports up to base + {METRICS_PORTS + nodes - 1} are needed")
+        raise PlanError(
+            f"base port {base_port}: ports up to base + {METRICS_PORTS + nodes - 1} are needed"
+        )
     return [base_port + METRICS_PORTS + i for i in range(nodes)]
 
 
@@ -112,33 +135,47 @@ def plan_cluster(
     security: ClusterSecurity | None = None,
     brokers: int = 0,
 ) -> list[NodePlan]:
-    """One node for each pair of ports, or one host of `brokers`. `settings` are added to every node's properties, and win over what is planned for
-    metrics and security.
+    """One node for each pair of ports, or one host of `brokers`. `settings` are added to every
+    node's properties, and win over what is planned for metrics and security.
     """
-    nodes, settings, kind, each = len(ports), settings or {}, "host" if brokers else "node", max(1, brokers)
+    nodes, settings, kind = len(ports), settings or {}, "host" if brokers else "node"
+    each = max(1, brokers)
     _check_size(data, nodes, brokers)
-    if taken := [name for name in settings if name in PLANNED or (brokers and name == "broker.rack")]:
+    if taken := [
+        name for name in settings if name in PLANNED or (brokers and name == "broker.rack")
+    ]:
         raise PlanError(f"{taken[0]} differs from {kind} to {kind}: it can not be set for all")
-    voters = ",".join(f"{i * each + 1}@{HOST}:{controller}" for i, (_, controller) in enumerate(ports))
+    voters = ",".join(
+        f"{i * each + 1}@{HOST}:{controller}" for i, (_, controller) in enumerate(ports)
+    )
     metrics = [None] * nodes if "metrics.port" in settings or not metrics_ports else metrics_ports
     bridges: Sequence[int | None] = bridge_ports or [None] * nodes
     plans = []
     for i, (pair, scraped, bridge) in enumerate(zip(ports, metrics, bridges, strict=True), 1):
         directory = data.absolute() / f"{kind}-{i}"
-        plan = _plan_node((i - 1) * each + 1, directory, pair, voters, nodes, settings, scraped, bridge)
+        plan = _plan_node(
+            (i - 1) * each + 1, directory, pair, voters, nodes, settings, scraped, bridge
+        )
         if brokers:
-            plan = replace(plan, properties={**plan.properties, "broker.rack": directory.name}, brokers=brokers)
+            plan = replace(
+                plan, properties={**plan.properties, "broker.rack": directory.name}, brokers=brokers
+            )
         plans.append(plan if security is None else _secured(plan, security, nodes, settings))
     _check_ports(plans, settings)
     return plans
 
 
 def _check_ports(plans: Sequence[NodePlan], settings: Mapping[str, str]) -> None:
-    """Raise PlanError for a port that two of all nodes, or of their settings, would use. Other mistakes in settings are told by the nodes."""
+    """Raise PlanError for a port that two of all nodes, or of their settings, would use. Other
+    mistakes in settings are told by the nodes.
+    """
     used: list[UsedPort] = []
     try:
         for plan in plans:
-            used += [each._replace(whose=f"{each.whose} of {plan.title} ({_option(each, settings)})") for each in _ports_of(plan)]
+            used += [
+                each._replace(whose=f"{each.whose} of {plan.title} ({_option(each, settings)})")
+                for each in _ports_of(plan)
+            ]
         check_distinct(used)
     except PortsCollide as error:
         raise PlanError(str(error)) from None
@@ -147,7 +184,9 @@ def _check_ports(plans: Sequence[NodePlan], settings: Mapping[str, str]) -> None
 
 
 def _ports_of(plan: NodePlan) -> list[UsedPort]:
-    """The ports of one node are not compared with each other yet, so that the text has the options of the command line."""
+    """The ports of one node are not compared with each other yet, so that the text has the options
+    of the command line.
+    """
     given = dict(plan.properties)
     if plan.brokers:
         host = plan_host(given, plan.brokers, plan.directory.name)
@@ -170,16 +209,31 @@ def _check_size(data: Path, nodes: int, brokers: int) -> None:
         raise PlanError(f"a cluster here has 1 to {CONTROLLER_PORTS} nodes, not {nodes}")
     if brokers > HOST_BROKERS.value or nodes * brokers > CONTROLLER_PORTS:
         raise PlanError(
-            f"a host has at most {HOST_BROKERS.value} brokers, and a cluster here {CONTROLLER_PORTS}: {nodes} hosts of {brokers} are too many"
+            f"a host has at most {HOST_BROKERS.value} brokers, and a cluster here "
+            f"{CONTROLLER_PORTS}: {nodes} hosts of {brokers} are too many"
         )
     kind, other = ("host", "node") if brokers else ("node", "host")
     if _existing(data, other):
-        raise PlanError(f"{data} holds a cluster of {other}s: start it {'without' if brokers else 'with'} --brokers-per-host")
+        raise PlanError(
+            f"{data} holds a cluster of {other}s: start it {'without' if brokers else 'with'} "
+            "--brokers-per-host"
+        )
     if (existing := _existing(data, kind)) and existing != nodes:
-        raise PlanError(f"{data} holds a cluster of {existing} {kind}s; its voters are fixed, start it with --nodes {existing}")
+        raise PlanError(
+            f"{data} holds a cluster of {existing} {kind}s; its voters are fixed, start it with "
+            f"--nodes {existing}"
+        )
     second = data / "host-2" / "server.properties"
-    if brokers and second.exists() and (before := int(properties.parse(second.read_text(encoding="utf-8"))["node.id"]) - 1) != brokers:
-        raise PlanError(f"{data} holds a cluster of hosts with other broker ids: start it with --brokers-per-host {before}")
+    if (
+        brokers
+        and second.exists()
+        and (before := int(properties.parse(second.read_text(encoding="utf-8"))["node.id"]) - 1)
+        != brokers
+    ):
+        raise PlanError(
+            f"{data} holds a cluster of hosts with other broker ids: start it with "
+            f"--brokers-per-host {before}"
+        )
 
 
 def _plan_node(
@@ -213,16 +267,38 @@ def _plan_node(
         defaults["metrics.port"] = str(metrics_port)
     if bridge_port is not None:
         defaults["zookeeper.bridge.port"] = str(bridge_port)
-    return NodePlan(node_id, directory, broker_port, controller_port, {**defaults, **settings}, metrics_port, bridge_port)
+    return NodePlan(
+        node_id,
+        directory,
+        broker_port,
+        controller_port,
+        {**defaults, **settings},
+        metrics_port,
+        bridge_port,
+    )
 
 
-def _secured(plan: NodePlan, security: ClusterSecurity, nodes: int, settings: Mapping[str, str]) -> NodePlan:
-    listeners = {name: plan.properties[name].replace("PLAINTEXT://", f"{LISTENER}://") for name in ("listeners", "advertised.listeners")}
-    changed = {**plan.properties, **listeners, **security.settings_of(plan.node_id, nodes, max(1, plan.brokers)), **settings}
+def _secured(
+    plan: NodePlan, security: ClusterSecurity, nodes: int, settings: Mapping[str, str]
+) -> NodePlan:
+    listeners = {
+        name: plan.properties[name].replace("PLAINTEXT://", f"{LISTENER}://")
+        for name in ("listeners", "advertised.listeners")
+    }
+    changed = {
+        **plan.properties,
+        **listeners,
+        **security.settings_of(plan.node_id, nodes, max(1, plan.brokers)),
+        **settings,
+    }
     if (bridge := changed.pop("zookeeper.bridge.port", None)) is not None:
         changed["zookeeper.bridge.secure.port"] = bridge
     return replace(plan, properties=changed, admin=security.admin.security)
 
 
 def _existing(data: Path, kind: str) -> int:
-    return sum(1 for path in data.glob(f"{kind}-*") if path.name[5:].isdecimal()) if data.is_dir() else 0
+    return (
+        sum(1 for path in data.glob(f"{kind}-*") if path.name[5:].isdecimal())
+        if data.is_dir()
+        else 0
+    )

@@ -1,7 +1,8 @@
-"""Free ports that stay ours: bound for as long as the cluster lives, but never listened on. Knows no broker.
+"""Free ports that stay ours: bound for as long as the cluster lives, but never listened on. Knows
+no broker.
 
-A node binds the same port beside us (both with SO_REUSEADDR, which is allowed while at most one of them listens), and between its death and
-its return nobody else is given the port.
+A node binds the same port beside us (both with SO_REUSEADDR, which is allowed while at most one of
+them listens), and between its death and its return nobody else is given the port.
 """
 
 import socket
@@ -13,8 +14,17 @@ from raftka.cluster.plan import HOST, PlanError, bridge_ports_from, metrics_port
 ATTEMPTS = 100  # to find free ports in a row
 
 
-def check_free(nodes: int, base_port: int, bridge_port: int | None, *, metrics: bool, option: str = "--base-port", brokers: int = 0) -> None:
-    """The ports that a user has asked for; 0 and None ask for none. Raises PlanError, which names the option of the command line.
+def check_free(
+    nodes: int,
+    base_port: int,
+    bridge_port: int | None,
+    *,
+    metrics: bool,
+    option: str = "--base-port",
+    brokers: int = 0,
+) -> None:
+    """The ports that a user has asked for; 0 and None ask for none. Raises PlanError, which names
+    the option of the command line.
 
     `brokers`: of each host, when the nodes are hosts.
     """
@@ -27,12 +37,18 @@ def check_free(nodes: int, base_port: int, bridge_port: int | None, *, metrics: 
             asked += [(option, controller, f"the controller of {kind} {i}")]
         asked += [(option, port, f"scrapes of {kind} {i}") for i, port in enumerate(scraped, 1)]
     if bridge_port:
-        asked += [("--bridge-port", port, f"the bridge of {kind} {i}") for i, port in enumerate(bridge_ports_from(bridge_port, nodes), 1)]
+        asked += [
+            ("--bridge-port", port, f"the bridge of {kind} {i}")
+            for i, port in enumerate(bridge_ports_from(bridge_port, nodes), 1)
+        ]
     for given_by, port, whose in asked:
         try:
             _bound(port).close()
         except OSError as error:
-            text = f"{HOST}:{port}, for {whose}: {error.strerror}; stop the process that listens there, or give another {given_by}"
+            text = (
+                f"{HOST}:{port}, for {whose}: {error.strerror}; stop the process that listens "
+                f"there, or give another {given_by}"
+            )
             raise PlanError(text) from None
 
 
@@ -78,7 +94,12 @@ class HeldPorts:
     def __enter__(self) -> "HeldPorts":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.release()
 
 

@@ -1,6 +1,8 @@
-"""A cluster as processes: started, watched, killed, started again. That they are ready they tell (notices.py).
+"""A cluster as processes: started, watched, killed, started again. That they are ready they tell
+(notices.py).
 
-One thread uses it, and lives as long as the nodes: when it ends, however it ends, they get SIGTERM. `poll` waits for what happens.
+One thread uses it, and lives as long as the nodes: when it ends, however it ends, they get SIGTERM.
+`poll` waits for what happens.
 """
 
 import os
@@ -42,11 +44,18 @@ class Event:
 
 
 def python_path() -> str:
-    return os.pathsep.join([str(SOURCES), str(SOURCES / "compat"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.pathsep.join(
+        [str(SOURCES), str(SOURCES / "compat"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
 
 
 def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[1])
+    return int(
+        Path(f"/proc/{pid}/stat")
+        .read_text(encoding="ascii", errors="replace")
+        .rpartition(")")[2]
+        .split()[1]
+    )
 
 
 class NodeProcess:
@@ -68,19 +77,29 @@ class NodeProcess:
     @property
     def addresses(self) -> list[tuple[str, int]]:
         """Where clients connect; several when it is a host."""
-        return [(address.rpartition(":")[0], int(address.rpartition(":")[2])) for address in self.plan.addresses]
+        return [
+            (address.rpartition(":")[0], int(address.rpartition(":")[2]))
+            for address in self.plan.addresses
+        ]
 
     @property
     def pid(self) -> int:
-        """The pid of the running process; of a host, of its supervisor. Raises ClusterFailed when there is none."""
+        """The pid of the running process; of a host, of its supervisor. Raises ClusterFailed when
+        there is none.
+        """
         if self.process is None:
             raise ClusterFailed(f"{self.plan.title} does not run")
         return self.process.pid
 
     @property
     def pids(self) -> list[int]:
-        """All its processes: the node's one; of a host the supervisor, the one that forks, and the brokers that run."""
-        brokers = [int(path.read_text(encoding="ascii")) for path in sorted(self.plan.directory.glob("raftka-*.pid"))]
+        """All its processes: the node's one; of a host the supervisor, the one that forks, and the
+        brokers that run.
+        """
+        brokers = [
+            int(path.read_text(encoding="ascii"))
+            for path in sorted(self.plan.directory.glob("raftka-*.pid"))
+        ]
         return [self.pid, *sorted({parent_of(each) for each in brokers} - {1}), *brokers]
 
     def start(self, forge: Forge | None = None) -> None:
@@ -89,7 +108,12 @@ class NodeProcess:
         while self.notices.take():
             pass  # of the last life
         self.ready = False
-        environment = {**os.environ, **self.environment, "PYTHONPATH": python_path(), VARIABLE: self.notices.address}
+        environment = {
+            **os.environ,
+            **self.environment,
+            "PYTHONPATH": python_path(),
+            VARIABLE: self.notices.address,
+        }
         with self.plan.log_file.open("ab") as log:
             if forge is not None:
                 try:
@@ -103,10 +127,16 @@ class NodeProcess:
                     stdout=log,
                     stderr=log,
                     env=environment,
-                    start_new_session=True,  # Ctrl-C goes to the caller, which ends the nodes in order
-                    preexec_fn=end_with_parent,  # noqa: PLW1509  # one system call, nothing that could wait for a thread of the parent
+                    # Ctrl-C goes to the caller, which ends the nodes in order
+                    start_new_session=True,
+                    # one system call, nothing that could wait for a thread of the parent
+                    preexec_fn=end_with_parent,  # noqa: PLW1509
                 )
-        self.pidfd = os.dup(self.process.pidfd) if isinstance(self.process, Forked) else os.pidfd_open(self.process.pid)
+        self.pidfd = (
+            os.dup(self.process.pidfd)
+            if isinstance(self.process, Forked)
+            else os.pidfd_open(self.process.pid)
+        )
 
     def signal(self, number: int) -> None:
         if self.process is not None:
@@ -135,7 +165,8 @@ class NodeProcess:
 class Processes:
     def __init__(self, plans: Iterable[NodePlan]) -> None:
         self.nodes = {plan.node_id: NodeProcess(plan) for plan in plans}
-        self.asks = True  # without logins and TLS: brokers can be asked whether they know of each other
+        # without logins and TLS: brokers can be asked whether they know of each other
+        self.asks = True
         self._forge: Forge | None = None
         self._selector = selectors.DefaultSelector()
         for node in self.nodes.values():
@@ -160,10 +191,15 @@ class Processes:
         self._selector.register(node.pidfd, selectors.EVENT_READ, node)
 
     def _forge_for(self, node: NodeProcess) -> Forge | None:
-        """None where the interpreter is to see another environment, or to run something else; for a lone node, which shares with nobody; and for a
-        host, which has its own.
+        """None where the interpreter is to see another environment, or to run something else; for a
+        lone node, which shares with nobody; and for a host, which has its own.
         """
-        if len(self.nodes) == 1 or node.plan.brokers or node.module != PLAIN or "LD_PRELOAD" in node.environment:
+        if (
+            len(self.nodes) == 1
+            or node.plan.brokers
+            or node.module != PLAIN
+            or "LD_PRELOAD" in node.environment
+        ):
             return None
         if self._forge is not None and not self._forge.alive:
             self._forge.close()
@@ -185,22 +221,33 @@ class Processes:
         self._reap(node)
 
     def wait_ready(self, timeout: float = READY_SECONDS) -> bool:
-        """Until every node that runs is unfenced and all know it; False when something else asked for attention. Raises ClusterFailed."""
+        """Until every node that runs is unfenced and all know it; False when something else asked
+        for attention. Raises ClusterFailed.
+        """
         deadline = time.monotonic() + timeout
         while waiting := [node for node in self.nodes.values() if node.alive and not node.ready]:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 node = waiting[0]
-                raise ClusterFailed(f"{node.plan.title} was not ready after {timeout:g} s; its log ends with\n{node.end_of_log()}")
+                raise ClusterFailed(
+                    f"{node.plan.title} was not ready after {timeout:g} s; its log ends with\n"
+                    f"{node.end_of_log()}"
+                )
             for event in self.poll(remaining):
                 if event.kind == "other":
                     return False
                 if event.kind == "ended":
                     node = self.nodes[event.node_id]
-                    raise ClusterFailed(f"{node.plan.title} {how(event.exit_code)}; its log ends with\n{node.end_of_log()}")
-        alive = [address for node in self.nodes.values() if node.alive for address in node.addresses]
+                    raise ClusterFailed(
+                        f"{node.plan.title} {how(event.exit_code)}; its log ends with\n"
+                        f"{node.end_of_log()}"
+                    )
+        alive = [
+            address for node in self.nodes.values() if node.alive for address in node.addresses
+        ]
         admin = next(iter(self.nodes.values())).plan.admin
-        if self.asks and not wait_for_brokers(alive, len(alive), deadline, admin):  # a node knows of itself before the others know of it
+        # a node knows of itself before the others know of it
+        if self.asks and not wait_for_brokers(alive, len(alive), deadline, admin):
             raise ClusterFailed(f"after {timeout:g} s not every broker knows all the others")
         return True
 
@@ -230,7 +277,8 @@ class Processes:
     def close(self) -> None:
         """Kill what still runs; nothing is left."""
         hosts = [node for node in self.nodes.values() if node.plan.brokers and node.alive]
-        for node in hosts:  # nothing is left only if its supervisor ends its brokers: at once, after two signals
+        # nothing is left only if its supervisor ends its brokers: at once, after two signals
+        for node in hosts:
             node.signal(signal.SIGTERM)
             node.signal(signal.SIGINT)
         for node in hosts:
@@ -262,7 +310,11 @@ def _kill_all(pids: Iterable[int]) -> None:
 
 
 def how(exit_code: int) -> str:
-    return f"died of {signal.Signals(-exit_code).name}" if exit_code < 0 else f"ended with exit code {exit_code}"
+    return (
+        f"died of {signal.Signals(-exit_code).name}"
+        if exit_code < 0
+        else f"ended with exit code {exit_code}"
+    )
 
 
 @contextmanager
@@ -275,10 +327,28 @@ def running(
     security: ClusterSecurity | None = None,
     brokers: int = 0,
 ) -> Iterator[Processes]:
-    """A cluster that is ready, on free ports, in a folder of its own unless `data` is given; at the end it is killed. `brokers`: of each host."""
-    with TemporaryDirectory(prefix="raftka-") as folder, HeldPorts(2 * nodes) as ports, HeldPorts(nodes if bridge else 0) as bridges:
-        pairs = [(ports.add_row(brokers), controller) if brokers else (port, controller) for port, controller in ports.pairs()]
-        cluster = Processes(plan_cluster(data or Path(folder), pairs, settings, bridge_ports=bridges.numbers, security=security, brokers=brokers))
+    """A cluster that is ready, on free ports, in a folder of its own unless `data` is given; at the
+    end it is killed. `brokers`: of each host.
+    """
+    with (
+        TemporaryDirectory(prefix="raftka-") as folder,
+        HeldPorts(2 * nodes) as ports,
+        HeldPorts(nodes if bridge else 0) as bridges,
+    ):
+        pairs = [
+            (ports.add_row(brokers), controller) if brokers else (port, controller)
+            for port, controller in ports.pairs()
+        ]
+        cluster = Processes(
+            plan_cluster(
+                data or Path(folder),
+                pairs,
+                settings,
+                bridge_ports=bridges.numbers,
+                security=security,
+                brokers=brokers,
+            )
+        )
         try:
             cluster.start_all()
             cluster.wait_ready()

@@ -1,4 +1,6 @@
-"""server.properties as Kafka writes and reads it: the format of java.util.Properties. Knows no setting by name."""
+"""server.properties as Kafka writes and reads it: the format of java.util.Properties. Knows no
+setting by name.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,11 +14,19 @@ def parse(text: str) -> dict[str, str]:
 
 def render(properties: Mapping[str, str], heading: str) -> str:
     lines = [f"# {line}".rstrip() for line in heading.splitlines()]
-    return "\n".join([*lines, *(f"{_escape(name, ' =:')}={_escape(value, '')}" for name, value in properties.items()), ""])
+    return "\n".join(
+        [
+            *lines,
+            *(f"{_escape(name, ' =:')}={_escape(value, '')}" for name, value in properties.items()),
+            "",
+        ]
+    )
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Without comments and empty lines; a backslash at the end goes on in the next line, whose indentation is not part of it."""
+    """Without comments and empty lines; a backslash at the end goes on in the next line, whose
+    indentation is not part of it.
+    """
     pending = ""
     for line in text.splitlines():
         part = line.lstrip(" \t\f")
@@ -33,7 +43,9 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """The name ends at the first unescaped `=`, `:` or blank; blanks around the separator belong to neither."""
+    """The name ends at the first unescaped `=`, `:` or blank; blanks around the separator belong to
+    neither.
+    """
     end = 0
     while end < len(line) and line[end] not in "=: \t\f":
         end += 2 if line[end] == "\\" else 1
@@ -62,6 +74,8 @@ def _unescape(text: str) -> str:
 
 
 def _escape(text: str, also: str) -> str:
-    special = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"} | {char: "\\" + char for char in also}
+    special = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"} | {
+        char: "\\" + char for char in also
+    }
     escaped = "".join(special.get(char, char) for char in text)
     return "\\" + escaped if escaped.startswith((" ", "#", "!")) else escaped

@@ -1,4 +1,6 @@
-"""`raftka cluster start`: brings the nodes up, says where, waits for SIGTERM or Ctrl-C, ends them in order. Starts nothing a second time."""
+"""`raftka cluster start`: brings the nodes up, says where, waits for SIGTERM or Ctrl-C, ends them
+in order. Starts nothing a second time.
+"""
 
 import os
 import shlex
@@ -8,7 +10,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from raftka.cluster.plan import HOST, NodePlan, bridge_ports_from, metrics_ports_from, plan_cluster, ports_from
+from raftka.cluster.plan import (
+    HOST,
+    NodePlan,
+    bridge_ports_from,
+    metrics_ports_from,
+    plan_cluster,
+    ports_from,
+)
 from raftka.cluster.ports import HeldPorts, check_free
 from raftka.cluster.processes import ClusterFailed, Processes, how
 from raftka.cluster.secured.first_users import VARIABLE, to_text
@@ -32,15 +41,24 @@ def start_processes(
     """`brokers`: of each host, when the nodes are hosts. Returns the exit code."""
     from raftka.metadata.configs.settings import NodeSettings
 
-    with HeldPorts(0 if base_port else 3 * nodes) as held, HeldPorts(nodes if bridge_port == 0 else 0) as bridges, _signals() as signals:
+    with (
+        HeldPorts(0 if base_port else 3 * nodes) as held,
+        HeldPorts(nodes if bridge_port == 0 else 0) as bridges,
+        _signals() as signals,
+    ):
         try:
             security = ClusterSecurity(data / FOLDER) if secure else None
-            plans = _plan(nodes, data, base_port, held, settings, bridge_port, bridges, security, brokers)
+            plans = _plan(
+                nodes, data, base_port, held, settings, bridge_port, bridges, security, brokers
+            )
             cluster = Processes(plans)
         except (ValueError, OSError) as error:
             return _complain(str(error))
         cluster.also(signals)
-        cluster.asks = all(each.security_protocol == "PLAINTEXT" for each in NodeSettings.from_properties(dict(plans[0].properties)).listeners)
+        cluster.asks = all(
+            each.security_protocol == "PLAINTEXT"
+            for each in NodeSettings.from_properties(dict(plans[0].properties)).listeners
+        )
         for node in cluster.nodes.values():
             node.environment = {VARIABLE: to_text(users)} if users else {}
         try:
@@ -58,7 +76,11 @@ def start_processes(
 
 
 def _scheme(plan: NodePlan) -> str:
-    return "https" if plan.properties.get("metrics.ssl.enable", "").strip().lower() == "true" else "http"
+    return (
+        "https"
+        if plan.properties.get("metrics.ssl.enable", "").strip().lower() == "true"
+        else "http"
+    )
 
 
 def _say_where(bootstrap_servers: str, plans: list[NodePlan]) -> None:
@@ -78,9 +100,14 @@ def _say_how(bootstrap_servers: str, security: ClusterSecurity | None) -> None:
         for family, path in files.write(bootstrap_servers):
             print(f"{files.user}: {path}  # {family}", flush=True)
     admin = security.folder / f"{ADMIN}.properties"
-    print(f"The user {ADMIN} may do everything, {CLIENT} only what ACLs allow, for instance all with topics:", flush=True)
     print(
-        f"raftka acls create --bootstrap-server {bootstrap_servers} --command-config {admin} --principal User:{CLIENT} --operation all --topic '*'",
+        f"The user {ADMIN} may do everything, {CLIENT} only what ACLs allow, for instance all "
+        "with topics:",
+        flush=True,
+    )
+    print(
+        f"raftka acls create --bootstrap-server {bootstrap_servers} --command-config {admin} "
+        f"--principal User:{CLIENT} --operation all --topic '*'",
         flush=True,
     )
 
@@ -90,7 +117,10 @@ def _watch(cluster: Processes) -> int:
         for event in cluster.poll():
             if event.kind == "ended":
                 plan = cluster.nodes[event.node_id].plan
-                _complain(f"{plan.title} {how(event.exit_code)}; it comes back with: raftka {shlex.join(plan.arguments)}")
+                _complain(
+                    f"{plan.title} {how(event.exit_code)}; it comes back with: raftka "
+                    f"{shlex.join(plan.arguments)}"
+                )
             elif event.kind == "other":
                 cluster.stop()
                 return 0
@@ -98,7 +128,13 @@ def _watch(cluster: Processes) -> int:
 
 
 def start_in_process(
-    nodes: int, data: Path, base_port: int, settings: Mapping[str, str], bridge_port: int | None = None, secure: bool = False, users: Users = ()
+    nodes: int,
+    data: Path,
+    base_port: int,
+    settings: Mapping[str, str],
+    bridge_port: int | None = None,
+    secure: bool = False,
+    users: Users = (),
 ) -> int:
     """The same with all nodes here. Returns the exit code."""
     import trio
@@ -123,7 +159,9 @@ def start_in_process(
             ) as cluster:
                 for node in cluster.nodes.values():
                     node.plan.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
-                _say_where(cluster.bootstrap_servers, [node.plan for node in cluster.nodes.values()])
+                _say_where(
+                    cluster.bootstrap_servers, [node.plan for node in cluster.nodes.values()]
+                )
                 _say_how(cluster.bootstrap_servers, security)
                 await anext(signals)
 
@@ -148,11 +186,17 @@ def _plan(
     security: ClusterSecurity | None = None,
     brokers: int = 0,
 ) -> list[NodePlan]:
-    """Check settings, and the ports that the user has asked for, before anything is started: each mistake is told once, not by every node."""
+    """Check settings, and the ports that the user has asked for, before anything is started: each
+    mistake is told once, not by every node.
+    """
     from raftka.cluster.host.plan import plan_host
     from raftka.metadata.configs.settings import NodeSettings
 
-    ports, metrics = (ports_from(base_port, nodes, max(1, brokers)), metrics_ports_from(base_port, nodes)) if base_port else held.triples()
+    ports, metrics = (
+        (ports_from(base_port, nodes, max(1, brokers)), metrics_ports_from(base_port, nodes))
+        if base_port
+        else held.triples()
+    )
     if brokers and not base_port:
         ports = [(held.add_row(brokers), controller) for _, controller in ports]
     bridge_ports = bridges.numbers or (bridge_ports_from(bridge_port, nodes) if bridge_port else ())
@@ -160,7 +204,9 @@ def _plan(
     if brokers:
         plan_host(plans[0].properties, brokers, "")
     NodeSettings.from_properties(dict(plans[0].properties))
-    check_free(nodes, base_port, bridge_port, metrics="metrics.port" not in settings, brokers=brokers)
+    check_free(
+        nodes, base_port, bridge_port, metrics="metrics.port" not in settings, brokers=brokers
+    )
     return plans
 
 

@@ -1,6 +1,8 @@
-"""Count sent, acknowledged and read records, key by key, and find lost, duplicated and reordered ones. Pure; knows no client.
+"""Count sent, acknowledged and read records, key by key, and find lost, duplicated and reordered
+ones. Pure; knows no client.
 
-Records of a key carry a number that counts from 0. One thread sends, another acknowledges, a third reads: each writes only what is its own.
+Records of a key carry a number that counts from 0. One thread sends, another acknowledges, a third
+reads: each writes only what is its own.
 """
 
 import hashlib
@@ -14,7 +16,9 @@ NUMBER, RUN = "n", "run"  # names of headers
 
 @dataclass(slots=True)
 class KeyTally:
-    """One byte a record for each of the two questions: was it acknowledged, how often was it read."""
+    """One byte a record for each of the two questions: was it acknowledged, how often was it
+    read.
+    """
 
     acknowledged: bytearray = field(default_factory=bytearray)
     times_read: bytearray = field(default_factory=bytearray)
@@ -39,7 +43,10 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        return not (self.lost or self.duplicated or self.out_of_order or self.given_up) and self.sent_hash == self.read_hash
+        return (
+            not (self.lost or self.duplicated or self.out_of_order or self.given_up)
+            and self.sent_hash == self.read_hash
+        )
 
 
 class Tally:
@@ -47,7 +54,8 @@ class Tally:
         self.keys = {key: KeyTally() for key in keys}
         self.acknowledged_of: dict[int, int] = {}  # by partition
         self.read_of: dict[int, int] = {}
-        self.run = secrets.token_hex(8).encode()  # its records carry this beside their number: others may write to the same topic
+        # its records carry this beside their number: others may write to the same topic
+        self.run = secrets.token_hex(8).encode()
         self.foreign = 0  # records of others, which were passed by
 
     def send(self, key: bytes, value: bytes) -> int:
@@ -64,12 +72,24 @@ class Tally:
         tally.acknowledged[number] = 1
         self.acknowledged_of[partition] = self.acknowledged_of.get(partition, 0) + 1
 
-    def read_record(self, key: bytes | None, headers: Iterable[tuple[str, bytes | None]], value: bytes | None, partition: int) -> None:
+    def read_record(
+        self,
+        key: bytes | None,
+        headers: Iterable[tuple[str, bytes | None]],
+        value: bytes | None,
+        partition: int,
+    ) -> None:
         """Count a record, its own or another one's."""
         found = dict(headers)
         number = found.get(NUMBER) or b""
         tally = self.keys.get(key) if key is not None else None
-        if found.get(RUN) != self.run or tally is None or value is None or not number.isdigit() or int(number) >= len(tally.times_read):
+        if (
+            found.get(RUN) != self.run
+            or tally is None
+            or value is None
+            or not number.isdigit()
+            or int(number) >= len(tally.times_read)
+        ):
             self.foreign += 1
             return
         self.read(key or b"", int(number), value, partition)
@@ -101,7 +121,11 @@ class Tally:
 
     def sent_to(self, partition: int) -> dict[bytes, int]:
         """The number of records of each key of that partition that have been sent so far."""
-        return {key: len(tally.acknowledged) for key, tally in self.keys.items() if tally.partition == partition}
+        return {
+            key: len(tally.acknowledged)
+            for key, tally in self.keys.items()
+            if tally.partition == partition
+        }
 
     def verdict(self) -> Verdict:
         tallies = self.keys.values()
@@ -111,8 +135,15 @@ class Tally:
             acknowledged=self.acknowledged,
             given_up=sent - self.acknowledged,
             read=sum(len(t.times_read) - t.times_read.count(0) for t in tallies),
-            lost=sum(1 for t in tallies for acked, read in zip(t.acknowledged, t.times_read, strict=True) if acked and not read),
-            duplicated=sum(sum(t.times_read) - (len(t.times_read) - t.times_read.count(0)) for t in tallies),
+            lost=sum(
+                1
+                for t in tallies
+                for acked, read in zip(t.acknowledged, t.times_read, strict=True)
+                if acked and not read
+            ),
+            duplicated=sum(
+                sum(t.times_read) - (len(t.times_read) - t.times_read.count(0)) for t in tallies
+            ),
             out_of_order=sum(t.out_of_order for t in tallies),
             sent_hash=sha256(b"".join(t.sent_hash.digest() for t in tallies)).hexdigest(),
             read_hash=sha256(b"".join(t.read_hash.digest() for t in tallies)).hexdigest(),

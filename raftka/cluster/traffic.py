@@ -1,7 +1,8 @@
-"""A real client's two halves for the demo and the long runs: an idempotent producer and a consumer by partition, both kafka-python.
+"""A real client's two halves for the demo and the long runs: an idempotent producer and a consumer
+by partition, both kafka-python.
 
-Every record's number travels in a header, so what was lost or came twice can be told from any content. Records of others in the same topic are passed
-by and counted. Knows no node.
+Every record's number travels in a header, so what was lost or came twice can be told from any
+content. Records of others in the same topic are passed by and counted. Knows no node.
 """
 
 import logging
@@ -53,7 +54,9 @@ class Sender:
     def send(self, key: bytes, value: bytes) -> None:
         self._slots.acquire()
         number = self._tally.send(key, value)
-        future = self._producer.send(self._topic, key=key, value=value, headers=self._tally.headers_of(number))
+        future = self._producer.send(
+            self._topic, key=key, value=value, headers=self._tally.headers_of(number)
+        )
         future.add_callback(partial(self._acknowledged, key, number))
         future.add_errback(lambda error: self._slots.release())
 
@@ -88,7 +91,8 @@ class Reader(threading.Thread):
     def run(self) -> None:
         try:
             self._read()
-        except BaseException as error:  # `finish` raises it; who waits for something else is told at once
+        # `finish` raises it; who waits for something else is told at once
+        except BaseException as error:
             self.failure = error
             self.on_failure(error)
 
@@ -97,7 +101,9 @@ class Reader(threading.Thread):
         self._last.set()
         self.join()
         if self.failure is not None:
-            raise ReaderFailed(f"the reader failed: {type(self.failure).__name__} {self.failure}") from self.failure
+            raise ReaderFailed(
+                f"the reader failed: {type(self.failure).__name__} {self.failure}"
+            ) from self.failure
 
     def stop(self) -> None:
         self._stopped.set()
@@ -124,7 +130,10 @@ class Reader(threading.Thread):
         if self._stopped.is_set():
             return
         ends, quiet_since = consumer.end_offsets(self._where), time.monotonic()
-        while any(consumer.position(where) < end for where, end in ends.items()) and not self._stopped.is_set():
+        while (
+            any(consumer.position(where) < end for where, end in ends.items())
+            and not self._stopped.is_set()
+        ):
             if self._take(consumer.poll(timeout_ms=100)):
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since > QUIET_SECONDS:

@@ -1,7 +1,8 @@
-"""The demo's display: leaders, in-sync replicas and rates, once a second. A table in a terminal, one line elsewhere.
+"""The demo's display: leaders, in-sync replicas and rates, once a second. A table in a terminal,
+one line elsewhere.
 
-Asks a broker for Metadata like any client, so it shows what a client can know; but a node whose process is dead is not shown as a leader, although
-the brokers may not have noticed yet.
+Asks a broker for Metadata like any client, so it shows what a client can know; but a node whose
+process is dead is not shown as a leader, although the brokers may not have noticed yet.
 """
 
 import sys
@@ -25,7 +26,13 @@ ASK_SECONDS = 0.5
 
 
 class View(threading.Thread):
-    def __init__(self, addresses: Sequence[tuple[str, int]], topic: str, tally: Tally, runs: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        addresses: Sequence[tuple[str, int]],
+        topic: str,
+        tally: Tally,
+        runs: Callable[[int], bool],
+    ) -> None:
         """`runs`: whether that node's process does."""
         super().__init__(name="view", daemon=True)
         self._addresses = addresses
@@ -38,7 +45,8 @@ class View(threading.Thread):
         self._began = time.monotonic()
         self._before = (0, 0)
         self._cluster: ClusterView | None = None
-        self._draws_table = sys.stdout.isatty() and find_spec("rich") is not None  # rich: the extra `table`
+        # rich: the extra `table`
+        self._draws_table = sys.stdout.isatty() and find_spec("rich") is not None
 
     def say(self, text: str) -> None:
         """Something that happened; from any thread."""
@@ -92,7 +100,10 @@ class View(threading.Thread):
 
     def _partitions(self) -> list[PartitionView]:
         partitions = self._cluster.of(self._topic) if self._cluster else []
-        return [each if self._runs(each.leader) else replace(each, leader=NO_LEADER) for each in partitions]
+        return [
+            each if self._runs(each.leader) else replace(each, leader=NO_LEADER)
+            for each in partitions
+        ]
 
     # one line a second
 
@@ -100,10 +111,14 @@ class View(threading.Thread):
         self._flush()
         acknowledged, read = self._rates()
         partitions = self._partitions()
-        leaders = " ".join(f"{_name(leader)}:{count}" for leader, count in sorted(Counter(p.leader for p in partitions).items()))
+        leaders = " ".join(
+            f"{_name(leader)}:{count}"
+            for leader, count in sorted(Counter(p.leader for p in partitions).items())
+        )
         small = sum(len(p.isr) < len(p.replicas) for p in partitions)
         print(
-            f"{self.seconds:5.1f} s  acknowledged {acknowledged:6}/s  read {read:6}/s  leaders {leaders or '-':12}  not in full ISR {small:2}",
+            f"{self.seconds:5.1f} s  acknowledged {acknowledged:6}/s  read {read:6}/s  leaders "
+            f"{leaders or '-':12}  not in full ISR {small:2}",
             flush=True,
         )
 
@@ -129,14 +144,23 @@ class View(threading.Thread):
 
         acknowledged, read = self._rates()
         table = Table(
-            title=f"{self._topic}   {acknowledged}/s acknowledged   {read}/s read   brokers {sorted(self._cluster.brokers) if self._cluster else '?'}"
+            title=(
+                f"{self._topic}   {acknowledged}/s acknowledged   {read}/s read   brokers "
+                f"{sorted(self._cluster.brokers) if self._cluster else '?'}"
+            )
         )
         for column in ("partition", "leader", "epoch", "in-sync replicas", "acknowledged", "read"):
             table.add_column(column, justify="right")
         for p in self._partitions():
             style = "red" if p.leader < 0 else "yellow" if len(p.isr) < len(p.replicas) else ""
-            counts = (self._tally.acknowledged_of.get(p.partition, 0), self._tally.read_of.get(p.partition, 0))
-            table.add_row(*map(str, (p.partition, _name(p.leader), p.leader_epoch, list(p.isr), *counts)), style=style)
+            counts = (
+                self._tally.acknowledged_of.get(p.partition, 0),
+                self._tally.read_of.get(p.partition, 0),
+            )
+            table.add_row(
+                *map(str, (p.partition, _name(p.leader), p.leader_epoch, list(p.isr), *counts)),
+                style=style,
+            )
         return Group(table, Text("\n".join(self._events)))
 
 

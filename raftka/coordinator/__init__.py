@@ -1,1 +1,3 @@
-"""Coordinators as pure state machines: groups and their offsets. Knows no log, no socket, no clock."""
+"""Coordinators as pure state machines: groups and their offsets. Knows no log, no socket, no
+clock.
+"""

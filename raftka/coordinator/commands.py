@@ -1,8 +1,11 @@
-"""What can be asked of the coordinator of classic groups and their offsets, and what it answers. Knows no message and no version.
+"""What can be asked of the coordinator of classic groups and their offsets, and what it answers.
+Knows no message and no version.
 
-Every command names one group, whose id picks the machine; ListGroups goes to all of them. Its answer is what its docstring says, or a KafkaError
-where it says *refused*, at once (raised) or later. Lists of errors stand in the order of what was asked. Where a version of an API makes a
-difference, the command has a flag. Tuples rather than dataclasses: a commit makes some of them in each of its few microseconds.
+Every command names one group, whose id picks the machine; ListGroups goes to all of them. Its
+answer is what its docstring says, or a KafkaError where it says *refused*, at once (raised) or
+later. Lists of errors stand in the order of what was asked. Where a version of an API makes a
+difference, the command has a flag. Tuples rather than dataclasses: a commit makes some of them in
+each of its few microseconds.
 """
 
 from collections.abc import Mapping
@@ -31,19 +34,23 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4096  # offset.metadata.max.bytes
     settle_ms: int = 0  # raftka.group.settle.ms
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)  # group.consumer.*
-    consumer_of: Mapping[str, ConsumerSettings] = field(default_factory=dict)  # of groups that have some of their own
+    # of groups that have some of their own
+    consumer_of: Mapping[str, ConsumerSettings] = field(default_factory=dict)
 
 
 class Protocol(NamedTuple):
-    """One of a member's ways to share out partitions (an assignor's name), with what the member says under it."""
+    """One of a member's ways to share out partitions (an assignor's name), with what the member
+    says under it.
+    """
 
     name: str
     metadata: bytes
 
 
 class Join(NamedTuple):
-    """Answered with Joined when the rebalance is complete, or at once with MemberIdRequired. Refused: the answer echoes the request's member id,
-    but for a consumer group's: that answer is JoinRefused.
+    """Answered with Joined when the rebalance is complete, or at once with MemberIdRequired.
+    Refused: the answer echoes the request's member id, but for a consumer group's: that answer is
+    JoinRefused.
     """
 
     group_id: str
@@ -55,7 +62,8 @@ class Join(NamedTuple):
     rebalance_timeout_ms: int  # version 0: the session time-out
     protocol_type: str
     protocols: tuple[Protocol, ...]
-    needs_member_id: bool = True  # from version 4 on: a new dynamic member learns its id first (KIP-394)
+    # from version 4 on: a new dynamic member learns its id first (KIP-394)
+    needs_member_id: bool = True
     may_skip: bool = True  # from version 9 on: understands skip_assignment (KIP-814)
 
 
@@ -144,7 +152,9 @@ class CommitTopic(NamedTuple):
 
 
 class CommitOffsets(NamedTuple):
-    """Answered with OffsetsCommitted: also what concerns the whole group is said of each partition."""
+    """Answered with OffsetsCommitted: also what concerns the whole group is said of each
+    partition.
+    """
 
     group_id: str
     generation_id: int
@@ -152,8 +162,11 @@ class CommitOffsets(NamedTuple):
     instance_id: str | None
     topics: tuple[CommitTopic, ...]
     retention_ms: int = NO_RETENTION_MS  # until version 4
-    may_say_not_found: bool = True  # from version 9 on: GROUP_ID_NOT_FOUND, not ILLEGAL_GENERATION; and epochs of members for generations
-    producer: tuple[int, int] | None = None  # id and epoch: the offsets count when this producer's transaction is committed
+    # from version 9 on: GROUP_ID_NOT_FOUND, not ILLEGAL_GENERATION; and epochs of members for
+    # generations
+    may_say_not_found: bool = True
+    # id and epoch: the offsets count when this producer's transaction is committed
+    producer: tuple[int, int] | None = None
 
 
 class OffsetsCommitted(NamedTuple):
@@ -166,7 +179,9 @@ class FetchTopic(NamedTuple):
 
 
 class FetchOffsets(NamedTuple):
-    """Answered with OffsetsFetched. Refused for a member of a consumer group that is not at this epoch."""
+    """Answered with OffsetsFetched. Refused for a member of a consumer group that is not at this
+    epoch.
+    """
 
     group_id: str
     topics: tuple[FetchTopic, ...] | None  # None: all that have an offset
@@ -204,7 +219,9 @@ class OffsetsDeleted(NamedTuple):
 
 
 class DescribeGroup(NamedTuple):
-    """Answered with DescribedGroup. Refused: GROUP_ID_NOT_FOUND, which until version 5 reads as a group without error in the state Dead."""
+    """Answered with DescribedGroup. Refused: GROUP_ID_NOT_FOUND, which until version 5 reads as a
+    group without error in the state Dead.
+    """
 
     group_id: str
 
@@ -250,4 +267,15 @@ class DeleteGroup(NamedTuple):
     group_id: str
 
 
-Command = Join | Sync | Heartbeat | Leave | CommitOffsets | FetchOffsets | DeleteOffsets | DescribeGroup | ListGroups | DeleteGroup
+Command = (
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | CommitOffsets
+    | FetchOffsets
+    | DeleteOffsets
+    | DescribeGroup
+    | ListGroups
+    | DeleteGroup
+)

@@ -1,4 +1,6 @@
-"""One decision of the group coordinator while it is made: its context and settings, the records and replies so far. Knows no rule."""
+"""One decision of the group coordinator while it is made: its context and settings, the records and
+replies so far. Knows no rule.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,5 +32,12 @@ class Decision:
         self.replies.append((ticket, KafkaError(code)))
 
     def outcome(self, *, atomic: bool | None = None) -> Outcome:
-        """Targets of very many members may not fit into one batch; their epoch comes last, and without it they are worked out anew."""
-        return Outcome(self.records, self.replies, len(self.records) < MANY_RECORDS if atomic is None else atomic, self.undo)
+        """Targets of very many members may not fit into one batch; their epoch comes last, and
+        without it they are worked out anew.
+        """
+        return Outcome(
+            self.records,
+            self.replies,
+            len(self.records) < MANY_RECORDS if atomic is None else atomic,
+            self.undo,
+        )

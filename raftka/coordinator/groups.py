@@ -1,7 +1,8 @@
-"""The group coordinator of one partition of __consumer_offsets: finds the group that a command names, keeps time, and gives up what has expired.
+"""The group coordinator of one partition of __consumer_offsets: finds the group that a command
+names, keeps time, and gives up what has expired.
 
-The rules are in classic/, consumer/ and offsets.py; an id is of one group, of whichever kind. Knows no log, no message, and no partition but
-its own.
+The rules are in classic/, consumer/ and offsets.py; an id is of one group, of whichever kind. Knows
+no log, no message, and no partition but its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,9 +37,25 @@ from raftka.coordinator.consumer.group import State as ConsumerState
 from raftka.coordinator.consumer.groups import ConsumerGroups, Group
 from raftka.coordinator.consumer.records import KINDS as CONSUMER_GROUP_KEYS
 from raftka.coordinator.decision import Decision
-from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, Ticket, begun
+from raftka.coordinator.machine import (
+    Context,
+    Outcome,
+    OutcomeOrSteps,
+    Record,
+    Steps,
+    Ticket,
+    begun,
+)
 from raftka.coordinator.memory_budget import MEMBER_BYTES, MemoryBudget
-from raftka.coordinator.offsets import all_partitions, commit, delete, expired, fetch, of_deleted_topic, tombstones
+from raftka.coordinator.offsets import (
+    all_partitions,
+    commit,
+    delete,
+    expired,
+    fetch,
+    of_deleted_topic,
+    tombstones,
+)
 from raftka.coordinator.pending_offsets import PendingOffsets
 from raftka.coordinator.records import (
     GROUP_METADATA_KEY,
@@ -70,7 +87,9 @@ class GroupCoordinator:
         self._timers = Timers()
         self.consumers = ConsumerGroups(self.groups, self._timers, settings)
         self._budget = MemoryBudget(lambda: sum([group.weight for group in self.groups.values()]))
-        self._becoming: ClassicGroup | None = None  # stands in the place of an empty consumer group once the last decision's records are replayed
+        # stands in the place of an empty consumer group once the last decision's records are
+        # replayed
+        self._becoming: ClassicGroup | None = None
         self._sweep_at = inf
         self._sweep: list[str] = []  # the groups that this sweep has not looked through
         self._decide: dict[type, Decide] = {
@@ -131,7 +150,8 @@ class GroupCoordinator:
                 begin_session(group, member, decision)
             too_many = len(group.members) > min(self.settings.max_size, MEMBERS_OF_GROUP.value)
             if too_many or (group.members and group.leader is None):
-                prepare_rebalance(group, decision)  # those who come back first stay; nobody leads what was a consumer group
+                # those who come back first stay; nobody leads what was a consumer group
+                prepare_rebalance(group, decision)
         return decision.outcome()
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> OutcomeOrSteps:
@@ -146,7 +166,11 @@ class GroupCoordinator:
         for group in self.groups.values():
             for name in sorted(group.offsets.keys() & ids.keys()):
                 records += yield from tombstones(group, of_deleted_topic(group, ids[name], name))
-            pending = [key for key in self.pending.partitions(group.group_id) if key[0] in ids and key[1] not in group.offsets.get(key[0], ())]
+            pending = [
+                key
+                for key in self.pending.partitions(group.group_id)
+                if key[0] in ids and key[1] not in group.offsets.get(key[0], ())
+            ]
             records += yield from tombstones(group, pending)
             yield
         return Outcome(records, atomic=False)
@@ -161,7 +185,10 @@ class GroupCoordinator:
         """One group is not decided about twice: what was decided first is not replayed yet."""
         decision = self._decision(context)
         decided = set()
-        while len(decision.records) < DECIDED_IN_A_TICK and (timer := self._timers.due(context.now)) is not None:
+        while (
+            len(decision.records) < DECIDED_IN_A_TICK
+            and (timer := self._timers.due(context.now)) is not None
+        ):
             yield
             group = timer.owner
             if group in decided:
@@ -183,7 +210,9 @@ class GroupCoordinator:
         return decision.outcome(atomic=not decision.records)
 
     def client_gone(self, ticket: Ticket) -> None:
-        """A member goes on until its session ends: its client may ask again, on another connection, and is to find its place."""
+        """A member goes on until its session ends: its client may ask again, on another connection,
+        and is to find its place.
+        """
 
     # members
 
@@ -200,7 +229,9 @@ class GroupCoordinator:
         self._budget.take(size)
         return decision.outcome()
 
-    def _join_classic(self, group: ClassicGroup | None, command: Join, ticket: Ticket, decision: Decision) -> None:
+    def _join_classic(
+        self, group: ClassicGroup | None, command: Join, ticket: Ticket, decision: Decision
+    ) -> None:
         if group is None:
             if command.member_id:
                 raise KafkaError(Code.UNKNOWN_MEMBER_ID)
@@ -211,17 +242,23 @@ class GroupCoordinator:
         finally:
             self._forget_nothing(group)
 
-    def _consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Steps[Outcome]:
+    def _consumer_heartbeat(
+        self, command: ConsumerHeartbeat, ticket: Ticket, context: Context
+    ) -> Steps[Outcome]:
         if command.topics is None:
             return (yield from self.consumers.heartbeat(command, ticket, context))
-        known = _known_weight(self.groups.get(command.group_id), command.member_id, command.instance_id)
+        known = _known_weight(
+            self.groups.get(command.group_id), command.member_id, command.instance_id
+        )
         size = MEMBER_BYTES + weight_of_names(command.topics) - known
         self._budget.check(size, context.now)
         outcome = yield from self.consumers.heartbeat(command, ticket, context)
         self._budget.take(size)
         return outcome
 
-    def _join_consumers(self, group: ConsumerGroup, command: Join, ticket: Ticket, decision: Decision) -> Steps[None]:
+    def _join_consumers(
+        self, group: ConsumerGroup, command: Join, ticket: Ticket, decision: Decision
+    ) -> Steps[None]:
         """One without members becomes a classic group."""
         if group.members:
             try:
@@ -238,7 +275,9 @@ class GroupCoordinator:
         self._becoming = classic
 
     def _sync(self, command: Sync, ticket: Ticket, context: Context) -> Outcome:
-        if command.needs_protocol and (command.protocol_type is None or command.protocol_name is None):
+        if command.needs_protocol and (
+            command.protocol_type is None or command.protocol_name is None
+        ):
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
         if not command.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
@@ -277,26 +316,47 @@ class GroupCoordinator:
         group = self.groups.get(command.group_id)
         if group is None:
             check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
-        elif isinstance(group, ConsumerGroup) and not group.members and command.generation_id < 0 and command.producer is None:
+        elif (
+            isinstance(group, ConsumerGroup)
+            and not group.members
+            and command.generation_id < 0
+            and command.producer is None
+        ):
             outcome = commit(None, command, ticket, self.settings, context, self._timers)
-            outcome.records = [*group.tombstones(), *outcome.records] if outcome.records else ()  # it is a simple group now
+            # it is a simple group now
+            outcome.records = [*group.tombstones(), *outcome.records] if outcome.records else ()
             return outcome
         return commit(group, command, ticket, self.settings, context, self._timers)
 
     def _fetch(self, command: FetchOffsets, ticket: Ticket, context: Context) -> Steps[Outcome]:
-        return fetch(self.groups.get(command.group_id), command, ticket, context, self.pending.partitions(command.group_id))
+        return fetch(
+            self.groups.get(command.group_id),
+            command,
+            ticket,
+            context,
+            self.pending.partitions(command.group_id),
+        )
 
     def _delete_offsets(self, command: DeleteOffsets, ticket: Ticket, context: Context) -> Outcome:
-        records, answer = delete(self.groups.get(command.group_id), command, context.topics, self.pending.partitions(command.group_id))
+        records, answer = delete(
+            self.groups.get(command.group_id),
+            command,
+            context.topics,
+            self.pending.partitions(command.group_id),
+        )
         return Outcome(records, ((ticket, answer),), atomic=False)
 
     # groups
 
     def _describe(self, command: DescribeGroup, ticket: Ticket, context: Context) -> Outcome:
-        """Show metadata and protocol in Stable alone; members keep their assignments until the next ones come, or are cancelled."""
+        """Show metadata and protocol in Stable alone; members keep their assignments until the next
+        ones come, or are cancelled.
+        """
         group = self._existing(command.group_id)
         if isinstance(group, ConsumerGroup):
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a classic group.")
+            raise KafkaError(
+                Code.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a classic group."
+            )
         stable = group.state is State.STABLE
         name = group.protocol_name if stable else None
         members = [
@@ -310,24 +370,36 @@ class GroupCoordinator:
             )
             for each in group.members.values()
         ]
-        answer = DescribedGroup(group.group_id, str(group.state), group.protocol_type or "", name or "", tuple(members))
+        answer = DescribedGroup(
+            group.group_id, str(group.state), group.protocol_type or "", name or "", tuple(members)
+        )
         return Outcome((), ((ticket, answer),))
 
-    def _describe_consumers(self, command: DescribeConsumerGroup, ticket: Ticket, context: Context) -> Outcome:
+    def _describe_consumers(
+        self, command: DescribeConsumerGroup, ticket: Ticket, context: Context
+    ) -> Outcome:
         return Outcome((), ((ticket, self.consumers.describe(command.group_id)),))
 
     def _list(self, command: ListGroups, ticket: Ticket, context: Context) -> Outcome:
         """Filters ignore case; what nobody has heard of filters all away."""
         states, types = ({each.lower() for each in names} for names in command)
         found = [_listed(group) for group in self.groups.values()]
-        chosen = [each for each in found if (not states or each.state.lower() in states) and (not types or each.type in types)]
+        chosen = [
+            each
+            for each in found
+            if (not states or each.state.lower() in states) and (not types or each.type in types)
+        ]
         return Outcome((), ((ticket, GroupsListed(tuple(chosen))),))
 
-    def _delete_group(self, command: DeleteGroup, ticket: Ticket, context: Context) -> Steps[Outcome]:
+    def _delete_group(
+        self, command: DeleteGroup, ticket: Ticket, context: Context
+    ) -> Steps[Outcome]:
         group = self._existing(command.group_id)
         if group.state not in EMPTY:
             raise KafkaError(Code.NON_EMPTY_GROUP)
-        partitions = dict.fromkeys([*all_partitions(group), *self.pending.partitions(group.group_id)])
+        partitions = dict.fromkeys(
+            [*all_partitions(group), *self.pending.partitions(group.group_id)]
+        )
         records = yield from tombstones(group, partitions)
         return Outcome([*records, *_tombstones(group)], ((ticket, None),), atomic=False)
 
@@ -340,7 +412,9 @@ class GroupCoordinator:
     # expiry
 
     def _expire(self, context: Context) -> Steps[list[Record]]:
-        """A part of the sweep: the log takes what it finds in portions, and others are served in between."""
+        """A part of the sweep: the log takes what it finds in portions, and others are served in
+        between.
+        """
         self._sweep = self._sweep or list(self.groups)
         records: list[Record] = []
         looked_at = 0
@@ -358,7 +432,12 @@ class GroupCoordinator:
         pending = self.pending.partitions(group.group_id)
         gone = yield from expired(group, self.settings, wall_ms, pending)
         records = yield from tombstones(group, gone)
-        if len(gone) == sum(map(len, group.offsets.values())) and group.state in EMPTY and not group.pending and not pending:
+        if (
+            len(gone) == sum(map(len, group.offsets.values()))
+            and group.state in EMPTY
+            and not group.pending
+            and not pending
+        ):
             records += _tombstones(group)
         return records
 
@@ -412,7 +491,9 @@ class GroupCoordinator:
         self.groups[group.group_id] = group
 
     def _remove(self, group_id: str) -> None:
-        """Offsets that are there still, from a log that was compacted in between or because the group changes its kind, are of a simple group."""
+        """Offsets that are there still, from a log that was compacted in between or because the
+        group changes its kind, are of a simple group.
+        """
         group = self.groups.pop(group_id, None)
         becoming = None
         if isinstance(group, ClassicGroup):
@@ -448,12 +529,20 @@ def _known_weight(group: Group | None, member_id: str, instance_id: str | None) 
     """What the member takes already, which may come back under another id."""
     if isinstance(group, ConsumerGroup):
         return weight_of(group.static_member(instance_id) or group.members.get(member_id))
-    member = group.members.get(group.static.get(instance_id or "", member_id)) if group is not None else None
+    member = (
+        group.members.get(group.static.get(instance_id or "", member_id))
+        if group is not None
+        else None
+    )
     return member.weight if member is not None else 0
 
 
 def _tombstones(group: Group) -> list[Record]:
-    return [*group.tombstones()] if isinstance(group, ConsumerGroup) else [group_tombstone(group.group_id)]
+    return (
+        [*group.tombstones()]
+        if isinstance(group, ConsumerGroup)
+        else [group_tombstone(group.group_id)]
+    )
 
 
 def _listed(group: Group) -> ListedGroup:

@@ -1,6 +1,8 @@
-"""How much memory the members of all groups of a coordinator may take together: one group's share has bounds of its own, but there are many groups.
+"""How much memory the members of all groups of a coordinator may take together: one group's share
+has bounds of its own, but there are many groups.
 
-What is asked for is added up. When that comes to too much it is counted anew, for most of it has gone by then. Knows no rule of groups.
+What is asked for is added up. When that comes to too much it is counted anew, for most of it has
+gone by then. Knows no rule of groups.
 """
 
 from collections.abc import Callable
@@ -12,7 +14,9 @@ from raftka.wire.errors import Code, LimitRefused
 MEMBER_BYTES = 1_000  # what one takes beside what it says
 PENDING_BYTES = 700  # an id that was given out
 STRING_BYTES = 50  # a string or a pair, beside its characters
-FULL_S = 1.0  # how long it is believed that it is full: a hundred thousand members are counted in some milliseconds
+# how long it is believed that it is full: a hundred thousand members are counted in some
+# milliseconds
+FULL_S = 1.0
 
 
 class MemoryBudget:
@@ -31,7 +35,9 @@ class MemoryBudget:
             if self._at_most + size <= most:
                 return
             self._full_until = now + FULL_S
-        raise LimitRefused(MEMBER_BYTES_OF_COORDINATOR, self._at_most + size, code=Code.GROUP_MAX_SIZE_REACHED)
+        raise LimitRefused(
+            MEMBER_BYTES_OF_COORDINATOR, self._at_most + size, code=Code.GROUP_MAX_SIZE_REACHED
+        )
 
     def take(self, size: int) -> None:
         """What was allowed and has come to be."""

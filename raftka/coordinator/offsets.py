@@ -1,4 +1,5 @@
-"""Offsets of groups: committed, fetched, deleted, expired. A commit to a group that nobody has joined makes a *simple* group, of offsets alone.
+"""Offsets of groups: committed, fetched, deleted, expired. A commit to a group that nobody has
+joined makes a *simple* group, of offsets alone.
 
 Knows no log; what changes offsets is records that are replayed.
 """
@@ -47,7 +48,14 @@ NOTHING = Record(offset_key(offset_topic_prefix(offset_prefix(""), ""), 0), None
 # committing
 
 
-def commit(group: Group | None, command: CommitOffsets, ticket: Ticket, settings: GroupSettings, context: Context, timers: Timers) -> Outcome:
+def commit(
+    group: Group | None,
+    command: CommitOffsets,
+    ticket: Ticket,
+    settings: GroupSettings,
+    context: Context,
+    timers: Timers,
+) -> Outcome:
     check = check_commit if command.producer is None else check_transactional_commit
     try:
         check(group, command, timers, context.now, context.topics)
@@ -55,18 +63,35 @@ def commit(group: Group | None, command: CommitOffsets, ticket: Ticket, settings
         return Outcome((), ((ticket, _refused(command, error.code, context.topics)),))
     records: list[Record] = []
     prefix = offset_prefix(command.group_id) if group is None else group.offset_prefix
-    expire_ms = NO_TIME if command.retention_ms == NO_RETENTION_MS else context.wall_ms + command.retention_ms
+    expire_ms = (
+        NO_TIME
+        if command.retention_ms == NO_RETENTION_MS
+        else context.wall_ms + command.retention_ms
+    )
     most = settings.offset_metadata_max_bytes
-    errors = tuple([_commit_topic(prefix, topic, expire_ms, most, context, records) for topic in command.topics])
+    errors = tuple(
+        [
+            _commit_topic(prefix, topic, expire_ms, most, context, records)
+            for topic in command.topics
+        ]
+    )
     return Outcome(records, ((ticket, OffsetsCommitted(errors)),), producer=command.producer)
 
 
-def _commit_topic(prefix: bytes, topic: CommitTopic, expire_ms: int, most: int, context: Context, records: list[Record]) -> tuple[Code, ...]:
+def _commit_topic(
+    prefix: bytes,
+    topic: CommitTopic,
+    expire_ms: int,
+    most: int,
+    context: Context,
+    records: list[Record],
+) -> tuple[Code, ...]:
     """Hot: what all its partitions have in common is made once."""
     name, partitions = topic
     if name is None:
         return (Code.UNKNOWN_TOPIC_ID,) * len(partitions)
-    count, topic_id = context.topics.partition_count(name), context.topics.topic_id(name) or ZERO_UUID
+    count = context.topics.partition_count(name)
+    topic_id = context.topics.topic_id(name) or ZERO_UUID
     prefix = offset_topic_prefix(prefix, name)
     codes = []
     for partition, offset, leader_epoch, metadata in partitions:
@@ -75,20 +100,26 @@ def _commit_topic(prefix: bytes, topic: CommitTopic, expire_ms: int, most: int, 
         elif metadata and (len(metadata) > most or len(metadata.encode()) > LONGEST_STRING):
             codes.append(Code.OFFSET_METADATA_TOO_LARGE)
         else:
-            value = offset_value(offset, leader_epoch, metadata or "", context.wall_ms, expire_ms, topic_id)
+            value = offset_value(
+                offset, leader_epoch, metadata or "", context.wall_ms, expire_ms, topic_id
+            )
             records.append(Record(offset_key(prefix, partition), value))
             codes.append(Code.NONE)
     return tuple(codes)
 
 
-def check_commit(group: Group | None, command: CommitOffsets, timers: Timers, now: float, topics: Topics) -> None:
+def check_commit(
+    group: Group | None, command: CommitOffsets, timers: Timers, now: float, topics: Topics
+) -> None:
     """Raises KafkaError. A member's commit says that it is alive, in a classic group."""
     if isinstance(group, ConsumerGroup):
         check_consumer_commit(group, command, topics)
         return
     if group is None:
         if command.generation_id >= 0:
-            raise KafkaError(Code.GROUP_ID_NOT_FOUND if command.may_say_not_found else Code.ILLEGAL_GENERATION)
+            raise KafkaError(
+                Code.GROUP_ID_NOT_FOUND if command.may_say_not_found else Code.ILLEGAL_GENERATION
+            )
         return
     if command.generation_id < 0 and group.state is State.EMPTY:
         return
@@ -102,8 +133,12 @@ def check_commit(group: Group | None, command: CommitOffsets, timers: Timers, no
     timers.set(member.session, now + member.session_timeout_ms / 1000)
 
 
-def check_transactional_commit(group: Group | None, command: CommitOffsets, timers: Timers, now: float, topics: Topics) -> None:
-    """Raises KafkaError. A producer may name a member of the group, which is then checked (KIP-447); it may commit while members are assigned."""
+def check_transactional_commit(
+    group: Group | None, command: CommitOffsets, timers: Timers, now: float, topics: Topics
+) -> None:
+    """Raises KafkaError. A producer may name a member of the group, which is then checked
+    (KIP-447); it may commit while members are assigned.
+    """
     if group is None:
         if command.generation_id >= 0:
             raise KafkaError(Code.ILLEGAL_GENERATION)
@@ -114,7 +149,11 @@ def check_transactional_commit(group: Group | None, command: CommitOffsets, time
         try:
             check_consumer_commit(group, command, topics)
         except KafkaError as error:
-            raise KafkaError(Code.ILLEGAL_GENERATION) if error.code is Code.STALE_MEMBER_EPOCH else error from None
+            raise (
+                KafkaError(Code.ILLEGAL_GENERATION)
+                if error.code is Code.STALE_MEMBER_EPOCH
+                else error
+            ) from None
         return
     member = check_member(group, command.member_id, command.instance_id)
     if command.generation_id != group.generation_id:
@@ -125,21 +164,43 @@ def check_transactional_commit(group: Group | None, command: CommitOffsets, time
 def _refused(command: CommitOffsets, code: Code, topics: Topics) -> OffsetsCommitted:
     """What no group could commit says so of itself."""
     return OffsetsCommitted(
-        tuple([tuple([_of_no_topic(topic, each.partition, topics) or code for each in topic.partitions]) for topic in command.topics])
+        tuple(
+            [
+                tuple(
+                    [
+                        _of_no_topic(topic, each.partition, topics) or code
+                        for each in topic.partitions
+                    ]
+                )
+                for topic in command.topics
+            ]
+        )
     )
 
 
 def _of_no_topic(topic: CommitTopic, partition: int, topics: Topics) -> Code:
     if topic.name is None:
         return Code.UNKNOWN_TOPIC_ID
-    return Code.NONE if 0 <= partition < topics.partition_count(topic.name) else Code.UNKNOWN_TOPIC_OR_PARTITION
+    return (
+        Code.NONE
+        if 0 <= partition < topics.partition_count(topic.name)
+        else Code.UNKNOWN_TOPIC_OR_PARTITION
+    )
 
 
 # fetching
 
 
-def fetch(group: Group | None, command: FetchOffsets, ticket: Ticket, context: Context, pending: Collection[tuple[str, int]] = ()) -> Steps[Outcome]:
-    """A coordinator that nobody vouches for asks its ISR, by a record: were another the coordinator by now, that would never be committed."""
+def fetch(
+    group: Group | None,
+    command: FetchOffsets,
+    ticket: Ticket,
+    context: Context,
+    pending: Collection[tuple[str, int]] = (),
+) -> Steps[Outcome]:
+    """A coordinator that nobody vouches for asks its ISR, by a record: were another the coordinator
+    by now, that would never be committed.
+    """
     offsets = yield from _offsets(group, command, context.topics)
     if command.require_stable and pending:
         offsets = OffsetsFetched(tuple([_stable(topic, pending) for topic in offsets.topics]))
@@ -151,7 +212,9 @@ def _offsets(group: Group | None, command: FetchOffsets, topics: Topics) -> Step
     if isinstance(group, ConsumerGroup):
         check_consumer_fetch(group, command)
     if command.topics is None:
-        return OffsetsFetched(tuple((yield from _all_of(group, topics))) if group is not None else ())
+        return OffsetsFetched(
+            tuple((yield from _all_of(group, topics))) if group is not None else ()
+        )
     return OffsetsFetched(tuple([_fetched(group, topic, topics) for topic in command.topics]))
 
 
@@ -173,7 +236,10 @@ def _all_of(group: Group, topics: Topics) -> Steps[list[FetchedTopic]]:
 def _fetched(group: Group | None, topic: FetchTopic, topics: Topics) -> FetchedTopic:
     name, partitions = topic
     if name is None:
-        return FetchedTopic(None, tuple([FetchedPartition(each, error=Code.UNKNOWN_TOPIC_ID) for each in partitions]))
+        return FetchedTopic(
+            None,
+            tuple([FetchedPartition(each, error=Code.UNKNOWN_TOPIC_ID) for each in partitions]),
+        )
     known = group.offsets.get(name) if group is not None else None
     if known is None:
         return FetchedTopic(name, tuple([FetchedPartition(each) for each in partitions]))
@@ -183,7 +249,9 @@ def _fetched(group: Group | None, topic: FetchTopic, topics: Topics) -> FetchedT
         name,
         tuple(
             [
-                FetchedPartition(each) if committed is None or not _is_current(committed, topic_id) else _shown(each, committed)
+                FetchedPartition(each)
+                if committed is None or not _is_current(committed, topic_id)
+                else _shown(each, committed)
                 for each, committed in found
             ]
         ),
@@ -193,7 +261,9 @@ def _fetched(group: Group | None, topic: FetchTopic, topics: Topics) -> FetchedT
 def _stable(topic: FetchedTopic, pending: Collection[tuple[str, int]]) -> FetchedTopic:
     """Which offset a partition will have is not known while a transaction has one pending."""
     partitions = [
-        FetchedPartition(each.partition, error=Code.UNSTABLE_OFFSET_COMMIT) if (topic.name, each.partition) in pending else each
+        FetchedPartition(each.partition, error=Code.UNSTABLE_OFFSET_COMMIT)
+        if (topic.name, each.partition) in pending
+        else each
         for each in topic.partitions
     ]
     return FetchedTopic(topic.name, tuple(partitions))
@@ -212,21 +282,38 @@ def _shown(partition: int, committed: CommittedOffset) -> FetchedPartition:
 
 
 def delete(
-    group: Group | None, command: DeleteOffsets, topics: Topics, pending: Collection[tuple[str, int]] = ()
+    group: Group | None,
+    command: DeleteOffsets,
+    topics: Topics,
+    pending: Collection[tuple[str, int]] = (),
 ) -> tuple[list[Record], OffsetsDeleted]:
     """Raises KafkaError."""
     if not command.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
     if group is None:
         raise KafkaError(Code.GROUP_ID_NOT_FOUND)
-    if isinstance(group, ClassicGroup) and group.state is not State.EMPTY and group.protocol_type != CONSUMER:
+    if (
+        isinstance(group, ClassicGroup)
+        and group.state is not State.EMPTY
+        and group.protocol_type != CONSUMER
+    ):
         raise KafkaError(Code.NON_EMPTY_GROUP)  # what its members read cannot be told
     records: list[Record] = []
-    errors = [tuple([_delete(group, name, each, topics, records, pending) for each in partitions]) for name, partitions in command.topics]
+    errors = [
+        tuple([_delete(group, name, each, topics, records, pending) for each in partitions])
+        for name, partitions in command.topics
+    ]
     return records, OffsetsDeleted(tuple(errors))
 
 
-def _delete(group: Group, name: str, partition: int, topics: Topics, records: list[Record], pending: Collection[tuple[str, int]]) -> Code:
+def _delete(
+    group: Group,
+    name: str,
+    partition: int,
+    topics: Topics,
+    records: list[Record],
+    pending: Collection[tuple[str, int]],
+) -> Code:
     if not 0 <= partition < topics.partition_count(name):
         return Code.UNKNOWN_TOPIC_OR_PARTITION
     if group.subscribes(name):
@@ -250,21 +337,32 @@ def tombstones(group: Group, partitions: Iterable[tuple[str, int]]) -> Steps[lis
 
 
 def all_partitions(group: Group) -> Iterator[tuple[str, int]]:
-    return ((name, partition) for name, partitions in group.offsets.items() for partition in partitions)
+    return (
+        (name, partition) for name, partitions in group.offsets.items() for partition in partitions
+    )
 
 
-def of_deleted_topic(group: Group, topic_ids: Collection[bytes], name: str) -> Iterator[tuple[str, int]]:
+def of_deleted_topic(
+    group: Group, topic_ids: Collection[bytes], name: str
+) -> Iterator[tuple[str, int]]:
     """A topic of the same name may be there again, with offsets of its own."""
     gone = {*topic_ids, ZERO_UUID}
-    return ((name, partition) for partition, committed in group.offsets.get(name, {}).items() if committed.topic_id in gone)
+    return (
+        (name, partition)
+        for partition, committed in group.offsets.get(name, {}).items()
+        if committed.topic_id in gone
+    )
 
 
 # expiring
 
 
-def expired(group: Group, settings: GroupSettings, wall_ms: int, pending: Collection[tuple[str, int]] = ()) -> Steps[list[tuple[str, int]]]:
-    """An empty group keeps its offsets from the time when it became empty, a simple one each from its commit; a stable group of consumers keeps
-    those of the topics it subscribes to. A version 1 commit has brought its own time.
+def expired(
+    group: Group, settings: GroupSettings, wall_ms: int, pending: Collection[tuple[str, int]] = ()
+) -> Steps[list[tuple[str, int]]]:
+    """An empty group keeps its offsets from the time when it became empty, a simple one each from
+    its commit; a stable group of consumers keeps those of the topics it subscribes to. A version 1
+    commit has brought its own time.
     """
     gone, looked_at = [], 0
     for name, partitions in group.offsets.items():
@@ -288,10 +386,19 @@ def _may_expire(group: Group, topic: str) -> bool:
         return not group.subscribes(topic)
     if group.protocol_type is None or group.state is State.EMPTY:
         return True
-    return group.state is State.STABLE and group.subscribed is not None and topic not in group.subscribed
+    return (
+        group.state is State.STABLE
+        and group.subscribed is not None
+        and topic not in group.subscribed
+    )
 
 
 def _since(group: Group, committed: CommittedOffset) -> int:
-    if isinstance(group, ClassicGroup) and group.state is State.EMPTY and group.protocol_type is not None and group.state_timestamp_ms != NO_TIME:
+    if (
+        isinstance(group, ClassicGroup)
+        and group.state is State.EMPTY
+        and group.protocol_type is not None
+        and group.state_timestamp_ms != NO_TIME
+    ):
         return group.state_timestamp_ms
     return committed.commit_timestamp_ms

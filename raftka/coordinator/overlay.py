@@ -1,4 +1,6 @@
-"""A mapping with changes that its base does not have yet: a decision about one member of thousands copies nothing of the others. Knows no group."""
+"""A mapping with changes that its base does not have yet: a decision about one member of thousands
+copies nothing of the others. Knows no group.
+"""
 
 from collections.abc import ItemsView, Iterator, MutableMapping, ValuesView
 from typing import Any, TypeVar
@@ -8,7 +10,8 @@ V = TypeVar("V")
 
 
 class Overlay(MutableMapping[K, V]):
-    """`base` does not change meanwhile. Keys are in the order in which the base would have them after the changes.
+    """`base` does not change meanwhile. Keys are in the order in which the base would have them
+    after the changes.
 
     A look at all of them copies the base, once.
     """
@@ -18,7 +21,8 @@ class Overlay(MutableMapping[K, V]):
     def __init__(self, base: MutableMapping[K, V]) -> None:
         self._base = base
         self._added: dict[K, V] = {}
-        self._gone: set[K] = set()  # keys of the base that were deleted, also those that were set again
+        # keys of the base that were deleted, also those that were set again
+        self._gone: set[K] = set()
         self._count = len(base)
         self._copy: dict[K, V] | None = None
 

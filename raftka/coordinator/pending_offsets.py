@@ -1,6 +1,8 @@
-"""Offsets that producers have committed in transactions which are not over (KIP-98): they count when the transaction is committed.
+"""Offsets that producers have committed in transactions which are not over (KIP-98): they count
+when the transaction is committed.
 
-Of two commits of a partition the later one in the log wins, whichever transaction is over first; a tombstone drops the pending offset too.
+Of two commits of a partition the later one in the log wins, whichever transaction is over first; a
+tombstone drops the pending offset too.
 """
 
 from collections.abc import Collection
@@ -22,13 +24,17 @@ class PendingOffsets:
 
     def __init__(self) -> None:
         self._order = count()
-        self._of_producers: dict[int, dict[Key, Pending | None]] = {}  # None: a later commit has won
-        self._of_groups: dict[str, dict[tuple[str, int], set[int]]] = {}  # the producers, by partition
+        # None: a later commit has won
+        self._of_producers: dict[int, dict[Key, Pending | None]] = {}
+        # the producers, by partition
+        self._of_groups: dict[str, dict[tuple[str, int], set[int]]] = {}
 
     def add(self, producer_id: int, key: Key, committed: CommittedOffset) -> None:
         self._of_producers.setdefault(producer_id, {})[key] = Pending(next(self._order), committed)
         group_id, topic, partition = key
-        self._of_groups.setdefault(group_id, {}).setdefault((topic, partition), set()).add(producer_id)
+        self._of_groups.setdefault(group_id, {}).setdefault((topic, partition), set()).add(
+            producer_id
+        )
 
     def partitions(self, group_id: str) -> Collection[tuple[str, int]]:
         """Those of the group that have a pending offset of anybody."""
@@ -45,7 +51,9 @@ class PendingOffsets:
             del self._of_producers[producer_id][key]
 
     def end(self, producer_id: int, *, commit: bool) -> list[tuple[Key, CommittedOffset]]:
-        """The transaction is over, and what the producer had pending is so no more; returns the offsets that count from now on."""
+        """The transaction is over, and what the producer had pending is so no more; returns the
+        offsets that count from now on.
+        """
         found = []
         for key, pending in self._of_producers.pop(producer_id, {}).items():
             producers = self._of_groups[key[0]][key[1:]]

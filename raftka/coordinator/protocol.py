@@ -1,6 +1,8 @@
-"""What classic consumers tell each other inside JoinGroup and SyncGroup: ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0-3.
+"""What classic consumers tell each other inside JoinGroup and SyncGroup:
+ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0-3.
 
-A broker reads them only where a consumer group of the new protocol has classic members. Knows no group.
+A broker reads them only where a consumer group of the new protocol has classic members. Knows no
+group.
 """
 
 from collections.abc import Iterable
@@ -52,7 +54,10 @@ def read_assignment(data: bytes) -> Assignment:
 
 
 def write_assignment(assigned: Named, version: int) -> bytes:
-    topics = [_ASSIGNMENT.assigned(topic=name, partitions=list(partitions)) for name, partitions in sorted(assigned.items())]
+    topics = [
+        _ASSIGNMENT.assigned(topic=name, partitions=list(partitions))
+        for name, partitions in sorted(assigned.items())
+    ]
     parts: list[Any] = [version.to_bytes(2, "big")]
     _assignment_encoder()(_ASSIGNMENT(assigned=topics), parts)
     return b"".join(parts)

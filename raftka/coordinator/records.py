@@ -1,7 +1,9 @@
-"""The records of __consumer_offsets, as Kafka writes and reads them. The first two bytes of a key say what it is, those of a value its version.
+"""The records of __consumer_offsets, as Kafka writes and reads them. The first two bytes of a key
+say what it is, those of a value its version.
 
-Kafka 4.3 writes a committed offset in version 4 (version 1 when it carries a time to expire) and a classic group in version 3; older ones are read.
-Knows no group and no rule. Offsets are packed by hand: thousands a second are written, and read back at once.
+Kafka 4.3 writes a committed offset in version 4 (version 1 when it carries a time to expire) and a
+classic group in version 3; older ones are read. Knows no group and no rule. Offsets are packed by
+hand: thousands a second are written, and read back at once.
 """
 
 from functools import cache
@@ -98,10 +100,21 @@ def read_offset_key(key: bytes) -> tuple[str, str, int]:
         topic_end = len(key)
     if not group_end or topic_end + 4 != len(key):
         raise ValueError(f"the key of an offset is cut: {key[:40]!r}")
-    return key[4:group_end].decode(), key[topic:topic_end].decode(), int.from_bytes(key[topic_end:], "big", signed=True)
+    return (
+        key[4:group_end].decode(),
+        key[topic:topic_end].decode(),
+        int.from_bytes(key[topic_end:], "big", signed=True),
+    )
 
 
-def offset_value(offset: int, leader_epoch: int, metadata: str, commit_ms: int, expire_ms: int = NO_TIME, topic_id: bytes = ZERO_UUID) -> bytes:
+def offset_value(
+    offset: int,
+    leader_epoch: int,
+    metadata: str,
+    commit_ms: int,
+    expire_ms: int = NO_TIME,
+    topic_id: bytes = ZERO_UUID,
+) -> bytes:
     """Fields as those of CommittedOffset."""
     if not metadata and expire_ms == NO_TIME and topic_id != ZERO_UUID:
         return _PLAIN.pack(4, offset, leader_epoch, 1, commit_ms, 1, 0, 16, topic_id)
@@ -109,17 +122,32 @@ def offset_value(offset: int, leader_epoch: int, metadata: str, commit_ms: int, 
     if expire_ms != NO_TIME:
         return _V1_START.pack(1, offset, len(text)) + text + _V1_TIMES.pack(commit_ms, expire_ms)
     tags = b"\0" if topic_id == ZERO_UUID else _TOPIC_ID.pack(1, 0, 16, topic_id)
-    return _START.pack(4, offset, leader_epoch) + _varint(len(text) + 1) + text + _TIME.pack(commit_ms) + tags
+    return (
+        _START.pack(4, offset, leader_epoch)
+        + _varint(len(text) + 1)
+        + text
+        + _TIME.pack(commit_ms)
+        + tags
+    )
 
 
 def read_offset_value(value: bytes) -> CommittedOffset:
     """Raises ValueError."""
     if len(value) == _PLAIN.size and value[1] == 4 and value[14] == 1:
-        version, offset, leader_epoch, _, commit_ms, tags, tag, size, topic_id = _PLAIN.unpack(value)
+        version, offset, leader_epoch, _, commit_ms, tags, tag, size, topic_id = _PLAIN.unpack(
+            value
+        )
         if (version, tags, tag, size) == (4, 1, 0, 16):
             return CommittedOffset(offset, leader_epoch, "", commit_ms, NO_TIME, topic_id)
     row = _read(_OFFSET_VALUE.struct, value, "offset")
-    return CommittedOffset(row.offset, row.leader_epoch, row.metadata, row.commit_timestamp, row.expire_timestamp, row.topic_id)
+    return CommittedOffset(
+        row.offset,
+        row.leader_epoch,
+        row.metadata,
+        row.commit_timestamp,
+        row.expire_timestamp,
+        row.topic_id,
+    )
 
 
 def _varint(value: int) -> bytes:
@@ -160,7 +188,10 @@ def read_group_value(value: bytes) -> GroupMetadata:
     """Raises ValueError."""
     row = _read(_GROUP_VALUE.struct, value, "group")
     members = [GroupMember._make(_MEMBER_VALUES(member)) for member in row.members]
-    members = [m if m.rebalance_timeout_ms >= 0 else m._replace(rebalance_timeout_ms=m.session_timeout_ms) for m in members]
+    members = [
+        m if m.rebalance_timeout_ms >= 0 else m._replace(rebalance_timeout_ms=m.session_timeout_ms)
+        for m in members
+    ]
     return GroupMetadata._make((*_GROUP_VALUES(row)[:-1], tuple(members)))
 
 

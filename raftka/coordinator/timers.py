@@ -1,6 +1,8 @@
-"""Timers of a state machine: thousands of sessions, most of which are put off again and again and never end. Knows no clock.
+"""Timers of a state machine: thousands of sessions, most of which are put off again and again and
+never end. Knows no clock.
 
-Putting one off is an assignment: the heap learns of it when the time comes that it knew. Only an earlier time is told it at once.
+Putting one off is an assignment: the heap learns of it when the time comes that it knew. Only an
+earlier time is told it at once.
 """
 
 from collections.abc import Callable
@@ -15,7 +17,9 @@ FEW = 100
 
 
 class Timer:
-    """`ring` is called once `due` has come. It may be a generator, whose steps are then to be taken."""
+    """`ring` is called once `due` has come. It may be a generator, whose steps are then to be
+    taken.
+    """
 
     __slots__ = ("_known", "due", "owner", "ring")
 
@@ -75,7 +79,9 @@ class Timers:
                 self._push(timer)
 
     def _clear(self) -> None:
-        """Else members that come and go would be remembered for as long as their sessions might have been."""
+        """Else members that come and go would be remembered for as long as their sessions might
+        have been.
+        """
         timers = {id(timer): timer for _, _, timer in self._heap}.values()
         self._heap, self._off = [], 0
         for timer in timers:

@@ -1,1 +1,3 @@
-"""One partition's records on disk, in Kafka's own files. Knows nothing of replication, clients, clocks or threads."""
+"""One partition's records on disk, in Kafka's own files. Knows nothing of replication, clients,
+clocks or threads.
+"""

@@ -1,19 +1,29 @@
-"""Writes down how far each log is on disk, where it starts, what is committed and what was compacted: Kafka's checkpoint files, while the node runs.
+"""Writes down how far each log is on disk, where it starts, what is committed and what was
+compacted: Kafka's checkpoint files, while the node runs.
 
-One directory after the other, and in each some logs at a time, flushed off the loop. Knows no records, and not who decides what is committed.
+One directory after the other, and in each some logs at a time, flushed off the loop. Knows no
+records, and not who decides what is committed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
-from raftka.log.checkpoints import CLEANED_OFFSETS, HIGH_WATERMARKS, RECOVERY_POINTS, START_OFFSETS, Offsets
+from raftka.log.checkpoints import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    Offsets,
+)
 from raftka.log.directory import Key, LogDirectory
 from raftka.log.log import Log
 from raftka.runtime.interfaces import File, Files
 
 CHECKPOINTED_AT_ONCE = 25  # logs: 1 to 2 ms
-LOOKED_AT_ONCE = 500  # logs that perhaps have nothing to be checkpointed, and offsets that are gathered
+# logs that perhaps have nothing to be checkpointed, and offsets that are gathered
+LOOKED_AT_ONCE = 500
 COLUMNS = {RECOVERY_POINTS: 2, START_OFFSETS: 3, HIGH_WATERMARKS: 4, CLEANED_OFFSETS: 5}
-OF_EACH = (RECOVERY_POINTS, HIGH_WATERMARKS)  # the others name only partitions that have such an offset
+# the others name only partitions that have such an offset
+OF_EACH = (RECOVERY_POINTS, HIGH_WATERMARKS)
 
 Done = Callable[[OSError | None], None]
 Failed = Callable[[LogDirectory, OSError], bool]  # True: the node goes on without it
@@ -30,11 +40,20 @@ def at_once(step: Callable[[], None]) -> None:
 
 
 class Gathered:
-    """What the checkpoint files of a directory should say, some partitions at a time; of partitions that were not opened, what they say."""
+    """What the checkpoint files of a directory should say, some partitions at a time; of partitions
+    that were not opened, what they say.
+    """
 
-    def __init__(self, home: LogDirectory, logs: Mapping[Key, Log], homes: Mapping[Key, LogDirectory], high_watermarks: Mapping[Key, int]) -> None:
+    def __init__(
+        self,
+        home: LogDirectory,
+        logs: Mapping[Key, Log],
+        homes: Mapping[Key, LogDirectory],
+        high_watermarks: Mapping[Key, int],
+    ) -> None:
         self.home = home
-        self.stale: set[str] = set()  # files that were written meanwhile: what was gathered for them is older
+        # files that were written meanwhile: what was gathered for them is older
+        self.stale: set[str] = set()
         self._logs = logs
         self._homes = homes
         self._high_watermarks = high_watermarks
@@ -49,19 +68,35 @@ class Gathered:
             key = self._left.pop()
             log = self._logs.get(key)
             if log is None:
-                first, point, start, cleaned = 0, *[known[name].get(key, 0) for name in (RECOVERY_POINTS, START_OFFSETS, CLEANED_OFFSETS)]
+                first, point, start, cleaned = (
+                    0,
+                    *[
+                        known[name].get(key, 0)
+                        for name in (RECOVERY_POINTS, START_OFFSETS, CLEANED_OFFSETS)
+                    ],
+                )
             else:
-                first, point, start, cleaned = log.segments[0].base_offset, log.recovery_point, log.start_offset, log.cleaned_offset
+                first, point = log.segments[0].base_offset, log.recovery_point
+                start, cleaned = log.start_offset, log.cleaned_offset
             high_watermark = self._high_watermarks.get(key, known[HIGH_WATERMARKS].get(key, 0))
-            self._found.append((key, log, point, start if start > first else 0, high_watermark, cleaned))
+            self._found.append(
+                (key, log, point, start if start > first else 0, high_watermark, cleaned)
+            )
         return bool(self._left)
 
     def offsets(self, name: str) -> Offsets:
         """Without partitions that went meanwhile, or are others of the same name."""
-        logs, homes, home, column, of_each = self._logs, self._homes, self.home, COLUMNS[name], name in OF_EACH
-        offsets = {key: offset for key, offset in home.offsets[name].items() if key in home.namesakes}
+        logs, homes, home, column = self._logs, self._homes, self.home, COLUMNS[name]
+        of_each = name in OF_EACH
+        offsets = {
+            key: offset for key, offset in home.offsets[name].items() if key in home.namesakes
+        }
         for found in self._found:
-            if (of_each or found[column]) and logs.get(found[0]) is found[1] and homes.get(found[0]) is home:
+            if (
+                (of_each or found[column])
+                and logs.get(found[0]) is found[1]
+                and homes.get(found[0]) is home
+            ):
                 offsets[found[0]] = found[column]  # type: ignore[assignment]
         return offsets
 
@@ -69,7 +104,13 @@ class Gathered:
 class Checkpointing:
     """Of the logs of a node, which its manager opens and removes meanwhile."""
 
-    def __init__(self, files: Files, logs: Mapping[Key, Log], homes: Mapping[Key, LogDirectory], offline: Mapping[str, OSError]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        logs: Mapping[Key, Log],
+        homes: Mapping[Key, LogDirectory],
+        offline: Mapping[str, OSError],
+    ) -> None:
         self._files = files
         self._logs = logs
         self._homes = homes
@@ -79,15 +120,29 @@ class Checkpointing:
         self.later: Later = at_once
         self.closed = False
 
-    def write(self, homes: Sequence[LogDirectory], high_watermarks: Mapping[Key, int], failed: Failed, done: Done) -> None:
-        """Everything that lies in these directories, off the loop where it waits for a disk; nothing while an earlier one is under way."""
+    def write(
+        self,
+        homes: Sequence[LogDirectory],
+        high_watermarks: Mapping[Key, int],
+        failed: Failed,
+        done: Done,
+    ) -> None:
+        """Everything that lies in these directories, off the loop where it waits for a disk;
+        nothing while an earlier one is under way.
+        """
         if self._under_way:
             done(None)  # the next one tells it
             return
         self._under_way = True
         self._each(homes, high_watermarks, failed, done)
 
-    def _each(self, homes: Sequence[LogDirectory], high_watermarks: Mapping[Key, int], failed: Failed, done: Done) -> None:
+    def _each(
+        self,
+        homes: Sequence[LogDirectory],
+        high_watermarks: Mapping[Key, int],
+        failed: Failed,
+        done: Done,
+    ) -> None:
         """One directory after the other: an error says which."""
         if not homes:
             self._under_way = False
@@ -95,7 +150,11 @@ class Checkpointing:
             return
 
         def ended(error: OSError | None) -> None:
-            if error is not None and homes[0].path not in self._offline and not failed(homes[0], error):
+            if (
+                error is not None
+                and homes[0].path not in self._offline
+                and not failed(homes[0], error)
+            ):
                 self._under_way = False
                 done(error)
             else:
@@ -105,8 +164,17 @@ class Checkpointing:
         left.reverse()
         self._some(homes[0], left, [], high_watermarks, ended)
 
-    def _some(self, home: LogDirectory, left: list[Key], names: list[str], high_watermarks: Mapping[Key, int], done: Done) -> None:
-        """Some, then when they are flushed some more: their files are made on the loop. `names` are flushed before any point is written down."""
+    def _some(
+        self,
+        home: LogDirectory,
+        left: list[Key],
+        names: list[str],
+        high_watermarks: Mapping[Key, int],
+        done: Done,
+    ) -> None:
+        """Some, then when they are flushed some more: their files are made on the loop. `names` are
+        flushed before any point is written down.
+        """
         if self.closed:
             return
         files: list[File | str] = []
@@ -125,7 +193,11 @@ class Checkpointing:
                 settles.append((key, log, settle))
 
         def flushed(error: OSError | None) -> None:
-            settled = [name for key, log, settle in settles for name in _settled(settle, error is None and self._logs.get(key) is log)]
+            settled = [
+                name
+                for key, log, settle in settles
+                for name in _settled(settle, error is None and self._logs.get(key) is log)
+            ]
             if error is not None or home.path in self._offline:
                 done(error)
             elif left:
@@ -147,7 +219,9 @@ class Checkpointing:
         else:
             self.later(lambda: self._write_aside(gathered, [*COLUMNS], names, [], done))
 
-    def _write_aside(self, gathered: Gathered, left: list[str], names: list[str], opened: list[File], done: Done) -> None:
+    def _write_aside(
+        self, gathered: Gathered, left: list[str], names: list[str], opened: list[File], done: Done
+    ) -> None:
         """One file in a turn."""
         if self.closed:
             return
@@ -168,7 +242,9 @@ class Checkpointing:
             self._gathered = None
             self._put_in_place(home, names, opened, done)
 
-    def _put_in_place(self, home: LogDirectory, names: list[str], opened: list[File], done: Done) -> None:
+    def _put_in_place(
+        self, home: LogDirectory, names: list[str], opened: list[File], done: Done
+    ) -> None:
         def flushed(error: OSError | None) -> None:
             for file in opened:
                 file.close()
@@ -206,14 +282,18 @@ class Checkpointing:
         elif not self.closed:
             self.later(lambda: self._settle(home, left, done))
 
-    def offsets_of(self, home: LogDirectory, high_watermarks: Mapping[Key, int]) -> dict[str, Offsets]:
+    def offsets_of(
+        self, home: LogDirectory, high_watermarks: Mapping[Key, int]
+    ) -> dict[str, Offsets]:
         """What the checkpoint files should say."""
         gathered = Gathered(home, self._logs, self._homes, high_watermarks)
         gathered.some(len(self._homes))
         return {name: gathered.offsets(name) for name in COLUMNS}
 
     def lowered(self, home: LogDirectory) -> None:
-        """A log is about to be cut: what is written down must not claim what is not there any more."""
+        """A log is about to be cut: what is written down must not claim what is not there any
+        more.
+        """
         offsets = self.offsets_of(home, {})
         home.write(RECOVERY_POINTS, offsets[RECOVERY_POINTS])
         if offsets[CLEANED_OFFSETS] != home.offsets[CLEANED_OFFSETS]:

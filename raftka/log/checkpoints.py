@@ -1,8 +1,10 @@
-"""Kafka's small text files: offset checkpoints, leader-epoch-checkpoint, partition.metadata, meta.properties, .kafka_cleanshutdown.
+"""Kafka's small text files: offset checkpoints, leader-epoch-checkpoint, partition.metadata,
+meta.properties, .kafka_cleanshutdown.
 
 Text to values and back.
 
-An empty file is an empty checkpoint (Kafka makes them before it fills them); any other that does not read to its end raises CheckpointError.
+An empty file is an empty checkpoint (Kafka makes them before it fills them); any other that does
+not read to its end raises CheckpointError.
 """
 
 import json
@@ -38,13 +40,21 @@ def decode_lines(data: bytes) -> list[str]:
     version, _, rest = data.decode("ascii", "replace").partition("\n")
     count, _, rest = rest.partition("\n")
     lines = rest.split("\n")
-    if version != "0" or not count.isascii() or not count.isdigit() or lines.pop() != "" or int(count) != len(lines):
+    if (
+        version != "0"
+        or not count.isascii()
+        or not count.isdigit()
+        or lines.pop() != ""
+        or int(count) != len(lines)
+    ):
         raise CheckpointError("a checkpoint of another version, or cut")
     return lines
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    return encode_lines([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
+    return encode_lines(
+        [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    )
 
 
 def decode_offsets(data: bytes) -> Offsets:
@@ -60,7 +70,10 @@ def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:
-    return [(_number(epoch), _number(start)) for epoch, start in (_fields(line, 2) for line in decode_lines(data))]
+    return [
+        (_number(epoch), _number(start))
+        for epoch, start in (_fields(line, 2) for line in decode_lines(data))
+    ]
 
 
 def encode_partition_metadata(topic_id: bytes) -> bytes:
@@ -69,7 +82,9 @@ def encode_partition_metadata(topic_id: bytes) -> bytes:
 
 def decode_partition_metadata(data: bytes) -> bytes:
     """The topic's id, 16 bytes."""
-    fields = dict(line.split(": ", 1) for line in data.decode("ascii", "replace").splitlines() if ": " in line)
+    fields = dict(
+        line.split(": ", 1) for line in data.decode("ascii", "replace").splitlines() if ": " in line
+    )
     if fields.get("version") != "0":
         raise CheckpointError("partition metadata of another version, or cut")
     return uuid_bytes(fields.get("topic_id", ""))
@@ -77,11 +92,17 @@ def decode_partition_metadata(data: bytes) -> bytes:
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Java's format, for names and values that need no escape."""
-    return "".join(f"{line}\n" for line in ["#", *(f"{name}={value}" for name, value in properties.items())]).encode()
+    return "".join(
+        f"{line}\n" for line in ["#", *(f"{name}={value}" for name, value in properties.items())]
+    ).encode()
 
 
 def decode_properties(data: bytes) -> dict[str, str]:
-    pairs = (line.partition("=") for line in data.decode("utf-8", "replace").splitlines() if line.strip() and not line.startswith(("#", "!")))
+    pairs = (
+        line.partition("=")
+        for line in data.decode("utf-8", "replace").splitlines()
+        if line.strip() and not line.startswith(("#", "!"))
+    )
     return {name.strip(): value.strip().replace("\\", "") for name, _, value in pairs}
 
 

@@ -13,7 +13,9 @@ FOREVER = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class SchemaRule:
-    """What the keys, or the values, of a topic must be: begin with the number of a schema that is registered under their subject."""
+    """What the keys, or the values, of a topic must be: begin with the number of a schema that is
+    registered under their subject.
+    """
 
     strategy: str  # of the subject's name: one of STRATEGIES
     payload: bool  # what follows must also be a value of that schema
@@ -28,7 +30,11 @@ class SchemaRules:
     dead_letter_topic: str  # takes the records that do not keep to them; "": there is none
 
 
-TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME = STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME = STRATEGIES = (
+    "TopicNameStrategy",
+    "RecordNameStrategy",
+    "TopicRecordNameStrategy",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,10 @@ class LogConfig:
     message_timestamp_after_max_ms: int = HOUR_MS
     cleanup_policy: str = "delete"  # or "compact", or both with a comma
     compression_type: str = "producer"
-    validation: Literal["header", "records"] = "header"  # "records": each record is walked and Kafka's full answers are given
-    flush: Literal["fsync", "os"] = "fsync"  # "os": an answer may leave before the disk has the bytes, as Kafka's do
+    # "records": each record is walked and Kafka's full answers are given
+    validation: Literal["header", "records"] = "header"
+    # "os": an answer may leave before the disk has the bytes, as Kafka's do
+    flush: Literal["fsync", "os"] = "fsync"
     gzip_level: int = -1  # when the broker compresses; -1: gzip's own
     lz4_level: int = 9
     zstd_level: int = 3
@@ -59,14 +67,19 @@ class LogConfig:
     flush_ms: int = FOREVER  # with flush="os": how long what is written may be in memory alone
     preallocate: bool = False  # a segment's blocks are reserved when it begins
     file_delete_delay_ms: int = 60_000
-    segment_reuse_ms: int = 600_000  # the file of a deleted segment waits so long for a next one; 0: never
+    # the file of a deleted segment waits so long for a next one; 0: never
+    segment_reuse_ms: int = 600_000
     producer_id_expiration_ms: int = 24 * HOUR_MS
     schemas: SchemaRules | None = None
 
     @property
     def roll_ms(self) -> int:
-        """A segment begins when the last is so old; what must be compacted in time must not be in the active one (KIP-354)."""
-        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
+        """A segment begins when the last is so old; what must be compacted in time must not be in
+        the active one (KIP-354).
+        """
+        return (
+            min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
+        )
 
     @property
     def compacted(self) -> bool:

@@ -1,4 +1,6 @@
-"""One of a node's log directories: whose it is (meta.properties, .lock), the checkpoint files in it, the partitions that lie there. Opens no log."""
+"""One of a node's log directories: whose it is (meta.properties, .lock), the checkpoint files in
+it, the partitions that lie there. Opens no log.
+"""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,9 +35,17 @@ Key = tuple[str, int]  # topic, partition
 
 
 class LogDirectoryError(Exception):
-    """The directory is another node's, another cluster's, or in use: the node must not start on it. `remedy`: what to do."""
+    """The directory is another node's, another cluster's, or in use: the node must not start on it.
+    `remedy`: what to do.
+    """
 
-    def __init__(self, wrong: str, remedy: str = "change `node.id` or `log.dirs`: a directory belongs to one node of one cluster") -> None:
+    def __init__(
+        self,
+        wrong: str,
+        remedy: str = (
+            "change `node.id` or `log.dirs`: a directory belongs to one node of one cluster"
+        ),
+    ) -> None:
         super().__init__(wrong)
         self.remedy = remedy
 
@@ -50,7 +60,9 @@ class LogDirectory:
         try:
             self.unlock = files.lock(f"{path}/{LOCK}")
         except BlockingIOError as error:
-            raise LogDirectoryError(f"{path} is in use by another node", "stop that one, or change `log.dirs`") from error
+            raise LogDirectoryError(
+                f"{path} is in use by another node", "stop that one, or change `log.dirs`"
+            ) from error
         try:
             self._take(node_id, random)
         except BaseException:
@@ -63,10 +75,13 @@ class LogDirectory:
         try:
             self.directory_id = uuid_bytes(self.properties["directory.id"])
         except CheckpointError as error:
-            raise LogDirectoryError(f"{path}/{META_PROPERTIES} is damaged: {error}", MENDED) from error
+            raise LogDirectoryError(
+                f"{path}/{META_PROPERTIES} is damaged: {error}", MENDED
+            ) from error
         self.offsets = {name: self._read(name) for name in CHECKPOINTS}  # as the files have them
         self._aside: dict[str, Offsets] = {}  # under temporary names
-        self.namesakes: set[Key] = set()  # they lie here, and another directory has a log of that name
+        # they lie here, and another directory has a log of that name
+        self.namesakes: set[Key] = set()
         self.was_clean = files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         if self.was_clean:
             files.remove(f"{path}/{CLEAN_SHUTDOWN}")
@@ -83,15 +98,23 @@ class LogDirectory:
             if not {"node.id", "directory.id"} <= properties.keys():
                 raise LogDirectoryError(f"{path} does not say whose directory this is", MENDED)
             if properties["node.id"] != str(node_id):
-                raise LogDirectoryError(f"{self.path} belongs to node {properties['node.id']}, this is node {node_id}")
+                raise LogDirectoryError(
+                    f"{self.path} belongs to node {properties['node.id']}, this is node {node_id}"
+                )
             return properties
-        properties = {"node.id": str(node_id), "directory.id": uuid_text(random.randbytes(16)), "version": "1"}
+        properties = {
+            "node.id": str(node_id),
+            "directory.id": uuid_text(random.randbytes(16)),
+            "version": "1",
+        }
         self.files.replace(path, encode_properties(properties))
         return properties
 
     def join_cluster(self, cluster_id: str) -> None:
         if self.cluster_id not in {None, cluster_id}:
-            raise LogDirectoryError(f"{self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}")
+            raise LogDirectoryError(
+                f"{self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}"
+            )
         if self.cluster_id is None:
             self.properties["cluster.id"] = cluster_id
             self.files.replace(f"{self.path}/{META_PROPERTIES}", encode_properties(self.properties))
@@ -99,7 +122,11 @@ class LogDirectory:
     def _read(self, name: str) -> Offsets:
         """A checkpoint that cannot be read is none: more is read again."""
         try:
-            return decode_offsets(self.files.read(f"{self.path}/{name}")) if self.files.exists(f"{self.path}/{name}") else {}
+            return (
+                decode_offsets(self.files.read(f"{self.path}/{name}"))
+                if self.files.exists(f"{self.path}/{name}")
+                else {}
+            )
         except CheckpointError:
             return {}
 
@@ -110,7 +137,9 @@ class LogDirectory:
         self.offsets[name] = offsets
 
     def write_aside(self, name: str, offsets: Offsets) -> list[File]:
-        """Under a temporary name, if it says something new; returns the file to flush before `put_in_place`. Raises OSError."""
+        """Under a temporary name, if it says something new; returns the file to flush before
+        `put_in_place`. Raises OSError.
+        """
         if offsets == self.offsets[name]:
             return []
         file = self.files.open(f"{self.path}/{name}.tmp", create=True)
@@ -128,17 +157,24 @@ class LogDirectory:
         self._aside = {}
 
     def put_in_place(self, flushed: bool) -> None:
-        """The names are to be flushed, too, before what is written counts: an old log start would give back what was deleted. Raises OSError."""
+        """The names are to be flushed, too, before what is written counts: an old log start would
+        give back what was deleted. Raises OSError.
+        """
         aside, self._aside = self._aside, {}
         for name, offsets in aside.items() if flushed else ():
             self.files.rename(f"{self.path}/{name}.tmp", f"{self.path}/{name}")
             self.offsets[name] = offsets
 
     def clear_offsets(self, key: Key) -> None:
-        """What the files say of an earlier partition of that name must not be believed of a new one."""
+        """What the files say of an earlier partition of that name must not be believed of a new
+        one.
+        """
         for name in CHECKPOINTS:
             if key in self.offsets[name] or key in self._aside.get(name, {}):
-                self.write(name, {other: offset for other, offset in self.offsets[name].items() if other != key})
+                self.write(
+                    name,
+                    {other: offset for other, offset in self.offsets[name].items() if other != key},
+                )
 
     def partitions(self) -> list[Key]:
         """The partitions that lie here; what was being deleted goes."""
@@ -160,7 +196,9 @@ class LogDirectory:
         return f"{self.path}/{key[0]}-{key[1]}"
 
     def doomed(self, key: Key, topic_id: bytes) -> str:
-        """The name under which it waits for its end; as in Kafka, a topic's name is cut where there is no room for the rest."""
+        """The name under which it waits for its end; as in Kafka, a topic's name is cut where there
+        is no room for the rest.
+        """
         rest = f"-{key[1]}.{topic_id.hex()}{DELETED}"
         return f"{self.path}/{key[0][: NAME_BYTES - len(rest)]}{rest}"
 
@@ -175,7 +213,9 @@ class DirectoryFailure(OSError):
 
 @contextmanager
 def failing(home: LogDirectory) -> Iterator[None]:
-    """What goes wrong here goes wrong in that directory: most errors of a system do not say where."""
+    """What goes wrong here goes wrong in that directory: most errors of a system do not say
+    where.
+    """
     try:
         yield
     except DirectoryFailure:
@@ -185,8 +225,12 @@ def failing(home: LogDirectory) -> Iterator[None]:
 
 
 def all_failed(offline: Mapping[str, OSError]) -> OSError:
-    """Name the directories, where the errors do not say where they come from, and what failed in each."""
+    """Name the directories, where the errors do not say where they come from, and what failed in
+    each.
+    """
     (first, error), *others = offline.items()
     told = [each.strerror or str(each) for each in offline.values()]
-    text = "; ".join([told[0], *(f"{path}: {what}" for (path, _), what in zip(others, told[1:], strict=True))])
+    text = "; ".join(
+        [told[0], *(f"{path}: {what}" for (path, _), what in zip(others, told[1:], strict=True))]
+    )
     return OSError(error.errno, text, error.filename or first)

@@ -1,4 +1,5 @@
-"""What of a log is on disk, and how that is written down: checkpoints of it while it runs, and its end.
+"""What of a log is on disk, and how that is written down: checkpoints of it while it runs, and its
+end.
 
 The records are flushed on their own way (segments/storage.py). Knows no rule of appending.
 """
@@ -12,7 +13,9 @@ from raftka.log.recovery import Recovered
 from raftka.log.segments.storage import Storage
 from raftka.runtime.interfaces import File, Files
 
-PLAIN_OFFSETS = 50_000  # so many offsets, and a snapshot is due even when no idempotent producer wrote: the next open need not look for one
+# so many offsets, and a snapshot is due even when no idempotent producer wrote: the next open need
+# not look for one
+PLAIN_OFFSETS = 50_000
 
 
 class DurableLog(Storage):
@@ -23,50 +26,65 @@ class DurableLog(Storage):
         self.epochs = found.epochs
         self.producers: ProducerState = found.producers
         self._snapshots = found.snapshots
-        self._checkpointed: list[File | str] = []  # what the checkpoint under way flushes, and the next one would not
-        self.retention_waits = False  # for a checkpoint: a segment has had its time, and what it tells of producers is nowhere else on disk yet
+        # what the checkpoint under way flushes, and the next one would not
+        self._checkpointed: list[File | str] = []
+        # for a checkpoint: a segment has had its time, and what it tells of producers is nowhere
+        # else on disk yet
+        self.retention_waits = False
 
     def _sealed(self) -> None:
         self._take_snapshot()
 
     @property
     def unflushed(self) -> bool:
-        """Return whether records are written whose flush has not begun, and for which no answer waits (flush=os)."""
+        """Return whether records are written whose flush has not begun, and for which no answer
+        waits (flush=os).
+        """
         return not self._sync and self.failed is None and bool(self._flushes.dirty)
 
     def begin_late_flush(self) -> tuple[list[File | str], Callable[[], None]]:
-        """Return the files to flush, and the function to call when they are flushed. Until then no checkpoint counts on them."""
+        """Return the files to flush, and the function to call when they are flushed. Until then no
+        checkpoint counts on them.
+        """
         dirty, names, active = self._flushes.dirty.copy(), self._names.copy(), self.active
         offset, truncations = self.written_offset, self._truncations
 
         def settle() -> None:
             if self._truncations == truncations:
                 again = active.file if self.written_offset > offset else None
-                self._flushes.dirty = [file for file in self._flushes.dirty if file not in dirty or file is again]
+                self._flushes.dirty = [
+                    file for file in self._flushes.dirty if file not in dirty or file is again
+                ]
                 if self.active is active:
                     self._names = [name for name in self._names if name not in names]
 
         return [*dirty, *names], settle
 
     def begin_checkpoint(self) -> tuple[list[File | str], Callable[[bool], list[str]]]:
-        """What must be on disk, beside the records, before the recovery point may rise: files to flush, and what to call then, with whether they are.
+        """What must be on disk, beside the records, before the recovery point may rise: files to
+        flush, and what to call then, with whether they are.
 
         That gives directories to be flushed before the new `recovery_point` is written down.
 
-        The records are flushed on their own way (with flush=os: here). The log may go on meanwhile; a truncation leaves the point where it is. Raises
-        OSError, and then the log has failed.
+        The records are flushed on their own way (with flush=os: here). The log may go on meanwhile;
+        a truncation leaves the point where it is. Raises OSError, and then the log has failed.
         """
         self.write_staged()
         with self._failing():
             if self.active.entries_behind:
                 self.active.write_index()
-            if self.producers.changed or self.retention_waits or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS:
+            if (
+                self.producers.changed
+                or self.retention_waits
+                or self.end_offset - self._snapshots.newest > PLAIN_OFFSETS
+            ):
                 self._take_snapshot()
             epochs = self._write_epochs()
         behind, self._behind = self._behind, []
         snapshots = self._snapshots.unflushed.copy()
         files: list[File | str] = [*behind, *(self.active.index_files or ()), *epochs]
-        files += self._flushes.unflushed  # also where answers wait for the disk: they may not have waited for what lies there
+        # also where answers wait for the disk: they may not have waited for what lies there
+        files += self._flushes.unflushed
         self._checkpointed += behind
         if not self._sync:
             names = self._take_names()
@@ -107,8 +125,9 @@ class DurableLog(Storage):
         return [file]
 
     def close(self, clean: bool) -> None:
-        """With `clean`, everything is on disk and the recovery point is the end, so the next open reads almost nothing. Else what was
-        appended and not written is gone. Raises OSError."""
+        """With `clean`, everything is on disk and the recovery point is the end, so the next open
+        reads almost nothing. Else what was appended and not written is gone. Raises OSError.
+        """
         if clean and not self.failed:
             self._finish_swap()
             self.trim()
@@ -118,7 +137,8 @@ class DurableLog(Storage):
                 if self.end_offset != self._snapshots.newest:
                     self._take_snapshot()
                 files, settle = self.begin_checkpoint()
-                files += [each for each in self._checkpointed if each not in files]  # a checkpoint under way may flush them too late
+                # a checkpoint under way may flush them too late
+                files += [each for each in self._checkpointed if each not in files]
                 for segment in self.segments[max(0, self._slot_of(self.recovery_point)) :]:
                     files.append(segment.file)
                 for file in files:
@@ -130,7 +150,8 @@ class DurableLog(Storage):
                 settle(True)
                 self._sync_names()
         self.spare.drop()
-        self._swap, self._staged, self._flushes.dirty, self._names = None, [], [], []  # nobody is to write or flush what is closed
+        # nobody is to write or flush what is closed
+        self._swap, self._staged, self._flushes.dirty, self._names = None, [], [], []
         for file in self._retired:
             self._files.discard(file)
         for file in [*self._behind, *(segment.file for segment in self.segments)]:
@@ -139,14 +160,25 @@ class DurableLog(Storage):
 
     @property
     def checkpoint_due(self) -> bool:
-        """More is on disk than is known to be. (What an empty log is not told again it does not miss.)"""
+        """More is on disk than is known to be. (What an empty log is not told again it does not
+        miss.)
+        """
         if self.failed is not None or self.end_offset == 0:
             return False
-        return self.recovery_point < self.flushed_offset or self.epochs.dirty or self.producers.changed or self.retention_waits
+        return (
+            self.recovery_point < self.flushed_offset
+            or self.epochs.dirty
+            or self.producers.changed
+            or self.retention_waits
+        )
 
     @property
     def _changed(self) -> bool:
-        return self.recovery_point < self.end_offset or self.checkpoint_due or bool(self.end_offset and (self._names or self._flushes.dirty))
+        return (
+            self.recovery_point < self.end_offset
+            or self.checkpoint_due
+            or bool(self.end_offset and (self._names or self._flushes.dirty))
+        )
 
     def remove(self) -> None:
         """The directory and all in it."""

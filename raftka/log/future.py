@@ -1,15 +1,24 @@
-"""A partition's log on its way to another of the node's directories: copied beside the present one until it takes its place (KIP-113).
+"""A partition's log on its way to another of the node's directories: copied beside the present one
+until it takes its place (KIP-113).
 
-The *future* log lies in the other directory as `topic-partition.<topic id>-future`. When it has all that the present one has, names change so that,
-whatever moment the power goes in, the next start finds one log under the partition's name, and that one is whole: the present log is first named
-`-moved`, then the future one gets its name, then the moved one goes; nothing is appended before all of it is on disk. Knows no role and no time.
+The *future* log lies in the other directory as `topic-partition.<topic id>-future`. When it has all
+that the present one has, names change so that, whatever moment the power goes in, the next start
+finds one log under the partition's name, and that one is whole: the present log is first named
+`-moved`, then the future one gets its name, then the moved one goes; nothing is appended before all
+of it is on disk. Knows no role and no time.
 """
 
 from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple
 
-from raftka.log.checkpoints import HIGH_WATERMARKS, PARTITION_METADATA, RECOVERY_POINTS, START_OFFSETS, encode_partition_metadata
+from raftka.log.checkpoints import (
+    HIGH_WATERMARKS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    START_OFFSETS,
+    encode_partition_metadata,
+)
 from raftka.log.config import LogConfig
 from raftka.log.directory import NAME_BYTES, DirectoryFailure, Key, LogDirectory, failing
 from raftka.log.log import Log
@@ -41,11 +50,17 @@ def leftovers(files: Files, home: LogDirectory, suffix: str) -> Iterator[Leftove
         partition, _, rest = name.rpartition(".")
         topic, _, number = partition.rpartition("-")
         if rest.endswith(suffix) and number.isascii() and number.isdigit():
-            yield Leftover((topic, int(number)), bytes.fromhex(rest.removesuffix(suffix)), f"{home.path}/{name}")
+            yield Leftover(
+                (topic, int(number)),
+                bytes.fromhex(rest.removesuffix(suffix)),
+                f"{home.path}/{name}",
+            )
 
 
 def finish_moves(files: Files, homes: dict[Key, LogDirectory], home: LogDirectory) -> None:
-    """After a start in the middle of a change of names. `homes`: where each partition was found. Nothing was appended since it was moved."""
+    """After a start in the middle of a change of names. `homes`: where each partition was found.
+    Nothing was appended since it was moved.
+    """
     for left in list(leftovers(files, home, MOVED)):
         if left.key in homes:
             files.remove(left.path)
@@ -55,7 +70,9 @@ def finish_moves(files: Files, homes: dict[Key, LogDirectory], home: LogDirector
             homes[left.key] = home
 
 
-def open_future(files: Files, home: LogDirectory, key: Key, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
+def open_future(
+    files: Files, home: LogDirectory, key: Key, topic_id: bytes, config: LogConfig, now_ms: int
+) -> Log:
     """A new one, or what an earlier process had copied. Raises OSError."""
     path = future_path(home, key, topic_id)
     if not files.exists(f"{path}/{PARTITION_METADATA}"):
@@ -68,7 +85,9 @@ def open_future(files: Files, home: LogDirectory, key: Key, topic_id: bytes, con
 
 
 def align(future: Log, present: Log) -> None:
-    """Cut from the future log what the present one has not got (any more), by leader epochs as a follower would (KIP-320). Raises OSError."""
+    """Cut from the future log what the present one has not got (any more), by leader epochs as a
+    follower would (KIP-320). Raises OSError.
+    """
     if future.end_offset > future.start_offset:
         epoch, end = present.epoch_end(future.latest_epoch)
         if epoch != future.latest_epoch or epoch < 0:
@@ -91,11 +110,15 @@ def append_copy(future: Log, data: bytes) -> None:
     future.write_staged()
 
 
-def change_names(files: Files, future: Log, key: Key, topic_id: bytes, old: LogDirectory, new: LogDirectory) -> tuple[str, OSError | None]:
-    """What the future log has written is the partition's from now on; it was closed. Returns where what was there waits for its end.
+def change_names(
+    files: Files, future: Log, key: Key, topic_id: bytes, old: LogDirectory, new: LogDirectory
+) -> tuple[str, OSError | None]:
+    """What the future log has written is the partition's from now on; it was closed. Returns where
+    what was there waits for its end.
 
-    Raises DirectoryFailure; then all is as it was before, as far as the disks allow. An error that is returned came when the names had changed: what
-    was there might come back, so nothing may be appended before its directory is given up.
+    Raises DirectoryFailure; then all is as it was before, as far as the disks allow. An error that
+    is returned came when the names had changed: what was there might come back, so nothing may be
+    appended before its directory is given up.
     """
     moved = future_path(old, key, topic_id, MOVED)
     with failing(old):
@@ -110,7 +133,11 @@ def change_names(files: Files, future: Log, key: Key, topic_id: bytes, old: LogD
         files.rename(moved, old.place(key))
         raise
     try:
-        doomed = next(path for path in (old.doomed(key, number.to_bytes(16)) for number in count()) if not files.exists(path))
+        doomed = next(
+            path
+            for path in (old.doomed(key, number.to_bytes(16)) for number in count())
+            if not files.exists(path)
+        )
         files.rename(moved, doomed)
         files.sync_directory(old.path)
     except OSError as error:
@@ -119,9 +146,14 @@ def change_names(files: Files, future: Log, key: Key, topic_id: bytes, old: LogD
 
 
 def note_offsets(present: Log, key: Key, old: LogDirectory, new: LogDirectory) -> None:
-    """What the checkpoints of the new directory must say before the log has its name there. Raises OSError."""
+    """What the checkpoints of the new directory must say before the log has its name there. Raises
+    OSError.
+    """
     new.clear_offsets(key)
     new.write(RECOVERY_POINTS, {**new.offsets[RECOVERY_POINTS], key: present.end_offset})
-    new.write(HIGH_WATERMARKS, {**new.offsets[HIGH_WATERMARKS], key: old.offsets[HIGH_WATERMARKS].get(key, 0)})
+    new.write(
+        HIGH_WATERMARKS,
+        {**new.offsets[HIGH_WATERMARKS], key: old.offsets[HIGH_WATERMARKS].get(key, 0)},
+    )
     if present.start_offset > 0:
         new.write(START_OFFSETS, {**new.offsets[START_OFFSETS], key: present.start_offset})

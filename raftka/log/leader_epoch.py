@@ -1,4 +1,6 @@
-"""Which leader epoch began at which offset (KIP-101, KIP-320): what truncation goes by. Knows no log, no replica."""
+"""Which leader epoch began at which offset (KIP-101, KIP-320): what truncation goes by. Knows no
+log, no replica.
+"""
 
 from bisect import bisect_right
 
@@ -6,7 +8,9 @@ NONE = (-1, -1)
 
 
 class LeaderEpochs:
-    """Epochs and their first offsets, both strictly rising. A log's batches carry the same knowledge; this is its index."""
+    """Epochs and their first offsets, both strictly rising. A log's batches carry the same
+    knowledge; this is its index.
+    """
 
     __slots__ = ("dirty", "epochs", "starts")
 
@@ -23,7 +27,9 @@ class LeaderEpochs:
         return self.epochs[-1] if self.epochs else -1
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` writes from `start_offset` on. Epochs that never wrote a record before it are forgotten."""
+        """`epoch` writes from `start_offset` on. Epochs that never wrote a record before it are
+        forgotten.
+        """
         if epoch <= self.latest:
             return
         self.truncate_from_end(start_offset)
@@ -32,9 +38,11 @@ class LeaderEpochs:
         self.dirty = True
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """KIP-320: the largest epoch <= the asked one, and where it ends. (-1, -1): newer than anything here, or nothing known.
+        """KIP-320: the largest epoch <= the asked one, and where it ends. (-1, -1): newer than
+        anything here, or nothing known.
 
-        An epoch older than the first known one is answered with itself and the first start: everything below is common or gone.
+        An epoch older than the first known one is answered with itself and the first start:
+        everything below is common or gone.
         """
         if epoch < 0 or not self.epochs or epoch > self.epochs[-1]:
             return NONE

@@ -1,7 +1,9 @@
-"""One partition's log, as Kafka's rules have it: who may append what, which producers and leader epochs it remembers, what is forgotten when.
+"""One partition's log, as Kafka's rules have it: who may append what, which producers and leader
+epochs it remembers, what is forgotten when.
 
-Kafka's files underneath, through the runtime's Files alone. The log knows no replication: which offset may be shown to whom (`up_to_offset`), and
-when a leader begins, are told to it. Time and configuration are arguments.
+Kafka's files underneath, through the runtime's Files alone. The log knows no replication: which
+offset may be shown to whom (`up_to_offset`), and when a leader begins, are told to it. Time and
+configuration are arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,15 +35,18 @@ from raftka.wire.records import (
     TRANSACTIONAL,
 )
 
-LEADERS_FIELDS = Struct(">qii")  # base offset, length, leader epoch: what a leader sets, none of it under the CRC
+# base offset, length, leader epoch: what a leader sets, none of it under the CRC
+LEADERS_FIELDS = Struct(">qii")
 ATTENTION = CONTROL | LOG_APPEND_TIME
-EMPTY_BYTES = 256 * 1024  # of batches without records that one read passes by: some 4,000, which take half a millisecond
+# of batches without records that one read passes by: some 4,000, which take half a millisecond
+EMPTY_BYTES = 256 * 1024
 RUNS_KEPT = 8  # for readers that stand at different places
 
 _unpack = BATCH_HEADER.unpack_from
 _pack = LEADERS_FIELDS.pack_into
 _unpack_start, _unpack_rest = BATCH_START.unpack, BATCH_REST.unpack
-_times_in = Struct(">6sqq18s")  # of a batch's header from the attributes on: its two timestamps, and the bytes around them
+# of a batch's header from the attributes on: its two timestamps, and the bytes around them
+_times_in = Struct(">6sqq18s")
 _pack_given = Struct(">iib").pack  # length, leader epoch, magic
 
 
@@ -66,7 +71,9 @@ class Log(TransactionalLog):
         self.cut: Cut | None = found.cut  # what recovery took away
         self._epoch = found.epochs.latest
         self._prepared: Prepared | None = None
-        self._took_empty = False  # batches without records, from a leader that has compacted, perhaps before the topic's policy changed
+        # batches without records, from a leader that has compacted, perhaps before the topic's
+        # policy changed
+        self._took_empty = False
 
     @classmethod
     def open(
@@ -81,15 +88,21 @@ class Log(TransactionalLog):
         start_offset: int = 0,
         whole: int | None = None,
     ) -> "Log":
-        """The log of an existing directory; recovers what a crash left, `cut` tells what that took away. Raises OSError.
+        """The log of an existing directory; recovers what a crash left, `cut` tells what that took
+        away. Raises OSError.
 
-        `recovery_point`: below it everything is known to be on disk (0: nothing is). `start_offset`: what DeleteRecords or the leader had set.
-        `whole`: see recover().
+        `recovery_point`: below it everything is known to be on disk (0: nothing is).
+        `start_offset`: what DeleteRecords or the leader had set. `whole`: see recover().
         """
         bounds = {"recovery_point": recovery_point, "start_offset": start_offset}
-        found = recover(files, directory, config, now_ms, clean=clean_shutdown, whole=whole, **bounds)
+        found = recover(
+            files, directory, config, now_ms, clean=clean_shutdown, whole=whole, **bounds
+        )
         log = cls(files, directory, config, found)
-        log.recovery_point = min(recovery_point if found.cut or not clean_shutdown else found.end_offset, found.end_offset)
+        log.recovery_point = min(
+            recovery_point if found.cut or not clean_shutdown else found.end_offset,
+            found.end_offset,
+        )
         if start_offset > log.end_offset:
             log.truncate_fully_and_start_at(start_offset, now_ms)
         log.set_start_offset(start_offset)
@@ -98,7 +111,11 @@ class Log(TransactionalLog):
     def configure(self, config: LogConfig) -> None:
         super().configure(config)
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._as_made = not self._log_append_time and config.compression_type == "producer" and config.schemas is None
+        self._as_made = (
+            not self._log_append_time
+            and config.compression_type == "producer"
+            and config.schemas is None
+        )
         self._special = not self._as_made or config.compacted or config.validation == "records"
         self._after_ms = config.message_timestamp_after_max_ms
         self._before_ms = config.message_timestamp_before_max_ms
@@ -108,16 +125,22 @@ class Log(TransactionalLog):
 
     # appending
 
-    # one function, because it is the hot path: what is not a plain batch leaves it at `one_batch`, `_repair`, `admit` and `_make_room`
-    def append_as_leader(self, batch: memoryview, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
-        """Stage a client's batch: (base offset, next offset, log append time or -1, it was a duplicate). Raises KafkaError, TakesLong, NeedsSchemas.
+    # one function, because it is the hot path: what is not a plain batch leaves it at `one_batch`,
+    # `_repair`, `admit` and `_make_room`
+    def append_as_leader(
+        self, batch: memoryview, leader_epoch: int, now_ms: int
+    ) -> tuple[int, int, int, bool]:
+        """Stage a client's batch: (base offset, next offset, log append time or -1, it was a
+        duplicate). Raises KafkaError, TakesLong, NeedsSchemas.
 
-        The view must be writable and stay valid until `write_staged`. Everything is checked before anything is changed, in the batch too.
+        The view must be writable and stay valid until `write_staged`. Everything is checked before
+        anything is changed, in the batch too.
         """
         size = len(batch)
         if size < 61:
             one_batch(batch)
-        base, length, _, magic, crc, attributes, delta, base_timestamp, timestamp, producer_id, epoch, sequence, count = _unpack(batch)
+        (base, length, _, magic, crc, attributes, delta, base_timestamp, timestamp,
+         producer_id, epoch, sequence, count) = _unpack(batch)  # fmt: skip
         if length + 12 != size or magic != 2:
             batch = one_batch(batch)
             size = len(batch)
@@ -140,16 +163,19 @@ class Log(TransactionalLog):
         ):
             batch, size, timestamp, again, count = self._repair(batch, now_ms)
         if producer_id >= 0:
-            producer = self.producers.producers.get(producer_id)
-            mode = attributes & TRANSACTIONAL
-            if mode if producer is None else producer.next_sequence != sequence or producer.epoch != epoch or producer.transactional != mode:
+            known, mode = self.producers.producers.get(producer_id), attributes & TRANSACTIONAL
+            if mode if known is None else (
+                known.next_sequence != sequence or known.epoch != epoch
+                or known.transactional != mode
+            ):  # fmt: skip
                 duplicate = self.producers.admit(producer_id, epoch, sequence, count, mode)
                 if duplicate is not None:
                     return duplicate[2], duplicate[2] + count, duplicate[3], True
 
         next_offset = (offset := self.end_offset) + count
         segment = self.active
-        if segment.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
+        full = segment.size + size > self._roll_size
+        if full or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
             segment = self._make_room(size, timestamp, next_offset, now_ms)
         if again is not None:
             restamp(batch, again, timestamp)
@@ -166,7 +192,8 @@ class Log(TransactionalLog):
         segment.since_index += size
         segment.size += size
         if producer_id >= 0:
-            self.producers.record(producer_id, epoch, sequence, count, offset, timestamp, now_ms, mode)
+            record = self.producers.record
+            record(producer_id, epoch, sequence, count, offset, timestamp, now_ms, mode)
         return offset, next_offset, now_ms if self._log_append_time else -1, False
 
     def append_alike(
@@ -179,19 +206,26 @@ class Log(TransactionalLog):
         leader_epoch: int,
         now_ms: int,
     ) -> list[int] | None:
-        """As `append_as_leader`, of plain batches of one size: their base offsets. None: nothing was done, one by one they may be appended.
+        """As `append_as_leader`, of plain batches of one size: their base offsets. None: nothing
+        was done, one by one they may be appended.
 
-        `start`: the bytes of each in front of its CRC; `headers`: from the attributes to the count; `bodies`: what the CRC covers; `pack` makes the
-        batches of base offset, the bytes between it and the CRC, CRC and body of each.
+        `start`: the bytes of each in front of its CRC; `headers`: from the attributes to the count;
+        `bodies`: what the CRC covers; `pack` makes the batches of base offset, the bytes between it
+        and the CRC, CRC and body of each.
         """
         base, length, _, magic = _unpack_start(start)
-        attributes, delta, base_timestamp, timestamp, producer_id, _, _, count = _unpack_rest(headers[0])
-        number, size, offset, segment = len(bodies), len(bodies[0]) + ATTRIBUTES_POSITION, self.end_offset, self.active
+        attributes, delta, base_timestamp, timestamp, producer_id, _, _, count = _unpack_rest(
+            headers[0]
+        )
+        number, size = len(bodies), len(bodies[0]) + ATTRIBUTES_POSITION
+        offset, segment = self.end_offset, self.active
         next_offset = offset + number * count
         times: tuple[int, ...] = (timestamp,) * number
         oldest: tuple[int, ...] = (base_timestamp,)
         if headers.count(headers[0]) != number:
-            firsts, oldest, times, lasts = zip(*_times_in.iter_unpack(b"".join(headers)), strict=True)
+            firsts, oldest, times, lasts = zip(
+                *_times_in.iter_unpack(b"".join(headers)), strict=True
+            )
             if firsts.count(firsts[0]) != number or lasts.count(lasts[0]) != number:
                 return None  # more differs than timestamps
             base_timestamp, timestamp = min(oldest), max(times)
@@ -219,9 +253,13 @@ class Log(TransactionalLog):
         fields[0::4], fields[2::4], fields[3::4] = bases, crcs, bodies
         self._staged.append(pack(*fields))
         self.end_offset = next_offset
-        if segment.since_index + (number - 1) * size <= self._index_interval:  # no index entry is due
+        # no index entry is due
+        if segment.since_index + (number - 1) * size <= self._index_interval:
             if timestamp > segment.max_timestamp:
-                segment.max_timestamp, segment.max_timestamp_offset = timestamp, bases[times.index(timestamp)] + count - 1
+                segment.max_timestamp, segment.max_timestamp_offset = (
+                    timestamp,
+                    bases[times.index(timestamp)] + count - 1,
+                )
             segment.since_index += number * size
             segment.size += number * size
         else:
@@ -229,8 +267,12 @@ class Log(TransactionalLog):
                 segment.note(segment.size, size, base + count - 1, each)
         return bases
 
-    def append_prepared(self, prepared: Prepared, leader_epoch: int, now_ms: int) -> tuple[int, int, int, bool]:
-        """As `append_as_leader`, of what a TakesLong has prepared: its records are not looked at again."""
+    def append_prepared(
+        self, prepared: Prepared, leader_epoch: int, now_ms: int
+    ) -> tuple[int, int, int, bool]:
+        """As `append_as_leader`, of what a TakesLong has prepared: its records are not looked at
+        again.
+        """
         self._prepared = prepared
         try:
             return self.append_as_leader(prepared.batch, leader_epoch, now_ms)
@@ -238,9 +280,11 @@ class Log(TransactionalLog):
             self._prepared = None
 
     def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> int:
-        """As leader, stage the end of a transaction; returns the next offset, -1 when there is nothing to end.
+        """As leader, stage the end of a transaction; returns the next offset, -1 when there is
+        nothing to end.
 
-        Raises KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        Raises KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED,
+        KAFKA_STORAGE_ERROR.
         """
         if self._max_batch_bytes < 0:
             self._refuse_size()
@@ -255,26 +299,33 @@ class Log(TransactionalLog):
         return self._as_made and size <= self._max_batch_bytes and size <= self._segment_bytes
 
     def append_of_coordinator(self, batch: memoryview, leader_epoch: int) -> int:
-        """As leader, stage records of a coordinator's: its own, or those it writes for a producer, in its transaction and without a sequence.
+        """As leader, stage records of a coordinator's: its own, or those it writes for a producer,
+        in its transaction and without a sequence.
 
-        Returns the next offset. Raises KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, KAFKA_STORAGE_ERROR.
+        Returns the next offset. Raises KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
+        KAFKA_STORAGE_ERROR.
         """
         if self._max_batch_bytes < 0:
             self._refuse_size()
         header = _unpack(batch)
         if header[9] >= 0:
-            self.producers.admit(header[9], header[10], header[11], header[12], header[5] & TRANSACTIONAL)
+            self.producers.admit(
+                header[9], header[10], header[11], header[12], header[5] & TRANSACTIONAL
+            )
         _pack(batch, 0, self.end_offset, len(batch) - 12, leader_epoch)
         self._append_given(batch, _unpack(batch))
         return self.end_offset
 
     def append_as_follower(self, records: memoryview, leader_epoch: int, now_ms: int = -1) -> int:
-        """Stage whole batches of a leader as they are; returns the next offset. A cut batch at the end is left out.
+        """Stage whole batches of a leader as they are; returns the next offset. A cut batch at the
+        end is left out.
 
-        `now_ms`: for batches without a timestamp, to roll segments and to remember producers; -1: the time at which the active segment began.
+        `now_ms`: for batches without a timestamp, to roll segments and to remember producers; -1:
+        the time at which the active segment began.
 
-        Raises CORRUPT_MESSAGE for damage, INVALID_RECORD for batches that do not follow the log. Batches of an epoch above `leader_epoch` are left
-        out with all behind them (KAFKA-18723): whoever wrote them is not the leader this replica follows.
+        Raises CORRUPT_MESSAGE for damage, INVALID_RECORD for batches that do not follow the log.
+        Batches of an epoch above `leader_epoch` are left out with all behind them (KAFKA-18723):
+        whoever wrote them is not the leader this replica follows.
         """
         if self._max_batch_bytes < 0:
             self._refuse_size()
@@ -288,27 +339,45 @@ class Log(TransactionalLog):
                 break
             batch = records[position : position + size]
             if crc32c(batch[21:]) != header[4]:
-                raise KafkaError(Code.CORRUPT_MESSAGE, f"the CRC of the batch at offset {header[0]} is wrong")
+                raise KafkaError(
+                    Code.CORRUPT_MESSAGE, f"the CRC of the batch at offset {header[0]} is wrong"
+                )
             self._append_given(batch, header, now_ms)
             position += size
         return self.end_offset
 
     def _append_given(self, batch: memoryview, header: Header, now_ms: int = -1) -> None:
-        base, _, batch_epoch, _, _, attributes, delta, _, _, producer_id, epoch, sequence, _ = header
+        base, _, batch_epoch, _, _, attributes, delta, _, _, producer_id, epoch, sequence, _ = (
+            header
+        )
         timestamp = time_in(batch, 0, header)
         next_offset = base + delta + 1
         if batch_epoch < self._epoch:
-            raise KafkaError(Code.INVALID_RECORD, f"a batch of epoch {batch_epoch} behind one of {self._epoch}")
+            raise KafkaError(
+                Code.INVALID_RECORD, f"a batch of epoch {batch_epoch} behind one of {self._epoch}"
+            )
         if base < self.end_offset < next_offset and self.start_offset == self.end_offset:
-            # the leader's log starts inside this batch, and this log is empty: it begins where the batch does
+            # the leader's log starts inside this batch, and this log is empty: it begins where the
+            # batch does
             start = self.start_offset
             self.truncate_fully_and_start_at(base)
             self.start_offset = start
-        if base < self.end_offset or delta < 0:  # a gap is sound: a cleaner of the leader's, also when the topic is not compacted any more
-            raise KafkaError(Code.INVALID_RECORD, f"a batch of offsets {base} to {next_offset - 1}, the log ends at {self.end_offset}")
+        # a gap is sound: a cleaner of the leader's, also when the topic is not compacted any more
+        if base < self.end_offset or delta < 0:
+            raise KafkaError(
+                Code.INVALID_RECORD,
+                f"a batch of offsets {base} to {next_offset - 1}, the log ends at "
+                f"{self.end_offset}",
+            )
         size = len(batch)
-        if self.active.size + size > self._roll_size or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
-            self._make_room(size, timestamp, next_offset, max(timestamp, self.active.created_ms, now_ms))
+        if (
+            self.active.size + size > self._roll_size
+            or timestamp > self._roll_timestamp
+            or next_offset > self._roll_offset
+        ):
+            self._make_room(
+                size, timestamp, next_offset, max(timestamp, self.active.created_ms, now_ms)
+            )
         if batch_epoch != self._epoch:
             self._note_epoch(batch_epoch, base)
         self._took_empty |= not header[12]
@@ -321,11 +390,15 @@ class Log(TransactionalLog):
                 self._end_transaction(batch, base, timestamp, now_ms)
             elif sequence >= 0 or attributes & TRANSACTIONAL:
                 transactional = attributes & TRANSACTIONAL
-                self.producers.record(producer_id, epoch, sequence, delta + 1, base, timestamp, now_ms, transactional)
+                self.producers.record(
+                    producer_id, epoch, sequence, delta + 1, base, timestamp, now_ms, transactional
+                )
 
     def _end_transaction(self, batch: memoryview, offset: int, timestamp: int, now_ms: int) -> None:
         marker = read_marker(batch)
-        aborted = self.producers.end(marker, offset, timestamp, now_ms) if marker is not None else None
+        aborted = (
+            self.producers.end(marker, offset, timestamp, now_ms) if marker is not None else None
+        )
         if aborted is not None and (index := self.active.transaction_index) is not None:
             index.append(aborted)
 
@@ -334,9 +407,13 @@ class Log(TransactionalLog):
             raise KafkaError(Code.KAFKA_STORAGE_ERROR)
         raise KafkaError(Code.MESSAGE_TOO_LARGE)
 
-    def _repair(self, batch: memoryview, now_ms: int) -> tuple[memoryview, int, int, int | None, int]:
+    def _repair(
+        self, batch: memoryview, now_ms: int
+    ) -> tuple[memoryview, int, int, int | None, int]:
         """As `repair`, with the size and the number of offsets: records may have been taken out."""
-        batch, timestamp, again = repair(batch, now_ms, self.config, self.directory.rpartition("/")[2], self._prepared)
+        batch, timestamp, again = repair(
+            batch, now_ms, self.config, self.directory.rpartition("/")[2], self._prepared
+        )
         self.active.timeless |= timestamp < 0
         return batch, len(batch), timestamp, again, _unpack(batch)[6] + 1
 
@@ -370,20 +447,34 @@ class Log(TransactionalLog):
 
     # for consumers
 
-    def read_for_consumer(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> tuple[list[FileSpan], int]:
+    def read_for_consumer(
+        self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True
+    ) -> tuple[list[FileSpan], int]:
         """As `read`, but it begins at a batch with records, if one follows.
 
-        A compaction leaves batches without records, for producers and followers. Some clients stand still where they get nothing else.
+        A compaction leaves batches without records, for producers and followers. Some clients stand
+        still where they get nothing else.
         """
-        may_be_empty = offset < self.active.base_offset or self.config.compacted or self._took_empty or self.cleaned_offset
+        may_be_empty = (
+            offset < self.active.base_offset
+            or self.config.compacted
+            or self._took_empty
+            or self.cleaned_offset
+        )
         if may_be_empty and self.start_offset <= offset < up_to_offset:
             offset = self._next_with_records(offset, up_to_offset)
         return self.read(offset, max_bytes, up_to_offset, min_one)
 
     def _next_with_records(self, offset: int, up_to_offset: int) -> int:
-        """Where to begin: at `offset` if its batch has records, or none follows. Each read passes by EMPTY_BYTES at the most; the next goes on."""
+        """Where to begin: at `offset` if its batch has records, or none follows. Each read passes
+        by EMPTY_BYTES at the most; the next goes on.
+        """
         runs, first, begin, left = self._empty_runs, offset, offset, EMPTY_BYTES
-        if runs and (known := next((run for run in runs.items() if run[0] <= offset < run[1]), None)) is not None:
+        if (
+            runs
+            and (known := next((run for run in runs.items() if run[0] <= offset < run[1]), None))
+            is not None
+        ):
             first, begin = known
         for at in range(max(0, self._slot_of(begin)), len(self.segments)):
             segment = self.segments[at]
@@ -415,17 +506,30 @@ class Log(TransactionalLog):
         return at_once(self.search_largest(up_to))
 
     def search_time(self, timestamp: int, up_to: int) -> Steps[Found | None]:
-        """The first record before the offset `up_to` that is not older (ms). Looks into the batch that has it. Raises OSError."""
-        return (yield from first_at_or_after(self.segments, timestamp, self.start_offset, self._written_up_to(up_to)))
+        """The first record before the offset `up_to` that is not older (ms). Looks into the batch
+        that has it. Raises OSError.
+        """
+        return (
+            yield from first_at_or_after(
+                self.segments, timestamp, self.start_offset, self._written_up_to(up_to)
+            )
+        )
 
     def search_largest(self, up_to: int) -> Steps[Found | None]:
-        """The first record that has the largest timestamp; None when no record has one, or it is not before the offset `up_to`. Raises OSError."""
-        return (yield from first_of_largest(self.segments, self.start_offset, self._written_up_to(up_to)))
+        """The first record that has the largest timestamp; None when no record has one, or it is
+        not before the offset `up_to`. Raises OSError.
+        """
+        return (
+            yield from first_of_largest(
+                self.segments, self.start_offset, self._written_up_to(up_to)
+            )
+        )
 
     # forgetting
 
     def truncate_to(self, offset: int) -> int:
-        """Records at `offset` and beyond go; returns the end offset (lower, when `offset` is inside a batch).
+        """Records at `offset` and beyond go; returns the end offset (lower, when `offset` is inside
+        a batch).
 
         Raises OSError, and then the log has failed.
         """
@@ -435,13 +539,17 @@ class Log(TransactionalLog):
         if offset < self.end_offset:
             self._snapshots.remove_beyond(offset)
             self._cut_from(offset)
-            self.producers = rebuild(self.segments, self._snapshots, self.end_offset, self.active.created_ms)
+            self.producers = rebuild(
+                self.segments, self._snapshots, self.end_offset, self.active.created_ms
+            )
         self.epochs.truncate_from_end(self.end_offset)
         self._epoch = self.epochs.latest
         return self.end_offset
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int | None = None) -> None:
-        """Every record and every producer is forgotten, the log is empty at `offset`. Raises OSError, and then the log has failed."""
+        """Every record and every producer is forgotten, the log is empty at `offset`. Raises
+        OSError, and then the log has failed.
+        """
         self._snapshots.remove_beyond(-1)
         self._restart_at(offset, self.active.created_ms if now_ms is None else now_ms)
         self.producers = ProducerState()
@@ -449,7 +557,9 @@ class Log(TransactionalLog):
         self._epoch = -1
 
     def set_start_offset(self, offset: int) -> bool:
-        """Records before `offset` are not to be read any more (DeleteRecords, or the leader's start); their segments go with the next retention."""
+        """Records before `offset` are not to be read any more (DeleteRecords, or the leader's
+        start); their segments go with the next retention.
+        """
         if offset <= self.start_offset:
             return False
         if offset > self.end_offset:
@@ -459,13 +569,20 @@ class Log(TransactionalLog):
         return True
 
     def delete_oldest(self, now_ms: int, up_to: int) -> int:
-        """Retention below `up_to`, the high watermark: how many segments have had their time, of which the oldest goes. Raises OSError.
+        """Retention below `up_to`, the high watermark: how many segments have had their time, of
+        which the oldest goes. Raises OSError.
 
-        The directory must be on disk before the next goes: no crash may leave a hole between those that stay. Forgets silent producers too.
-        0 too while `retention_waits`.
+        The directory must be on disk before the next goes: no crash may leave a hole between those
+        that stay. Forgets silent producers too. 0 too while `retention_waits`.
         """
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
-        count = 0 if self.cleaning else outlived(self.segments, self.config, now_ms, self.start_offset, self.end_offset, up_to)
+        count = (
+            0
+            if self.cleaning
+            else outlived(
+                self.segments, self.config, now_ms, self.start_offset, self.end_offset, up_to
+            )
+        )
         if count == len(self.segments):
             self.roll(now_ms)
         self.retention_waits = count > 0 and not self._remembers_without_oldest()
@@ -480,9 +597,13 @@ class Log(TransactionalLog):
         return count
 
     def _remembers_without_oldest(self) -> bool:
-        """Whether a recovery after a loss of power would still know every producer, if the oldest segment were gone."""
+        """Whether a recovery after a loss of power would still know every producer, if the oldest
+        segment were gone.
+        """
         following = self.segments[1].base_offset
-        return not self.producers.producers or self._snapshots.on_disk(following, max(following, self.settled_point))
+        return not self.producers.producers or self._snapshots.on_disk(
+            following, max(following, self.settled_point)
+        )
 
     def delete_old_segments(self, now_ms: int, up_to: int) -> int:
         """All of them, waiting for the disk in between; returns how many."""
@@ -497,7 +618,9 @@ class Log(TransactionalLog):
         return sum(segment.size for segment in self.segments)
 
     def adopt(self, other: "Log") -> None:
-        """As the copy of another log: what its batches do not tell, producers whose batches were deleted and an epoch that has written none."""
+        """As the copy of another log: what its batches do not tell, producers whose batches were
+        deleted and an epoch that has written none.
+        """
         self.producers = other.producers
         self.epochs = LeaderEpochs(other.epochs.entries())
         self.epochs.dirty = True

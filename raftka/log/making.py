@@ -1,7 +1,8 @@
-"""Make the directories of new partitions. A new file costs a file system more than all else here, so a batch makes few.
+"""Make the directories of new partitions. A new file costs a file system more than all else here,
+so a batch makes few.
 
-All partitions of a topic have the same partition.metadata: those of one batch are names of one file. Code that changes such a
-file replaces it, which leaves the other names alone.
+All partitions of a topic have the same partition.metadata: those of one batch are names of one
+file. Code that changes such a file replaces it, which leaves the other names alone.
 """
 
 from collections.abc import Iterable
@@ -16,15 +17,19 @@ class Maker:
     """For one batch: its partitions are made right behind each other."""
 
     def __init__(self, files: Files, offline: Iterable[str]) -> None:
-        """`offline`: log directories that cannot be used; a partition that is made without them says so."""
+        """`offline`: log directories that cannot be used; a partition that is made without them
+        says so.
+        """
         self._files = files
         self._without = "\n".join(list(offline)).encode()
-        self._like: dict[tuple[str, bytes], str] = {}  # a partition.metadata, by log directory and topic id
+        # a partition.metadata, by log directory and topic id
+        self._like: dict[tuple[str, bytes], str] = {}
 
     def make(self, home: str, path: str, topic_id: bytes) -> None:
         """Make the directory `path` in the log directory `home`."""
         if self._files.exists(path):
-            self._files.remove(path)  # a crash while it was made: it has no metadata, so never a record
+            # a crash while it was made: it has no metadata, so never a record
+            self._files.remove(path)
         self._files.make_directory(path, durable=False)
         self._files.open(segment_path(path, 0, ".log"), create=True).close()
         self._name_topic(home, f"{path}/{PARTITION_METADATA}", topic_id)

@@ -1,12 +1,14 @@
-"""All logs of a node: opening, making and removing partitions in its log directories. Knows no records.
+"""All logs of a node: opening, making and removing partitions in its log directories. Knows no
+records.
 
-Partitions lie in `topic-partition`, with the topic's id in partition.metadata; a removed one is renamed first, so a crash cannot leave half a log
-under its name. They are opened when they are asked for: what lies there and never is belongs to a topic that was deleted meanwhile.
-A topic can be deleted and made again while one of the directories is away, so two topics of one name may lie in two directories; the metadata says
-later which of them is there still.
+Partitions lie in `topic-partition`, with the topic's id in partition.metadata; a removed one is
+renamed first, so a crash cannot leave half a log under its name. They are opened when they are
+asked for: what lies there and never is belongs to a topic that was deleted meanwhile. A topic can
+be deleted and made again while one of the directories is away, so two topics of one name may lie in
+two directories; the metadata says later which of them is there still.
 
-A directory that fails is *offline* until the node is started again: nothing is read from it or written to it, and what lies there is not made anew
-in another.
+A directory that fails is *offline* until the node is started again: nothing is read from it or
+written to it, and what lies there is not made anew in another.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +32,15 @@ from raftka.log.checkpoints import (
 from raftka.log.config import LogConfig
 from raftka.log.directory import DirectoryFailure, Key, LogDirectory, all_failed, failing
 from raftka.log.finding import MADE_WITHOUT, find, topic_id_of
-from raftka.log.future import FUTURE, change_names, finish_moves, future_path, leftovers, note_offsets, open_future
+from raftka.log.future import (
+    FUTURE,
+    change_names,
+    finish_moves,
+    future_path,
+    leftovers,
+    note_offsets,
+    open_future,
+)
 from raftka.log.log import Log
 from raftka.log.making import Maker
 from raftka.log.recovery import Damaged
@@ -51,7 +61,13 @@ class Ahead:
 
 
 class LogManager:
-    def __init__(self, files: Files, directories: list[LogDirectory], now_ms: int, offline: Mapping[str, OSError] | None = None) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directories: list[LogDirectory],
+        now_ms: int,
+        offline: Mapping[str, OSError] | None = None,
+    ) -> None:
         """`offline`: paths of those that could not be taken. Raises OSError, LogDirectoryError."""
         self._files = files
         self._now_ms = now_ms
@@ -60,9 +76,12 @@ class LogManager:
         self.logs: dict[Key, Log] = {}
         self.topic_ids: dict[Key, bytes] = {}
         self._homes: dict[Key, LogDirectory] = {}
-        self.namesakes: dict[tuple[Key, bytes], LogDirectory] = {}  # another topic's log of that name, in another directory than `_homes` has
-        self.preferred: dict[Key, LogDirectory] = {}  # where a partition is to be made that is not there yet
-        self.leftovers: dict[tuple[Key, bytes], LogDirectory] = {}  # with a log that was on its way there
+        # another topic's log of that name, in another directory than `_homes` has
+        self.namesakes: dict[tuple[Key, bytes], LogDirectory] = {}
+        # where a partition is to be made that is not there yet
+        self.preferred: dict[Key, LogDirectory] = {}
+        # with a log that was on its way there
+        self.leftovers: dict[tuple[Key, bytes], LogDirectory] = {}
         for home in directories:
             try:
                 find(files, home, self._homes, self.namesakes)
@@ -70,17 +89,28 @@ class LogManager:
                 self.offline[home.path] = error
         for home in self.usable:
             finish_moves(files, self._homes, home)
-            self.leftovers.update({(left.key, left.topic_id): home for left in leftovers(files, home, FUTURE)})
-        self.on_retired: Callable[[Log, File], None] = lambda _log, file: files.discard(file)  # who knows until when it may be read keeps it
-        self.on_directory_failed: Callable[[LogDirectory, OSError], bool] = lambda _home, _error: False  # True: the node goes on without it
+            self.leftovers.update(
+                {(left.key, left.topic_id): home for left in leftovers(files, home, FUTURE)}
+            )
+        # who knows until when it may be read keeps it
+        self.on_retired: Callable[[Log, File], None] = lambda _log, file: files.discard(file)
+        # True: the node goes on without it
+        self.on_directory_failed: Callable[[LogDirectory, OSError], bool] = lambda _home, _error: (
+            False
+        )
         self._checkpoints = Checkpointing(files, self.logs, self._homes, self.offline)
-        self._made: dict[tuple[Key, bytes], LogDirectory] = {}  # by `make_ahead`, and not asked for yet
+        # by `make_ahead`, and not asked for yet
+        self._made: dict[tuple[Key, bytes], LogDirectory] = {}
         self._opening: set[Key] = set()  # by `open_ahead`, off the loop
         self._ahead: dict[Key, Ahead] = {}  # what came of it, and was not asked for yet
 
     @classmethod
-    def open(cls, files: Files, log_dirs: Sequence[str], node_id: int, random: Random, now_ms: int) -> "LogManager":
-        """Takes the directories that can be read; `random` makes the id of a new one. Raises LogDirectoryError, OSError when none can."""
+    def open(
+        cls, files: Files, log_dirs: Sequence[str], node_id: int, random: Random, now_ms: int
+    ) -> "LogManager":
+        """Takes the directories that can be read; `random` makes the id of a new one. Raises
+        LogDirectoryError, OSError when none can.
+        """
         taken: list[LogDirectory] = []
         offline: dict[str, OSError] = {}
         try:
@@ -138,19 +168,31 @@ class LogManager:
         return self._homes[key]
 
     def lies_offline(self, key: Key, topic_id: bytes) -> bool:
-        """In a directory that failed; not when what lies there is an earlier topic's of that name."""
+        """In a directory that failed; not when what lies there is an earlier topic's of that
+        name.
+        """
         if (key, topic_id) in self.namesakes:
             return self.namesakes[key, topic_id].path in self.offline
         home = self._homes.get(key)
-        return home is not None and home.path in self.offline and self.topic_ids.get(key, topic_id) == topic_id
+        return (
+            home is not None
+            and home.path in self.offline
+            and self.topic_ids.get(key, topic_id) == topic_id
+        )
 
     def held(self) -> dict[bytes, list[tuple[bytes, int]]]:
         """What lies in the directories that can be used, by their ids: topic ids and partitions."""
         held: dict[bytes, list[tuple[bytes, int]]] = {}
         for home in self.usable:
             found = [(self._topic_id(key), key[1]) for key in self.lying_in(home)]
-            found += [(topic_id, key[1]) for (key, topic_id), where in self.namesakes.items() if where is home]
-            held[home.directory_id] = [(topic_id, partition) for topic_id, partition in found if topic_id is not None]
+            found += [
+                (topic_id, key[1])
+                for (key, topic_id), where in self.namesakes.items()
+                if where is home
+            ]
+            held[home.directory_id] = [
+                (topic_id, partition) for topic_id, partition in found if topic_id is not None
+            ]
         return held
 
     # partitions
@@ -158,8 +200,18 @@ class LogManager:
     def get(self, topic: str, partition: int) -> Log | None:
         return self.logs.get((topic, partition))
 
-    def get_or_create(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int | None = None, *, whole: bool = False) -> Log:
-        """The partition's log: open, on disk, or new in the directory with the fewest. One of an earlier topic of that name goes. Raises OSError.
+    def get_or_create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        now_ms: int | None = None,
+        *,
+        whole: bool = False,
+    ) -> Log:
+        """The partition's log: open, on disk, or new in the directory with the fewest. One of an
+        earlier topic of that name goes. Raises OSError.
 
         `whole`: raises Damaged when records are gone that were on disk.
 
@@ -185,21 +237,28 @@ class LogManager:
             raise DirectoryFailure(self._homes.get(key, home), error) from error
 
     def _not_that_topic(self, key: Key, topic_id: bytes, whole: bool) -> None:
-        """What lies there is of an earlier topic of that name, and goes. Or its partition.metadata has rotted: then it may be all that is left.
+        """What lies there is of an earlier topic of that name, and goes. Or its partition.metadata
+        has rotted: then it may be all that is left.
 
         One without a committed record was never flushed: a power loss took what it says.
         """
         home = self._homes[key]
-        metadata, committed = f"{home.place(key)}/{PARTITION_METADATA}", home.offsets[HIGH_WATERMARKS].get(key, 0)
+        metadata = f"{home.place(key)}/{PARTITION_METADATA}"
+        committed = home.offsets[HIGH_WATERMARKS].get(key, 0)
         if whole and committed:
-            raise Damaged(f"{metadata} does not name the topic of which {committed} records were committed here")
+            raise Damaged(
+                f"{metadata} does not name the topic of which {committed} records were committed "
+                "here"
+            )
         if committed and self._topic_id(key) is None:
             self._files.replace(metadata, encode_partition_metadata(topic_id))
         else:
             self.remove([key])
 
     def _take_namesake(self, key: Key, topic_id: bytes) -> None:
-        """The other log of that name is this topic's: what `_homes` has is of an earlier one, and goes. Raises DirectoryFailure."""
+        """The other log of that name is this topic's: what `_homes` has is of an earlier one, and
+        goes. Raises DirectoryFailure.
+        """
         if key in self._homes:
             with failing(self._homes[key]):
                 self.remove([key])
@@ -213,9 +272,13 @@ class LogManager:
             home = self._make(key, topic_id)
         clean = home.was_clean and not is_new
         recovery_point = home.offsets[RECOVERY_POINTS].get(key, 0)
-        log = self._opened_ahead(key, topic_id, whole) or self._opener(key, home, config, clean, whole)()
+        log = (
+            self._opened_ahead(key, topic_id, whole)
+            or self._opener(key, home, config, clean, whole)()
+        )
         log.configure(config)
-        if not recovery_point and not (clean and log.end_offset):  # a clean end says nothing of the names of a log that had no records
+        # a clean end says nothing of the names of a log that had no records
+        if not recovery_point and not (clean and log.end_offset):
             self._make_durable(log, home, is_new)
         cleaned_offset = home.offsets[CLEANED_OFFSETS].get(key, 0)
         log.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0
@@ -223,7 +286,9 @@ class LogManager:
         self._take(key, log, home)
         return log
 
-    def _opener(self, key: Key, home: LogDirectory, config: LogConfig, clean: bool, whole: bool) -> Callable[[], Log]:
+    def _opener(
+        self, key: Key, home: LogDirectory, config: LogConfig, clean: bool, whole: bool
+    ) -> Callable[[], Log]:
         """With what the checkpoints say now; it touches nothing but the partition's directory."""
         return partial(
             Log.open,
@@ -237,8 +302,11 @@ class LogManager:
             whole=home.offsets[HIGH_WATERMARKS].get(key, 0) if whole else None,
         )
 
-    def open_ahead(self, wanted: Iterable[tuple[Key, bytes, LogConfig, bool]]) -> Callable[[], None]:
-        """Work for off the loop: opens what lies here of them (with their topics' ids, settings, `whole`), for `get_or_create` to find it open.
+    def open_ahead(
+        self, wanted: Iterable[tuple[Key, bytes, LogConfig, bool]]
+    ) -> Callable[[], None]:
+        """Work for off the loop: opens what lies here of them (with their topics' ids, settings,
+        `whole`), for `get_or_create` to find it open.
 
         A log of another topic of that name is left alone.
         """
@@ -247,13 +315,24 @@ class LogManager:
             home = self._homes.get(key)
             if home is not None and key not in self.logs and home.path not in self.offline:
                 self._opening.add(key)
-                jobs.append((key, topic_id, whole, home.place(key), self._opener(key, home, config, home.was_clean, whole)))
+                jobs.append(
+                    (
+                        key,
+                        topic_id,
+                        whole,
+                        home.place(key),
+                        self._opener(key, home, config, home.was_clean, whole),
+                    )
+                )
 
         def work() -> None:
             for key, topic_id, whole, place, opener in jobs:
                 result: Log | OSError | Damaged
                 try:
-                    if decode_partition_metadata(self._files.read(f"{place}/{PARTITION_METADATA}")) != topic_id:
+                    if (
+                        decode_partition_metadata(self._files.read(f"{place}/{PARTITION_METADATA}"))
+                        != topic_id
+                    ):
                         continue
                     result = opener()
                 except CheckpointError:
@@ -277,12 +356,21 @@ class LogManager:
         return None
 
     def _make_durable(self, log: Log, home: LogDirectory, is_new: bool) -> None:
-        """The first flush of its records makes the names durable too: thousands of partitions may come at once.
+        """The first flush of its records makes the names durable too: thousands of partitions may
+        come at once.
 
-        So it is with one that an earlier process has begun and perhaps never flushed; what is in it already is claimed from now on.
+        So it is with one that an earlier process has begun and perhaps never flushed; what is in it
+        already is claimed from now on.
         """
-        metadata, made_without = (f"{log.directory}/{name}" for name in (PARTITION_METADATA, MADE_WITHOUT))
-        for path in (home.path, log.directory, metadata, *((made_without,) if is_new and self.offline else ())):
+        metadata, made_without = (
+            f"{log.directory}/{name}" for name in (PARTITION_METADATA, MADE_WITHOUT)
+        )
+        for path in (
+            home.path,
+            log.directory,
+            metadata,
+            *((made_without,) if is_new and self.offline else ()),
+        ):
             log.flush_too(path)
         if not is_new and log.end_offset:
             file = self._files.open(metadata)
@@ -298,9 +386,13 @@ class LogManager:
     # to another directory
 
     def begin_move(self, key: Key, target: LogDirectory) -> Log:
-        """The log that is to take the place of the present one; what an earlier process copied of it counts. Raises OSError."""
+        """The log that is to take the place of the present one; what an earlier process copied of
+        it counts. Raises OSError.
+        """
         self.leftovers.pop((key, self.topic_ids[key]), None)
-        return open_future(self._files, target, key, self.topic_ids[key], self.logs[key].config, self._now_ms)
+        return open_future(
+            self._files, target, key, self.topic_ids[key], self.logs[key].config, self._now_ms
+        )
 
     def drop_leftover(self, key: Key, topic_id: bytes) -> None:
         """Nobody wants what an earlier process had copied."""
@@ -308,10 +400,14 @@ class LogManager:
         if home.path not in self.offline:
             self._files.remove(future_path(home, key, topic_id))
 
-    def end_move(self, key: Key, future: Log, target: LogDirectory) -> tuple[Log, str, OSError | None]:
-        """It has all of the present one, of which nothing is staged or under way. The new log, and what `change_names` tells.
+    def end_move(
+        self, key: Key, future: Log, target: LogDirectory
+    ) -> tuple[Log, str, OSError | None]:
+        """It has all of the present one, of which nothing is staged or under way. The new log, and
+        what `change_names` tells.
 
-        Waits for the disks on the caller's own time: some flushes of little. Raises DirectoryFailure; the present log stays, or has failed.
+        Waits for the disks on the caller's own time: some flushes of little. Raises
+        DirectoryFailure; the present log stays, or has failed.
         """
         present, old = self.logs[key], self._homes[key]
         with failing(target):
@@ -323,7 +419,15 @@ class LogManager:
         end, start = present.end_offset, present.start_offset
         place, config = target.place(key), present.config
         try:
-            log = Log.open(self._files, place, config, self._now_ms, clean_shutdown=True, recovery_point=end, start_offset=start)
+            log = Log.open(
+                self._files,
+                place,
+                config,
+                self._now_ms,
+                clean_shutdown=True,
+                recovery_point=end,
+                start_offset=start,
+            )
         except OSError as failure:
             present.give_up(failure)  # what it would write from now on nobody would find
             raise DirectoryFailure(target, failure) from failure
@@ -346,18 +450,26 @@ class LogManager:
         return key in self._homes
 
     def unopened(self, keys: Iterable[Key]) -> list[tuple[Key, bytes]]:
-        """Those of them that lie here and nobody has asked for, with their topics' ids; those whose id cannot be read are left out."""
+        """Those of them that lie here and nobody has asked for, with their topics' ids; those whose
+        id cannot be read are left out.
+        """
         lying = [
             key
             for key in keys
-            if key not in self.logs and key not in self._opening and (home := self._homes.get(key)) is not None and home.path not in self.offline
+            if key not in self.logs
+            and key not in self._opening
+            and (home := self._homes.get(key)) is not None
+            and home.path not in self.offline
         ]
         found = [(key, self._topic_id(key)) for key in lying]
         return [(key, topic_id) for key, topic_id in found if topic_id is not None]
 
     def prepare(self, wanted: Sequence[tuple[Key, bytes, LogConfig, bool]]) -> Callable[[], None]:
-        """Work for off the loop, for `get_or_create` to find partitions made, or open (with their topics' ids, settings, `whole`)."""
-        make, open_logs = self.make_ahead([(key, topic_id) for key, topic_id, _, _ in wanted]), self.open_ahead(wanted)
+        """Work for off the loop, for `get_or_create` to find partitions made, or open (with their
+        topics' ids, settings, `whole`).
+        """
+        make = self.make_ahead([(key, topic_id) for key, topic_id, _, _ in wanted])
+        open_logs = self.open_ahead(wanted)
 
         def work() -> None:
             make()
@@ -366,7 +478,9 @@ class LogManager:
         return work
 
     def make_ahead(self, wanted: Iterable[tuple[Key, bytes]]) -> Callable[[], None]:
-        """Work for off the loop: the directories of those that are new (with their topics' ids), for `get_or_create` to find them made."""
+        """Work for off the loop: the directories of those that are new (with their topics' ids),
+        for `get_or_create` to find them made.
+        """
         counts = self._counts()
         new = []
         for key, topic_id in wanted:
@@ -384,7 +498,9 @@ class LogManager:
         return work
 
     def forget_ahead(self) -> bool:
-        """What nobody came for: it was deleted meanwhile. Whether there are such logs on the disk."""
+        """What nobody came for: it was deleted meanwhile. Whether there are such logs on the
+        disk.
+        """
         left = [key for key in self._opening if key not in self.logs]
         self._opening.clear()
         for ahead in self._ahead.values():
@@ -414,7 +530,9 @@ class LogManager:
                 counts[home] += 1
         return counts
 
-    def _place_for(self, key: Key, counts: Mapping[LogDirectory, int] | None = None) -> LogDirectory:
+    def _place_for(
+        self, key: Key, counts: Mapping[LogDirectory, int] | None = None
+    ) -> LogDirectory:
         """Where somebody wants it, else the directory with the fewest."""
         wanted = self.preferred.get(key)
         if wanted is not None and wanted.path not in self.offline:
@@ -436,7 +554,9 @@ class LogManager:
 
     def remove_namesakes(self, namesakes: Iterable[tuple[Key, bytes]]) -> None:
         """Raises OSError."""
-        doomed = [(self.namesakes.pop((key, topic_id)), key, topic_id) for key, topic_id in namesakes]
+        doomed = [
+            (self.namesakes.pop((key, topic_id)), key, topic_id) for key, topic_id in namesakes
+        ]
         for home, key, _ in doomed:
             home.namesakes.discard(key)
         self._remove_directories(doomed)
@@ -444,7 +564,8 @@ class LogManager:
     def _remove_directories(self, doomed: Iterable[tuple[LogDirectory, Key, bytes]]) -> None:
         paths: dict[str, LogDirectory] = {}
         for home, key, topic_id in doomed:
-            if home.path not in self.offline:  # of one that is, the next start finds that it is nobody's
+            # of one that is, the next start finds that it is nobody's
+            if home.path not in self.offline:
                 path = home.doomed(key, topic_id)
                 self._files.rename(home.place(key), path)
                 paths[path] = home
@@ -461,11 +582,15 @@ class LogManager:
         return self._homes[key].offsets[HIGH_WATERMARKS].get(key, 0) if key in self._homes else 0
 
     def work_in_turns(self, later: Later) -> None:
-        """`later` calls what it is given in another turn: thousands of logs are checkpointed some at a time."""
+        """`later` calls what it is given in another turn: thousands of logs are checkpointed some
+        at a time.
+        """
         self._checkpoints.later = later
 
     def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = nobody) -> None:
-        """How far everything is on disk, so that the next start reads less. After an error the node must stop."""
+        """How far everything is on disk, so that the next start reads less. After an error the node
+        must stop.
+        """
         self._checkpoints.write(self.usable, high_watermarks, self.on_directory_failed, done)
 
     def close(self, high_watermarks: Mapping[Key, int], broker_epoch: int = -1) -> None:
@@ -480,7 +605,9 @@ class LogManager:
             for name, offsets in self._checkpoints.offsets_of(home, high_watermarks).items():
                 home.write(name, offsets)
             if all(self._sound(key) for key, where in self._homes.items() if where is home):
-                self._files.replace(f"{home.path}/{CLEAN_SHUTDOWN}", encode_clean_shutdown(broker_epoch))
+                self._files.replace(
+                    f"{home.path}/{CLEAN_SHUTDOWN}", encode_clean_shutdown(broker_epoch)
+                )
             home.unlock()
 
     def _sound(self, key: Key) -> bool:

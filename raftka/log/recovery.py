@@ -1,16 +1,20 @@
-"""Opening a partition's directory: which of it may be believed, where the sound part ends, and what follows from the batches.
+"""Opening a partition's directory: which of it may be believed, where the sound part ends, and what
+follows from the batches.
 
 Knows no appends and no clients.
 
-One number decides what is believed: the *recovery point*. Everything below it was on disk when it was written down: records, indexes, leader epochs,
-and producer snapshots up to it. Everything at or above it is read again with its CRC, and the first damage ends the log: what comes behind it was
+One number decides what is believed: the *recovery point*. Everything below it was on disk when it
+was written down: records, indexes, leader epochs, and producer snapshots up to it. Everything at or
+above it is read again with its CRC, and the first damage ends the log: what comes behind it was
 never acknowledged, or a disk has lied. After a clean shutdown the recovery point is the end.
 
-Between batches below the recovery point there may be gaps (a cleaner made them); above it a gap between segments is damage: a tail that never
-reached the disk. So a cleaner must keep below the recovery point.
+Between batches below the recovery point there may be gaps (a cleaner made them); above it a gap
+between segments is damage: a tail that never reached the disk. So a cleaner must keep below the
+recovery point.
 
-Not every damage is a torn tail. What had been flushed and acknowledged can rot; then sound batches lie behind the damage, or the log ends before what
-is known to be committed. Who must not forget such records asks for `whole`, and gets Damaged instead of what is left.
+Not every damage is a torn tail. What had been flushed and acknowledged can rot; then sound batches
+lie behind the damage, or the log ends before what is known to be committed. Who must not forget
+such records asks for `whole`, and gets Damaged instead of what is left.
 """
 
 from bisect import bisect_right
@@ -24,14 +28,22 @@ from raftka.log.config import FOREVER, LogConfig
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.producers.snapshots import SUFFIX, Snapshots, rebuild
 from raftka.log.producers.state import ProducerState
-from raftka.log.segments.scan import WALK_BYTES, Header, checked, ends_here, has_sound_batch, headers
+from raftka.log.segments.scan import (
+    WALK_BYTES,
+    Header,
+    checked,
+    ends_here,
+    has_sound_batch,
+    headers,
+)
 from raftka.log.segments.segment import Segment, segment_path
 from raftka.runtime.interfaces import File, Files
 from raftka.wire.records import BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
 OFFSET_DIGITS = 20
 OF_SEGMENT = {"log", "index", "timeindex", "txnindex"}
-LEFTOVERS = {"deleted", "cleaned", "swap", "tmp", "gone"}  # last suffixes of names that are on their way in or out
+# last suffixes of names that are on their way in or out
+LEFTOVERS = {"deleted", "cleaned", "swap", "tmp", "gone"}
 
 
 class Damaged(Exception):
@@ -74,9 +86,14 @@ def recover(
     """
     _finish_swaps(files, directory)
     bases, snapshot_offsets = _sweep(files, directory)
-    segments = [Segment(files, directory, base, now_ms, config.index_interval_bytes) for base in bases or [start_offset]]
+    segments = [
+        Segment(files, directory, base, now_ms, config.index_interval_bytes)
+        for base in bases or [start_offset]
+    ]
     if segments[-1].size:  # it goes on: its age does not begin anew
-        segments[-1].created_ms = min(now_ms, segments[-2 if len(segments) > 1 else -1].file.modified_ms())
+        segments[-1].created_ms = min(
+            now_ms, segments[-2 if len(segments) > 1 else -1].file.modified_ms()
+        )
     stored = _stored_epochs(files, directory)
     cut = None
     for believed_below in [FOREVER, recovery_point] if clean else [recovery_point]:
@@ -85,14 +102,18 @@ def recover(
         cut = found or cut
         if found is None:
             break  # else whoever said that the shutdown was clean was wrong
-    if segments[-1].size:  # it goes on, also where it was sealed before a cut: what its earlier batches lack is not known
+    # it goes on, also where it was sealed before a cut: what its earlier batches lack is not known
+    if segments[-1].size:
         segments[-1].timeless = True
-    if believed_below > segments[0].base_offset and (stored is None or not _agree(segments, epochs, end)):
+    if believed_below > segments[0].base_offset and (
+        stored is None or not _agree(segments, epochs, end)
+    ):
         epochs = _epochs_of(segments)
     epochs.truncate_from_end(end + 1)
     epochs.dirty = epochs.entries() != (stored or [])
     snapshots = Snapshots(files, directory, snapshot_offsets)
-    snapshots.remove_beyond(min(end, max(believed_below, segments[0].base_offset)))  # of what was deleted nothing else can tell
+    # of what was deleted nothing else can tell
+    snapshots.remove_beyond(min(end, max(believed_below, segments[0].base_offset)))
     producers = rebuild(segments, snapshots, end, now_ms)
     if believed_below != FOREVER:
         for file in segments[-1].forget_stale_entries():
@@ -100,14 +121,17 @@ def recover(
     if believed_below != FOREVER and any(segment.size for segment in segments):
         _make_durable(files, directory, segments, believed_below)
     elif cut is not None and cut.segments:
-        files.sync_directory(directory)  # else the removed segments could come back, among those that are appended next
+        # else the removed segments could come back, among those that are appended next
+        files.sync_directory(directory)
     return Recovered(segments, end, epochs, snapshots, producers, cut)
 
 
 def _finish_swaps(files: Files, directory: str) -> None:
-    """A cleaner's new segment under this name is whole and on disk: it takes the place of what lies in its range.
+    """A cleaner's new segment under this name is whole and on disk: it takes the place of what lies
+    in its range.
 
-    A segment that it was made of and that lies behind its last batch may be left: all of it is told again further on, so it is only in vain.
+    A segment that it was made of and that lies behind its last batch may be left: all of it is told
+    again further on, so it is only in vain.
     """
     for name in files.list(directory):
         if not name.endswith(f".log{SWAP}") or not _is_offset(name[:OFFSET_DIGITS]):
@@ -118,7 +142,12 @@ def _finish_swaps(files: Files, directory: str) -> None:
             continue  # no cleaner leaves that; the sweep takes it
         for other in files.list(directory):
             stem, _, suffix = other.partition(".")
-            if _is_offset(stem) and base <= int(stem) < max(end, base + 1) and suffix in OF_SEGMENT and (suffix != "log" or int(stem) != base):
+            if (
+                _is_offset(stem)
+                and base <= int(stem) < max(end, base + 1)
+                and suffix in OF_SEGMENT
+                and (suffix != "log" or int(stem) != base)
+            ):
                 files.remove(f"{directory}/{other}")
         files.sync_directory(directory)
         files.rename(f"{directory}/{name}", segment_path(directory, base, ".log"))
@@ -137,16 +166,26 @@ def _extent(files: Files, path: str, base: int) -> tuple[int, bool]:
 
 
 def _sweep(files: Files, directory: str) -> tuple[list[int], list[int]]:
-    """Base offsets of segments and offsets of snapshots, in order; what a crash left half removed or half made goes."""
+    """Base offsets of segments and offsets of snapshots, in order; what a crash left half removed
+    or half made goes.
+    """
     names = files.list(directory)
     segments = {name[:-4] for name in names if name.endswith(".log") and _is_offset(name[:-4])}
     for name in names:
         stem, dot, suffix = name.partition(".")
         half_done = suffix.rpartition(".")[2] in LEFTOVERS
-        orphan = suffix in {"index", "timeindex", "txnindex"} and _is_offset(stem) and stem not in segments
+        orphan = (
+            suffix in {"index", "timeindex", "txnindex"}
+            and _is_offset(stem)
+            and stem not in segments
+        )
         if dot and (half_done or orphan):
             files.remove(f"{directory}/{name}")
-    snapshots = [int(name[:OFFSET_DIGITS]) for name in names if name[OFFSET_DIGITS:] == SUFFIX and _is_offset(name[:OFFSET_DIGITS])]
+    snapshots = [
+        int(name[:OFFSET_DIGITS])
+        for name in names
+        if name[OFFSET_DIGITS:] == SUFFIX and _is_offset(name[:OFFSET_DIGITS])
+    ]
     return sorted(map(int, segments)), snapshots
 
 
@@ -162,8 +201,12 @@ def _stored_epochs(files: Files, directory: str) -> list[tuple[int, int]] | None
         return None
 
 
-def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int, whole: int | None) -> tuple[int, Cut | None]:
-    """Read again what is not believed; at the first damage the rest goes. Returns the end offset."""
+def _check(
+    segments: list[Segment], epochs: LeaderEpochs, believed_below: int, whole: int | None
+) -> tuple[int, Cut | None]:
+    """Read again what is not believed; at the first damage the rest goes. Returns the end
+    offset.
+    """
     end = segments[0].base_offset
     for at, segment in enumerate(segments):
         following = segments[at + 1].base_offset if at + 1 < len(segments) else None
@@ -172,28 +215,48 @@ def _check(segments: list[Segment], epochs: LeaderEpochs, believed_below: int, w
         torn = segment.file.size()
         end = segment.resume(_with_epochs(segment.check(believed_below), epochs))
         torn -= segment.size
-        if torn or (following is not None and (end > following or believed_below <= end < following)):
-            is_over = following is None and ends_here(segment.file, segment.size)  # old records follow, and may hold whatever a client has sent
+        if torn or (
+            following is not None and (end > following or believed_below <= end < following)
+        ):
+            # old records follow, and may hold whatever a client has sent
+            is_over = following is None and ends_here(segment.file, segment.size)
             if whole is not None and (end < whole or (not is_over and _is_rotten(segments, at))):
                 for each in segments:
                     each.file.close()
-                raise Damaged(f"{segment.file.path} is damaged at offset {end}, and that was no crash")
-            return end, _cut(segments, at, end, 0 if is_over and any(segment.file.read(segment.size, WALK_BYTES)) else torn)
+                raise Damaged(
+                    f"{segment.file.path} is damaged at offset {end}, and that was no crash"
+                )
+            return end, _cut(
+                segments,
+                at,
+                end,
+                0 if is_over and any(segment.file.read(segment.size, WALK_BYTES)) else torn,
+            )
     return end, None
 
 
 def _is_sealed(end: int, believed_below: int) -> bool:
-    """On disk. A segment that ends right at the recovery point may have been sealed later: the last of its time index need not be there."""
+    """On disk. A segment that ends right at the recovery point may have been sealed later: the last
+    of its time index need not be there.
+    """
     return end < believed_below
 
 
 def _is_rotten(segments: list[Segment], at: int) -> bool:
     """Behind the damage something is sound."""
-    places = [(segments[at], segments[at].size + 1), *[(segment, 0) for segment in segments[at + 1 :]]]
-    return any(has_sound_batch(segment.file, position, segment.base_offset, segment.highest_offset) for segment, position in places)
+    places = [
+        (segments[at], segments[at].size + 1),
+        *[(segment, 0) for segment in segments[at + 1 :]],
+    ]
+    return any(
+        has_sound_batch(segment.file, position, segment.base_offset, segment.highest_offset)
+        for segment, position in places
+    )
 
 
-def _with_epochs(batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs) -> Iterator[tuple[int, Header]]:
+def _with_epochs(
+    batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs
+) -> Iterator[tuple[int, Header]]:
     latest = epochs.latest
     for batch in batches:
         header = batch[1]
@@ -204,7 +267,9 @@ def _with_epochs(batches: Iterator[tuple[int, Header]], epochs: LeaderEpochs) ->
 
 
 def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
-    """The last segments go first: a crash in between leaves no hole. `torn`: bytes of batches behind the end, in the segment that stays."""
+    """The last segments go first: a crash in between leaves no hole. `torn`: bytes of batches
+    behind the end, in the segment that stays.
+    """
     doomed = segments[at + 1 :]
     cut = Cut(end, torn + sum(segment.size for segment in doomed), len(doomed))
     for segment in reversed(doomed):
@@ -218,16 +283,24 @@ def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
 
 @contextmanager
 def kept_time(file: File) -> Iterator[None]:
-    """Whatever is done to the file meanwhile, the time of its last write stays: retention may go by it."""
+    """Whatever is done to the file meanwhile, the time of its last write stays: retention may go by
+    it.
+    """
     modified_ms = file.modified_ms()
     yield
     file.set_modified(modified_ms)
 
 
 def _agree(segments: list[Segment], epochs: LeaderEpochs, end: int) -> bool:
-    """With the batches on both sides of where each begins, and with the last one. The file has no checksum, and by it replicas are cut."""
+    """With the batches on both sides of where each begins, and with the last one. The file has no
+    checksum, and by it replicas are cut.
+    """
     places = {offset for _, start in epochs.entries() for offset in (start - 1, start)} | {end - 1}
-    found = [_header_at(segments, offset) for offset in sorted(places) if segments[0].base_offset <= offset < end]
+    found = [
+        _header_at(segments, offset)
+        for offset in sorted(places)
+        if segments[0].base_offset <= offset < end
+    ]
     return all(header is None or header[2] == epochs.of_offset(header[0]) for header in found)
 
 
@@ -235,7 +308,15 @@ def _header_at(segments: list[Segment], offset: int) -> Header | None:
     """Of the first batch that reaches `offset`."""
     for segment in segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]:
         if (found := segment.locate(offset, segment.size)) is not None:
-            return next((header for _, header in headers(segment.file, found[0], segment.size, BATCH_HEADER_BYTES)), None)
+            return next(
+                (
+                    header
+                    for _, header in headers(
+                        segment.file, found[0], segment.size, BATCH_HEADER_BYTES
+                    )
+                ),
+                None,
+            )
     return None
 
 
@@ -252,10 +333,14 @@ def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
     return epochs
 
 
-def _make_durable(files: Files, directory: str, segments: list[Segment], believed_below: int) -> None:
-    """What was found is claimed from now on, so it must be on disk: after a crash of the process alone it may be in the page cache only.
+def _make_durable(
+    files: Files, directory: str, segments: list[Segment], believed_below: int
+) -> None:
+    """What was found is claimed from now on, so it must be on disk: after a crash of the process
+    alone it may be in the page cache only.
 
-    A kernel takes pages whose flush failed for clean: it shows them to this process, and a flush alone would not write them. They are written anew.
+    A kernel takes pages whose flush failed for clean: it shows them to this process, and a flush
+    alone would not write them. They are written anew.
     """
     for at, segment in enumerate(segments):
         is_last = at + 1 == len(segments)

@@ -1,4 +1,5 @@
-"""The records of a batch as rows of numbers: the fast way to their keys, offsets and times. Makes no records, knows no log.
+"""The records of a batch as rows of numbers: the fast way to their keys, offsets and times. Makes
+no records, knows no log.
 
 `records_of` (wire/records.py) is the thorough way: it looks at every byte.
 """
@@ -14,7 +15,8 @@ from raftka.wire.records import BATCH_HEADER_BYTES, COMPRESSION_MASK, LOG_OVERHE
 NULL = 1  # -1 as a varint
 
 Key = bytes | int
-Row = tuple[int, int, int, int, Key | None, bool]  # from, to, timestamp delta (zigzag), offset delta, key, whether it is a tombstone
+# from, to, timestamp delta (zigzag), offset delta, key, whether it is a tombstone
+Row = tuple[int, int, int, int, Key | None, bool]
 
 
 def digest(key: bytes) -> int:
@@ -22,7 +24,9 @@ def digest(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=16).digest())
 
 
-def body_of(data: bytes, at: int, header: Header, limit_bytes: int = DECOMPRESSED_BYTES.value) -> tuple[bytes, int, int]:
+def body_of(
+    data: bytes, at: int, header: Header, limit_bytes: int = DECOMPRESSED_BYTES.value
+) -> tuple[bytes, int, int]:
     """The records of the batch at `at`: where, from, to. Raises ProtocolError."""
     stop = at + header[1] + LOG_OVERHEAD_BYTES
     codec = header[5] & COMPRESSION_MASK
@@ -33,9 +37,11 @@ def body_of(data: bytes, at: int, header: Header, limit_bytes: int = DECOMPRESSE
 
 
 def rows_of(body: bytes, starts: list[int], stop: int) -> list[Row]:
-    """The only loop over records, so it is written out: varints of up to two bytes are read in place. Raises ProtocolError.
+    """The only loop over records, so it is written out: varints of up to two bytes are read in
+    place. Raises ProtocolError.
 
-    From one start on, up to `stop`; or with -1 those at `starts`. It takes `bytes`, which Python indexes faster than a view.
+    From one start on, up to `stop`; or with -1 those at `starts`. It takes `bytes`, which Python
+    indexes faster than a view.
     """
     rows: list[Row] = []
     add, go_on = rows.append, starts.append

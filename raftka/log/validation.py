@@ -1,6 +1,8 @@
-"""Why a batch from a client is refused, with Kafka's code and in Kafka's order. Knows no log: bounds come as arguments.
+"""Why a batch from a client is refused, with Kafka's code and in Kafka's order. Knows no log:
+bounds come as arguments.
 
-The log's own append checks all of this at once and comes here only when something is wrong, or must be repaired.
+The log's own append checks all of this at once and comes here only when something is wrong, or must
+be repaired.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -35,24 +37,35 @@ KNOWN_ATTRIBUTES = 0x7F
 SMALLEST_OVERHEAD = 14  # of a record of any version there ever was, behind its offset and size
 SMALLEST_SIZE = LOG_OVERHEAD_BYTES + SMALLEST_OVERHEAD
 SMALLEST_RECORD_BYTES = 7  # of this version
-AT_ONCE_BYTES, AT_ONCE_OPENED_BYTES, AT_ONCE_RECORDS = 8 * 1024, 64 * 1024, 500  # walked within a turn: some milliseconds
+# walked within a turn: some milliseconds
+AT_ONCE_BYTES, AT_ONCE_OPENED_BYTES, AT_ONCE_RECORDS = 8 * 1024, 64 * 1024, 500
 OPENED_RECORD_BYTES = 150  # of a small record, as Python objects
 QUICK_RECORDS, QUICK_BYTES = 10_000, 2 * MIB  # walked as rows: ten megabytes of them
 MAGIC_POSITION = 16
 MAX_TIMESTAMP_POSITION = 35
-CODEC_OF_TOPIC = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}  # "producer" is not among them: as it comes
+# "producer" is not among them: as it comes
+CODEC_OF_TOPIC = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 class RefusedRecords(KafkaError):
-    """Refused by the log, behind the CRC: the answer carries the log start offset, and what is wrong with which record where Kafka tells it."""
+    """Refused by the log, behind the CRC: the answer carries the log start offset, and what is
+    wrong with which record where Kafka tells it.
+    """
 
-    def __init__(self, code: Code, message: str | None = None, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
+    def __init__(
+        self,
+        code: Code,
+        message: str | None = None,
+        record_errors: tuple[tuple[int, str], ...] = (),
+    ) -> None:
         super().__init__(code, message)
         self.record_errors = record_errors  # (index in the batch, text)
 
 
 class Prepared(NamedTuple):
-    """A batch for the log, with what is known of it; without `largest_ms` its records were not walked, and it may lie under another codec."""
+    """A batch for the log, with what is known of it; without `largest_ms` its records were not
+    walked, and it may lie under another codec.
+    """
 
     batch: memoryview
     largest_ms: int | None  # the largest timestamp of its records
@@ -61,14 +74,22 @@ class Prepared(NamedTuple):
 
 
 def opened_bytes(batch: memoryview) -> int:
-    """About how much memory the records take when they are opened: a compressed batch may be a thousand times as large."""
-    return max(len(batch), min(read_header(batch).count * OPENED_RECORD_BYTES, DECOMPRESSED_BYTES.value))
+    """About how much memory the records take when they are opened: a compressed batch may be a
+    thousand times as large.
+    """
+    return max(
+        len(batch), min(read_header(batch).count * OPENED_RECORD_BYTES, DECOMPRESSED_BYTES.value)
+    )
 
 
 class NeedsSchemas(KafkaError):
-    """The records are to be compared with schemas first: what comes of that is a Prepared with these rules."""
+    """The records are to be compared with schemas first: what comes of that is a Prepared with
+    these rules.
+    """
 
-    def __init__(self, batch: memoryview, now_ms: int, config: LogConfig, partition: str, rules: SchemaRules) -> None:
+    def __init__(
+        self, batch: memoryview, now_ms: int, config: LogConfig, partition: str, rules: SchemaRules
+    ) -> None:
         super().__init__(Code.UNKNOWN_SERVER_ERROR)
         self.batch = batch
         self.rules = rules
@@ -79,17 +100,23 @@ class NeedsSchemas(KafkaError):
         """Its records may be read within a turn."""
         header = read_header(self.batch)
         is_short = header.count <= AT_ONCE_RECORDS and len(self.batch) <= AT_ONCE_BYTES
-        return is_short and (not header.compression or _opens_within(self.batch, AT_ONCE_OPENED_BYTES))
+        return is_short and (
+            not header.compression or _opens_within(self.batch, AT_ONCE_OPENED_BYTES)
+        )
 
     def without(self, indexes: Container[int]) -> Prepared:
-        """The batch without some of its records: the others keep their offsets, and the producer its sequence. Raises RefusedRecords.
+        """The batch without some of its records: the others keep their offsets, and the producer
+        its sequence. Raises RefusedRecords.
 
-        May be called off the loop. All records are walked first, and lie under the topic's codec then.
+        May be called off the loop. All records are walked first, and lie under the topic's codec
+        then.
         """
         batch, _, *_ = walked(self.batch, *self._rest)
         header = BATCH_HEADER.unpack_from(batch)
         made = rebuilt(header, kept_beside(bytes(batch), header, indexes), None)
-        return Prepared(memoryview(made), BATCH_HEADER.unpack_from(made)[8], self.rules, has_holes=True)
+        return Prepared(
+            memoryview(made), BATCH_HEADER.unpack_from(made)[8], self.rules, has_holes=True
+        )
 
 
 class TakesLong(KafkaError):
@@ -115,13 +142,17 @@ class TakesLong(KafkaError):
 
 
 def one_batch(records: memoryview) -> memoryview:
-    """The batch in a produce request's records, without what Kafka ignores behind it: up to 11 bytes, or the beginning of a batch that is cut."""
+    """The batch in a produce request's records, without what Kafka ignores behind it: up to 11
+    bytes, or the beginning of a batch that is cut.
+    """
     size = _size_at(records, 0)
     if size is None:
         raise KafkaError(Code.INVALID_RECORD)
     if size < SMALLEST_SIZE:
         raise KafkaError(
-            Code.CORRUPT_MESSAGE, f"Record size {size - LOG_OVERHEAD_BYTES} is less than the minimum record overhead ({SMALLEST_OVERHEAD})"
+            Code.CORRUPT_MESSAGE,
+            f"Record size {size - LOG_OVERHEAD_BYTES} is less than the minimum record overhead "
+            f"({SMALLEST_OVERHEAD})",
         )
     if len(records) <= MAGIC_POSITION:
         raise KafkaError(Code.INVALID_RECORD)
@@ -134,7 +165,9 @@ def one_batch(records: memoryview) -> memoryview:
         raise KafkaError(Code.CORRUPT_MESSAGE)
     following = _size_at(records, size)
     if following is not None:
-        if following < SMALLEST_SIZE or (len(records) - size > MAGIC_POSITION and not 0 <= _magic_at(records, size) <= MAGIC):
+        if following < SMALLEST_SIZE or (
+            len(records) - size > MAGIC_POSITION and not 0 <= _magic_at(records, size) <= MAGIC
+        ):
             raise KafkaError(Code.CORRUPT_MESSAGE)
         if following <= len(records) - size:
             raise KafkaError(Code.INVALID_RECORD)
@@ -142,36 +175,65 @@ def one_batch(records: memoryview) -> memoryview:
 
 
 def _magic_at(records: memoryview, position: int) -> int:
-    return int.from_bytes(records[position + MAGIC_POSITION : position + MAGIC_POSITION + 1], signed=True)
+    return int.from_bytes(
+        records[position + MAGIC_POSITION : position + MAGIC_POSITION + 1], signed=True
+    )
 
 
 def _size_at(records: memoryview, position: int) -> int | None:
     if len(records) - position < LOG_OVERHEAD_BYTES:
         return None
-    return int.from_bytes(records[position + 8 : position + 12], "big", signed=True) + LOG_OVERHEAD_BYTES
+    return (
+        int.from_bytes(records[position + 8 : position + 12], "big", signed=True)
+        + LOG_OVERHEAD_BYTES
+    )
 
 
-def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str, prepared: Prepared | None = None) -> tuple[memoryview, int, int | None]:
-    """The batch as the topic stores it, its largest timestamp, and the attributes to `restamp` it with when it is appended, None: leave them.
+def repair(
+    batch: memoryview,
+    now_ms: int,
+    config: LogConfig,
+    partition: str,
+    prepared: Prepared | None = None,
+) -> tuple[memoryview, int, int | None]:
+    """The batch as the topic stores it, its largest timestamp, and the attributes to `restamp` it
+    with when it is appended, None: leave them.
 
-    Raises RefusedRecords, NeedsSchemas and TakesLong. `partition`: as texts name it; `prepared`: this batch, by a TakesLong or behind a NeedsSchemas.
-    Repaired as in Kafka: the timestamp type, the largest timestamp, the codec. Records are walked only where something needs it.
+    Raises RefusedRecords, NeedsSchemas and TakesLong. `partition`: as texts name it; `prepared`:
+    this batch, by a TakesLong or behind a NeedsSchemas. Repaired as in Kafka: the timestamp type,
+    the largest timestamp, the codec. Records are walked only where something needs it.
     """
     has_holes = prepared is not None and prepared.has_holes
     _check_header(batch, has_holes=has_holes)
     if config.schemas is not None and (prepared is None or prepared.schemas != config.schemas):
         raise NeedsSchemas(batch, now_ms, config, partition, config.schemas)
-    _, _, _, _, _, attributes, _, base_timestamp, timestamp, producer_id, epoch, _, count = BATCH_HEADER.unpack_from(batch)
+    _, _, _, _, _, attributes, _, base_timestamp, timestamp, producer_id, epoch, _, count = (
+        BATCH_HEADER.unpack_from(batch)
+    )
     stamped = config.message_timestamp_type == "LogAppendTime"
-    late = timestamp - now_ms > config.message_timestamp_after_max_ms or now_ms - base_timestamp > config.message_timestamp_before_max_ms
+    late = (
+        timestamp - now_ms > config.message_timestamp_after_max_ms
+        or now_ms - base_timestamp > config.message_timestamp_before_max_ms
+    )
     codec = attributes & COMPRESSION_MASK
     largest = timestamp
     other_codec = codec != CODEC_OF_TOPIC.get(config.compression_type, codec) and not has_holes
     is_wrong = not stamped and is_wrong_time(base_timestamp, timestamp, count)
     if prepared is not None and prepared.largest_ms is not None and not other_codec:
         largest = prepared.largest_ms
-    elif other_codec or attributes & LOG_APPEND_TIME or (late and not stamped) or is_wrong or config.compacted or config.validation == "records":
-        if count > AT_ONCE_RECORDS or len(batch) > AT_ONCE_BYTES or (codec and (other_codec or not _opens_within(batch, AT_ONCE_OPENED_BYTES))):
+    elif (
+        other_codec
+        or attributes & LOG_APPEND_TIME
+        or (late and not stamped)
+        or is_wrong
+        or config.compacted
+        or config.validation == "records"
+    ):
+        if (
+            count > AT_ONCE_RECORDS
+            or len(batch) > AT_ONCE_BYTES
+            or (codec and (other_codec or not _opens_within(batch, AT_ONCE_OPENED_BYTES)))
+        ):
             raise TakesLong(batch, now_ms, config, partition)
         batch, largest, *_ = walked(batch, now_ms, config, partition)
         _, _, _, _, _, attributes, _, _, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
@@ -186,7 +248,8 @@ def repair(batch: memoryview, now_ms: int, config: LogConfig, partition: str, pr
 
 
 def is_wrong_time(base_timestamp: int, timestamp: int, count: int) -> bool:
-    """Return whether a client's header cannot have the largest timestamp of its records, or says that they have none.
+    """Return whether a client's header cannot have the largest timestamp of its records, or says
+    that they have none.
 
     Sarama up to 1.45.0 writes -1. One record alone has the base timestamp.
     """
@@ -195,12 +258,21 @@ def is_wrong_time(base_timestamp: int, timestamp: int, count: int) -> bool:
 
 def _check_header(batch: memoryview, *, has_holes: bool = False) -> None:
     """What must be so in every batch of a client, behind the CRC."""
-    base, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = BATCH_HEADER.unpack_from(batch)
+    base, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = (
+        BATCH_HEADER.unpack_from(batch)
+    )
     if attributes & COMPRESSION_MASK >= CODECS:
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)
-    if base != 0 or attributes & CONTROL or ((count < 0 or delta < count) if has_holes else (count < 1 or delta != count - 1)):
+    if (
+        base != 0
+        or attributes & CONTROL
+        or ((count < 0 or delta < count) if has_holes else (count < 1 or delta != count - 1))
+    ):
         raise RefusedRecords(Code.INVALID_RECORD)
-    if not attributes & COMPRESSION_MASK and count * SMALLEST_RECORD_BYTES > len(batch) - BATCH_HEADER_BYTES:
+    if (
+        not attributes & COMPRESSION_MASK
+        and count * SMALLEST_RECORD_BYTES > len(batch) - BATCH_HEADER_BYTES
+    ):
         raise RefusedRecords(Code.INVALID_RECORD)
     if producer_id >= 0 and sequence < 0:
         raise RefusedRecords(Code.INVALID_RECORD)
@@ -222,24 +294,46 @@ def check_records(batch: memoryview, now_ms: int, config: LogConfig, partition: 
         largest = max(largest, record.timestamp)
         in_order = in_order and record.offset == index
         if config.compacted and record.key_bytes is None:
-            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {partition}"))
+            errors.append(
+                (
+                    index,
+                    "Compacted topic cannot accept message without key in topic partition "
+                    f"{partition}",
+                )
+            )
         elif (text := rule.wrong_time(record)) is not None:
             errors.append((index, text))
             late = True
     if late:
-        raise RefusedRecords(Code.INVALID_TIMESTAMP, "One or more records have been rejected due to invalid timestamp", tuple(errors))
+        raise RefusedRecords(
+            Code.INVALID_TIMESTAMP,
+            "One or more records have been rejected due to invalid timestamp",
+            tuple(errors),
+        )
     if errors:
         raise wrong_records(errors)
     if rule.compressed and not in_order and (is_quick or config.validation == "records"):
-        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer, and its own difference
+        # Kafka's own answer, and its own difference
+        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)
     return largest
 
 
 def wrong_records(errors: Sequence[tuple[int, str]], total: int | None = None) -> RefusedRecords:
-    """The refusal of a batch for its records, in Kafka's words; `errors`: (index in the batch, text), of `total` or all."""
-    shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3])
-    start = f"One or more records have been rejected due to {len(errors) if total is None else total} record errors in total"
-    return RefusedRecords(Code.INVALID_RECORD, f"{start}, and only showing the first three errors at most: [{shown}]", tuple(errors))
+    """The refusal of a batch for its records, in Kafka's words; `errors`: (index in the batch,
+    text), of `total` or all.
+    """
+    shown = ", ".join(
+        f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
+    )
+    start = (
+        "One or more records have been rejected due to "
+        f"{len(errors) if total is None else total} record errors in total"
+    )
+    return RefusedRecords(
+        Code.INVALID_RECORD,
+        f"{start}, and only showing the first three errors at most: [{shown}]",
+        tuple(errors),
+    )
 
 
 class _Rule:
@@ -256,14 +350,28 @@ class _Rule:
 
     def wrong_time(self, record: Outline) -> str | None:
         if self.mistyped:
-            text = f"{'Partial' * self.compressed}DefaultRecord(offset={record.offset}, timestamp={record.timestamp}, "
+            text = (
+                f"{'Partial' * self.compressed}DefaultRecord(offset={record.offset}, "
+                f"timestamp={record.timestamp}, "
+            )
             none = -1 if self.compressed else 0
-            key, value = (none if size is None else size for size in (record.key_bytes, record.value_bytes))
+            key, value = (
+                none if size is None else size for size in (record.key_bytes, record.value_bytes)
+            )
             text += f"key={key} bytes, value={value} bytes)"
-            return f"Invalid timestamp type in message {text}. Producer should not set timestamp type to LogAppendTime."
-        if self.stamped or record.timestamp == -1 or self.lowest <= record.timestamp <= self.highest:
+            return (
+                f"Invalid timestamp type in message {text}. Producer should not set timestamp "
+                "type to LogAppendTime."
+            )
+        if (
+            self.stamped
+            or record.timestamp == -1
+            or self.lowest <= record.timestamp <= self.highest
+        ):
             return None
-        text = f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+        text = (
+            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+        )
         return f"{text}The timestamp should be within [{self.lowest}, {self.highest}]"
 
 
@@ -272,7 +380,8 @@ def _is_small(batch: memoryview) -> bool:
 
 
 def _largest_of_sound(batch: memoryview, rule: _Rule) -> int | None:
-    """Their largest timestamp when nothing is wrong with times and keys: six times as fast. None: look again, and say what is wrong.
+    """Their largest timestamp when nothing is wrong with times and keys: six times as fast. None:
+    look again, and say what is wrong.
 
     All records are in memory meanwhile, as rows.
     """
@@ -286,33 +395,51 @@ def _largest_of_sound(batch: memoryview, rule: _Rule) -> int | None:
     base = header[7]
     times = [base + (row[2] >> 1 ^ -(row[2] & 1)) for row in rows]
     first, last = min(times), max(times)
-    in_time = (rule.stamped and first >= -FOREVER and last <= FOREVER) or (rule.lowest <= first and last <= rule.highest)
-    return max(last, -1) if in_time and not (rule.keyed and any(row[4] is None for row in rows)) else None
+    in_time = (rule.stamped and first >= -FOREVER and last <= FOREVER) or (
+        rule.lowest <= first and last <= rule.highest
+    )
+    return (
+        max(last, -1)
+        if in_time and not (rule.keyed and any(row[4] is None for row in rows))
+        else None
+    )
 
 
 def _outlines(batch: memoryview, write: Write | None = None) -> Iterator[Outline]:
     """As `outlines`, with Kafka's codes. Raises RefusedRecords."""
     header = read_header(batch)
     if header.compression == ZSTD and len(batch) == BATCH_HEADER_BYTES:
-        raise RefusedRecords(Code.INVALID_RECORD)  # for the other codecs nothing is garbage, in Kafka
+        # for the other codecs nothing is garbage, in Kafka
+        raise RefusedRecords(Code.INVALID_RECORD)
     try:
         if header.compression == LZ4 and not has_independent_blocks(batch[BATCH_HEADER_BYTES:]):
             raise NotOpened("lz4 blocks that refer to each other, which Java's clients do not read")
         yield from outlines(batch, write)
     except NotOpened as error:
-        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR) from error  # Kafka's own answer to a payload that its codec does not take
+        # Kafka's own answer to a payload that its codec does not take
+        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR) from error
     except EndlessSize as error:
-        raise RefusedRecords(Code.INVALID_RECORD if header.compression else Code.UNKNOWN_SERVER_ERROR) from error  # Kafka's own difference
+        # Kafka's own difference
+        raise RefusedRecords(
+            Code.INVALID_RECORD if header.compression else Code.UNKNOWN_SERVER_ERROR
+        ) from error
     except ProtocolError as error:
-        if error.limit is DECOMPRESSED_BYTES:  # producers split such a batch, and the parts may be taken
+        # producers split such a batch, and the parts may be taken
+        if error.limit is DECOMPRESSED_BYTES:
             raise RefusedRecords(Code.MESSAGE_TOO_LARGE, str(error)) from error
         raise RefusedRecords(Code.INVALID_RECORD) from error
 
 
 def restamp(batch: memoryview, attributes: int, max_timestamp: int) -> None:
-    """The stored header says what the topic says; these fields are under the CRC. Attributes that mean nothing are gone then, as in Kafka."""
-    batch[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2] = (attributes & KNOWN_ATTRIBUTES).to_bytes(2, "big", signed=True)
-    batch[MAX_TIMESTAMP_POSITION : MAX_TIMESTAMP_POSITION + 8] = max_timestamp.to_bytes(8, "big", signed=True)
+    """The stored header says what the topic says; these fields are under the CRC. Attributes that
+    mean nothing are gone then, as in Kafka.
+    """
+    batch[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2] = (attributes & KNOWN_ATTRIBUTES).to_bytes(
+        2, "big", signed=True
+    )
+    batch[MAX_TIMESTAMP_POSITION : MAX_TIMESTAMP_POSITION + 8] = max_timestamp.to_bytes(
+        8, "big", signed=True
+    )
     seal(batch)
 
 
@@ -326,7 +453,8 @@ def _opens_within(batch: memoryview, most_bytes: int) -> bool:
 
 
 def walked(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> Prepared:
-    """Walk the records and compress them by the topic's own codec, if it has one. Takes some 0.3 s for a megabyte of small records.
+    """Walk the records and compress them by the topic's own codec, if it has one. Takes some 0.3 s
+    for a megabyte of small records.
 
     Raises RefusedRecords.
     """
@@ -341,19 +469,31 @@ def walked(batch: memoryview, now_ms: int, config: LogConfig, partition: str) ->
 
 
 def recompress(batch: memoryview, codec: int, level: int | None, most_bytes: int) -> memoryview:
-    """The same records under the topic's own codec, with the same producer fields. Raises RefusedRecords, also above `most_bytes`."""
-    _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, count = BATCH_HEADER.unpack_from(batch)
+    """The same records under the topic's own codec, with the same producer fields. Raises
+    RefusedRecords, also above `most_bytes`.
+    """
+    _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, count = (
+        BATCH_HEADER.unpack_from(batch)
+    )
     packer = Packer(codec, level)
     times: tuple[int, ...] = ()  # the first, the least and the largest
     for record in _outlines(batch, packer.write):
         time = record.timestamp
-        times = (times[0], min(times[1], time), max(times[2], time)) if times else (time, time, time)
+        times = (
+            (times[0], min(times[1], time), max(times[2], time)) if times else (time, time, time)
+        )
         if packer.size_bytes > most_bytes:
             raise RefusedRecords(Code.MESSAGE_TOO_LARGE)
     first, least, largest = times
     if least < -1 or (producer_id >= 0 and epoch == -1):
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
-    made = batch_of(packer.finish(), count, codec | attributes & TRANSACTIONAL, (first, largest), (producer_id, epoch, sequence))
+    made = batch_of(
+        packer.finish(),
+        count,
+        codec | attributes & TRANSACTIONAL,
+        (first, largest),
+        (producer_id, epoch, sequence),
+    )
     if len(made) > most_bytes:
         raise RefusedRecords(Code.MESSAGE_TOO_LARGE)
     return memoryview(made)

@@ -1,4 +1,6 @@
-"""CreateAcls and DeleteAcls in the controller: which ACLs there are from now on. Brokers check what was asked for."""
+"""CreateAcls and DeleteAcls in the controller: which ACLs there are from now on. Brokers check what
+was asked for.
+"""
 
 from raftka.limits import ACLS, ACLS_OF_REQUEST, FILTERED_ACLS
 from raftka.metadata.image import MetadataImage
@@ -16,9 +18,15 @@ def create_acls(image: MetadataImage, command: CreateAcls) -> tuple[list[Record]
     return [AclAdded(*acl) for acl in new], len(new)
 
 
-def delete_acls(image: MetadataImage, command: DeleteAcls) -> tuple[list[Record], tuple[tuple[Acl, ...], ...]]:
+def delete_acls(
+    image: MetadataImage, command: DeleteAcls
+) -> tuple[list[Record], tuple[tuple[Acl, ...], ...]]:
     """Each filter finds what there was before. Raises INVALID_REQUEST beyond a limit."""
-    check_limit(FILTERED_ACLS, sum(each.exact is None for each in command.filters) * len(image.acls), code=Code.INVALID_REQUEST)
+    check_limit(
+        FILTERED_ACLS,
+        sum(each.exact is None for each in command.filters) * len(image.acls),
+        code=Code.INVALID_REQUEST,
+    )
     found = [each.found_in(image.acls.keys()) for each in command.filters]
     doomed = dict.fromkeys(acl for acls in found for acl in acls)
     check_limit(ACLS_OF_REQUEST, len(doomed), code=Code.INVALID_REQUEST)

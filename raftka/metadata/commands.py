@@ -1,7 +1,9 @@
-"""Commands of brokers to the controller, and their replies: frozen values of plain fields, in one process and over the controller port alike.
+"""Commands of brokers to the controller, and their replies: frozen values of plain fields, in one
+process and over the controller port alike.
 
-`to_wire` gives a name and a tuple that msgpack takes as it is; `from_wire` is for what another node sent and raises ValueError for anything else.
-A reply is what REPLIES says of its command; over the wire it is bare, and `read_reply` gives the names back. Decides nothing.
+`to_wire` gives a name and a tuple that msgpack takes as it is; `from_wire` is for what another node
+sent and raises ValueError for anything else. A reply is what REPLIES says of its command; over the
+wire it is bare, and `read_reply` gives the names back. Decides nothing.
 """
 
 from collections import defaultdict
@@ -27,7 +29,9 @@ Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, secu
 
 
 class Registered(NamedTuple):
-    broker_epoch: int  # TELL_HELD: a directory that was there before is not any more, so which replicas are? Nothing is registered yet
+    # TELL_HELD: a directory that was there before is not any more, so which replicas are? Nothing
+    # is registered yet
+    broker_epoch: int
 
 
 TELL_HELD = -1
@@ -41,7 +45,9 @@ class HeartbeatAnswer(NamedTuple):
 
 
 class AlteredPartition(NamedTuple):
-    """With error 0 and with errors that know the partition: its state now, as the controller has it."""
+    """With error 0 and with errors that know the partition: its state now, as the controller has
+    it.
+    """
 
     topic_id: bytes
     partition: int
@@ -134,21 +140,25 @@ class Change(NamedTuple):
     partition: int
     leader_epoch: int
     partition_epoch: int
-    new_isr: tuple[tuple[int, int], ...]  # (broker id, broker epoch as the leader saw it, -1: not known)
+    # (broker id, broker epoch as the leader saw it, -1: not known)
+    new_isr: tuple[tuple[int, int], ...]
 
 
 class NewTopic(NamedTuple):
     name: str
-    num_partitions: int = -1  # -1: the controller's num.partitions, or as many as there are assignments
+    # -1: the controller's num.partitions, or as many as there are assignments
+    num_partitions: int = -1
     replication_factor: int = -1
-    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()  # (partition, replicas in order of preference)
+    # (partition, replicas in order of preference)
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
     configs: tuple[tuple[str, str | None], ...] = ()
 
 
 class MorePartitions(NamedTuple):
     name: str
     total: int  # of all partitions, those that are there included
-    assignments: tuple[tuple[int, ...], ...] | None = None  # of each new one; None: the controller places them
+    # of each new one; None: the controller places them
+    assignments: tuple[tuple[int, ...], ...] | None = None
 
 
 class TopicPartitions(NamedTuple):
@@ -203,7 +213,9 @@ def by_topic(replicas: Iterable[tuple[bytes, int]]) -> tuple[TopicReplicas, ...]
     topics: dict[bytes, list[int]] = defaultdict(list)
     for topic_id, partition in replicas:
         topics[topic_id].append(partition)
-    return tuple([TopicReplicas(topic_id, tuple(partitions)) for topic_id, partitions in topics.items()])
+    return tuple(
+        [TopicReplicas(topic_id, tuple(partitions)) for topic_id, partitions in topics.items()]
+    )
 
 
 class HeldReplicas(NamedTuple):
@@ -228,7 +240,8 @@ class RegisterBroker(NamedTuple):
     endpoints: Endpoints
     rack: str | None = None
     more_directories: tuple[bytes, ...] = ()  # ids of all that it can use beside the first
-    failed_directories: int = 0  # how many of its log.dirs it cannot use: their ids may not be readable
+    # how many of its log.dirs it cannot use: their ids may not be readable
+    failed_directories: int = 0
     held: tuple[HeldReplicas, ...] | None = None  # only when it was asked for them
 
     @property
@@ -249,14 +262,18 @@ class Heartbeat(NamedTuple):
 
 
 class BrokerLost(NamedTuple):
-    """Its connection broke and its port refuses: the process is gone, no need to wait for the session's end."""
+    """Its connection broke and its port refuses: the process is gone, no need to wait for the
+    session's end.
+    """
 
     broker_id: int
     broker_epoch: int
 
 
 class ReplicasOffline(NamedTuple):
-    """One of the broker's log directories failed: what lay in it, while the broker goes on with the others."""
+    """One of the broker's log directories failed: what lay in it, while the broker goes on with the
+    others.
+    """
 
     broker_id: int
     broker_epoch: int
@@ -265,7 +282,9 @@ class ReplicasOffline(NamedTuple):
 
 
 class ReplicasLost(NamedTuple):
-    """Records of these are gone from the broker's disk, which is there; others of their ISRs may have them."""
+    """Records of these are gone from the broker's disk, which is there; others of their ISRs may
+    have them.
+    """
 
     broker_id: int
     broker_epoch: int
@@ -327,7 +346,9 @@ class AllocateProducerIds(NamedTuple):
 
 
 class TopicDefaults(NamedTuple):
-    """Ask for the settings of a topic that sets none, from the controller's file: CreateTopics shows them, whichever broker gets the request."""
+    """Ask for the settings of a topic that sets none, from the controller's file: CreateTopics
+    shows them, whichever broker gets the request.
+    """
 
 
 class WriteExtension(NamedTuple):
@@ -335,11 +356,14 @@ class WriteExtension(NamedTuple):
 
     package: str
     changes: tuple[tuple[bytes, bytes | None], ...]
-    read_at: int | None = None  # not to be done if the package's entries changed after this offset; None: in any case
+    # not to be done if the package's entries changed after this offset; None: in any case
+    read_at: int | None = None
 
 
 class ExtensionCommand(NamedTuple):
-    """For the package's own machine beside the controller; what is in it, and in the reply, is the package's matter."""
+    """For the package's own machine beside the controller; what is in it, and in the reply, is the
+    package's matter.
+    """
 
     package: str
     payload: bytes
@@ -361,7 +385,15 @@ Administration = (
     | AlterClientQuotas
 )
 OfBrokers = (
-    RegisterBroker | UnregisterBroker | Heartbeat | BrokerLost | ReplicasOffline | ReplicasLost | AlterPartition | AllocateProducerIds | TopicDefaults
+    RegisterBroker
+    | UnregisterBroker
+    | Heartbeat
+    | BrokerLost
+    | ReplicasOffline
+    | ReplicasLost
+    | AlterPartition
+    | AllocateProducerIds
+    | TopicDefaults
 )
 OfTokens = AddToken | RenewToken | ExpireToken
 Command = OfBrokers | WriteExtension | ExtensionCommand | OfTokens | Administration
@@ -426,7 +458,9 @@ def _reader_of(kind: object) -> Read:
 
 
 def _reader(kind: Any) -> Read:
-    """Return a function that turns a plain value into one of this type: a number, a string, `X | None`, a tuple, or a class of such fields."""
+    """Return a function that turns a plain value into one of this type: a number, a string, `X |
+    None`, a tuple, or a class of such fields.
+    """
     arguments = get_args(kind)
     if kind is None or kind in (int, float, str, bytes, bool):
         return _scalar(type(None) if kind is None else kind)

@@ -1,10 +1,17 @@
-"""Delegation tokens in the controller: made, renewed, ended, and removed when they have expired. Knows no secret key and computes no HMAC."""
+"""Delegation tokens in the controller: made, renewed, ended, and removed when they have expired.
+Knows no secret key and computes no HMAC.
+"""
 
 from collections.abc import Mapping
 
 from raftka.limits import DELEGATION_TOKENS, DELEGATION_TOKENS_OF_REQUESTER, TOKEN_BYTES
 from raftka.metadata.image import MetadataImage
-from raftka.metadata.records import DelegationTokenAdded, DelegationTokenRemoved, DelegationTokenRenewed, Record
+from raftka.metadata.records import (
+    DelegationTokenAdded,
+    DelegationTokenRemoved,
+    DelegationTokenRenewed,
+    Record,
+)
 from raftka.metadata.security_commands import AddToken, ExpireToken, RenewToken, TokenTimes
 from raftka.security.delegation_tokens import DelegationToken
 from raftka.wire.errors import Code, KafkaError, check_limit
@@ -13,11 +20,22 @@ Decided = tuple[list[Record], TokenTimes | int]
 NEVER_MS = (1 << 63) - 1
 
 
-def decide_token(image: MetadataImage, command: AddToken | RenewToken | ExpireToken, settings: Mapping[str, object], now_ms: int) -> Decided:
+def decide_token(
+    image: MetadataImage,
+    command: AddToken | RenewToken | ExpireToken,
+    settings: Mapping[str, object],
+    now_ms: int,
+) -> Decided:
     """Raises KafkaError."""
     match command:
         case AddToken():
-            return _add(image, command, _number(settings["delegation.token.max.lifetime.ms"]), _life_ms(settings), now_ms)
+            return _add(
+                image,
+                command,
+                _number(settings["delegation.token.max.lifetime.ms"]),
+                _life_ms(settings),
+                now_ms,
+            )
         case RenewToken():
             return _renew(image, command, _life_ms(settings), now_ms)
         case ExpireToken():
@@ -26,7 +44,11 @@ def decide_token(image: MetadataImage, command: AddToken | RenewToken | ExpireTo
 
 def expired_tokens(image: MetadataImage, now_ms: int) -> list[Record]:
     """What removes those that have ended."""
-    return [DelegationTokenRemoved(token.token_id) for token in image.tokens.values() if token.expires_ms <= now_ms]
+    return [
+        DelegationTokenRemoved(token.token_id)
+        for token in image.tokens.values()
+        if token.expires_ms <= now_ms
+    ]
 
 
 def _life_ms(settings: Mapping[str, object]) -> int:
@@ -39,11 +61,17 @@ def _number(value: object) -> int:
     return value
 
 
-def _add(image: MetadataImage, command: AddToken, longest_ms: int, life_ms: int, now_ms: int) -> Decided:
+def _add(
+    image: MetadataImage, command: AddToken, longest_ms: int, life_ms: int, now_ms: int
+) -> Decided:
     known = image.tokens.get(command.token_id)
     if known is not None:  # asked again, because the answer was lost
         return [], TokenTimes(known.issued_ms, known.expires_ms, known.max_ms)
-    check_limit(TOKEN_BYTES, sum(map(len, (command.owner, command.requester, *command.renewers))), code=Code.INVALID_REQUEST)
+    check_limit(
+        TOKEN_BYTES,
+        sum(map(len, (command.owner, command.requester, *command.renewers))),
+        code=Code.INVALID_REQUEST,
+    )
     check_limit(DELEGATION_TOKENS, len(image.tokens) + 1, code=Code.POLICY_VIOLATION)
     of_requester = sum(token.requester == command.requester for token in image.tokens.values())
     check_limit(DELEGATION_TOKENS_OF_REQUESTER, of_requester + 1, code=Code.POLICY_VIOLATION)

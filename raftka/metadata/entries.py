@@ -1,13 +1,16 @@
-"""A package's entries as an immutable map: a change makes a new map, at a cost proportional to the change and not to the map.
+"""A package's entries as an immutable map: a change makes a new map, at a cost proportional to the
+change and not to the map.
 
-Keys are spread over buckets; those that nothing changes in are shared with the map before. Knows no record.
+Keys are spread over buckets; those that nothing changes in are shared with the map before. Knows no
+record.
 """
 
 from collections.abc import Iterator, Mapping
 from zlib import crc32
 
 GROUPS, OF_GROUP = 32, 32
-BUCKETS = GROUPS * OF_GROUP  # of a million entries a change copies a thousand, and two lists of 32 buckets and groups
+# of a million entries a change copies a thousand, and two lists of 32 buckets and groups
+BUCKETS = GROUPS * OF_GROUP
 Bucket = dict[bytes, bytes]
 
 
@@ -15,7 +18,8 @@ class Entries(Mapping[bytes, bytes]):
     __slots__ = ("_count", "_groups")
 
     def __init__(self, entries: Mapping[bytes, bytes] | None = None) -> None:
-        self._groups: list[list[Bucket]] = [[{}] * OF_GROUP] * GROUPS  # of one empty bucket and group: none is changed in place
+        # of one empty bucket and group: none is changed in place
+        self._groups: list[list[Bucket]] = [[{}] * OF_GROUP] * GROUPS
         self._count = 0
         if entries:
             self._change(entries)

@@ -1,10 +1,13 @@
-"""Another package's replicated state in the metadata log: a map of bytes to bytes under the package's name.
+"""Another package's replicated state in the metadata log: a map of bytes to bytes under the
+package's name.
 
-Its records are put and delete, applied by every node with or without the package and part of every snapshot: a node that does not have the
-package loses nothing of it. Knows no package and no meaning of a key.
+Its records are put and delete, applied by every node with or without the package and part of every
+snapshot: a node that does not have the package loses nothing of it. Knows no package and no meaning
+of a key.
 
-A node that has the package holds an Extension of it: it is told of each applied entry, and makes a machine for the controller when this node leads.
-The machine decides the package's commands in the controller's own batches, fenced like all others. It may write any record, have the controller
+A node that has the package holds an Extension of it: it is told of each applied entry, and makes a
+machine for the controller when this node leads. The machine decides the package's commands in the
+controller's own batches, fenced like all others. It may write any record, have the controller
 decide commands in the same batch, and add records to the batches of other commands.
 """
 
@@ -20,16 +23,24 @@ from raftka.wire.errors import Code, KafkaError
 
 
 class ExtensionMachine(Protocol):
-    """Made of the committed image when this node's controller begins, dropped when it ends. It runs ahead of what is committed, as the controller."""
+    """Made of the committed image when this node's controller begins, dropped when it ends. It runs
+    ahead of what is committed, as the controller.
+    """
 
     def decide(self, payload: bytes, context: Context, draft: Draft) -> Outcome:
-        """Changes nothing that is replicated; the reply is bytes. Raises KafkaError for what is refused as a whole.
+        """Changes nothing that is replicated; the reply is bytes. Raises KafkaError for what is
+        refused as a whole.
 
-        `draft`: where the controller decides its own commands, as far as the package wants any; its records count if they are in the outcome.
+        `draft`: where the controller decides its own commands, as far as the package wants any; its
+        records count if they are in the outcome.
         """
 
-    def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
-        """Return the package's own records for the same batch, because of `records` that it has not decided. `image`: as it is before them."""
+    def beside(
+        self, records: Sequence[Record], context: Context, image: MetadataImage
+    ) -> Sequence[Record]:
+        """Return the package's own records for the same batch, because of `records` that it has not
+        decided. `image`: as it is before them.
+        """
 
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         """A batch of the controller's, of any records. Here alone what is replicated changes."""
@@ -56,14 +67,23 @@ def of_package(image: MetadataImage, package: str) -> ExtensionImage:
     return image.extensions.get(package, NO_ENTRIES)
 
 
-def write(image: MetadataImage, command: WriteExtension, next_offset: int) -> tuple[list[Record], int]:
-    """Records, and the offset they will have. Raises INVALID_UPDATE_VERSION when the package's entries are not those the writer had read."""
+def write(
+    image: MetadataImage, command: WriteExtension, next_offset: int
+) -> tuple[list[Record], int]:
+    """Records, and the offset they will have. Raises INVALID_UPDATE_VERSION when the package's
+    entries are not those the writer had read.
+    """
     if not command.package:
         raise KafkaError(Code.INVALID_REQUEST, "an extension needs the package's name")
     changed_at = of_package(image, command.package).changed_at
     if command.read_at is not None and changed_at > command.read_at:
-        raise KafkaError(Code.INVALID_UPDATE_VERSION, f"{command.package} has changed at {changed_at}, after {command.read_at}")
-    return [_record(command.package, key, value) for key, value in command.changes], next_offset if command.changes else image.offset
+        raise KafkaError(
+            Code.INVALID_UPDATE_VERSION,
+            f"{command.package} has changed at {changed_at}, after {command.read_at}",
+        )
+    return [
+        _record(command.package, key, value) for key, value in command.changes
+    ], next_offset if command.changes else image.offset
 
 
 def _record(package: str, key: bytes, value: bytes | None) -> Record:

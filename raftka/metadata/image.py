@@ -1,7 +1,9 @@
-"""The cluster's metadata at one offset: immutable, built record by record, equal on all nodes at equal offset.
+"""The cluster's metadata at one offset: immutable, built record by record, equal on all nodes at
+equal offset.
 
-apply() copies the maps that a batch touches, shallow, so an image can be held as long as one likes. Knows no rule of the controller's: what a
-record says becomes so; one about something that is not there, or that creates what is there, changes nothing (the same nothing on every node).
+apply() copies the maps that a batch touches, shallow, so an image can be held as long as one likes.
+Knows no rule of the controller's: what a record says becomes so; one about something that is not
+there, or that creates what is there, changes nothing (the same nothing on every node).
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,9 +53,12 @@ from raftka.security.acls import Acl
 from raftka.security.delegation_tokens import DelegationToken, TokenCredential
 from raftka.security.scram import ScramCredential
 
-SNAPSHOT_VERSION = 4  # 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when topics changed; 4: security
+# 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when
+# topics changed; 4: security
+SNAPSHOT_VERSION = 4
 NO_LEADER = -1
-TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # Kafka's config resource types
+# Kafka's config resource types
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 K = TypeVar("K")
 V = TypeVar("V")
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -102,9 +107,11 @@ class PartitionImage(NamedTuple):
     leader: int  # -1: none
     leader_epoch: int
     partition_epoch: int
-    adding: Replicas = ()  # of `replicas`: not there before the reassignment that is under way (KIP-455)
+    # of `replicas`: not there before the reassignment that is under way (KIP-455)
+    adding: Replicas = ()
     removing: Replicas = ()  # of `replicas`: not there any more when it is complete
-    offline: Replicas = ()  # of `replicas`: in a directory that its broker cannot use, whether or not the broker is alive
+    # of `replicas`: in a directory that its broker cannot use, whether or not the broker is alive
+    offline: Replicas = ()
 
 
 NO_PARTITION = PartitionImage((), (), NO_LEADER, 0, 0)
@@ -127,7 +134,8 @@ class ExtensionImage(NamedTuple):
     entries: Mapping[bytes, bytes]
 
 
-QuotaEntity = tuple[tuple[str, str | None], ...]  # (type, name; None: the default), as quotas.py orders them
+# (type, name; None: the default), as quotas.py orders them
+QuotaEntity = tuple[tuple[str, str | None], ...]
 
 NO_ENTRIES = ExtensionImage(0, EMPTY)
 
@@ -139,10 +147,12 @@ class Delta:
     cluster_formed: bool = False
     topics_changed: set[bytes] = field(default_factory=set)  # created ones included
     topics_deleted: dict[bytes, TopicImage] = field(default_factory=dict)
-    partitions_changed: list[tuple[bytes, int]] = field(default_factory=list)  # those of created topics included
+    # those of created topics included
+    partitions_changed: list[tuple[bytes, int]] = field(default_factory=list)
     brokers_changed: set[int] = field(default_factory=set)  # gone ones included
     configs_changed: set[tuple[int, str]] = field(default_factory=set)
-    extensions_changed: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)  # by package, in order; None: deleted
+    # by package, in order; None: deleted
+    extensions_changed: dict[str, list[tuple[bytes, bytes | None]]] = field(default_factory=dict)
     acls_changed: list[Acl] = field(default_factory=list)  # created or removed
     quotas_changed: bool = False
     reloaded: bool = False  # the image came from a snapshot: take everything as changed
@@ -151,7 +161,14 @@ class Delta:
     def of_extensions_alone(self) -> bool:
         """Extensions have changed, and nothing that a broker's other parts look at."""
         topics = self.topics_changed or self.topics_deleted or self.partitions_changed
-        others = self.cluster_formed or self.brokers_changed or self.configs_changed or self.acls_changed or self.quotas_changed or self.reloaded
+        others = (
+            self.cluster_formed
+            or self.brokers_changed
+            or self.configs_changed
+            or self.acls_changed
+            or self.quotas_changed
+            or self.reloaded
+        )
         return bool(self.extensions_changed and not topics and not others)
 
 
@@ -164,15 +181,18 @@ class MetadataImage:
     topics: Mapping[bytes, TopicImage] = field(default_factory=_empty)  # by id
     topic_ids: Mapping[str, bytes] = field(default_factory=_empty)  # by name
     partition_count: int = 0
-    configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=_empty)  # by (resource type, resource)
+    # by (resource type, resource)
+    configs: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=_empty)
     next_producer_id: int = 0
     extensions: Mapping[str, ExtensionImage] = field(default_factory=_empty)  # by package
     acls: Mapping[Acl, None] = field(default_factory=_empty)
-    scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=_empty)  # by (mechanism, user)
+    # by (mechanism, user)
+    scram: Mapping[tuple[int, str], ScramCredential] = field(default_factory=_empty)
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=_empty)
     tokens: Mapping[str, DelegationToken] = field(default_factory=_empty, repr=False)  # by id
     token_ids: Mapping[bytes, str] = field(default_factory=_empty, repr=False)  # by HMAC
-    secret: bytes = field(default=b"", repr=False)  # of the cluster; empty in one that has never had a user of SCRAM, and is older than they are
+    # of the cluster; empty in one that has never had a user of SCRAM, and is older than they are
+    secret: bytes = field(default=b"", repr=False)
 
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
@@ -180,7 +200,11 @@ class MetadataImage:
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionImage | None:
         topic = self.topics.get(topic_id)
-        return topic.partitions[partition] if topic is not None and 0 <= partition < len(topic.partitions) else None
+        return (
+            topic.partitions[partition]
+            if topic is not None and 0 <= partition < len(topic.partitions)
+            else None
+        )
 
     def alive(self, broker_id: int) -> bool:
         """Registered, not fenced, not shutting down."""
@@ -203,8 +227,8 @@ class MetadataImage:
     def apply_entry(self, index: int, data: bytes) -> "tuple[MetadataImage, Delta]":
         """Apply a committed Raft entry. Empty data is an entry of Raft's own.
 
-        An entry that stands at another index than its controller decided it for is void on every node: that controller did not know all that
-        came before it. Raises UnknownRecord.
+        An entry that stands at another index than its controller decided it for is void on every
+        node: that controller did not know all that came before it. Raises UnknownRecord.
         """
         if not data:
             return replaced(self, {"offset": index}), Delta()
@@ -215,7 +239,10 @@ class MetadataImage:
         brokers = tuple(self.brokers.values())
         topics = tuple(self.topics.values())
         configs = tuple((*resource, dict(values)) for resource, values in self.configs.items())
-        extensions = tuple((package, each.changed_at, dict(each.entries)) for package, each in self.extensions.items())
+        extensions = tuple(
+            (package, each.changed_at, dict(each.entries))
+            for package, each in self.extensions.items()
+        )
         security = {
             "acls": tuple(self.acls),
             "scram": tuple((*key, *credential) for key, credential in self.scram.items()),
@@ -223,7 +250,17 @@ class MetadataImage:
             "tokens": tuple(self.tokens.values()),
             "secret": self.secret,
         }
-        values = (self.offset, self.cluster_id, dict(self.features), brokers, topics, configs, self.next_producer_id, extensions, security)
+        values = (
+            self.offset,
+            self.cluster_id,
+            dict(self.features),
+            brokers,
+            topics,
+            configs,
+            self.next_producer_id,
+            extensions,
+            security,
+        )
         data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
         return data
 
@@ -233,10 +270,25 @@ class MetadataImage:
         version, *values = msgpack.unpackb(data, use_list=False, strict_map_key=False)
         if version > SNAPSHOT_VERSION:
             raise UnknownRecord(f"snapshot version {version} is newer than this node")
-        offset, cluster_id, features, brokers, topics, configs, next_producer_id, extensions, *later = values
+        (
+            offset,
+            cluster_id,
+            features,
+            brokers,
+            topics,
+            configs,
+            next_producer_id,
+            extensions,
+            *later,
+        ) = values
         security: Mapping[str, Any] = later[0] if later else EMPTY  # from version 4 on
         tokens = [_token(*each) for each in security.get("tokens", ())]
-        by_id = {topic[1]: TopicImage(topic[0], topic[1], tuple(PartitionImage(*each) for each in topic[2]), *topic[3:]) for topic in topics}
+        by_id = {
+            topic[1]: TopicImage(
+                topic[0], topic[1], tuple(PartitionImage(*each) for each in topic[2]), *topic[3:]
+            )
+            for topic in topics
+        }
         return cls(
             offset=offset,
             cluster_id=cluster_id,
@@ -247,9 +299,15 @@ class MetadataImage:
             partition_count=sum(len(topic.partitions) for topic in by_id.values()),
             configs={(kind, resource): config for kind, resource, config in configs},
             next_producer_id=next_producer_id,
-            extensions={package: ExtensionImage(changed_at, Entries(entries)) for package, changed_at, entries in extensions},
+            extensions={
+                package: ExtensionImage(changed_at, Entries(entries))
+                for package, changed_at, entries in extensions
+            },
             acls=dict.fromkeys(Acl(*each) for each in security.get("acls", ())),
-            scram={(mechanism, user): ScramCredential(*keys) for mechanism, user, *keys in security.get("scram", ())},
+            scram={
+                (mechanism, user): ScramCredential(*keys)
+                for mechanism, user, *keys in security.get("scram", ())
+            },
             quotas=dict(security.get("quotas", ())),
             tokens={token.token_id: token for token in tokens},
             token_ids={token.hmac: token.token_id for token in tokens},
@@ -262,8 +320,22 @@ def _token(*values: Any) -> DelegationToken:
     return token._replace(credentials=tuple([TokenCredential(*each) for each in token.credentials]))
 
 
-def _broker(broker_id: int, epoch: int, incarnation_id: bytes, directory_id: bytes, endpoints: Any, *rest: Any) -> BrokerImage:
-    return BrokerImage(broker_id, epoch, incarnation_id, directory_id, tuple(Endpoint(*each) for each in endpoints), *rest)
+def _broker(
+    broker_id: int,
+    epoch: int,
+    incarnation_id: bytes,
+    directory_id: bytes,
+    endpoints: Any,
+    *rest: Any,
+) -> BrokerImage:
+    return BrokerImage(
+        broker_id,
+        epoch,
+        incarnation_id,
+        directory_id,
+        tuple(Endpoint(*each) for each in endpoints),
+        *rest,
+    )
 
 
 class _Draft:
@@ -275,7 +347,8 @@ class _Draft:
         self.delta = Delta()
         self.changed: dict[str, Any] = {}
         self.assigned: set[bytes] = set()  # topics whose assignment changes
-        self.partitions: dict[bytes, list[PartitionImage]] = {}  # of topics being changed: a topic of 10,000 is copied once, not 10,000 times
+        # of topics being changed: a topic of 10,000 is copied once, not 10,000 times
+        self.partitions: dict[bytes, list[PartitionImage]] = {}
 
     def _own(self, name: str) -> dict[Any, Any]:
         if name not in self.changed:
@@ -294,13 +367,25 @@ class _Draft:
         for package, changes in self.delta.extensions_changed.items():
             known = self.before.extensions.get(package, NO_ENTRIES).entries
             entries = known if isinstance(known, Entries) else Entries(known)
-            self._own("extensions")[package] = ExtensionImage(self.offset, entries.changed(dict(changes)))
+            self._own("extensions")[package] = ExtensionImage(
+                self.offset, entries.changed(dict(changes))
+            )
         return replaced(self.before, {"offset": self.offset, **self.changed})
 
-    def _changed_topic(self, topic: TopicImage, partitions: tuple[PartitionImage, ...]) -> TopicImage:
+    def _changed_topic(
+        self, topic: TopicImage, partitions: tuple[PartitionImage, ...]
+    ) -> TopicImage:
         if topic.topic_id not in self.assigned:
             return topic._replace(partitions=partitions, changed_at=self.offset)
-        return TopicImage(topic.name, topic.topic_id, partitions, topic.created_at, self.offset, self.offset, topic.assigned_times + 1)
+        return TopicImage(
+            topic.name,
+            topic.topic_id,
+            partitions,
+            topic.created_at,
+            self.offset,
+            self.offset,
+            topic.assigned_times + 1,
+        )
 
     def replay(self, record: Record) -> None:
         match record:
@@ -336,9 +421,13 @@ class _Draft:
             case AclAdded():
                 self._acl_changed(Acl(*[getattr(record, name) for name in Acl._fields]), there=True)
             case AclRemoved():
-                self._acl_changed(Acl(*[getattr(record, name) for name in Acl._fields]), there=False)
+                self._acl_changed(
+                    Acl(*[getattr(record, name) for name in Acl._fields]), there=False
+                )
             case ScramCredentialSet(mechanism, user):
-                credential = ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+                credential = ScramCredential(
+                    record.salt, record.stored_key, record.server_key, record.iterations
+                )
                 self._own("scram")[mechanism, user] = credential
             case ScramCredentialRemoved(mechanism, user):
                 self._own("scram").pop((mechanism, user), None)
@@ -363,25 +452,36 @@ class _Draft:
     def _topic_created(self, record: TopicCreated) -> None:
         if record.topic_id in self._now("topics") or record.name in self._now("topic_ids"):
             return
-        partitions = tuple(PartitionImage(replicas, isr, leader, 0, 0) for replicas, isr, leader in record.partitions)
-        self._own("topics")[record.topic_id] = TopicImage(record.name, record.topic_id, partitions, *[self.offset] * 3)
+        partitions = tuple(
+            PartitionImage(replicas, isr, leader, 0, 0)
+            for replicas, isr, leader in record.partitions
+        )
+        self._own("topics")[record.topic_id] = TopicImage(
+            record.name, record.topic_id, partitions, *[self.offset] * 3
+        )
         self._own("topic_ids")[record.name] = record.topic_id
         self.changed["partition_count"] = self._now("partition_count") + len(partitions)
         self.delta.topics_changed.add(record.topic_id)
-        self.delta.partitions_changed += [(record.topic_id, index) for index in range(len(partitions))]
+        self.delta.partitions_changed += [
+            (record.topic_id, index) for index in range(len(partitions))
+        ]
 
     def _topic_deleted(self, topic_id: bytes) -> None:
         topic = self._own("topics").pop(topic_id, None)
         if topic is None:
             return
         del self._own("topic_ids")[topic.name]
-        self.changed["partition_count"] = self._now("partition_count") - len(self.partitions.get(topic_id, topic.partitions))
+        self.changed["partition_count"] = self._now("partition_count") - len(
+            self.partitions.get(topic_id, topic.partitions)
+        )
         if (TOPIC, topic.name) in self._now("configs"):
             del self._own("configs")[TOPIC, topic.name]
             self.delta.configs_changed.add((TOPIC, topic.name))
         self.partitions.pop(topic_id, None)
         self.delta.topics_changed.discard(topic_id)
-        self.delta.partitions_changed = [each for each in self.delta.partitions_changed if each[0] != topic_id]
+        self.delta.partitions_changed = [
+            each for each in self.delta.partitions_changed if each[0] != topic_id
+        ]
         if topic_id in self.before.topics:
             self.delta.topics_deleted[topic_id] = self.before.topics[topic_id]
 
@@ -405,14 +505,18 @@ class _Draft:
         self.delta.topics_changed.add(record.topic_id)
         self.delta.partitions_changed.append((record.topic_id, record.partition))
 
-    def _replicas_marked(self, broker_id: int, topic_id: bytes, indexes: Replicas, *, offline: bool) -> None:
+    def _replicas_marked(
+        self, broker_id: int, topic_id: bytes, indexes: Replicas, *, offline: bool
+    ) -> None:
         partitions = self._partitions_of(topic_id)
         for index in indexes:
             was = partitions[index] if 0 <= index < len(partitions) else NO_PARTITION
             if broker_id in was.replicas and offline is (broker_id not in was.offline):
                 others = tuple([each for each in was.offline if each != broker_id])
                 marked = (*others, broker_id) if offline else others
-                partitions[index] = was._replace(offline=marked, partition_epoch=was.partition_epoch + 1)
+                partitions[index] = was._replace(
+                    offline=marked, partition_epoch=was.partition_epoch + 1
+                )
                 self.delta.topics_changed.add(topic_id)
                 self.delta.partitions_changed.append((topic_id, index))
 
@@ -420,11 +524,16 @@ class _Draft:
         partitions = self._partitions_of(record.topic_id)
         if not partitions or len(partitions) != record.first:
             return
-        partitions += [PartitionImage(replicas, isr, leader, 0, 0) for replicas, isr, leader in record.partitions]
+        partitions += [
+            PartitionImage(replicas, isr, leader, 0, 0)
+            for replicas, isr, leader in record.partitions
+        ]
         self.changed["partition_count"] = self._now("partition_count") + len(record.partitions)
         self.assigned.add(record.topic_id)
         self.delta.topics_changed.add(record.topic_id)
-        self.delta.partitions_changed += [(record.topic_id, index) for index in range(record.first, len(partitions))]
+        self.delta.partitions_changed += [
+            (record.topic_id, index) for index in range(record.first, len(partitions))
+        ]
 
     def _partitions_of(self, topic_id: bytes) -> list[PartitionImage]:
         if topic_id not in self.partitions:
@@ -438,7 +547,9 @@ class _Draft:
         endpoints = tuple(Endpoint(*each) for each in record.endpoints)
         who = (record.broker_id, self.offset, record.incarnation_id, record.directory_id)
         directories = record.more_directories, record.missing_directories
-        self._own("brokers")[record.broker_id] = BrokerImage(*who, endpoints, record.rack, True, False, *directories)
+        self._own("brokers")[record.broker_id] = BrokerImage(
+            *who, endpoints, record.rack, True, False, *directories
+        )
         self.delta.brokers_changed.add(record.broker_id)
 
     def _broker_changed(self, broker_id: int, epoch: int, **changes: object) -> None:
@@ -450,9 +561,19 @@ class _Draft:
     def _directory_failed(self, broker_id: int, epoch: int, directory_id: bytes) -> None:
         broker = self._now("brokers").get(broker_id)
         if broker is not None and directory_id in broker.directories and broker.more_directories:
-            first, *more = [each for each in (broker.directory_id, *broker.more_directories) if each != directory_id]
+            first, *more = [
+                each
+                for each in (broker.directory_id, *broker.more_directories)
+                if each != directory_id
+            ]
             missing = (*broker.missing_directories, directory_id)
-            self._broker_changed(broker_id, epoch, directory_id=first, more_directories=tuple(more), missing_directories=missing)
+            self._broker_changed(
+                broker_id,
+                epoch,
+                directory_id=first,
+                more_directories=tuple(more),
+                missing_directories=missing,
+            )
 
     def _broker_unregistered(self, broker_id: int, epoch: int) -> None:
         broker = self._now("brokers").get(broker_id)
@@ -473,8 +594,11 @@ class _Draft:
         _put(self._own("quotas"), entity, values or None)
         self.delta.quotas_changed = True
 
-    def _token_changed(self, record: DelegationTokenAdded | DelegationTokenRenewed | DelegationTokenRemoved) -> None:
-        tokens, ids, known = self._own("tokens"), self._own("token_ids"), self._now("tokens").get(record.token_id)
+    def _token_changed(
+        self, record: DelegationTokenAdded | DelegationTokenRenewed | DelegationTokenRemoved
+    ) -> None:
+        tokens, ids = self._own("tokens"), self._own("token_ids")
+        known = self._now("tokens").get(record.token_id)
         match record:
             case DelegationTokenAdded():
                 token = _token(*[getattr(record, name) for name in DelegationToken._fields])

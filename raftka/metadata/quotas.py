@@ -1,6 +1,8 @@
-"""Client quotas as values, and AlterClientQuotas in the controller: the checks in Kafka's order, and the records that follow.
+"""Client quotas as values, and AlterClientQuotas in the controller: the checks in Kafka's order,
+and the records that follow.
 
-An entity is a tuple of (type, name) in the order of TYPES; the name None is the default of that type. An entry is altered as a whole or not at all.
+An entity is a tuple of (type, name) in the order of TYPES; the name None is the default of that
+type. An entry is altered as a whole or not at all.
 """
 
 from collections import Counter
@@ -21,7 +23,12 @@ REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE = "request_percentage", "controller
 CONNECTION_CREATION_RATE = "connection_creation_rate"
 LONG, INT, DOUBLE = "LONG", "INT", "DOUBLE"
 LARGEST = {LONG: float((1 << 63) - 1), INT: float((1 << 31) - 1)}
-OF_CLIENTS = {PRODUCER_BYTE_RATE: LONG, CONSUMER_BYTE_RATE: LONG, REQUEST_PERCENTAGE: DOUBLE, CONTROLLER_MUTATION_RATE: DOUBLE}
+OF_CLIENTS = {
+    PRODUCER_BYTE_RATE: LONG,
+    CONSUMER_BYTE_RATE: LONG,
+    REQUEST_PERCENTAGE: DOUBLE,
+    CONTROLLER_MUTATION_RATE: DOUBLE,
+}
 OF_ADDRESSES = {CONNECTION_CREATION_RATE: INT}
 WHOLE = 1e-6  # a number this near to an integer is one
 
@@ -36,18 +43,35 @@ def entity_of(components: Iterable[tuple[str, str | None]]) -> QuotaEntity:
 def unknown_type(entity: QuotaEntity) -> str | None:
     """Say that an entity has a type that there is not; None: it has not."""
     kind = entity[-1][0] if entity else TYPES[0]
-    return None if kind in TYPES else f"Unhandled client quota entity type: {quoted(next(kind for kind, _ in entity if kind not in TYPES))}"
+    return (
+        None
+        if kind in TYPES
+        else (
+            "Unhandled client quota entity type: "
+            f"{quoted(next(kind for kind, _ in entity if kind not in TYPES))}"
+        )
+    )
 
 
 def entity_text(entity: QuotaEntity) -> str:
     """As Kafka's messages have it."""
-    entries = ", ".join(f"{kind}={'null' if name is None else quoted(name)}" for kind, name in entity)
+    entries = ", ".join(
+        f"{kind}={'null' if name is None else quoted(name)}" for kind, name in entity
+    )
     return f"ClientQuotaEntity(entries={{{entries}}})"
 
 
-def alter_client_quotas(image: MetadataImage, command: AlterClientQuotas, hits: list[Limit]) -> tuple[list[Record], tuple[QuotaResult, ...]]:
-    """One result for each entity that is named. `hits` gets the limits that were hit. Raises INVALID_REQUEST for a request beyond one."""
-    check_limit(CLIENT_QUOTAS_OF_REQUEST, sum(1 + len(each.ops) for each in command.alterations), code=Code.INVALID_REQUEST)
+def alter_client_quotas(
+    image: MetadataImage, command: AlterClientQuotas, hits: list[Limit]
+) -> tuple[list[Record], tuple[QuotaResult, ...]]:
+    """One result for each entity that is named. `hits` gets the limits that were hit. Raises
+    INVALID_REQUEST for a request beyond one.
+    """
+    check_limit(
+        CLIENT_QUOTAS_OF_REQUEST,
+        sum(1 + len(each.ops) for each in command.alterations),
+        code=Code.INVALID_REQUEST,
+    )
     times = Counter(each.entity for each in command.alterations)
     records: list[Record] = []
     results: dict[QuotaEntity, QuotaResult] = {}
@@ -56,7 +80,9 @@ def alter_client_quotas(image: MetadataImage, command: AlterClientQuotas, hits: 
         entity = alteration.entity
         try:
             if times[entity] > 1 or len({op.key for op in alteration.ops}) < len(alteration.ops):
-                raise KafkaError(Code.INVALID_REQUEST, f"Ignoring duplicate entity {entity_text(entity)}")
+                raise KafkaError(
+                    Code.INVALID_REQUEST, f"Ignoring duplicate entity {entity_text(entity)}"
+                )
             changes = _changes(alteration, image.quotas.get(entity, {}))
             if entity not in image.quotas and changes:
                 check_limit(CLIENT_QUOTAS, entities + 1, code=Code.INVALID_REQUEST)
@@ -86,7 +112,9 @@ def _changes(alteration: QuotaAlteration, known: Mapping[str, float]) -> list[Cl
 
 
 def _keys_of(entity: QuotaEntity) -> Mapping[str, str]:
-    """The keys that such an entity may have, with the types of their values. Raises KafkaError for what is no entity."""
+    """The keys that such an entity may have, with the types of their values. Raises KafkaError for
+    what is no entity.
+    """
     if not entity:
         raise _invalid("Invalid empty client quota entity")
     for kind, name in entity:
@@ -98,7 +126,10 @@ def _keys_of(entity: QuotaEntity) -> Mapping[str, str]:
     if entity[-1][0] != IP:
         return OF_CLIENTS
     if len(entity) > 1:
-        raise _invalid("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
+        raise _invalid(
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or "
+            "ClientId"
+        )
     address = entity[0][1]
     if address is not None and not _is_address(address):
         raise _invalid(f"{quoted(address)} is not a valid IP or resolvable host.")
@@ -124,7 +155,9 @@ def _check_value(kinds: Mapping[str, str], key: str, value: float) -> None:
     if kind == DOUBLE:
         return
     if value > LARGEST[kind]:
-        raise _invalid(f"Proposed value for {key} is too large for a{'n' if kind == INT else ''} {kind}.")
+        raise _invalid(
+            f"Proposed value for {key} is too large for a{'n' if kind == INT else ''} {kind}."
+        )
     if abs(value - round(value)) > WHOLE:
         raise _invalid(f"{key} cannot be a fractional value.")
 

@@ -1,7 +1,9 @@
-"""Records of the metadata log: one class a kind of record, and how a batch of them becomes the bytes of one Raft entry.
+"""Records of the metadata log: one class a kind of record, and how a batch of them becomes the
+bytes of one Raft entry.
 
-A record says what became so, never what was asked for: replaying needs no decision. Fields are plain values that msgpack knows; nested ones are
-tuples. A kind keeps its number for ever; a new field comes last, with a default, under a higher version (NUMBERS). Knows no image and no Raft.
+A record says what became so, never what was asked for: replaying needs no decision. Fields are
+plain values that msgpack knows; nested ones are tuples. A kind keeps its number for ever; a new
+field comes last, with a default, under a higher version (NUMBERS). Knows no image and no Raft.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,11 +12,15 @@ from typing import NamedTuple
 import msgpack
 
 Replicas = tuple[int, ...]
-PACKED_BYTES = 4096  # msgpack begins with 256 KiB by itself, a mapping of its own where the heap is full: 20 us (runtime/real/allocator.py)
+# msgpack begins with 256 KiB by itself, a mapping of its own where the heap is full: 20 us
+# (runtime/real/allocator.py)
+PACKED_BYTES = 4096
 
 
 class UnknownRecord(Exception):
-    """A kind or version this node does not know: it is too old for the cluster's metadata.version and must stop, not guess."""
+    """A kind or version this node does not know: it is too old for the cluster's metadata.version
+    and must stop, not guess.
+    """
 
 
 class NoOp(NamedTuple):
@@ -33,7 +39,9 @@ class FeatureLevelSet(NamedTuple):
 
 
 class BrokerRegistered(NamedTuple):
-    """The broker's epoch is the offset of this record, so a later registration fences every earlier one (KIP-631). It begins fenced."""
+    """The broker's epoch is the offset of this record, so a later registration fences every earlier
+    one (KIP-631). It begins fenced.
+    """
 
     broker_id: int
     incarnation_id: bytes  # 16 random bytes, new with every start of the process
@@ -41,7 +49,8 @@ class BrokerRegistered(NamedTuple):
     endpoints: tuple[tuple[str, str, int, str], ...]  # (listener, host, port, security protocol)
     rack: str | None = None
     more_directories: tuple[bytes, ...] = ()  # from version 1 on: ids of its other log directories
-    missing_directories: tuple[bytes, ...] = ()  # not there this time, but they may come back with all that lies in them
+    # not there this time, but they may come back with all that lies in them
+    missing_directories: tuple[bytes, ...] = ()
 
 
 class BrokerFenced(NamedTuple):
@@ -67,7 +76,9 @@ class BrokerUnregistered(NamedTuple):
 
 
 class BrokerDirectoryFailed(NamedTuple):
-    """The broker goes on without it: it is missing, as if it had not been there at the registration."""
+    """The broker goes on without it: it is missing, as if it had not been there at the
+    registration.
+    """
 
     broker_id: int
     broker_epoch: int
@@ -77,7 +88,8 @@ class BrokerDirectoryFailed(NamedTuple):
 class TopicCreated(NamedTuple):
     name: str
     topic_id: bytes  # 16 bytes
-    partitions: tuple[tuple[Replicas, Replicas, int], ...]  # (replicas in order of preference, isr, leader or -1), the index is the partition
+    # (replicas in order of preference, isr, leader or -1), the index is the partition
+    partitions: tuple[tuple[Replicas, Replicas, int], ...]
 
 
 class PartitionChanged(NamedTuple):
@@ -92,7 +104,8 @@ class PartitionChanged(NamedTuple):
     replicas: Replicas | None = None
     adding: Replicas | None = None  # from version 1 on: a reassignment under way (KIP-455)
     removing: Replicas | None = None
-    offline: Replicas | None = None  # from version 2 on: replicas in directories that their brokers cannot use
+    # from version 2 on: replicas in directories that their brokers cannot use
+    offline: Replicas | None = None
 
 
 class TopicDeleted(NamedTuple):
@@ -110,7 +123,9 @@ class PartitionsAdded(NamedTuple):
 
 
 class ReplicasMarked(NamedTuple):
-    """Replicas in a directory that their broker cannot use, or can use again. A few bytes each: all of a directory go into the entry that says so."""
+    """Replicas in a directory that their broker cannot use, or can use again. A few bytes each: all
+    of a directory go into the entry that says so.
+    """
 
     broker_id: int
     offline: bool
@@ -173,7 +188,9 @@ class ClientQuotaSet(NamedTuple):
 
 
 class ClusterSecretSet(NamedTuple):
-    """Random bytes that no client learns: brokers make up from them what users that do not exist would have."""
+    """Random bytes that no client learns: brokers make up from them what users that do not exist
+    would have.
+    """
 
     secret: bytes
 
@@ -187,7 +204,8 @@ class DelegationTokenAdded(NamedTuple):
     expires_ms: int
     max_ms: int
     hmac: bytes
-    credentials: tuple[tuple[int, bytes, bytes, bytes, int], ...]  # (mechanism, salt, stored key, server key, iterations)
+    # (mechanism, salt, stored key, server key, iterations)
+    credentials: tuple[tuple[int, bytes, bytes, bytes, int], ...]
 
 
 class DelegationTokenRenewed(NamedTuple):
@@ -211,7 +229,9 @@ class ExtensionDelete(NamedTuple):
 
 
 class ExtensionChanged(NamedTuple):
-    """Many puts and deletes (value None), in order: what a package with many clients writes at once."""
+    """Many puts and deletes (value None), in order: what a package with many clients writes at
+    once.
+    """
 
     package: str
     changes: Sequence[tuple[bytes, bytes | None]]
@@ -278,17 +298,26 @@ NUMBERS: dict[type[Record], tuple[int, int]] = {  # of a kind for ever, and of i
     DelegationTokenRemoved: (57, 0),
     ClientQuotaSet: (60, 0),
 }
-KINDS: dict[int, tuple[Callable[..., Record], int]] = {number: (kind, version) for kind, (number, version) in NUMBERS.items()}
+KINDS: dict[int, tuple[Callable[..., Record], int]] = {
+    number: (kind, version) for kind, (number, version) in NUMBERS.items()
+}
 
 
 def encode_batch(records: Sequence[Record], decided_at: int) -> bytes:
-    """One Raft entry. `decided_at` is the index at which the controller meant it to stand; anywhere else it is void."""
-    data: bytes = msgpack.packb((decided_at, [(*NUMBERS[type(record)], record) for record in records]), buf_size=PACKED_BYTES)
+    """One Raft entry. `decided_at` is the index at which the controller meant it to stand; anywhere
+    else it is void.
+    """
+    data: bytes = msgpack.packb(
+        (decided_at, [(*NUMBERS[type(record)], record) for record in records]),
+        buf_size=PACKED_BYTES,
+    )
     return data
 
 
 def decode_batch(data: bytes) -> tuple[int, list[Record]]:
-    """(decided_at, records). Raises UnknownRecord for what a newer version of raftka has written."""
+    """(decided_at, records). Raises UnknownRecord for what a newer version of raftka has
+    written.
+    """
     decided_at, rows = msgpack.unpackb(data, use_list=False)
     return decided_at, [_decode(*row) for row in rows]
 

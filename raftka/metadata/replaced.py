@@ -1,4 +1,6 @@
-"""dataclasses.replace in a third of the time, for what is copied with each entry of the metadata log. Knows no class."""
+"""dataclasses.replace in a third of the time, for what is copied with each entry of the metadata
+log. Knows no class.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -6,7 +8,8 @@ from operator import attrgetter
 from typing import TypeVar
 
 T = TypeVar("T")
-Layout = tuple[Callable[[object], tuple[object, ...]], dict[str, int]]  # what reads all values of one, and the place of each among them
+# what reads all values of one, and the place of each among them
+Layout = tuple[Callable[[object], tuple[object, ...]], dict[str, int]]
 
 _LAYOUTS: dict[type, Layout] = {}
 

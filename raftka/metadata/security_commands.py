@@ -1,4 +1,6 @@
-"""Commands to the controller about users, their rights and their quotas, as those of commands.py: frozen values of plain fields. Decides nothing."""
+"""Commands to the controller about users, their rights and their quotas, as those of commands.py:
+frozen values of plain fields. Decides nothing.
+"""
 
 from typing import NamedTuple
 
@@ -53,7 +55,9 @@ class TokenTimes(NamedTuple):
 
 
 class AddToken(NamedTuple):
-    """The broker that was asked has made the HMAC and the credentials. The same id twice is one token."""
+    """The broker that was asked has made the HMAC and the credentials. The same id twice is one
+    token.
+    """
 
     token_id: str
     owner: str

@@ -1,8 +1,10 @@
-"""Spark's way into topics and out of them. The broker knows nothing of it; what it needs beyond raftka is the extra `raftka[pipeline]`.
+"""Spark's way into topics and out of them. The broker knows nothing of it; what it needs beyond
+raftka is the extra `raftka[pipeline]`.
 
     from raftka.pipeline import session
 
-    session().read.format("raftka").option("kafka.bootstrap.servers", "localhost:9092").option("subscribe", "trucks").load().show()
+    session().read.format("raftka").option("kafka.bootstrap.servers",
+    "localhost:9092").option("subscribe", "trucks").load().show()
 
 docs/pipeline.md has the rest.
 """

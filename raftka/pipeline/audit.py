@@ -1,6 +1,8 @@
-"""Join acknowledged records with stored ones and find lost, duplicated, phantom and reordered ones. A Spark batch job; knows no command line.
+"""Join acknowledged records with stored ones and find lost, duplicated, phantom and reordered ones.
+A Spark batch job; knows no command line.
 
-All that belongs to a producer meets in one task: what the ledger says of it and what is there, a full join. There it is a matter of sorted numbers.
+All that belongs to a producer meets in one task: what the ledger says of it and what is there, a
+full join. There it is a matter of sorted numbers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +21,15 @@ if TYPE_CHECKING:
 KINDS = ("lost", "duplicated", "phantom", "reordered")
 COUNTED = ("acknowledged", "unknown", "records", *KINDS)
 JUDGED = "kind string, producer string, seq long, copies long, place long, records long"
-PLACE_BITS = 48  # of an offset; the partition is above, so one number is a place and the order of places
+# of an offset; the partition is above, so one number is a place and the order of places
+PLACE_BITS = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Records, and the SQL expressions of their producer and number. `place`: partition and offset, if known."""
+    """Records, and the SQL expressions of their producer and number. `place`: partition and offset,
+    if known.
+    """
 
     frame: "DataFrame"
     what: str
@@ -43,16 +48,45 @@ class Report:
         return not any(self.counts[kind] for kind in KINDS)
 
 
-def in_topic(spark: "SparkSession", bootstrap: str, topic: str, producer: str | None, seq: str | None, options: Mapping[str, str]) -> Found:
-    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "kafka.isolation.level": "read_committed", **options}
+def in_topic(
+    spark: "SparkSession",
+    bootstrap: str,
+    topic: str,
+    producer: str | None,
+    seq: str | None,
+    options: Mapping[str, str],
+) -> Found:
+    given = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "kafka.isolation.level": "read_committed",
+        **options,
+    }
     frame = spark.read.format("raftka").options(**given).load()
-    return Found(frame, f"topic {topic}", producer or "cast(key as string)", seq or "get_json_object(cast(value as string), '$.seq')")
+    return Found(
+        frame,
+        f"topic {topic}",
+        producer or "cast(key as string)",
+        seq or "get_json_object(cast(value as string), '$.seq')",
+    )
 
 
-def in_lake(spark: "SparkSession", path: str, producer: str | None, seq: str | None, options: Mapping[str, str]) -> Found:
+def in_lake(
+    spark: "SparkSession",
+    path: str,
+    producer: str | None,
+    seq: str | None,
+    options: Mapping[str, str],
+) -> Found:
     frame = spark.read.format("raftka_delta").options(**options).load(path)
     place = {"partition", "offset"} <= set(frame.columns)
-    return Found(frame, f"the lake {path}", producer or "producer", seq or "seq", ("partition", "offset") if place else None)
+    return Found(
+        frame,
+        f"the lake {path}",
+        producer or "producer",
+        seq or "seq",
+        ("partition", "offset") if place else None,
+    )
 
 
 def audit(spark: object, ledgers: Sequence[str], found: Found, *, limit: int = 100) -> Report:
@@ -60,9 +94,12 @@ def audit(spark: object, ledgers: Sequence[str], found: Found, *, limit: int = 1
     said, there = _ledger(spark, ledgers).groupBy("producer"), _there(found).groupBy("producer")
     judged = said.cogroup(there).applyInArrow(compare, JUDGED).persist()
     try:
-        sums = judged.groupBy("kind").sum("records").collect()  # all of the work; what is kept of it is what is wrong
+        # all of the work; what is kept of it is what is wrong
+        sums = judged.groupBy("kind").sum("records").collect()
         counts = dict.fromkeys(COUNTED, 0) | {row[0]: row[1] for row in sums}
-        return Report(counts, [row for kind in KINDS if counts[kind] for row in _listed(judged, kind, limit)])
+        return Report(
+            counts, [row for kind in KINDS if counts[kind] for row in _listed(judged, kind, limit)]
+        )
     finally:
         judged.unpersist()
 
@@ -71,7 +108,9 @@ def _ledger(spark: "SparkSession", places: Sequence[str]) -> "DataFrame":
     parts = splits(places)
     if not parts:
         raise PipelineError(f"the ledger {', '.join(places)} is empty")
-    rows = spark.createDataFrame([tuple(part) for part in parts], "url string, start long, stop long").repartition(len(parts))
+    rows = spark.createDataFrame(
+        [tuple(part) for part in parts], "url string, start long, stop long"
+    ).repartition(len(parts))
 
     def read(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         for batch in batches:
@@ -89,10 +128,15 @@ def _there(found: Found) -> "DataFrame":
         partition, offset = found.place
         place = f"shiftleft(cast({partition} as long), {PLACE_BITS}) + {offset}"
     try:
-        return found.frame.selectExpr(f"cast({found.producer} as string) as producer", f"try_cast({found.seq} as long) as seq", f"{place} as place")
+        return found.frame.selectExpr(
+            f"cast({found.producer} as string) as producer",
+            f"try_cast({found.seq} as long) as seq",
+            f"{place} as place",
+        )
     except AnalysisException as error:
         raise PipelineError(
-            f"{found.what} has the columns {', '.join(found.frame.columns)}; --producer ({found.producer}) and --seq ({found.seq}) are to be made of "
+            f"{found.what} has the columns {', '.join(found.frame.columns)}; --producer "
+            f"({found.producer}) and --seq ({found.seq}) are to be made of "
             f"these: {str(error).splitlines()[0]}"
         ) from None
 
@@ -106,9 +150,13 @@ def compare(said: "pa.Table", there: "pa.Table") -> "pa.Table":
     acked = np.unique(said.filter(said["acked"])["seq"].to_numpy())
     unknown = np.setdiff1d(said["seq"].to_numpy(), acked)
     readable = there.filter(pc.is_valid(there["seq"]))
-    seqs, copies, places = _firsts(readable["seq"].to_numpy(), pc.fill_null(readable["place"], -1).to_numpy())
+    seqs, copies, places = _firsts(
+        readable["seq"].to_numpy(), pc.fill_null(readable["place"], -1).to_numpy()
+    )
     lost = np.setdiff1d(acked, seqs, assume_unique=True)
-    phantom = ~(np.isin(seqs, acked, assume_unique=True) | np.isin(seqs, unknown, assume_unique=True))
+    phantom = ~(
+        np.isin(seqs, acked, assume_unique=True) | np.isin(seqs, unknown, assume_unique=True)
+    )
     late = _late(seqs, places)
     producer = (said["producer"] if len(said) else there["producer"])[0].as_py()
     unreadable = there.filter(pc.is_null(there["seq"]))
@@ -131,12 +179,16 @@ def _firsts(seqs: Ints, places: Ints) -> tuple[Ints, Ints, Ints]:
 
     order = np.lexsort((places, seqs))
     seqs, places = seqs[order], places[order]
-    starts = np.flatnonzero(np.diff(seqs, prepend=seqs[:1] - 1)) if len(seqs) else np.empty(0, np.int64)
+    starts = (
+        np.flatnonzero(np.diff(seqs, prepend=seqs[:1] - 1)) if len(seqs) else np.empty(0, np.int64)
+    )
     return seqs[starts], np.diff(starts, append=len(seqs)), places[starts]
 
 
 def _late(seqs: Ints, places: Ints) -> Ints:
-    """Return which numbers, with their first places, lie behind a higher number of the same partition."""
+    """Return which numbers, with their first places, lie behind a higher number of the same
+    partition.
+    """
     import numpy as np
 
     late = np.zeros(len(seqs), bool)
@@ -147,7 +199,14 @@ def _late(seqs: Ints, places: Ints) -> Ints:
     return late
 
 
-def _rows(kind: str, producer: str | None, records: int, seqs: Ints = None, places: Ints = None, copies: Ints = None) -> "pa.Table":
+def _rows(
+    kind: str,
+    producer: str | None,
+    records: int,
+    seqs: Ints = None,
+    places: Ints = None,
+    copies: Ints = None,
+) -> "pa.Table":
     """A row for each number or place; without both one with a sum."""
     import numpy as np
     import pyarrow as pa
@@ -167,6 +226,13 @@ def _rows(kind: str, producer: str | None, records: int, seqs: Ints = None, plac
 
 
 def _listed(judged: "DataFrame", kind: str, limit: int) -> list[JsonObject]:
-    shown = (f"cast(shiftright(place, {PLACE_BITS}) as int) as partition", f"place & {(1 << PLACE_BITS) - 1} as offset")
-    rows = judged.where(f"kind = '{kind}'").orderBy("producer", "seq", "place").selectExpr("kind", "producer", "seq", "copies", *shown)
+    shown = (
+        f"cast(shiftright(place, {PLACE_BITS}) as int) as partition",
+        f"place & {(1 << PLACE_BITS) - 1} as offset",
+    )
+    rows = (
+        judged.where(f"kind = '{kind}'")
+        .orderBy("producer", "seq", "place")
+        .selectExpr("kind", "producer", "seq", "copies", *shown)
+    )
     return [row.asDict() for row in (rows.limit(limit) if limit else rows).toLocalIterator()]

@@ -1,4 +1,6 @@
-"""Errors that a pipeline shows its user when it cannot go on: what happened, where, and the next step. Knows no Spark."""
+"""Errors that a pipeline shows its user when it cannot go on: what happened, where, and the next
+step. Knows no Spark.
+"""
 
 import re
 
@@ -6,7 +8,9 @@ RAISED = re.compile(r"raftka\.pipeline\.errors\.\w+: (.*)")
 
 
 def sentence_in(text: str) -> str | None:
-    """The sentence of the last of these errors in a traceback, as Spark hands it on; None: there is none."""
+    """The sentence of the last of these errors in a traceback, as Spark hands it on; None: there is
+    none.
+    """
     found = RAISED.findall(text)
     return str(found[-1]).strip() if found else None
 
@@ -20,11 +24,15 @@ class OptionRefused(PipelineError):
 
 
 class CorruptBatch(PipelineError):
-    """Bytes of a topic that are no record batch. Nothing is skipped: whoever wants to go on says from which offset."""
+    """Bytes of a topic that are no record batch. Nothing is skipped: whoever wants to go on says
+    from which offset.
+    """
 
 
 class DataLoss(PipelineError):
-    """Records that were to be read are gone. With failOnDataLoss=false they are left out, with a warning, and this is not raised."""
+    """Records that were to be read are gone. With failOnDataLoss=false they are left out, with a
+    warning, and this is not raised.
+    """
 
 
 class Unreachable(PipelineError):

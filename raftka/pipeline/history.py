@@ -1,4 +1,6 @@
-"""Where things were in the last hours, from a lake of the project: for the slider of its page. Bounded in hours and rows. Knows no Spark."""
+"""Where things were in the last hours, from a lake of the project: for the slider of its page.
+Bounded in hours and rows. Knows no Spark.
+"""
 
 import threading
 import time
@@ -29,18 +31,28 @@ class Past:
         self._kept: dict[int, tuple[float, JsonObject]] = {}
 
     def of(self, minutes: int) -> JsonObject:
-        """Rows of the last so many minutes in order of time: milliseconds, key, latitude, longitude. `cut`: there were more rows."""
+        """Rows of the last so many minutes in order of time: milliseconds, key, latitude,
+        longitude. `cut`: there were more rows.
+        """
         minutes = max(1, min(minutes, LONGEST_MINUTES))
         with self._lock:
             now = self._clock()
-            self._kept = {each: kept for each, kept in self._kept.items() if now - kept[0] < FRESH_S}
+            self._kept = {
+                each: kept for each, kept in self._kept.items() if now - kept[0] < FRESH_S
+            }
             if minutes not in self._kept:
                 self._kept[minutes] = (now, self._read(now, minutes))
             return self._kept[minutes][1]
 
     def _read(self, now: float, minutes: int) -> JsonObject:
         since = now - 60 * minutes
-        found: JsonObject = {"since": round(since * 1000), "until": round(now * 1000), "rows": [], "cut": False, "trouble": None}
+        found: JsonObject = {
+            "since": round(since * 1000),
+            "until": round(now * 1000),
+            "rows": [],
+            "cut": False,
+            "trouble": None,
+        }
         try:
             found["rows"], found["cut"] = self._rows(since)
         except PipelineError as error:  # no lake yet, or none that can be read
@@ -53,7 +65,15 @@ class Past:
         its = self._source
         columns = [its.at, its.key, "latitude", "longitude"]
         begin = datetime.fromtimestamp(since, UTC).isoformat(timespec="milliseconds")
-        lake = lake_options({**its.storage, "path": its.path, "columns": ",".join(columns), "where": f"{its.at} >= '{begin}'"}, known=READ)
+        lake = lake_options(
+            {
+                **its.storage,
+                "path": its.path,
+                "columns": ",".join(columns),
+                "where": f"{its.at} >= '{begin}'",
+            },
+            known=READ,
+        )
         planned = plan(lake, columns)
         batches: list[pa.RecordBatch] = []
         count = 0
@@ -63,7 +83,11 @@ class Past:
                 count += batch.num_rows
                 if count > READ_ROWS:
                     return newest(pa.Table.from_batches(batches), its.at), True
-        return (newest(pa.Table.from_batches(batches), its.at), count > ROWS) if batches else ([], False)
+        return (
+            (newest(pa.Table.from_batches(batches), its.at), count > ROWS)
+            if batches
+            else ([], False)
+        )
 
 
 def newest(table: "pa.Table", at: str) -> list[list[object]]:
@@ -71,7 +95,13 @@ def newest(table: "pa.Table", at: str) -> list[list[object]]:
     import pyarrow as pa
 
     ordered = table.sort_by([(at, "descending")]).slice(0, ROWS)
-    times = ordered.column(0).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
+    times = (
+        ordered.column(0).cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
+    )
     keys, latitudes, longitudes = (ordered.column(place).to_pylist() for place in (1, 2, 3))
     rows = zip(times, keys, latitudes, longitudes, strict=True)
-    return [[moment, str(key), latitude, longitude] for moment, key, latitude, longitude in rows if None not in (moment, latitude, longitude)][::-1]
+    return [
+        [moment, str(key), latitude, longitude]
+        for moment, key, latitude, longitude in rows
+        if None not in (moment, latitude, longitude)
+    ][::-1]

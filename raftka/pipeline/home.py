@@ -1,5 +1,7 @@
-"""A SPARK_HOME for one machine whose Python is the installed one. Spark's own puts pyspark.zip first on its workers' path: modules without byte code,
-which each worker compiles anew, a second of CPU each. Knows no Spark but where its files are."""
+"""A SPARK_HOME for one machine whose Python is the installed one. Spark's own puts pyspark.zip
+first on its workers' path: modules without byte code, which each worker compiles anew, a second of
+CPU each. Knows no Spark but where its files are.
+"""
 
 import os
 from pathlib import Path
@@ -8,7 +10,10 @@ from pathlib import Path
 def fast_home(installed: Path, home: Path) -> Path:
     """Links to what is `installed`, made where they are not there yet. Raises OSError."""
     places = {home / name: installed / name for name in ("bin", "sbin", "jars")}
-    places |= {home / "python" / "lib" / each.name: each for each in (installed / "python" / "lib").glob("py4j-*-src.zip")}
+    places |= {
+        home / "python" / "lib" / each.name: each
+        for each in (installed / "python" / "lib").glob("py4j-*-src.zip")
+    }
     for place, target in places.items():
         place.parent.mkdir(parents=True, exist_ok=True)
         if os.path.realpath(place) != os.path.realpath(target):

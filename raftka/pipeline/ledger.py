@@ -1,9 +1,11 @@
-"""Ledgers: what producers know of their records, JSON lines, read by many tasks at once. Knows no Spark and no topic.
+"""Ledgers: what producers know of their records, JSON lines, read by many tasks at once. Knows no
+Spark and no topic.
 
     {"producer": "truck-7", "seq": 41, "acked": true}
 
-`seq` counts a producer's records in the order it sent them. Without `acked` a record is acknowledged; false is "nobody knows", and counts only
-where no other line says true: so a producer may write a line before it sends and another one when it is answered.
+`seq` counts a producer's records in the order it sent them. Without `acked` a record is
+acknowledged; false is "nobody knows", and counts only where no other line says true: so a producer
+may write a line before it sends and another one when it is answered.
 """
 
 import json
@@ -29,8 +31,9 @@ class Split(NamedTuple):
 
 
 def splits(places: Sequence[str], size: int = SPLIT_BYTES) -> list[Split]:
-    """Split files and folders, without hidden files (.name, _name); URLs as pyarrow takes them, or paths that all executors see. Raises
-    PipelineError."""
+    """Split files and folders, without hidden files (.name, _name); URLs as pyarrow takes them, or
+    paths that all executors see. Raises PipelineError.
+    """
     from pyarrow.fs import FileSelector, FileSystem, FileType
 
     found = []
@@ -38,7 +41,11 @@ def splits(places: Sequence[str], size: int = SPLIT_BYTES) -> list[Split]:
         try:
             files, path = FileSystem.from_uri(_url(place))
             info = files.get_file_info(path)
-            each_of = [info] if info.type != FileType.Directory else files.get_file_info(FileSelector(path, recursive=True))
+            each_of = (
+                [info]
+                if info.type != FileType.Directory
+                else files.get_file_info(FileSelector(path, recursive=True))
+            )
         except (OSError, ValueError) as error:
             raise PipelineError(f"the ledger {place}: {error}") from None
         if info.type == FileType.NotFound:
@@ -46,12 +53,17 @@ def splits(places: Sequence[str], size: int = SPLIT_BYTES) -> list[Split]:
         prefix = _url(place).removesuffix(path)
         for one in each_of:
             if one.type == FileType.File and not _is_hidden(one.path.removeprefix(path)):
-                found += [Split(prefix + one.path, start, min(start + size, one.size)) for start in range(0, one.size, size)]
+                found += [
+                    Split(prefix + one.path, start, min(start + size, one.size))
+                    for start in range(0, one.size, size)
+                ]
     return found
 
 
 def _is_hidden(path: str) -> bool:
-    """Return whether Spark or Hadoop has put the file beside those of a folder: checksums, marks of success, unfinished files."""
+    """Return whether Spark or Hadoop has put the file beside those of a folder: checksums, marks of
+    success, unfinished files.
+    """
     return any(part.startswith((".", "_")) for part in path.split("/"))
 
 
@@ -80,9 +92,15 @@ def read_split(split: Split) -> "Iterator[pa.RecordBatch]":
             arrow_json.ParseOptions(pa.schema(names), unexpected_field_behavior="ignore"),
         ).select([name for name, _ in names])
     except pa.ArrowInvalid as error:
-        raise PipelineError(f"the ledger {split.url} has a line behind byte {split.start} that is none: {error}. {_HOW}") from None
+        raise PipelineError(
+            f"the ledger {split.url} has a line behind byte {split.start} that is none: {error}. "
+            f"{_HOW}"
+        ) from None
     if table["producer"].null_count or table["seq"].null_count:
-        raise PipelineError(f"the ledger {split.url} has a line behind byte {split.start} without producer or seq. {_HOW}")
+        raise PipelineError(
+            f"the ledger {split.url} has a line behind byte {split.start} without producer or "
+            f"seq. {_HOW}"
+        )
     yield from table.set_column(2, "acked", table["acked"].fill_null(True)).to_batches()
 
 
@@ -107,7 +125,9 @@ def _lines(file: "pa.NativeFile", split: Split) -> tuple[bytes, bool]:
 
 
 def _without_torn(lines: bytes) -> bytes:
-    """A producer that was killed has not written the end of its last line: nobody acknowledged anything by it."""
+    """A producer that was killed has not written the end of its last line: nobody acknowledged
+    anything by it.
+    """
     whole, _, last = lines.rpartition(b"\n")
     try:
         json.loads(last)

@@ -1,6 +1,7 @@
 """`raftka sql`: one query on what topics and lakes hold now. Knows no command line.
 
-A name that Spark does not know becomes a view when the query asks for it: what streams.yml declares, else a topic of that name as text.
+A name that Spark does not know becomes a view when the query asks for it: what streams.yml
+declares, else a topic of that name as text.
 """
 
 import json
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 QUESTIONS = ("select", "with", "from", "values", "table", "describe", "desc", "explain")
-AS_TEXT = ("cast(key as string) as key", "cast(value as string) as value", "partition", "offset", "timestamp")
+AS_TEXT = (
+    "cast(key as string) as key",
+    "cast(value as string) as value",
+    "partition",
+    "offset",
+    "timestamp",
+)
 FILTERS = "spark.sql.python.filterPushdown.enabled"
 UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
 
@@ -41,7 +48,11 @@ class Places:
 
     @property
     def connection(self) -> dict[str, str]:
-        return connection(self.bootstrap, self.config) if self.declared is None else self.declared.connection
+        return (
+            connection(self.bootstrap, self.config)
+            if self.declared is None
+            else self.declared.connection
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,10 @@ def look(spark: "SparkSession", query: str, places: Places, limit: int) -> Looke
     """At most `limit` rows. Raises PipelineError, and what Spark raises while it runs."""
     word = re.match(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", query, re.DOTALL)
     if word is None or word[1].lower() not in QUESTIONS:
-        raise PipelineError(f"this is for questions, which begin with {', '.join(each.upper() for each in QUESTIONS)}")
+        raise PipelineError(
+            "this is for questions, which begin with "
+            f"{', '.join(each.upper() for each in QUESTIONS)}"
+        )
     names = _Names(spark, places)
     try:
         frame = _asked(spark, query, names)
@@ -63,7 +77,11 @@ def look(spark: "SparkSession", query: str, places: Places, limit: int) -> Looke
             rows = narrow.take(limit + 1)
     finally:
         names.drop_views()
-    return Looked(frame.columns, [{name: plain(row[at]) for at, name in enumerate(frame.columns)} for row in rows[:limit]], len(rows) <= limit)
+    return Looked(
+        frame.columns,
+        [{name: plain(row[at]) for at, name in enumerate(frame.columns)} for row in rows[:limit]],
+        len(rows) <= limit,
+    )
 
 
 def _asked(spark: "SparkSession", query: str, names: "_Names") -> "DataFrame":
@@ -84,7 +102,10 @@ def _name(quoted: str) -> str:
     """Raises PipelineError for one of several parts."""
     parts: list[str] = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", quoted)]
     if len(parts) > 1:
-        raise PipelineError(f"there is no table {'.'.join(parts)}. A topic with dots in its name stands in backticks: `{'.'.join(parts)}`")
+        raise PipelineError(
+            f"there is no table {'.'.join(parts)}. A topic with dots in its name stands in "
+            f"backticks: `{'.'.join(parts)}`"
+        )
     return parts[0]
 
 
@@ -92,12 +113,21 @@ class _Names:
     def __init__(self, spark: "SparkSession", places: Places) -> None:
         self._spark, self._places = spark, places
         self._made: set[str] = set()
-        self._lakes: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {}  # path, options and columns of those that the query reads
+        # path, options and columns of those that the query reads
+        self._lakes: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {}
 
     @contextmanager
     def narrowed(self, frame: "DataFrame", query: str) -> "Iterator[DataFrame]":
-        """The query again, on views of lakes that have the needed columns alone, and leave out files by the query's filters."""
-        found = wanted(json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON()), len(self._lakes)) if self._lakes else None
+        """The query again, on views of lakes that have the needed columns alone, and leave out
+        files by the query's filters.
+        """
+        found = (
+            wanted(
+                json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON()), len(self._lakes)
+            )
+            if self._lakes
+            else None
+        )
         if found is None or not found.columns:
             yield frame
             return
@@ -108,14 +138,22 @@ class _Names:
         finally:
             self._spark.conf.set(FILTERS, before)
 
-    def _again(self, query: str, columns: Mapping[tuple[str, ...], tuple[str, ...]], takes_filters: str) -> "DataFrame | None":
+    def _again(
+        self, query: str, columns: Mapping[tuple[str, ...], tuple[str, ...]], takes_filters: str
+    ) -> "DataFrame | None":
         """None: the query names columns that it does not need."""
         from pyspark.errors import AnalysisException
 
         for name, (path, options, known) in self._lakes.items():
             some = columns.get(known, ())
-            told = {"columns": ",".join(some)} if some and not any("," in each for each in some) else {}
-            reader = self._spark.read.format("raftka_delta").options(**options, **told, takeFilters=takes_filters)
+            told = (
+                {"columns": ",".join(some)}
+                if some and not any("," in each for each in some)
+                else {}
+            )
+            reader = self._spark.read.format("raftka_delta").options(
+                **options, **told, takeFilters=takes_filters
+            )
             reader.load(path).createOrReplaceTempView(f"`{name}`")
         try:
             return self._spark.sql(query)
@@ -140,7 +178,12 @@ class _Names:
             return None
         for output in found.outputs:
             if name == output.name and output.path is not None:
-                storage = {key: value for key, value in output.options.items() if key.lower().startswith("storage.")}  # the others are of writing
+                # the others are of writing
+                storage = {
+                    key: value
+                    for key, value in output.options.items()
+                    if key.lower().startswith("storage.")
+                }
                 frame = self._spark.read.format("raftka_delta").options(**storage).load(output.path)
                 self._lakes[name] = output.path, storage, tuple(frame.columns)
                 return frame
@@ -158,7 +201,12 @@ class _Names:
         return (flows.raw if name.endswith("_raw") else flows.bad)(found, stream, bounded)
 
     def _topic(self, name: str) -> "DataFrame":
-        options = {**self._places.connection, "subscribe": name, "kafka.isolation.level": "read_committed", **self._bounded(name)}
+        options = {
+            **self._places.connection,
+            "subscribe": name,
+            "kafka.isolation.level": "read_committed",
+            **self._bounded(name),
+        }
         return self._spark.read.format("raftka").options(**options).load().selectExpr(*AS_TEXT)
 
     def _bounded(self, topic: str) -> dict[str, str]:
@@ -176,8 +224,20 @@ class _Names:
 
     def _others(self, brokers: Brokers) -> str:
         found = self._places.declared
-        views = [name for each in found.streams for name in (each.name, f"{each.name}_raw", f"{each.name}_bad")] if found is not None else []
-        lakes = [each.name for each in found.outputs if each.path is not None] if found is not None else []
+        views = (
+            [
+                name
+                for each in found.streams
+                for name in (each.name, f"{each.name}_raw", f"{each.name}_bad")
+            ]
+            if found is not None
+            else []
+        )
+        lakes = (
+            [each.name for each in found.outputs if each.path is not None]
+            if found is not None
+            else []
+        )
         told = ", ".join([*views, *lakes, *brokers.names()])
         return f". There are {told}" if told else ", and no other"
 

@@ -1,8 +1,8 @@
-"""The columns of a table that a query needs, and whether its filters may be told to the reader: from the optimized plan as Spark writes it in JSON.
-Knows no Spark.
+"""The columns of a table that a query needs, and whether its filters may be told to the reader:
+from the optimized plan as Spark writes it in JSON. Knows no Spark.
 
-Spark tells a Python reader no columns. So `raftka sql` looks at the plan, and asks again with readers that were told. What it does not know for
-certain is read as a whole.
+Spark tells a Python reader no columns. So `raftka sql` looks at the plan, and asks again with
+readers that were told. What it does not know for certain is read as a whole.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,14 +11,17 @@ from typing import NamedTuple
 from raftka.json_values import Json
 
 SCAN = "DataSourceV2ScanRelation"
-PASSES = {"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Sample"}  # the columns below are those above
+# the columns below are those above
+PASSES = {"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Sample"}
 CUTS = {"Project", "Aggregate"}  # above them only columns that they name
 SMALL = ("boolean", "byte", "short", "integer", "long", "date")
 Names = tuple[str, ...]
 
 
 class Wanted(NamedTuple):
-    """Of tables with certain columns. `takes_filters`: each of them is read in one place, so a filter there is one of the whole query."""
+    """Of tables with certain columns. `takes_filters`: each of them is read in one place, so a
+    filter there is one of the whole query.
+    """
 
     columns: Mapping[Names, Names]  # by all columns that a table has
     takes_filters: bool
@@ -33,9 +36,12 @@ class _Node:
 def wanted(plan: Sequence[Mapping[str, Json]], tables: int) -> Wanted:
     """`plan`: nodes from the top, each before its children. `tables`: so many are read."""
     nodes = list(_tree(plan))
-    if any("Subquery" in kind or "Exists" in kind for kind in _classes(plan)):  # their plans are not told
+    # their plans are not told
+    if any("Subquery" in kind or "Exists" in kind for kind in _classes(plan)):
         return Wanted({}, takes_filters=False)
-    used = {identity for node in nodes if node.kind != SCAN for identity, _, _ in _attributes(node.told)}
+    used = {
+        identity for node in nodes if node.kind != SCAN for identity, _, _ in _attributes(node.told)
+    }
     found: dict[Names, set[str]] = {}
     small: dict[Names, str] = {}
     scans = [node for node in nodes if node.kind == SCAN]
@@ -45,7 +51,13 @@ def wanted(plan: Sequence[Mapping[str, Json]], tables: int) -> Wanted:
         needed = {name for identity, name, _ in output if identity in used or not _is_cut(scan)}
         found.setdefault(names, set()).update(needed)
         small[names] = _small(output)
-    return Wanted({names: tuple(each for each in names if each in (some or {small[names]})) for names, some in found.items()}, len(scans) == tables)
+    return Wanted(
+        {
+            names: tuple(each for each in names if each in (some or {small[names]}))
+            for names, some in found.items()
+        },
+        len(scans) == tables,
+    )
 
 
 def _tree(plan: Sequence[Mapping[str, Json]]) -> Iterator[_Node]:

@@ -1,5 +1,7 @@
-"""The page of a project: the newest record of each key of a compacted topic on a map and in a table, as they come. Reads topics by itself, with no
-group and no Spark; keeps nothing but what it shows."""
+"""The page of a project: the newest record of each key of a compacted topic on a map and in a
+table, as they come. Reads topics by itself, with no group and no Spark; keeps nothing but what it
+shows.
+"""
 
 import json
 import sys
@@ -32,11 +34,14 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class Kept:
-    """The content of the page, numbered in order of arrival: a browser asks for everything newer than what it has."""
+    """The content of the page, numbered in order of arrival: a browser asks for everything newer
+    than what it has.
+    """
 
     def __init__(self, keys: int = KEYS) -> None:
         self._room, self._lock = keys, threading.Lock()
-        self._positions: dict[str, tuple[int, Json]] = {}  # in the order of their numbers; None: gone
+        # in the order of their numbers; None: gone
+        self._positions: dict[str, tuple[int, Json]] = {}
         self._alerts: deque[tuple[int, Json]] = deque(maxlen=ALERTS)
         self._number = 0
         self._troubles: dict[str, str] = {}  # by topic
@@ -73,15 +78,27 @@ class Kept:
                 "number": self._number,
                 "positions": new,
                 "alerts": alerts,
-                "trouble": "; ".join(f"{topic}: {text}" for topic, text in self._troubles.items()) or None,
+                "trouble": "; ".join(f"{topic}: {text}" for topic, text in self._troubles.items())
+                or None,
             }
 
 
 class Reading:
     """A thread that follows a topic from its beginning."""
 
-    def __init__(self, connection: Mapping[str, str], topic: str, take: Callable[[str, Json], None], kept: Kept) -> None:
-        given = {**connection, "subscribe": topic, "startingOffsets": "earliest", "failOnDataLoss": "false"}
+    def __init__(
+        self,
+        connection: Mapping[str, str],
+        topic: str,
+        take: Callable[[str, Json], None],
+        kept: Kept,
+    ) -> None:
+        given = {
+            **connection,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "failOnDataLoss": "false",
+        }
         given["kafka.isolation.level"] = "read_committed"  # what was written exactly once
         self._options: SourceOptions = source_options(given, streaming=True)
         self._topic, self._take, self._kept = topic, take, kept
@@ -99,13 +116,24 @@ class Reading:
         while not self._stopping.is_set():
             try:
                 self._follow()
-            except Exception as error:  # of brokers, or of a record that nobody has thought of: a thread that ended would look like a quiet topic
-                self._kept.tell(self._topic, str(error) if isinstance(error, (PipelineError, OSError)) else repr(error))
+            # of brokers, or of a record that nobody has thought of: a thread that ended would look
+            # like a quiet topic
+            except Exception as error:
+                self._kept.tell(
+                    self._topic,
+                    str(error) if isinstance(error, (PipelineError, OSError)) else repr(error),
+                )
                 self._stopping.wait(AFTER_FAILURE_S)
 
     def _follow(self) -> None:
         """From where it was, until it is to stop. Raises PipelineError and OSError."""
-        brokers = Brokers(self._options.bootstrap, "raftka-page", PATIENCE_S, read_committed=True, security=self._options.security)
+        brokers = Brokers(
+            self._options.bootstrap,
+            "raftka-page",
+            PATIENCE_S,
+            read_committed=True,
+            security=self._options.security,
+        )
         try:
             stream = Stream(self._options, brokers)
             position = self._position or stream.initial()
@@ -118,20 +146,32 @@ class Reading:
         finally:
             brokers.close()
 
-    def _read(self, brokers: Brokers, stream: Stream, begin: Mapping[str, Any], end: Mapping[str, Any]) -> None:
+    def _read(
+        self, brokers: Brokers, stream: Stream, begin: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> None:
         from raftka.pipeline.topics.reader import read
 
         for ranges in stream.tasks(begin, end):
             for each in ranges:
                 for batch in read(brokers, each, self._options):
-                    for key, value in zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True):
+                    for key, value in zip(
+                        batch.column("key").to_pylist(),
+                        batch.column("value").to_pylist(),
+                        strict=True,
+                    ):
                         self._take((key or b"").decode("utf-8", "replace"), _json(value))
 
 
 def _json(value: bytes | None) -> Json:
-    """None for what no browser can read: also JSON that is nested too deeply, and numbers that are none."""
+    """None for what no browser can read: also JSON that is nested too deeply, and numbers that are
+    none.
+    """
     try:
-        return None if value is None else json.loads(value, parse_float=_finite, parse_constant=_finite)
+        return (
+            None
+            if value is None
+            else json.loads(value, parse_float=_finite, parse_constant=_finite)
+        )
     except (ValueError, RecursionError):
         return None
 
@@ -145,17 +185,24 @@ def _finite(text: str) -> float:
 
 class Page:
     def __init__(self, bootstrap: str, shown: Shown, port: int, config: Path | None = None) -> None:
-        """`config`: the client properties of the cluster. Raises PipelineError when the port is another's. Port 0 takes a free one."""
+        """`config`: the client properties of the cluster. Raises PipelineError when the port is
+        another's. Port 0 takes a free one.
+        """
         self.kept, told = Kept(), connection(bootstrap, config)
         self._readings = [Reading(told, shown.positions, self.kept.position, self.kept)]
         if shown.alerts is not None:
-            self._readings.append(Reading(told, shown.alerts, lambda _, value: self.kept.alert(value), self.kept))
+            self._readings.append(
+                Reading(told, shown.alerts, lambda _, value: self.kept.alert(value), self.kept)
+            )
         fences = shown.fences.read_bytes() if shown.fences is not None else b"null"
         try:
             past = Past(shown.history) if shown.history is not None else None
             self._server = Server((HOST, port), handler_of(self.kept, fences, past, shown))
         except OSError as error:
-            raise PipelineError(f"the page can not have port {port}: {error}. Next step: --page another one, or --no-page") from None
+            raise PipelineError(
+                f"the page can not have port {port}: {error}. Next step: --page another one, or "
+                "--no-page"
+            ) from None
         self.url = f"http://{HOST}:{self._server.server_address[1]}/"
         self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
 
@@ -173,7 +220,9 @@ class Page:
 
 class Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that has gone before it was answered is no error, and nothing to print among the lines of the pipeline."""
+        """A browser that has gone before it was answered is no error, and nothing to print among
+        the lines of the pipeline.
+        """
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -187,9 +236,13 @@ def page_of(folder: Path, port: int) -> Page | None:
     return None if found.page is None else Page(found.bootstrap, found.page, port, found.security)
 
 
-def handler_of(kept: Kept, fences: bytes, past: Past | None = None, shown: Shown | None = None) -> type[BaseHTTPRequestHandler]:
+def handler_of(
+    kept: Kept, fences: bytes, past: Past | None = None, shown: Shown | None = None
+) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """One request of a connection, which ends with its answer, so that a body is nobody's next request."""
+        """One request of a connection, which ends with its answer, so that a body is nobody's next
+        request.
+        """
 
         protocol_version = "HTTP/1.1"
 
@@ -226,7 +279,10 @@ def handler_of(kept: Kept, fences: bytes, past: Past | None = None, shown: Shown
             self.send_header("Connection", "close")
             if status == 405 or self.command == "OPTIONS":
                 self.send_header("Allow", ", ".join(ALLOWED))
-            self.send_header("Content-Security-Policy", "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'")
+            self.send_header(
+                "Content-Security-Policy",
+                "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'",
+            )
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)
@@ -249,12 +305,26 @@ def fault_of(headers: Message) -> str | None:
     return None
 
 
-def pages(kept: Kept, fences: bytes, past: Past | None, shown: Shown | None, query: str) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
+def pages(
+    kept: Kept, fences: bytes, past: Past | None, shown: Shown | None, query: str
+) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
     number, minutes = (parse_qs(query).get(name, ["0"])[0][:15] for name in ("after", "minutes"))
     yield "/", "text/html; charset=utf-8", HTML.read_bytes
-    yield "/latest", "application/json", lambda: json.dumps(kept.since(int(number) if number.isdecimal() else 0)).encode()
+    yield (
+        "/latest",
+        "application/json",
+        lambda: json.dumps(kept.since(int(number) if number.isdecimal() else 0)).encode(),
+    )
     yield "/fences", "application/json", lambda: fences
     if shown is not None:
-        yield "/names", "application/json", json.dumps({"title": shown.title, "noun": shown.noun}).encode
+        yield (
+            "/names",
+            "application/json",
+            json.dumps({"title": shown.title, "noun": shown.noun}).encode,
+        )
     if past is not None:
-        yield "/history", "application/json", lambda: json.dumps(past.of(int(minutes) if minutes.isdecimal() else 0)).encode()
+        yield (
+            "/history",
+            "application/json",
+            lambda: json.dumps(past.of(int(minutes) if minutes.isdecimal() else 0)).encode(),
+        )

@@ -1,7 +1,8 @@
-"""A pipeline's folder: its spec, the process that runs it, its last report. Knows YAML and files, and no Spark.
+"""A pipeline's folder: its spec, the process that runs it, its last report. Knows YAML and files,
+and no Spark.
 
-One process at a time may run what lies in one storage: it holds a lock, which its Java holds as well. So after a SIGKILL the next one waits until
-nobody writes there any more.
+One process at a time may run what lies in one storage: it holds a lock, which its Java holds as
+well. So after a SIGKILL the next one waits until nobody writes there any more.
 """
 
 import difflib
@@ -21,7 +22,8 @@ from raftka.pipeline.locks import locked
 from raftka.pipeline.yaml_text import read_yaml
 
 SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
-SPEC = ("name", "storage", "libraries", "configuration", "catalog", "database", "schema")  # what Spark's own specs have
+# what Spark's own specs have
+SPEC = ("name", "storage", "libraries", "configuration", "catalog", "database", "schema")
 ONLY = {"catalog": "spark_catalog", "database": "default", "schema": "default"}
 PROJECTS = Path(__file__).parent / "projects"
 STATE, TABLES = ".raftka", "tables"
@@ -57,22 +59,35 @@ class Project:
             try:
                 found = sorted(path for path in self.folder.glob(pattern) if path.is_file())
             except (NotImplementedError, OSError, ValueError) as error:
-                raise OptionRefused(f"libraries of {self.folder}: the pattern {pattern!r:.200} cannot be used: {error}") from None
+                raise OptionRefused(
+                    f"libraries of {self.folder}: the pattern {pattern!r:.200} cannot be used: "
+                    f"{error}"
+                ) from None
             yield from (path for path in found if "__pycache__" not in path.parts)
 
 
 def init(kind: str, folder: Path, bootstrap: str, config: Path | None = None) -> None:
-    """`config`: a file with the cluster's client properties, which the project names. Raises PipelineError."""
+    """`config`: a file with the cluster's client properties, which the project names. Raises
+    PipelineError.
+    """
     source = PROJECTS / kind
     if not source.is_dir():
-        raise OptionRefused(f"there is no project {kind} to begin with: {', '.join(sorted(path.name for path in PROJECTS.iterdir()))}")
+        raise OptionRefused(
+            f"there is no project {kind} to begin with: "
+            f"{', '.join(sorted(path.name for path in PROJECTS.iterdir()))}"
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PipelineError(f"{folder} is there already, and not empty: nothing was written")
-    shutil.copytree(source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+    )
     streams = {"{bootstrap}": bootstrap}
     if config is not None:
         streams["# security: client.properties"] = f"security: {json.dumps(str(config))}"
-    for name, values in {SPECS[0]: {"{storage}": (folder / "storage").resolve().as_uri()}, "streams.yml": streams}.items():
+    for name, values in {
+        SPECS[0]: {"{storage}": (folder / "storage").resolve().as_uri()},
+        "streams.yml": streams,
+    }.items():
         path = folder / name
         text = path.read_text()
         for placeholder, value in values.items():
@@ -84,7 +99,10 @@ def load_project(folder: Path) -> Project:
     """Raises PipelineError."""
     found = [folder / name for name in SPECS if (folder / name).is_file()]
     if len(found) != 1:
-        raise PipelineError(f"{folder} has {'two specs' if found else 'no spark-pipeline.yml'}. `raftka pipeline init trucks DIR` writes a project")
+        raise PipelineError(
+            f"{folder} has {'two specs' if found else 'no spark-pipeline.yml'}. `raftka pipeline "
+            "init trucks DIR` writes a project"
+        )
     told = read_yaml(found[0])
     if not isinstance(told, Mapping) or not {"name", "storage"} <= told.keys():
         raise OptionRefused(f"{found[0]} is to have a name and a storage")
@@ -92,8 +110,12 @@ def load_project(folder: Path) -> Project:
     try:
         patterns = [_include(each) for each in told.get("libraries") or []]
     except (KeyError, TypeError):
-        raise OptionRefused(f"{found[0]}: libraries are to be a list of {{glob: {{include: transformations/**}}}}") from None
-    configuration = {str(name): str(value) for name, value in (told.get("configuration") or {}).items()}
+        raise OptionRefused(
+            f"{found[0]}: libraries are to be a list of {{glob: {{include: transformations/**}}}}"
+        ) from None
+    configuration = {
+        str(name): str(value) for name, value in (told.get("configuration") or {}).items()
+    }
     return Project(
         folder.resolve(),
         str(told["name"]),
@@ -106,11 +128,15 @@ def load_project(folder: Path) -> Project:
 def _check_spec(path: Path, told: Mapping[str, object]) -> None:
     if unknown := [str(name) for name in told if name not in SPEC]:
         near = difflib.get_close_matches(unknown[0], SPEC, 1)
-        raise OptionRefused(f"{path} has {unknown[0]}, which means nothing" + (f": is it {near[0]}?" if near else f"; there are {', '.join(SPEC)}"))
+        raise OptionRefused(
+            f"{path} has {unknown[0]}, which means nothing"
+            + (f": is it {near[0]}?" if near else f"; there are {', '.join(SPEC)}")
+        )
     for name, only in ONLY.items():
         if told.get(name) not in (None, only):
             raise OptionRefused(
-                f"{path} has the {name} {told[name]}: `raftka pipeline run` has {only} alone, other ones are for `spark-pipelines run`"
+                f"{path} has the {name} {told[name]}: `raftka pipeline run` has {only} alone, "
+                "other ones are for `spark-pipelines run`"
             )
     if not isinstance(told.get("configuration") or {}, Mapping):
         raise OptionRefused(f"{path}: configuration is to be a mapping of Spark's settings")
@@ -132,10 +158,15 @@ def remove_data(project: Project, name: str) -> None:
 
 
 def remove_checkpoints(project: Project, name: str) -> None:
-    """Of a sink, when no process runs the project. Raises PipelineError when the checkpoints are not in files."""
+    """Of a sink, when no process runs the project. Raises PipelineError when the checkpoints are
+    not in files.
+    """
     match = re.fullmatch(r"(?:file:)?/*(/.*)", project.storage)
     if match is None:
-        raise PipelineError(f"the checkpoints are in {project.storage}, which only the running pipeline reaches: run it, and remove {name} then")
+        raise PipelineError(
+            f"the checkpoints are in {project.storage}, which only the running pipeline reaches: "
+            f"run it, and remove {name} then"
+        )
     shutil.rmtree(Path(match[1]) / "_checkpoints" / name, ignore_errors=True)
 
 
@@ -144,17 +175,24 @@ def remove_checkpoints(project: Project, name: str) -> None:
 
 @contextmanager
 def held(project: Project) -> Iterator[int]:
-    """The lock's descriptor, for children that should hold it too. Raises Busy, and PipelineError for folders that cannot be written to."""
+    """The lock's descriptor, for children that should hold it too. Raises Busy, and PipelineError
+    for folders that cannot be written to.
+    """
     try:
         project.state.mkdir(exist_ok=True)
         project.lock_file.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(project.lock_file, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise PipelineError(f"the project {project.folder} with the storage {project.storage} cannot be written to: {error}") from None
+        raise PipelineError(
+            f"the project {project.folder} with the storage {project.storage} cannot be written "
+            f"to: {error}"
+        ) from None
     try:
         _take(project, descriptor)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "folder": str(project.folder)}).encode(), 0)
+        os.pwrite(
+            descriptor, json.dumps({"pid": os.getpid(), "folder": str(project.folder)}).encode(), 0
+        )
         yield descriptor
     finally:
         os.close(descriptor)  # also of children: whoever of them lives has it still
@@ -167,11 +205,16 @@ def _take(project: Project, descriptor: int) -> None:
         pid = holder.get("pid", 0)
         if is_alive(pid):
             raise Busy(
-                f"process {pid} runs {holder.get('folder')} on {project.storage} already: two would write the same checkpoints. "
-                f"Next step: `raftka pipeline stop {holder.get('folder')}`, or another storage in {SPECS[0]}"
+                f"process {pid} runs {holder.get('folder')} on {project.storage} already: two "
+                "would write the same checkpoints. "
+                f"Next step: `raftka pipeline stop {holder.get('folder')}`, or another storage in "
+                f"{SPECS[0]}"
             )
         if time.monotonic() > deadline:
-            raise Busy(f"process {pid}, which ran this, is dead, but its Java is not: it still holds {project.lock_file}. Next step: end that Java")
+            raise Busy(
+                f"process {pid}, which ran this, is dead, but its Java is not: it still holds "
+                f"{project.lock_file}. Next step: end that Java"
+            )
         time.sleep(POLL_S)
 
 

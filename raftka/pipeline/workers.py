@@ -1,8 +1,10 @@
-"""Spark's daemon of Python workers, with what workers import already there: `python -m raftka.pipeline.workers`, as `spark.python.daemon.module`.
+"""Spark's daemon of Python workers, with what workers import already there: `python -m
+raftka.pipeline.workers`, as `spark.python.daemon.module`.
 
-Spark starts a process for each task that finds no idle one, and for each plan, writer and commit of a batch. Its own daemon imports nothing before it
-forks, because libraries may start threads, which no child would have. Here libraries are told to start none, and when there is one all the same
-(or nobody can say) Spark's own daemon takes the place of this one.
+Spark starts a process for each task that finds no idle one, and for each plan, writer and commit of
+a batch. Its own daemon imports nothing before it forks, because libraries may start threads, which
+no child would have. Here libraries are told to start none, and when there is one all the same (or
+nobody can say) Spark's own daemon takes the place of this one.
 """
 
 import gc
@@ -19,7 +21,14 @@ QUIET = {  # libraries that would start threads when they are imported
 }
 TASKS = "pyspark.worker"  # what Spark's tasks run; all else plans
 DAEMON = "pyspark.daemon"
-PLANNING = ("pyarrow.compute", "pyspark_raftka", "pyspark_raftka_stream", "pyspark_raftka_delta", "raftka.pipeline.topics.reader", "deltalake")
+PLANNING = (
+    "pyarrow.compute",
+    "pyspark_raftka",
+    "pyspark_raftka_stream",
+    "pyspark_raftka_delta",
+    "raftka.pipeline.topics.reader",
+    "deltalake",
+)
 RUNNING = (
     "concurrent.futures.thread",
     "deltalake.fs",
@@ -52,15 +61,18 @@ def is_single() -> bool:
 
 
 def forget_archives() -> None:
-    """Each worker tells importers that files may be new; those of archives would read theirs anew, which nobody changes."""
+    """Each worker tells importers that files may be new; those of archives would read theirs anew,
+    which nobody changes.
+    """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):
             del sys.path_importer_cache[path]
 
 
 def keep_imports() -> None:
-    """Spark plans and commits in processes of its own daemon, which look for garbage after each plan and commit. All that is imported by now stays,
-    so they leave it out: 50 ms less."""
+    """Spark plans and commits in processes of its own daemon, which look for garbage after each
+    plan and commit. All that is imported by now stays, so they leave it out: 50 ms less.
+    """
     spec = sys.modules["__main__"].__spec__
     if spec is not None and spec.name == DAEMON:
         gc.freeze()

@@ -1,4 +1,6 @@
-"""YAML of projects: plain values, and no name twice in one mapping, of which YAML itself would take the last one in silence."""
+"""YAML of projects: plain values, and no name twice in one mapping, of which YAML itself would take
+the last one in silence.
+"""
 
 from collections.abc import Hashable
 from pathlib import Path
@@ -16,12 +18,16 @@ def read_yaml(path: Path) -> Json:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        def construct_mapping(self, node: "yaml.MappingNode", deep: bool = False) -> dict[Hashable, Json]:
+        def construct_mapping(
+            self, node: "yaml.MappingNode", deep: bool = False
+        ) -> dict[Hashable, Json]:
             seen: set[str] = set()
             for key, _ in node.value:
                 name = str(key.value) if isinstance(key, yaml.ScalarNode) else ""
                 if name and name != "<<" and name in seen:
-                    raise OptionRefused(f"{path}, line {key.start_mark.line + 1}: {name} is there twice")
+                    raise OptionRefused(
+                        f"{path}, line {key.start_mark.line + 1}: {name} is there twice"
+                    )
                 seen.add(name)
             return dict(super().construct_mapping(node, deep))
 

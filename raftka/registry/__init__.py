@@ -1,6 +1,8 @@
-"""A schema registry with Confluent's REST API, whose state is the topic `_schemas`. Needs raftka[registry]; knows no broker but as a client.
+"""A schema registry with Confluent's REST API, whose state is the topic `_schemas`. Needs
+raftka[registry]; knows no broker but as a client.
 
-`rest/` answers requests from `state.py`, which holds what was read from the topic. A write is decided
-by `registry.py` and `settings/` on that state and goes through `log.py`, which lets one instance write
-at a time. `formats/` parses schemas and says what is compatible, one module for each type.
+`rest/` answers requests from `state.py`, which holds what was read from the topic. A write is
+decided by `registry.py` and `settings/` on that state and goes through `log.py`, which lets one
+instance write at a time. `formats/` parses schemas and says what is compatible, one module for each
+type.
 """

@@ -33,6 +33,10 @@ class Everybody:
 
 
 def topic_of(subject: str) -> str:
-    """By Confluent's TopicNameStrategy, in every context; a subject of another strategy is a name as it is."""
+    """By Confluent's TopicNameStrategy, in every context; a subject of another strategy is a name
+    as it is.
+    """
     subject = Name.of(subject).subject
-    return next((subject.removesuffix(each) for each in SUFFIXES if subject.endswith(each)), subject)
+    return next(
+        (subject.removesuffix(each) for each in SUFFIXES if subject.endswith(each)), subject
+    )

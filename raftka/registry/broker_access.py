@@ -1,7 +1,9 @@
-"""Logins and rights of a secured cluster: a user logs in at the registry with his password of the cluster, and may do what his ACLs allow.
+"""Logins and rights of a secured cluster: a user logs in at the registry with his password of the
+cluster, and may do what his ACLs allow.
 
-The registry logs in at a broker as the user, and asks which operations he is authorized for, of all topics at once. That is kept for a while, so a
-right that is taken away goes on for RIGHTS_S at most, and a password that is changed likewise. Where the topic is not there, a user who may create
+The registry logs in at a broker as the user, and asks which operations he is authorized for, of all
+topics at once. That is kept for a while, so a right that is taken away goes on for RIGHTS_S at
+most, and a password that is changed likewise. Where the topic is not there, a user who may create
 it may register schemas for it.
 """
 
@@ -49,7 +51,10 @@ class Rights(NamedTuple):
 
 class BrokerAccess:
     def __init__(
-        self, client_of: Callable[[User], Client], now: Callable[[], float] = time.monotonic, hit: Callable[[Limit], None] = lambda limit: None
+        self,
+        client_of: Callable[[User], Client],
+        now: Callable[[], float] = time.monotonic,
+        hit: Callable[[Limit], None] = lambda limit: None,
     ) -> None:
         """`client_of`: one that logs in as this user."""
         self._client_of, self._now, self._hit = client_of, now, hit
@@ -60,7 +65,9 @@ class BrokerAccess:
         self._threads = trio.CapacityLimiter(LOGINS_AT_ONCE)
 
     async def __call__(self, user: User) -> bool:
-        """Return whether a broker knows the password. Raises RegistryError when no broker answers."""
+        """Return whether a broker knows the password. Raises RegistryError when no broker
+        answers.
+        """
         digest = self._digest(user)
         if self._current(user, digest):
             return True
@@ -78,21 +85,43 @@ class BrokerAccess:
         """For WRITE it may ask a broker."""
         if self.may(user, operation, subject):
             return
-        if user is None or operation != WRITE or subject is None or not self._may_create(user, topic_of(subject)):
+        if (
+            user is None
+            or operation != WRITE
+            or subject is None
+            or not self._may_create(user, topic_of(subject))
+        ):
             what = "all subjects" if subject is None else f"subject {subject}"
-            raise RegistryError(FORBIDDEN, f"User {user.name if user is not None else NOBODY} is denied operation {operation} on {what}")
+            raise RegistryError(
+                FORBIDDEN,
+                f"User {user.name if user is not None else NOBODY} is denied operation "
+                f"{operation} on {what}",
+            )
 
     def _current(self, user: User, digest: bytes) -> bool:
         rights = self._known.get(user.name)
-        return rights is not None and secrets.compare_digest(rights.digest, digest) and self._now() < rights.until
+        return (
+            rights is not None
+            and secrets.compare_digest(rights.digest, digest)
+            and self._now() < rights.until
+        )
 
     def _digest(self, user: User) -> bytes:
-        return hashlib.blake2b(user.password.encode("utf-8", "surrogatepass"), key=self._salt).digest()
+        return hashlib.blake2b(
+            user.password.encode("utf-8", "surrogatepass"), key=self._salt
+        ).digest()
 
     def _may_create(self, user: User, topic: str) -> bool:
-        """Whether a broker would create the topic, which is not there, for this user; then it counts as his. Blocks."""
+        """Whether a broker would create the topic, which is not there, for this user; then it
+        counts as his. Blocks.
+        """
         new = CREATE_TOPICS.request.topics(name=topic, num_partitions=-1, replication_factor=-1)
-        answer = self._as(user, lambda client: client.ask_any(CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], validate_only=True)))
+        answer = self._as(
+            user,
+            lambda client: client.ask_any(
+                CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], validate_only=True)
+            ),
+        )
         rights = self._known.get(user.name)
         if answer is None or rights is None or answer.topics[0].error_code:
             return False
@@ -107,9 +136,13 @@ class BrokerAccess:
         except Broken as error:
             if "authentication" in str(error):
                 return None
-            raise RegistryError(STORE_FAILED, f"no broker could be asked for the user: {error}") from None
+            raise RegistryError(
+                STORE_FAILED, f"no broker could be asked for the user: {error}"
+            ) from None
         except OSError as error:
-            raise RegistryError(STORE_FAILED, f"no broker could be asked for the user: {error}") from None
+            raise RegistryError(
+                STORE_FAILED, f"no broker could be asked for the user: {error}"
+            ) from None
 
     def _log_in(self, user: User, digest: bytes) -> bool:
         """Blocks."""
@@ -119,11 +152,18 @@ class BrokerAccess:
             include_cluster_authorized_operations=True,
             include_topic_authorized_operations=True,
         )
-        answer = self._as(user, lambda client: client.ask_any(METADATA, asked, WITH_CLUSTER)) if user.name else None
+        answer = (
+            self._as(user, lambda client: client.ask_any(METADATA, asked, WITH_CLUSTER))
+            if user.name
+            else None
+        )
         if answer is None:
             return False
         topics = {topic.name or "": topic.topic_authorized_operations for topic in answer.topics}
-        self._keep(user.name, Rights(digest, self._now() + RIGHTS_S, answer.cluster_authorized_operations, topics))
+        self._keep(
+            user.name,
+            Rights(digest, self._now() + RIGHTS_S, answer.cluster_authorized_operations, topics),
+        )
         return True
 
     def _keep(self, name: str, rights: Rights) -> None:
@@ -131,7 +171,9 @@ class BrokerAccess:
             self._forget(name)
             self._known[name] = rights
             self._kept += len(rights.topics)
-            while len(self._known) > 1 and (len(self._known) > USERS.value or self._kept > RIGHTS.value):
+            while len(self._known) > 1 and (
+                len(self._known) > USERS.value or self._kept > RIGHTS.value
+            ):
                 self._hit(USERS if len(self._known) > USERS.value else RIGHTS)
                 self._forget(next(iter(self._known)))
 
@@ -141,7 +183,14 @@ class BrokerAccess:
 
 
 def as_user(security: ClientSecurity, mechanism: str, user: User) -> ClientSecurity:
-    """The registry's own way to the brokers, but as this user. Raises ValueError for a mechanism without passwords."""
+    """The registry's own way to the brokers, but as this user. Raises ValueError for a mechanism
+    without passwords.
+    """
     protocol = "SASL_SSL" if security.uses_tls else "SASL_PLAINTEXT"
-    own = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.username": user.name, "sasl.password": user.password}
+    own = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": user.name,
+        "sasl.password": user.password,
+    }
     return replace(client_security(own), security_protocol=protocol, tls=security.tls)

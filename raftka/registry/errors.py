@@ -1,4 +1,6 @@
-"""Refusals of requests: an HTTP status, and the number and text that Confluent's registry has for them."""
+"""Refusals of requests: an HTTP status, and the number and text that Confluent's registry has for
+them.
+"""
 
 from raftka.limits import Limit
 
@@ -16,7 +18,9 @@ class RegistryError(Exception):
 
 
 class LimitReached(RegistryError):
-    """A request asks for more than a limit allows. The HTTP server counts it under the limit's metric."""
+    """A request asks for more than a limit allows. The HTTP server counts it under the limit's
+    metric.
+    """
 
     def __init__(self, limit: Limit, code: int, text: str) -> None:
         super().__init__(code, f"{text}; at most {limit.value:,} are allowed")
@@ -38,27 +42,43 @@ def no_version(version: object) -> RegistryError:
 
 
 def no_schema(number: int | None = None) -> RegistryError:
-    return RegistryError(40403, "Schema not found" if number is None else f"Schema {number} not found")
+    return RegistryError(
+        40403, "Schema not found" if number is None else f"Schema {number} not found"
+    )
 
 
 def subject_deleted(subject: str) -> RegistryError:
-    return RegistryError(40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently")
+    return RegistryError(
+        40404, f"Subject '{subject}' was soft deleted. Set permanent=true to delete permanently"
+    )
 
 
 def subject_not_deleted(subject: str) -> RegistryError:
-    return RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
+    return RegistryError(
+        40405, f"Subject '{subject}' was not deleted first before being permanently deleted"
+    )
 
 
 def version_deleted(subject: str, version: int) -> RegistryError:
-    return RegistryError(40406, f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete permanently")
+    return RegistryError(
+        40406,
+        f"Subject '{subject}' Version {version} was soft deleted. Set permanent=true to delete "
+        "permanently",
+    )
 
 
 def version_not_deleted(subject: str, version: int) -> RegistryError:
-    return RegistryError(40407, f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted")
+    return RegistryError(
+        40407,
+        f"Subject '{subject}' Version {version} was not deleted first before being permanently "
+        "deleted",
+    )
 
 
 def no_level(subject: str) -> RegistryError:
-    return RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
+    return RegistryError(
+        40408, f"Subject '{subject}' does not have subject-level compatibility configured"
+    )
 
 
 def no_mode(subject: str) -> RegistryError:
@@ -68,5 +88,6 @@ def no_mode(subject: str) -> RegistryError:
 def invalid_version(version: str) -> RegistryError:
     return RegistryError(
         INVALID_VERSION,
-        f"The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] and the string \"latest\"",
+        f"The specified version '{version}' is not a valid version id. Allowed values are between "
+        '[1, 2^31-1] and the string "latest"',
     )

@@ -1,4 +1,6 @@
-"""HTTP/1.1 for the registry: httptools parses, Trio's streams carry; bodies with a limit, logins, threads for what is slow. Knows no subject."""
+"""HTTP/1.1 for the registry: httptools parses, Trio's streams carry; bodies with a limit, logins,
+threads for what is slow. Knows no subject.
+"""
 
 import binascii
 import json
@@ -15,14 +17,22 @@ from raftka.json_values import Json
 from raftka.limits import Limit
 from raftka.registry.access import User
 from raftka.registry.errors import LimitReached, RegistryError
-from raftka.registry.limits import AT_WORK, BODIES_BYTES, CONNECTIONS, HEAD_BYTES, IDLE_SECONDS, REQUEST_BYTES
+from raftka.registry.limits import (
+    AT_WORK,
+    BODIES_BYTES,
+    CONNECTIONS,
+    HEAD_BYTES,
+    IDLE_SECONDS,
+    REQUEST_BYTES,
+)
 from raftka.registry.numbers import Numbers
 from raftka.registry.rest.api import Api, Raw
 from raftka.registry.rest.requests import Request
 
 JSON_TYPE = b"application/vnd.schemaregistry.v1+json"
 CHUNK_BYTES = 64 * 1024
-BAD_REQUEST, UNAUTHORIZED, TOO_LARGE, HEAD_TOO_LARGE, INTERNAL, BUSY = 400, 40101, 413, 431, 50001, 503
+BAD_REQUEST, UNAUTHORIZED, TOO_LARGE, HEAD_TOO_LARGE, INTERNAL = 400, 40101, 413, 431, 50001
+BUSY = 503
 NO_METHOD, UNSUPPORTED, NOT_IMPLEMENTED = 405, 415, 501
 OLD = "1.0"
 VERSIONS = (OLD, "1.1")
@@ -57,7 +67,13 @@ class Login(Protocol):
 class HttpServer:
     """Serves streams until they end."""
 
-    def __init__(self, api: Api, numbers: Numbers, login: Login | None = None, report: Callable[[str, str], None] = lambda what, error: None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        numbers: Numbers,
+        login: Login | None = None,
+        report: Callable[[str, str], None] = lambda what, error: None,
+    ) -> None:
         """`login`: None where everybody may ask. `report`: of bugs of ours."""
         self.api, self.numbers, self.login, self.report = api, numbers, login, report
         self.threads = trio.CapacityLimiter(AT_WORK.value)
@@ -96,10 +112,16 @@ class HttpServer:
             return Answer(error.status, JSON_TYPE, _refusal(error), more)
         except Exception as error:  # a bug of ours is this request's matter alone
             self.report(f"{request.method} {request.path}", repr(error))
-            return Answer(500, JSON_TYPE, _refusal(RegistryError(INTERNAL, "this request failed: see the registry's log")))
+            return Answer(
+                500,
+                JSON_TYPE,
+                _refusal(RegistryError(INTERNAL, "this request failed: see the registry's log")),
+            )
 
     async def _found(self, request: Request) -> bytes:
-        """A thread answers what is slow, and what would have to wait for the lock: this loop serves all connections."""
+        """A thread answers what is slow, and what would have to wait for the lock: this loop serves
+        all connections.
+        """
         route, request, parts = self.api.route(request)
         if not route.slow and self.api.lock.acquire(blocking=False):
             try:
@@ -108,14 +130,18 @@ class HttpServer:
                 self.api.lock.release()
         if not self.threads.available_tokens:
             self.numbers.hit(AT_WORK)
-        return await trio.to_thread.run_sync(lambda: _written(route.answer(request, *parts)), limiter=self.threads)
+        return await trio.to_thread.run_sync(
+            lambda: _written(route.answer(request, *parts)), limiter=self.threads
+        )
 
 
 class Incoming:
-    """The requests of one client, as httptools' parser tells of them: whole ones in `requests`, then perhaps a `fault`, after which none comes.
+    """The requests of one client, as httptools' parser tells of them: whole ones in `requests`,
+    then perhaps a `fault`, after which none comes.
 
-    A request may ask for another protocol (`Upgrade`), which a server is free to pass over. The parser is not:
-    it ends with the head of such a request. So a new one begins with the same head, without that header.
+    A request may ask for another protocol (`Upgrade`), which a server is free to pass over. The
+    parser is not: it ends with the head of such a request. So a new one begins with the same head,
+    without that header.
     """
 
     def __init__(self) -> None:
@@ -148,10 +174,17 @@ class Incoming:
             self.fault = error
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self.fault = cause if isinstance(cause, RegistryError) else RegistryError(BAD_REQUEST, "this is not HTTP/1.1")
+            self.fault = (
+                cause
+                if isinstance(cause, RegistryError)
+                else RegistryError(BAD_REQUEST, "this is not HTTP/1.1")
+            )
         else:
-            limit, code = (REQUEST_BYTES, TOO_LARGE) if self._in_body else (HEAD_BYTES, HEAD_TOO_LARGE)
-            most = limit.value + (HEAD_BYTES.value if self._in_body else 0)  # sizes of chunks and headers behind them count too
+            limit, code = (
+                (REQUEST_BYTES, TOO_LARGE) if self._in_body else (HEAD_BYTES, HEAD_TOO_LARGE)
+            )
+            # sizes of chunks and headers behind them count too
+            most = limit.value + (HEAD_BYTES.value if self._in_body else 0)
             if self._taken > most:
                 self.fault = _too_large(limit, code)
 
@@ -165,14 +198,22 @@ class Incoming:
                 if method == b"CONNECT":
                     raise RegistryError(BAD_REQUEST, "this is no proxy") from None
                 rest, version = rest[upgrade.args[0] :], self._parser.get_http_version().encode()
-                lines = [b"%b %b HTTP/%b" % (method, self._url, version), *(b"%b: %b" % each for each in self._fields if each[0] != b"upgrade")]
+                lines = [
+                    b"%b %b HTTP/%b" % (method, self._url, version),
+                    *(b"%b: %b" % each for each in self._fields if each[0] != b"upgrade"),
+                ]
             self._begin()
             self._taken = len(rest)
             self._parser = httptools.HttpRequestParser(self)
             self._parser.feed_data(b"\r\n".join([*lines, b"", b""]))
 
     def _begin(self) -> None:
-        self._url, self._headers, self._body, self._in_body = b"", dict[bytes, bytes](), bytearray(), False
+        self._url, self._headers, self._body, self._in_body = (
+            b"",
+            dict[bytes, bytes](),
+            bytearray(),
+            False,
+        )
         self._fields: list[tuple[bytes, bytes]] = []
         self._taken = self._head_bytes = 0
 
@@ -203,7 +244,9 @@ class Incoming:
         if version not in VERSIONS:  # its parser knows those that have no headers, or other frames
             raise RegistryError(BAD_REQUEST, "this is not HTTP/1.1")
         is_old = version == OLD
-        coding = [value.strip().lower() for name, value in self._fields if name == b"transfer-encoding"]
+        coding = [
+            value.strip().lower() for name, value in self._fields if name == b"transfer-encoding"
+        ]
         if coding and is_old:
             raise RegistryError(BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding")
         if coding and coding != [b"chunked"]:
@@ -220,9 +263,20 @@ class Incoming:
     def on_message_complete(self) -> None:
         if self._parser.should_upgrade():
             return  # it comes again, without that header
-        method, keep_alive = self._parser.get_method().decode("ascii"), self._parser.should_keep_alive()
-        more = KEEP_ALIVE if keep_alive and self._parser.get_http_version() == OLD else b"" if keep_alive else CLOSE
-        self.requests.append(Head(method, self._url.decode("latin-1"), bytes(self._body), self.login, keep_alive, more))
+        method = self._parser.get_method().decode("ascii")
+        keep_alive = self._parser.should_keep_alive()
+        more = (
+            KEEP_ALIVE
+            if keep_alive and self._parser.get_http_version() == OLD
+            else b""
+            if keep_alive
+            else CLOSE
+        )
+        self.requests.append(
+            Head(
+                method, self._url.decode("latin-1"), bytes(self._body), self.login, keep_alive, more
+            )
+        )
         self.continues = False
         self._begin()
 
@@ -284,9 +338,13 @@ class HttpConnection:
         return incoming.requests.popleft()
 
     async def _refused_body(self) -> RegistryError | None:
-        """Why no more of a body is taken: its sender has not logged in, or there are too many others."""
+        """Why no more of a body is taken: its sender has not logged in, or there are too many
+        others.
+        """
         if self._body_bytes > CHUNK_BYTES and self._server.body_bytes > BODIES_BYTES.value:
-            return LimitReached(BODIES_BYTES, BUSY, f"bodies of {self._server.body_bytes:,} bytes have come in part")
+            return LimitReached(
+                BODIES_BYTES, BUSY, f"bodies of {self._server.body_bytes:,} bytes have come in part"
+            )
         if self._server.login is None:
             return None
         return await self._refused_login(_basic(self._incoming.login or b""))
@@ -319,14 +377,31 @@ class HttpConnection:
                 return False
         method = "GET" if head.method == "HEAD" else head.method
         answer = await self._server.answer(Request.of(method, head.target, head.body, user))
-        await self._respond(answer.status, answer.content_type, answer.body, head, answer.more + head.more)
+        await self._respond(
+            answer.status, answer.content_type, answer.body, head, answer.more + head.more
+        )
         return head.keep_alive
 
-    async def _respond(self, status: int, content_type: bytes, body: bytes, head: Head | None = None, more: bytes = b"") -> None:
+    async def _respond(
+        self,
+        status: int,
+        content_type: bytes,
+        body: bytes,
+        head: Head | None = None,
+        more: bytes = b"",
+    ) -> None:
         self._server.numbers.answered(status)
         reason = HTTPStatus(status).phrase.encode()
-        start = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n" % (status, reason, content_type, len(body), more)
-        await self._stream.send_all(start if head is not None and head.method == "HEAD" else start + body)
+        start = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n" % (
+            status,
+            reason,
+            content_type,
+            len(body),
+            more,
+        )
+        await self._stream.send_all(
+            start if head is not None and head.method == "HEAD" else start + body
+        )
 
 
 def _basic(value: bytes) -> User | None:
@@ -339,8 +414,14 @@ def _basic(value: bytes) -> User | None:
 
 
 def _written(found: Json) -> bytes:
-    """Half of a surrogate pair, which another writer of the topic may have left, harms no answer."""
-    return found.encode("utf-8", "backslashreplace") if isinstance(found, Raw) else json.dumps(found, separators=(",", ":")).encode()
+    """Half of a surrogate pair, which another writer of the topic may have left, harms no
+    answer.
+    """
+    return (
+        found.encode("utf-8", "backslashreplace")
+        if isinstance(found, Raw)
+        else json.dumps(found, separators=(",", ":")).encode()
+    )
 
 
 def _refusal(error: RegistryError) -> bytes:

@@ -1,13 +1,17 @@
-"""The topic `_schemas`: a thread reads it to its end and on, and writes are done by one instance of the registry at a time.
+"""The topic `_schemas`: a thread reads it to its end and on, and writes are done by one instance of
+the registry at a time.
 
-An instance needs no election to write. Each write is a transaction under the name that all instances of a topic share, and begins like this:
+An instance needs no election to write. Each write is a transaction under the name that all
+instances of a topic share, and begins like this:
 
     InitProducerId    whoever wrote under this name can commit nothing more
     read to the end   so all that was ever written is known
     decide            which records, from that state
-    write, commit     refused by the coordinator if another instance has begun meanwhile: then from the start
+    write, commit     refused by the coordinator if another instance has begun meanwhile: then from
+                      the start
 
-So of two instances that give out the next id at once, one is refused, whatever they knew. A write is answered when this instance has read it.
+So of two instances that give out the next id at once, one is refused, whatever they knew. A write
+is answered when this instance has read it.
 """
 
 import random
@@ -31,12 +35,21 @@ from raftka.wire.messages.list_offsets import EARLIEST, LATEST
 from raftka.wire.messages.topics import CREATE_TOPICS
 
 TOPIC = "_schemas"
-TRANSACTION_MS = 10_000  # so long an instance that died in the middle of a write keeps the others from reading on, unless they write
+# so long an instance that died in the middle of a write keeps the others from reading on, unless
+# they write
+TRANSACTION_MS = 10_000
 CREATE_MS = 30_000
 AGAIN_S = 1.0  # before the topic is read again
 POLL_S, POLLED = 0.05, 1_000  # a registry that stops waits for one poll
 TRIES, PAUSE_S = 10, 0.05  # of a write that others have come before
-FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_TXN_STATE, Code.CONCURRENT_TRANSACTIONS})
+FENCED = frozenset(
+    {
+        Code.INVALID_PRODUCER_EPOCH,
+        Code.PRODUCER_FENCED,
+        Code.INVALID_TXN_STATE,
+        Code.CONCURRENT_TRANSACTIONS,
+    }
+)
 TOPIC_RESOURCE = 2
 
 T = TypeVar("T")
@@ -47,8 +60,16 @@ MakeClient = Callable[[], Client]
 class SchemasLog:
     """`state` is to be used under `lock` only."""
 
-    def __init__(self, make_client: MakeClient, topic: str = TOPIC, *, failed: Callable[[BaseException], None] = lambda error: None) -> None:
-        """`make_client`: each thread has its own. `failed`: called in the reading thread when it cannot go on; it tries again."""
+    def __init__(
+        self,
+        make_client: MakeClient,
+        topic: str = TOPIC,
+        *,
+        failed: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
+        """`make_client`: each thread has its own. `failed`: called in the reading thread when it
+        cannot go on; it tries again.
+        """
         self.state, self.lock = State(), threading.RLock()
         self.failure: BaseException | None = None
         self._make_client, self._where, self._failed = make_client, (topic, 0), failed
@@ -61,12 +82,16 @@ class SchemasLog:
         self.started = False
 
     def start(self) -> None:
-        """Make the topic unless it is there, and read it to its end. Raises RegistryError; then it may be called again."""
+        """Make the topic unless it is there, and read it to its end. Raises RegistryError; then it
+        may be called again.
+        """
         try:
             with self._make_client() as client:
                 _ensure_topic(client, self._where[0])
                 if self._reading is None:
-                    self._reading = threading.Thread(target=self._read, name="registry's reader", daemon=True)
+                    self._reading = threading.Thread(
+                        target=self._read, name="registry's reader", daemon=True
+                    )
                     self._reading.start()
                 self._catch_up(client)
         except (KafkaError, ClientError, OSError) as error:
@@ -82,7 +107,9 @@ class SchemasLog:
                 self._writer.close()
 
     def write(self, decide: Callable[[], Decided[T]]) -> T:
-        """`decide` is called when the state has all that was written, perhaps again. Raises RegistryError, and what it raises."""
+        """`decide` is called when the state has all that was written, perhaps again. Raises
+        RegistryError, and what it raises.
+        """
         why: object = None
         with self._writing:
             for _ in range(TRIES):
@@ -90,13 +117,16 @@ class SchemasLog:
                     return self._write_once(decide)
                 except KafkaError as error:
                     if error.code == Code.MESSAGE_TOO_LARGE:
-                        raise RegistryError(TOO_LARGE, f"a record of the topic would be too large: {error}") from error
+                        raise RegistryError(
+                            TOO_LARGE, f"a record of the topic would be too large: {error}"
+                        ) from error
                     if error.code not in FENCED:
                         raise _store_failed(error) from error
                     why = error
                 except (ClientError, OSError) as error:
                     raise _store_failed(error) from error
-                time.sleep(random.uniform(0, PAUSE_S))  # so that two instances do not fence each other for ever
+                # so that two instances do not fence each other for ever
+                time.sleep(random.uniform(0, PAUSE_S))
         raise _store_failed(f"other instances came before {TRIES} times: {why}")
 
     def _client(self) -> Client:
@@ -112,7 +142,11 @@ class SchemasLog:
         if not records:
             return answer
         written: list[int] = []
-        producer = Producer(client, identity=identity, on_written=lambda where, offset, count: written.append(offset + count))
+        producer = Producer(
+            client,
+            identity=identity,
+            on_written=lambda where, offset, count: written.append(offset + count),
+        )
         with self.lock:
             records = list(self.state.rewritten(records))
         for key, value in records:
@@ -135,7 +169,10 @@ class SchemasLog:
                 if self.failure is not None:
                     raise Unreachable(f"the topic {self._where[0]} cannot be read: {self.failure}")
                 if not self._moved.wait(deadline - time.monotonic()):
-                    raise Unreachable(f"the topic {self._where[0]} was not read to offset {position} in {client.patience_s:g} s")
+                    raise Unreachable(
+                        f"the topic {self._where[0]} was not read to offset {position} in "
+                        f"{client.patience_s:g} s"
+                    )
 
     def _read(self) -> None:
         while not self._over.is_set():
@@ -176,14 +213,31 @@ def _ensure_topic(client: Client, name: str) -> None:
     if client.metadata([name]).topics[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
         configs = [topic.configs(name="cleanup.policy", value="compact")]
         row = topic(name=name, num_partitions=1, replication_factor=-1, configs=configs)
-        answer = client.ask_controller(CREATE_TOPICS, CREATE_TOPICS.request(topics=[row], timeout_ms=CREATE_MS)).topics[0]
+        answer = client.ask_controller(
+            CREATE_TOPICS, CREATE_TOPICS.request(topics=[row], timeout_ms=CREATE_MS)
+        ).topics[0]
         if answer.error_code != Code.TOPIC_ALREADY_EXISTS:
-            check(answer.error_code, f"the topic {name} cannot be made: {answer.error_message or name_of_code(answer.error_code)}")
-    resource = DESCRIBE_CONFIGS.request.resources(resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=["cleanup.policy"])
-    described = client.ask(DESCRIBE_CONFIGS, DESCRIBE_CONFIGS.request(resources=[resource]), passing=is_retriable).results[0]
+            check(
+                answer.error_code,
+                f"the topic {name} cannot be made: "
+                f"{answer.error_message or name_of_code(answer.error_code)}",
+            )
+    resource = DESCRIBE_CONFIGS.request.resources(
+        resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=["cleanup.policy"]
+    )
+    described = client.ask(
+        DESCRIBE_CONFIGS, DESCRIBE_CONFIGS.request(resources=[resource]), passing=is_retriable
+    ).results[0]
     check(described.error_code, f"the settings of the topic {name}")
     policy = next((each.value for each in described.configs if each.name == "cleanup.policy"), None)
     if policy != "compact":
-        raise RegistryError(STORE_FAILED, f"the topic {name} has cleanup.policy={policy}: with any other than compact, schemas are lost")
+        raise RegistryError(
+            STORE_FAILED,
+            f"the topic {name} has cleanup.policy={policy}: with any other than compact, schemas "
+            "are lost",
+        )
     if len(client.metadata([name]).topics[0].partitions) != 1:
-        raise RegistryError(STORE_FAILED, f"the topic {name} has more than one partition: records of a registry have one order")
+        raise RegistryError(
+            STORE_FAILED,
+            f"the topic {name} has more than one partition: records of a registry have one order",
+        )

@@ -31,9 +31,15 @@ class Numbers:
     def page(self) -> tuple[bytes, bytes]:
         """Return its type and its text."""
         lines = ["# TYPE raftka_registry_requests_total counter"]
-        lines += [f'raftka_registry_requests_total{{status="{status}"}} {count}' for status, count in sorted(self._requests.items())]
+        lines += [
+            f'raftka_registry_requests_total{{status="{status}"}} {count}'
+            for status, count in sorted(self._requests.items())
+        ]
         lines += ["# TYPE raftka_registry_failed_authentications_total counter"]
         lines += [f"raftka_registry_failed_authentications_total {self._logins_refused}"]
         for limit in ALL:
-            lines += [f"# TYPE {limit.metric} counter", f"{limit.metric} {self._hits[limit.metric]}"]
+            lines += [
+                f"# TYPE {limit.metric} counter",
+                f"{limit.metric} {self._hits[limit.metric]}",
+            ]
         return TEXT, ("\n".join(lines) + "\n").encode()

@@ -2,15 +2,19 @@
 
 A key is JSON with `keytype` first; values are JSON, or null, which takes back what the key said:
 
-    SCHEMA {subject, version}     a version of a subject, or that it is deleted but can still be looked up by its id
+    SCHEMA {subject, version}     a version of a subject, or that it is deleted but can still be
+                                  looked up by its id
     DELETE_SUBJECT {subject}      all versions up to one of them are deleted
     CLEAR_SUBJECT {subject}       forget the subject's deleted versions
-    CONFIG, MODE {subject}        the level of compatibility, the mode; of a whole context where the subject is `:.NAME:` or, without a name, null
-    CONTEXT {tenant, context}     a context that has, or had, a schema. A value of ours may have {"maxId": N}, as that of NOOP
-    NOOP                          nothing. A value {"maxId": N} of ours keeps ids from being given out again when the schemas that had them are gone
+    CONFIG, MODE {subject}        the level of compatibility, the mode; of a whole context where the
+                                  subject is `:.NAME:` or, without a name, null
+    CONTEXT {tenant, context}     a context that has, or had, a schema. A value of ours may have
+                                  {"maxId": N}, as that of NOOP
+    NOOP                          nothing. A value {"maxId": N} of ours keeps ids from being given
+                                  out again when the schemas that had them are gone
 
-Other registries, and later versions of Confluent's, write fields that this one does not know. They are
-kept when a record is written anew: `unknown_fields`.
+Other registries, and later versions of Confluent's, write fields that this one does not know. They
+are kept when a record is written anew: `unknown_fields`.
 """
 
 import json
@@ -30,7 +34,17 @@ TENANT = "default"
 MAGIC = {SCHEMA: 1}  # 0 for the other types of keys
 LARGEST_NUMBER = (1 << 31) - 1  # of an id or a version: they have 32 bits in Confluent's formats
 KNOWN = {  # fields of values
-    SCHEMA: ("subject", "version", "id", "schemaType", "references", "metadata", "ruleSet", "schema", "deleted"),
+    SCHEMA: (
+        "subject",
+        "version",
+        "id",
+        "schemaType",
+        "references",
+        "metadata",
+        "ruleSet",
+        "schema",
+        "deleted",
+    ),
     DELETE_SUBJECT: ("subject", "version"),
     CLEAR_SUBJECT: ("subject",),
     MODE: ("mode",),
@@ -69,7 +83,9 @@ class Body:
 
     @property
     def described(self) -> JsonObject:
-        """What is said of it everywhere: Avro's type, no references and no contract are not told."""
+        """What is said of it everywhere: Avro's type, no references and no contract are not
+        told.
+        """
         found: JsonObject = {} if self.schema_type == AVRO else {"schemaType": self.schema_type}
         if self.references:
             found["references"] = [each.described for each in self.references]
@@ -92,7 +108,12 @@ class Registered:
 
     @property
     def described(self) -> JsonObject:
-        return {"subject": self.subject, "version": self.version, "id": self.schema_id, **self.body.described}
+        return {
+            "subject": self.subject,
+            "version": self.version,
+            "id": self.schema_id,
+            **self.body.described,
+        }
 
 
 class Key(NamedTuple):
@@ -114,7 +135,9 @@ class Key(NamedTuple):
 
 
 def schema_record(version: Registered) -> Record:
-    return _key(SCHEMA, subject=version.subject, version=version.version), _bytes({**version.described, "deleted": version.deleted})
+    return _key(SCHEMA, subject=version.subject, version=version.version), _bytes(
+        {**version.described, "deleted": version.deleted}
+    )
 
 
 def no_schema_record(version: Registered) -> Record:
@@ -139,7 +162,9 @@ def mode_record(subject: str | None, mode: str | None) -> Record:
 
 
 def context_record(context: str) -> Record:
-    return _key(CONTEXT, tenant=TENANT, context=context), _bytes({"tenant": TENANT, "context": context})
+    return _key(CONTEXT, tenant=TENANT, context=context), _bytes(
+        {"tenant": TENANT, "context": context}
+    )
 
 
 def no_context_record(context: str) -> Record:
@@ -149,7 +174,9 @@ def no_context_record(context: str) -> Record:
 def used_ids_record(highest: int, context: str = DEFAULT) -> Record:
     if context == DEFAULT:
         return _key(NOOP), _bytes({"maxId": highest})
-    return _key(CONTEXT, tenant=TENANT, context=context), _bytes({"tenant": TENANT, "context": context, "maxId": highest})
+    return _key(CONTEXT, tenant=TENANT, context=context), _bytes(
+        {"tenant": TENANT, "context": context, "maxId": highest}
+    )
 
 
 def read_key(key: bytes) -> Key:
@@ -157,7 +184,12 @@ def read_key(key: bytes) -> Key:
     found = _mapping(key)
     kind, subject, version = found.get("keytype"), found.get("subject"), found.get("version", 0)
     context = found.get("context", DEFAULT)
-    if not isinstance(kind, str) or not isinstance(subject, str | None) or type(version) is not int or not isinstance(context, str):
+    if (
+        not isinstance(kind, str)
+        or not isinstance(subject, str | None)
+        or type(version) is not int
+        or not isinstance(context, str)
+    ):
         raise ValueError("its key is none of a registry")
     subject = subject if subject is None else Name.of(subject).text
     if kind not in (SCHEMA, DELETE_SUBJECT):
@@ -172,25 +204,40 @@ def read_value(value: bytes) -> JsonObject:
 
 def read_schema(value: Mapping[str, object]) -> Registered:
     """Raises ValueError."""
-    subject, version, schema_id, text = (value.get(name) for name in ("subject", "version", "id", "schema"))
+    subject, version, schema_id, text = (
+        value.get(name) for name in ("subject", "version", "id", "schema")
+    )
     schema_type, deleted = value.get("schemaType") or AVRO, value.get("deleted") is True
-    if not isinstance(subject, str) or type(version) is not int or type(schema_id) is not int or not isinstance(text, str):
+    if (
+        not isinstance(subject, str)
+        or type(version) is not int
+        or type(schema_id) is not int
+        or not isinstance(text, str)
+    ):
         raise ValueError("its value is no schema")
     if not 1 <= version <= LARGEST_NUMBER or schema_id < 0:
         raise ValueError("its value has a version or an id that none can have")
     metadata, rule_set = kept_metadata(value.get("metadata")), kept_rule_set(value.get("ruleSet"))
-    body = Body(str(schema_type), text, read_references(value.get("references")), metadata, rule_set)
+    body = Body(
+        str(schema_type), text, read_references(value.get("references")), metadata, rule_set
+    )
     return Registered(Name.of(subject).text, version, schema_id, body, deleted)
 
 
 def unknown_fields(kind: str, value: JsonObject) -> JsonObject:
-    """Return what a registry that does not know it would lose of a value, were the record written anew."""
+    """Return what a registry that does not know it would lose of a value, were the record written
+    anew.
+    """
     if kind == CONFIG:
         return {name: each for name, each in value.items() if not is_known(name, each)}
     known = KNOWN.get(kind, ())
     found = {name: each for name, each in value.items() if name not in known}
     references = value.get("references")
-    if kind == SCHEMA and isinstance(references, list) and any(each.keys() - set(SchemaReference._fields) for each in references):
+    if (
+        kind == SCHEMA
+        and isinstance(references, list)
+        and any(each.keys() - set(SchemaReference._fields) for each in references)
+    ):
         found["references"] = references
     return found
 
@@ -201,7 +248,8 @@ def with_fields(record: Record, more: JsonObject) -> Record:
         return record
     rewritten = {**more, **_mapping(value)}
     if "references" in more:
-        rewritten["references"] = more["references"]  # the same ones, with what they have beside their names
+        # the same ones, with what they have beside their names
+        rewritten["references"] = more["references"]
     return key, _bytes(rewritten)
 
 
@@ -211,7 +259,9 @@ def known_settings(value: JsonObject) -> JsonObject:
 
 
 def read_references(found: object, *, exact: bool = False) -> tuple[SchemaReference, ...]:
-    """`exact`: of a request, whose references have no fields that are not known. Raises ValueError."""
+    """`exact`: of a request, whose references have no fields that are not known. Raises
+    ValueError.
+    """
     if found is None:
         return ()
     if not isinstance(found, list):
@@ -223,7 +273,11 @@ def read_references(found: object, *, exact: bool = False) -> tuple[SchemaRefere
 
 
 def _reference(found: object) -> SchemaReference:
-    name, subject, version = (found.get(each) for each in SchemaReference._fields) if isinstance(found, Mapping) else (None, None, None)
+    name, subject, version = (
+        (found.get(each) for each in SchemaReference._fields)
+        if isinstance(found, Mapping)
+        else (None, None, None)
+    )
     if not isinstance(name, str) or not isinstance(subject, str) or type(version) is not int:
         raise ValueError("a reference has a name, a subject and the number of a version")
     return SchemaReference(name, subject, version)
@@ -234,7 +288,9 @@ def _key(kind: str, **rest: object) -> bytes:
 
 
 def _bytes(value: Json) -> bytes:
-    """Half of a surrogate pair, which another writer of the topic may have left, is written escaped, as it came."""
+    """Half of a surrogate pair, which another writer of the topic may have left, is written
+    escaped, as it came.
+    """
     try:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -1,6 +1,8 @@
-"""What the registry does: looks schemas up, and decides which records a change writes. Knows neither HTTP nor the topic's connections.
+"""What the registry does: looks schemas up, and decides which records a change writes. Knows
+neither HTTP nor the topic's connections.
 
-Methods that parse schemas or write are slow: they are for threads. The others take the lock for as long as their answer is long.
+Methods that parse schemas or write are slow: they are for threads. The others take the lock for as
+long as their answer is long.
 """
 
 import threading
@@ -59,7 +61,8 @@ class Asked(NamedTuple):
     body: Body  # a text of "": the one of the version before; a contract of "": likewise
     normalize: bool = False
     schema_id: int | None = None  # given in mode IMPORT
-    version: int | None = None  # LATEST: the version is to be the newest, and its metadata say its number
+    # LATEST: the version is to be the newest, and its metadata say its number
+    version: int | None = None
 
 
 class Judged(NamedTuple):
@@ -77,14 +80,18 @@ class Registry:
         self.settings = SettingsChanges(log)
         self._digests: dict[
             tuple[str, Body], bytes
-        ] = {}  # by context, of the canonical forms of schemas that are stored; parsing all of a subject's is slow
+            # by context, of the canonical forms of schemas that are stored; parsing all of a
+            # subject's is slow
+        ] = {}
 
     @property
     def lock(self) -> threading.RLock:
         """Held while a question is answered."""
         return self._log.lock
 
-    def ask(self, question: Callable[[State], JsonObject | list[object] | str]) -> JsonObject | list[object] | str:
+    def ask(
+        self, question: Callable[[State], JsonObject | list[object] | str]
+    ) -> JsonObject | list[object] | str:
         """A question that parses nothing. Raises RegistryError."""
         with self._log.lock:
             return question(self._log.state)
@@ -98,7 +105,8 @@ class Registry:
     def find(self, subject: str, asked: Asked, *, deleted: bool = False) -> JsonObject:
         """Return the newest version of the subject with this schema. Raises RegistryError."""
         with self._log.lock:
-            versions, alive = self._log.state.versions(subject, deleted=deleted), self._log.state.versions(subject)
+            versions = self._log.state.versions(subject, deleted=deleted)
+            alive = self._log.state.versions(subject)
         if not versions:
             raise no_subject(subject)
         if not asked.body.text:
@@ -115,18 +123,24 @@ class Registry:
         return found.described
 
     def register(self, subject: str, asked: Asked) -> int:
-        """Return its id; of one that the subject has already, without a write. Raises RegistryError."""
+        """Return its id; of one that the subject has already, without a write. Raises
+        RegistryError.
+        """
         known = self._registered(subject, asked)
         if known is not None:
             return known.schema_id
         return self._log.write(lambda: self._new_version(subject, asked)).schema_id
 
     def _registered(self, subject: str, asked: Asked) -> Registered | None:
-        """Return the version that the request is about, if it is there already with all that settings would add to it."""
+        """Return the version that the request is about, if it is there already with all that
+        settings would add to it.
+        """
         with self._log.lock:
             state = self._log.state
             versions, importing = state.versions(subject), state.mode(subject) == "IMPORT"
-            adding = not importing and any(state.setting(each, subject) is not None for each in (*METADATA, *RULE_SETS))
+            adding = not importing and any(
+                state.setting(each, subject) is not None for each in (*METADATA, *RULE_SETS)
+            )
         if not asked.body.text or not versions:
             return None
         body = self._body(asked, subject)
@@ -134,10 +148,15 @@ class Registry:
             body = self._filled(subject, body, versions[-1])
         known = self._same(body, versions[-1:] if asked.version == LATEST else versions, subject)
         if known is None or asked.version in (None, LATEST):
-            return known if known is not None and asked.schema_id in (None, known.schema_id) else None
+            return (
+                known if known is not None and asked.schema_id in (None, known.schema_id) else None
+            )
         if asked.schema_id != known.schema_id:
             return None
-        return next((each for each in versions if (each.version, each.body) == (asked.version, known.body)), None)
+        return next(
+            (each for each in versions if (each.version, each.body) == (asked.version, known.body)),
+            None,
+        )
 
     def _new_version(self, subject: str, asked: Asked) -> Decided[Registered]:
         known = self._registered(subject, asked)
@@ -146,9 +165,14 @@ class Registry:
         context = context_of(subject)
         with self._log.lock:
             state = self._log.state
-            versions, mode = state.versions(subject), self._writable(subject, importing=asked.schema_id is not None)
+            versions = state.versions(subject)
+            mode = self._writable(subject, importing=asked.schema_id is not None)
             version, highest = state.next_version(subject), state.highest(context)
-            before = [] if context == DEFAULT or state.has_context(context) else [context_record(context)]
+            before = (
+                []
+                if context == DEFAULT or state.has_context(context)
+                else [context_record(context)]
+            )
         if mode == "IMPORT":
             new = self._imported(subject, asked, versions, version)
             self._check_room(new)
@@ -157,19 +181,34 @@ class Registry:
             if not versions:
                 raise RegistryError(INVALID_SCHEMA, "Empty schema")
             last = versions[-1].body
-            taken = replace(asked.body, schema_type=last.schema_type, text=last.text, references=last.references)
+            taken = replace(
+                asked.body, schema_type=last.schema_type, text=last.text, references=last.references
+            )
             asked = asked._replace(body=taken)
         body = self._body(asked, subject, new=True)
-        body = self._filled(subject, body, versions[-1] if versions else None, version, says_version=asked.version is not None)
+        body = self._filled(
+            subject,
+            body,
+            versions[-1] if versions else None,
+            version,
+            says_version=asked.version is not None,
+        )
         known = self._same(body, versions, subject) if asked.version is None else None
         if known is not None:
             return known, ()
         why = self._problems(body, self._to_judge(subject, versions), subject)
         if why:
-            text = f'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: {"; ".join(why)}'
+            text = (
+                "Schema being registered is incompatible with an earlier schema for subject "
+                f'"{subject}", details: {"; ".join(why)}'
+            )
             raise RegistryError(CONFLICT, text)
         if asked.version not in (None, LATEST, version):
-            raise RegistryError(INVALID_SCHEMA, f"Invalid schema: version {asked.version} is not one more than the newest version, {version - 1}")
+            raise RegistryError(
+                INVALID_SCHEMA,
+                f"Invalid schema: version {asked.version} is not one more than the newest "
+                f"version, {version - 1}",
+            )
         with self._log.lock:
             known_id = self._log.state.id_of(body, context)
         if known_id is None and highest >= LARGEST_NUMBER:
@@ -178,15 +217,28 @@ class Registry:
         self._check_room(new)
         return new, (*before, schema_record(new))
 
-    def _filled(self, subject: str, body: Body, previous: Registered | None, version: int = 0, *, says_version: bool = False) -> Body:
-        """Return the schema with the contract that it will have: its own or that of the version before, with the defaults and overrides.
+    def _filled(
+        self,
+        subject: str,
+        body: Body,
+        previous: Registered | None,
+        version: int = 0,
+        *,
+        says_version: bool = False,
+    ) -> Body:
+        """Return the schema with the contract that it will have: its own or that of the version
+        before, with the defaults and overrides.
 
         `version`: the one that it will be; 0: none, it is only looked for.
         """
         with self._log.lock:
             state = self._log.state
-            first, last = (contracts.read_metadata(state.setting(each, subject)) for each in METADATA)
-            first_rules, last_rules = (contracts.read_rule_set(state.setting(each, subject)) for each in RULE_SETS)
+            first, last = (
+                contracts.read_metadata(state.setting(each, subject)) for each in METADATA
+            )
+            first_rules, last_rules = (
+                contracts.read_rule_set(state.setting(each, subject)) for each in RULE_SETS
+            )
         there = previous.body if previous is not None else body
         metadata = contracts.merged_metadata(first, body.metadata or there.metadata, last)
         rules = contracts.merged_rule_sets(first_rules, body.rule_set or there.rule_set, last_rules)
@@ -194,15 +246,21 @@ class Registry:
             metadata = contracts.with_version(metadata, version)
         return replace(body, metadata=contracts.stored(metadata), rule_set=contracts.stored(rules))
 
-    def _imported(self, subject: str, asked: Asked, versions: Sequence[Registered], version: int) -> Registered:
+    def _imported(
+        self, subject: str, asked: Asked, versions: Sequence[Registered], version: int
+    ) -> Registered:
         """With the id, and perhaps the version, of another registry, which has judged it."""
         schema_id = asked.schema_id
         if schema_id is None:
-            raise RegistryError(NOT_PERMITTED, f"Subject {subject} is in import mode: a schema has its id with it")
+            raise RegistryError(
+                NOT_PERMITTED, f"Subject {subject} is in import mode: a schema has its id with it"
+            )
         if not asked.body.text:
             raise RegistryError(INVALID_SCHEMA, "Empty schema")
         body = self._body(asked, subject)
-        body = replace(body, metadata=contracts.stored(body.metadata), rule_set=contracts.stored(body.rule_set))
+        body = replace(
+            body, metadata=contracts.stored(body.metadata), rule_set=contracts.stored(body.rule_set)
+        )
         given = asked.version if asked.version not in (None, LATEST) else None
         new = Registered(subject, given or version, schema_id, body)
         known = self._same(body, versions, subject)
@@ -210,11 +268,18 @@ class Registry:
             return known
         with self._log.lock:
             state = self._log.state
-            there, before = state.find_body(schema_id, context_of(subject)), state.find_version(subject, new.version)
+            there = state.find_body(schema_id, context_of(subject))
+            before = state.find_version(subject, new.version)
         if there is not None and there != body:
-            raise RegistryError(NOT_PERMITTED, f"Overwrite new schema with id {schema_id} is not permitted.")
+            raise RegistryError(
+                NOT_PERMITTED, f"Overwrite new schema with id {schema_id} is not permitted."
+            )
         if before is not None and before.schema_id != schema_id:
-            raise RegistryError(NOT_PERMITTED, f"Subject {subject} has another schema as version {new.version}: id {before.schema_id}")
+            raise RegistryError(
+                NOT_PERMITTED,
+                f"Subject {subject} has another schema as version {new.version}: id "
+                f"{before.schema_id}",
+            )
         return new
 
     def _check_room(self, new: Registered) -> None:
@@ -222,31 +287,52 @@ class Registry:
         context, body = context_of(new.subject), new.body
         with self._log.lock:
             state = self._log.state
-            versions, characters, contexts = state.version_count, state.characters, len(state.contexts()) - 1
+            versions, characters = state.version_count, state.characters
+            contexts = len(state.contexts()) - 1
             is_new = context != DEFAULT and not state.has_context(context)
         if versions >= VERSIONS.value:
             raise LimitReached(VERSIONS, NOT_PERMITTED, f"the registry has {versions:,} versions")
         if is_new and contexts >= CONTEXTS.value:
             raise LimitReached(CONTEXTS, NOT_PERMITTED, f"the registry has {contexts:,} contexts")
         if body.characters > SCHEMA_CHARACTERS.value:
-            raise LimitReached(SCHEMA_CHARACTERS, INVALID_SCHEMA, f"Invalid schema: with its contract it has {body.characters:,} characters")
+            raise LimitReached(
+                SCHEMA_CHARACTERS,
+                INVALID_SCHEMA,
+                f"Invalid schema: with its contract it has {body.characters:,} characters",
+            )
         if characters + body.characters > STORED_CHARACTERS.value:
-            raise LimitReached(STORED_CHARACTERS, NOT_PERMITTED, f"the registry's schemas have {characters:,} characters")
+            raise LimitReached(
+                STORED_CHARACTERS,
+                NOT_PERMITTED,
+                f"the registry's schemas have {characters:,} characters",
+            )
 
     def compatible(self, subject: str, version: int | None, asked: Asked) -> list[str]:
-        """Return why the schema does not go with a version, LATEST for the newest; None for those that the level names. Raises RegistryError."""
+        """Return why the schema does not go with a version, LATEST for the newest; None for those
+        that the level names. Raises RegistryError.
+        """
         if not asked.body.text:
             raise RegistryError(INVALID_SCHEMA, "Empty schema")
         body = self._body(asked, subject, new=True)
         with self._log.lock:
             state = self._log.state
-            found = state.versions(subject) if version is None else [self._to_compare(state, subject, version)]
+            found = (
+                state.versions(subject)
+                if version is None
+                else [self._to_compare(state, subject, version)]
+            )
         versions = [each for each in found if each is not None]
-        return self._problems(replace(body, metadata=contracts.stored(body.metadata)), self._to_judge(subject, versions), subject)
+        return self._problems(
+            replace(body, metadata=contracts.stored(body.metadata)),
+            self._to_judge(subject, versions),
+            subject,
+        )
 
     @staticmethod
     def _to_compare(state: State, subject: str, version: int) -> Registered | None:
-        """Nothing has been registered where the newest of no versions is asked for: then all is compatible."""
+        """Nothing has been registered where the newest of no versions is asked for: then all is
+        compatible.
+        """
         if version == LATEST and not state.versions(subject):
             return None
         return state.version(subject, version)
@@ -269,7 +355,11 @@ class Registry:
                     raise subject_deleted(subject)
                 going = everything if permanent else alive
                 self._unreferenced(state, going)
-                records: list[Record] = [delete_subject_record(subject, alive[-1].version)] if not permanent else self._gone(state, going)
+                records: list[Record] = (
+                    [delete_subject_record(subject, alive[-1].version)]
+                    if not permanent
+                    else self._gone(state, going)
+                )
                 records += _unset(state, subject)
             return [each.version for each in going], records
 
@@ -291,7 +381,10 @@ class Registry:
                 if not permanent:
                     return found.version, [schema_record(replace(found, deleted=True))]
                 last = len(state.versions(subject, deleted=True)) == 1
-                return found.version, [*self._gone(state, [found]), *(_unset(state, subject) if last else ())]
+                return found.version, [
+                    *self._gone(state, [found]),
+                    *(_unset(state, subject) if last else ()),
+                ]
 
         return self._log.write(decide)
 
@@ -306,13 +399,19 @@ class Registry:
     def _unreferenced(state: State, versions: Iterable[Registered]) -> None:
         going = {(each.subject, each.version) for each in versions}
         for subject, version in going:
-            if any((by.subject, by.version) not in going for by in state.referrers(subject, version)):
+            if any(
+                (by.subject, by.version) not in going for by in state.referrers(subject, version)
+            ):
                 raise RegistryError(
-                    REFERENCE_EXISTS, f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}."
+                    REFERENCE_EXISTS,
+                    "One or more references exist to the schema "
+                    f"{{magic=1,keytype=SCHEMA,subject={subject},version={version}}}.",
                 )
 
     def delete_context(self, context: str) -> None:
-        """Of an empty context; its level and its mode go too, and its ids begin again. Raises RegistryError."""
+        """Of an empty context; its level and its mode go too, and its ids begin again. Raises
+        RegistryError.
+        """
 
         def decide() -> Decided[None]:
             with self._log.lock:
@@ -321,7 +420,11 @@ class Registry:
                     raise RegistryError(NOT_FOUND, f"Context '{context}' not found.")
                 check_writable(state, prefix)
                 if state.subjects(prefix, deleted=True):
-                    raise RegistryError(NOT_PERMITTED, f"The context '{context}' is not empty: its subjects are to be deleted for ever first")
+                    raise RegistryError(
+                        NOT_PERMITTED,
+                        f"The context '{context}' is not empty: its subjects are to be deleted "
+                        "for ever first",
+                    )
                 records = [no_context_record(context)]
                 records += _unset(state, prefix)
             return None, records
@@ -347,20 +450,32 @@ class Registry:
                     characters += len(each.text)
                     if characters > SCHEMA_CHARACTERS.value:
                         raise LimitReached(
-                            SCHEMA_CHARACTERS, INVALID_SCHEMA, f"Invalid schema: with all that it refers to it has {characters:,} characters"
+                            SCHEMA_CHARACTERS,
+                            INVALID_SCHEMA,
+                            f"Invalid schema: with all that it refers to it has {characters:,} "
+                            "characters",
                         )
             except LimitReached:
                 raise
             except RegistryError as error:
-                raise RegistryError(INVALID_SCHEMA, f"Invalid schema: a schema that it refers to is not there: {error}") from None
+                raise RegistryError(
+                    INVALID_SCHEMA,
+                    f"Invalid schema: a schema that it refers to is not there: {error}",
+                ) from None
         return tuple(found)
 
     def _parsed(self, body: Body, subject: str, *, new: bool = False) -> Parsed:
-        """`subject`: of the context in which references are looked up. `new`: what was legal once is not enough."""
-        return self._schemas.parsed(body.schema_type, body.text, self._resolved(body, context_of(subject)), new=new)
+        """`subject`: of the context in which references are looked up. `new`: what was legal once
+        is not enough.
+        """
+        return self._schemas.parsed(
+            body.schema_type, body.text, self._resolved(body, context_of(subject)), new=new
+        )
 
     def _digest(self, body: Body, subject: str) -> bytes:
-        """Of the canonical form of a stored schema; empty for one that this registry cannot parse, as another registry may have written it."""
+        """Of the canonical form of a stored schema; empty for one that this registry cannot parse,
+        as another registry may have written it.
+        """
         key = (context_of(subject), body)
         if key not in self._digests:
             try:
@@ -373,37 +488,53 @@ class Registry:
         return self._digests[key]
 
     def _body(self, asked: Asked, subject: str, *, new: bool = False) -> Body:
-        """As it is stored, but for its contract. `new`: it is judged by the rules for new ones. Raises RegistryError."""
-        body = replace(asked.body, references=self._latest(asked.body.references, context_of(subject)))
+        """As it is stored, but for its contract. `new`: it is judged by the rules for new ones.
+        Raises RegistryError.
+        """
+        body = replace(
+            asked.body, references=self._latest(asked.body.references, context_of(subject))
+        )
         with self._log.lock:
             state = self._log.state
             normalize = asked.normalize or state.setting(NORMALIZE, subject) is True
-            importing, strict = state.mode(subject) == "IMPORT", state.setting(VALIDATE_NEW, subject) is not False
+            importing = state.mode(subject) == "IMPORT"
+            strict = state.setting(VALIDATE_NEW, subject) is not False
         try:
             schema = self._parsed(body, subject, new=new and strict)
         except LimitReached:
             raise
         except RegistryError:
             format_of(body.schema_type)
-            if importing and body.schema_type != AVRO:  # the registry that it comes from has judged it
+            # the registry that it comes from has judged it
+            if importing and body.schema_type != AVRO:
                 return body
             raise
         return replace(body, text=schema.normalized if normalize and not importing else schema.text)
 
-    def _latest(self, references: tuple[SchemaReference, ...], context: str) -> tuple[SchemaReference, ...]:
-        """Return them with the number of the newest version in place of LATEST: a schema does not change when another gets a version."""
+    def _latest(
+        self, references: tuple[SchemaReference, ...], context: str
+    ) -> tuple[SchemaReference, ...]:
+        """Return them with the number of the newest version in place of LATEST: a schema does not
+        change when another gets a version.
+        """
         if all(each.version != LATEST for each in references):
             return references
         with self._log.lock:
-            found = (self._log.state.versions(within(context, each.subject))[-1:] for each in references)
+            found = (
+                self._log.state.versions(within(context, each.subject))[-1:] for each in references
+            )
             return tuple(
-                each._replace(version=versions[-1].version) if each.version == LATEST and versions else each
+                each._replace(version=versions[-1].version)
+                if each.version == LATEST and versions
+                else each
                 for each, versions in zip(references, found, strict=True)
             )
 
     def _same(self, body: Body, versions: Sequence[Registered], subject: str) -> Registered | None:
         """Return the newest of the subject's versions with this schema."""
-        body = replace(body, metadata=contracts.stored(body.metadata), rule_set=contracts.stored(body.rule_set))
+        body = replace(
+            body, metadata=contracts.stored(body.metadata), rule_set=contracts.stored(body.rule_set)
+        )
         for each in reversed(versions):
             if each.body == body:
                 return each
@@ -432,10 +563,17 @@ class Registry:
         new, found = self._parsed(body, subject), list[str]()
         if group is not None:
             value = contracts.properties(body.metadata).get(group)
-            versions = [each for each in versions if contracts.properties(each.body.metadata).get(group) == value]
+            versions = [
+                each
+                for each in versions
+                if contracts.properties(each.body.metadata).get(group) == value
+            ]
         for each in versions if level.endswith("_TRANSITIVE") else versions[-1:]:
             if each.body.schema_type != body.schema_type:
-                found.append(f"version {each.version} is of the type {each.body.schema_type}, and this one {body.schema_type}")
+                found.append(
+                    f"version {each.version} is of the type {each.body.schema_type}, and this one "
+                    f"{body.schema_type}"
+                )
                 continue
             try:
                 old = self._parsed(each.body, subject)
@@ -452,12 +590,15 @@ class Registry:
 
 
 def _digest_of(schema: Parsed) -> bytes:
-    return blake2b(schema.canonical.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+    return blake2b(
+        schema.canonical.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES
+    ).digest()
 
 
 def _as_stored(asked: Body, there: Registered) -> Body:
     """Return what is asked for, with the contract of that version where none is given."""
-    metadata, rule_set = asked.metadata or there.body.metadata, asked.rule_set or there.body.rule_set
+    metadata = asked.metadata or there.body.metadata
+    rule_set = asked.rule_set or there.body.rule_set
     return replace(asked, metadata=contracts.stored(metadata), rule_set=contracts.stored(rule_set))
 
 

@@ -1,4 +1,6 @@
-"""Schemas of all types by one door: parsed, some of them kept parsed, and asked whether a new one goes with an old one."""
+"""Schemas of all types by one door: parsed, some of them kept parsed, and asked whether a new one
+goes with an old one.
+"""
 
 import threading
 from collections import OrderedDict
@@ -14,13 +16,19 @@ from raftka.registry.records import AVRO, JSON, PROTOBUF
 MODULES = {AVRO: "avro", JSON: "json_schema", PROTOBUF: "protobuf"}
 
 Resolved = tuple[Reference, ...]
-Key = tuple[str, str, Resolved, bool]  # type, text, the schemas that it refers to, and whether it is new
+# type, text, the schemas that it refers to, and whether it is new
+Key = tuple[str, str, Resolved, bool]
 
 
 def format_of(schema_type: str) -> Format:
-    """Import what the type needs when a schema of it comes for the first time. Raises RegistryError."""
+    """Import what the type needs when a schema of it comes for the first time. Raises
+    RegistryError.
+    """
     if schema_type not in MODULES:
-        raise RegistryError(INVALID_SCHEMA, f"Invalid schema type {schema_type:.100}: it is one of {', '.join(MODULES)}")
+        raise RegistryError(
+            INVALID_SCHEMA,
+            f"Invalid schema type {schema_type:.100}: it is one of {', '.join(MODULES)}",
+        )
     return import_module(f"raftka.registry.formats.{MODULES[schema_type]}")
 
 
@@ -33,11 +41,19 @@ class ParsedSchemas:
         self._characters = 0  # of the texts
         self._lock = threading.Lock()
 
-    def parsed(self, schema_type: str, text: str, references: Resolved, *, new: bool = False) -> Parsed:
-        """Slow for large schemas: milliseconds to seconds. `new`: not one that was legal once. Raises RegistryError."""
+    def parsed(
+        self, schema_type: str, text: str, references: Resolved, *, new: bool = False
+    ) -> Parsed:
+        """Slow for large schemas: milliseconds to seconds. `new`: not one that was legal once.
+        Raises RegistryError.
+        """
         key = (schema_type, text, references, new)
         if _characters(key) > SCHEMA_CHARACTERS.value:
-            raise LimitReached(SCHEMA_CHARACTERS, INVALID_SCHEMA, f"Invalid schema: it has {_characters(key):,} characters")
+            raise LimitReached(
+                SCHEMA_CHARACTERS,
+                INVALID_SCHEMA,
+                f"Invalid schema: it has {_characters(key):,} characters",
+            )
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -68,7 +84,9 @@ def problems(level: str, schema_type: str, new: Parsed, version: int, old: Parse
     """Why the new schema does not go with a version before it, of the same type."""
     judge, found = format_of(schema_type).problems, list[str]()
     if level.startswith(("BACKWARD", "FULL")):
-        found += _of_version(f"what was written with version {version} cannot be read", judge(new, old))
+        found += _of_version(
+            f"what was written with version {version} cannot be read", judge(new, old)
+        )
     if level.startswith(("FORWARD", "FULL")):
         found += _of_version(f"readers with version {version} cannot read it", judge(old, new))
     return found

@@ -1,4 +1,6 @@
-"""A whole registry: its topic, its API, its port, in a thread with a Trio loop of its own. So it runs alone, beside a node, or in a test."""
+"""A whole registry: its topic, its API, its port, in a thread with a Trio loop of its own. So it
+runs alone, beside a node, or in a test.
+"""
 
 import socket
 import ssl
@@ -47,7 +49,8 @@ class RegistryServer:
     ) -> None:
         """`client_of`: a client that logs in as a user; without it there are no logins.
 
-        `lost`: called in another thread when the topic cannot be read; writes are refused until it can be read again.
+        `lost`: called in another thread when the topic cannot be read; writes are refused until it
+        can be read again.
         """
         self._port, self._report = port, report
         self._log = SchemasLog(make_client, topic, failed=lost)
@@ -65,7 +68,12 @@ class RegistryServer:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop()
 
     @property
@@ -79,7 +87,9 @@ class RegistryServer:
         return f"{'http' if self._port.tls is None else 'https'}://{host}:{self.port}"
 
     def start(self) -> None:
-        """Return when it answers. Raises RegistryError for brokers that do not answer or a topic of no use, OSError for a port that is taken."""
+        """Return when it answers. Raises RegistryError for brokers that do not answer or a topic of
+        no use, OSError for a port that is taken.
+        """
         self._listen()
         try:
             self._log.start()
@@ -89,7 +99,9 @@ class RegistryServer:
         self._thread.start()
 
     def start_later(self) -> None:
-        """Return at once: requests wait until brokers answer. Raises OSError for a port that is taken."""
+        """Return at once: requests wait until brokers answer. Raises OSError for a port that is
+        taken.
+        """
         self._listen()
         self._thread.start()
 
@@ -100,7 +112,9 @@ class RegistryServer:
             self._thread.join()
 
     def stop_soon(self) -> None:
-        """Return at once. Its threads end within a second, or when a request to a broker is answered."""
+        """Return at once. Its threads end within a second, or when a request to a broker is
+        answered.
+        """
         self._over.set()
         if self._token is not None:
             try:
@@ -110,7 +124,9 @@ class RegistryServer:
 
     def _listen(self) -> None:
         family = socket.AF_INET6 if ":" in self._port.host else socket.AF_INET
-        self._socket = socket.create_server((self._port.host, self._port.number), family=family, backlog=BACKLOG)
+        self._socket = socket.create_server(
+            (self._port.host, self._port.number), family=family, backlog=BACKLOG
+        )
         self._port = self._port._replace(number=int(self._socket.getsockname()[1]))
 
     def _close(self) -> None:

@@ -1,6 +1,8 @@
-"""What the records of `_schemas` say, read in their order: contexts, subjects and their versions, ids, levels and modes.
+"""What the records of `_schemas` say, read in their order: contexts, subjects and their versions,
+ids, levels and modes.
 
-Knows neither topic nor request. Subjects have the names that `subjects.py` writes: those of a context begin with it. Ids are a context's own.
+Knows neither topic nor request. Subjects have the names that `subjects.py` writes: those of a
+context begin with it. Ids are a context's own.
 
 Every question costs what its answer is long, but for the lists of all subjects.
 """
@@ -60,18 +62,25 @@ class State:
         self.ignored = 0  # records that are none of a registry
         self.version_count = 0  # of all subjects, deleted ones too
         self.characters = 0  # of all schemas
-        self.settings: dict[str | None, JsonObject] = {}  # by subject or context, None for the context without a name
+        # by subject or context, None for the context without a name
+        self.settings: dict[str | None, JsonObject] = {}
         self.modes: dict[str | None, str] = {}
-        self._subjects: dict[str, dict[int, Registered]] = {}  # by subject and version, deleted ones too
+        # by subject and version, deleted ones too
+        self._subjects: dict[str, dict[int, Registered]] = {}
         self._ids: dict[str, Ids] = {}  # by context
-        self._referrers: dict[tuple[str, int], dict[tuple[str, int], None]] = {}  # by the version that is referred to
-        self._unknown: dict[Key, JsonObject] = {}  # fields of the newest value of a key that this registry does not know
-        self._written: dict[Key, tuple[bytes, ...]] = {}  # keys that another registry writes with other bytes: compaction takes these for others
+        # by the version that is referred to
+        self._referrers: dict[tuple[str, int], dict[tuple[str, int], None]] = {}
+        # fields of the newest value of a key that this registry does not know
+        self._unknown: dict[Key, JsonObject] = {}
+        # keys that another registry writes with other bytes: compaction takes these for others
+        self._written: dict[Key, tuple[bytes, ...]] = {}
 
     # reading records
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """A record that no registry wrote is counted and passed by: it must not keep all others away."""
+        """A record that no registry wrote is counted and passed by: it must not keep all others
+        away.
+        """
         try:
             self._apply(key or b"", value)
         except ValueError:
@@ -116,7 +125,9 @@ class State:
             self._written[key] = (*known, written)
 
     def rewritten(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Return the records with the fields that are in those that they take the place of, under each form of their key."""
+        """Return the records with the fields that are in those that they take the place of, under
+        each form of their key.
+        """
         for record in records:
             key = read_key(record[0])
             filled = with_fields(record, self._unknown.get(key, {}))
@@ -160,13 +171,18 @@ class State:
     def _clear(self, subject: str | None, found: JsonObject | None) -> None:
         if found is None:
             return
-        for name in [subject] if subject and Name.of(subject).subject else self.subjects(subject or ":*:", deleted=True):
+        for name in (
+            [subject]
+            if subject and Name.of(subject).subject
+            else self.subjects(subject or ":*:", deleted=True)
+        ):
             for each in [each for each in self._subjects.get(name, {}).values() if each.deleted]:
                 self._forget(name, each.version)
                 self._unknown.pop(Key(SCHEMA, name, each.version), None)
 
     def _keep(self, version: Registered) -> None:
-        place, versions = (version.subject, version.version), self._subjects.setdefault(version.subject, {})
+        place = (version.subject, version.version)
+        versions = self._subjects.setdefault(version.subject, {})
         self.version_count += version.version not in versions
         versions[version.version] = version
         context = context_of(version.subject)
@@ -176,10 +192,13 @@ class State:
             self.characters += version.body.characters
         ids.numbers.setdefault(version.body, version.schema_id)
         ids.users.setdefault(version.schema_id, {})[place] = None
-        if version.schema_id <= LARGEST_NUMBER:  # others are no ids of Confluent's formats, and none follow them
+        # others are no ids of Confluent's formats, and none follow them
+        if version.schema_id <= LARGEST_NUMBER:
             ids.highest = max(ids.highest, version.schema_id)
         for each in version.body.references:
-            referrers = self._referrers.setdefault((within(context, each.subject), each.version), {})
+            referrers = self._referrers.setdefault(
+                (within(context, each.subject), each.version), {}
+            )
             referrers.pop(place, None) if version.deleted else referrers.setdefault(place)
 
     def _forget(self, subject: str, version: int) -> None:
@@ -209,7 +228,9 @@ class State:
     # questions
 
     def setting(self, name: str, subject: str | None) -> Json:
-        """Return it as the subject has it, else its context, else all contexts; None if none of them does."""
+        """Return it as the subject has it, else its context, else all contexts; None if none of
+        them does.
+        """
         return next((found[name] for found in self._settings(subject) if name in found), None)
 
     def settings_of(self, subject: str | None) -> JsonObject:
@@ -242,10 +263,14 @@ class State:
 
     def own_mode(self, subject: str | None) -> str:
         """As it is set, even where its context is frozen."""
-        return next((self.modes[each] for each in _scopes(subject) if each in self.modes), DEFAULT_MODE)
+        return next(
+            (self.modes[each] for each in _scopes(subject) if each in self.modes), DEFAULT_MODE
+        )
 
     def is_frozen(self, subject: str | None) -> bool:
-        """Return whether its context, or all of them, can only be read, whatever the subject's own mode is."""
+        """Return whether its context, or all of them, can only be read, whatever the subject's own
+        mode is.
+        """
         context = prefix_of(context_of(subject or "")) or None
         return "READONLY_OVERRIDE" in (self.modes.get(context), self.modes.get(prefix_of(GLOBAL)))
 
@@ -270,7 +295,9 @@ class State:
         return self._ids.get(context, NO_IDS).bodies.get(schema_id)
 
     def find_context(self, schema_id: int, subject: str) -> str:
-        """Return the context whose id is meant: the subject's own. For one without, that of the first context in which it has the id."""
+        """Return the context whose id is meant: the subject's own. For one without, that of the
+        first context in which it has the id.
+        """
         name = Name.of(subject)
         if name.context == DEFAULT and name.subject:
             for context in self.contexts():
@@ -287,24 +314,37 @@ class State:
         return self._ids.get(context, NO_IDS).numbers.get(body)
 
     def subjects_of(self, schema_id: int, context: str = DEFAULT) -> Iterator[str]:
-        """Return the subjects of the versions that have this id, one for each version. Raises RegistryError."""
+        """Return the subjects of the versions that have this id, one for each version. Raises
+        RegistryError.
+        """
         self.body(schema_id, context)
         return (subject for subject, _ in self._ids[context].users[schema_id])
 
-    def users(self, schema_id: int, context: str = DEFAULT, *, deleted: bool = False) -> list[Registered]:
+    def users(
+        self, schema_id: int, context: str = DEFAULT, *, deleted: bool = False
+    ) -> list[Registered]:
         """Return the versions that have this id, by subject. Raises RegistryError."""
         self.body(schema_id, context)
-        found = [self._subjects[subject][version] for subject, version in sorted(self._ids[context].users[schema_id])]
+        found = [
+            self._subjects[subject][version]
+            for subject, version in sorted(self._ids[context].users[schema_id])
+        ]
         return [each for each in found if deleted or not each.deleted]
 
-    def subjects(self, prefix: str = ":*:", *, deleted: bool = False, deleted_only: bool = False) -> list[str]:
-        """Return those whose name begins so. `:*:` before the prefix: in all contexts; without a context: in the one without a name."""
+    def subjects(
+        self, prefix: str = ":*:", *, deleted: bool = False, deleted_only: bool = False
+    ) -> list[str]:
+        """Return those whose name begins so. `:*:` before the prefix: in all contexts; without a
+        context: in the one without a name.
+        """
         context, start = Name.of(prefix)
 
         def named(subject: str) -> bool:
             if context == EVERY:
                 return not start or Name.of(subject).subject.startswith(start)
-            return subject.startswith(prefix_of(context) + start) and (context != DEFAULT or not subject.startswith(":."))
+            return subject.startswith(prefix_of(context) + start) and (
+                context != DEFAULT or not subject.startswith(":.")
+            )
 
         def shown(subject: str) -> bool:
             if not named(subject):
@@ -317,7 +357,9 @@ class State:
     def versions(self, subject: str, *, deleted: bool = False) -> list[Registered]:
         """Of a subject, the oldest first; none of one that is not there."""
         known = self._subjects.get(subject, {})
-        return [known[version] for version in sorted(known) if deleted or not known[version].deleted]
+        return [
+            known[version] for version in sorted(known) if deleted or not known[version].deleted
+        ]
 
     def version(self, subject: str, version: int, *, deleted: bool = False) -> Registered:
         """`version`: LATEST for the newest. Raises RegistryError."""
@@ -336,10 +378,16 @@ class State:
 
     def referrers(self, subject: str, version: int) -> list[Registered]:
         """Return the versions that refer to this one, without deleted ones."""
-        return [self._subjects[by][number] for by, number in sorted(self._referrers.get((subject, version), ()))]
+        return [
+            self._subjects[by][number]
+            for by, number in sorted(self._referrers.get((subject, version), ()))
+        ]
 
-    def resolved(self, references: Sequence[SchemaReference], context: str = DEFAULT) -> Iterator[tuple[str, Body]]:
-        """Name and body of each, those before it that it needs itself; a name once. `context`: of the schema that refers to them.
+    def resolved(
+        self, references: Sequence[SchemaReference], context: str = DEFAULT
+    ) -> Iterator[tuple[str, Body]]:
+        """Name and body of each, those before it that it needs itself; a name once. `context`: of
+        the schema that refers to them.
 
         Raises RegistryError for one that is not there.
         """
@@ -354,7 +402,9 @@ class State:
             elif reference.name not in seen:
                 seen.add(reference.name)
                 waiting.append((reference, context, True))
-                waiting.extend((each, context_of(subject), False) for each in reversed(body.references))
+                waiting.extend(
+                    (each, context_of(subject), False) for each in reversed(body.references)
+                )
 
     def __len__(self) -> int:
         return sum(len(ids.bodies) for ids in self._ids.values())

@@ -1,7 +1,9 @@
-"""Names of subjects and of their contexts: `:.staging:orders-value` is the subject `orders-value` of the context `.staging`.
+"""Names of subjects and of their contexts: `:.staging:orders-value` is the subject `orders-value`
+of the context `.staging`.
 
-A context is a registry in the registry: subjects, ids, level and mode are its own. A name without one is of the context `.`, and is written without.
-`:.staging:` alone names what holds for a whole context, `:.__GLOBAL:` what holds for all contexts that have nothing of their own.
+A context is a registry in the registry: subjects, ids, level and mode are its own. A name without
+one is of the context `.`, and is written without. `:.staging:` alone names what holds for a whole
+context, `:.__GLOBAL:` what holds for all contexts that have nothing of their own.
 """
 
 import re
@@ -43,13 +45,17 @@ def context_of(subject: str) -> str:
 
 
 def within(context: str, subject: str) -> str:
-    """Return the subject as a request to a context, or a schema of it, means it: its own context comes first."""
+    """Return the subject as a request to a context, or a schema of it, means it: its own context
+    comes first.
+    """
     name = Name.of(subject)
     return Name(context, subject).text if not subject.startswith((":.", ":*:")) else name.text
 
 
 def read_context(text: str) -> str:
-    """Of a path: the dot before it, and the colons around it, may be left out. Raises RegistryError."""
+    """Of a path: the dot before it, and the colons around it, may be left out. Raises
+    RegistryError.
+    """
     context = text.removeprefix(":").removesuffix(":")
     context = context if context.startswith(".") else f".{context}"
     check_context(context)
@@ -59,30 +65,44 @@ def read_context(text: str) -> str:
 def check_context(context: str) -> None:
     """Raises RegistryError."""
     if len(context) > CONTEXT_CHARACTERS.value:
-        raise LimitReached(CONTEXT_CHARACTERS, UNPROCESSABLE, f"a context's name has {len(context):,} characters")
+        raise LimitReached(
+            CONTEXT_CHARACTERS, UNPROCESSABLE, f"a context's name has {len(context):,} characters"
+        )
     if not _CONTEXT.fullmatch(context):
-        raise RegistryError(UNPROCESSABLE, f"The context {context!r:.300} is invalid: its name has a dot first, then letters, digits and ._-+%~")
+        raise RegistryError(
+            UNPROCESSABLE,
+            f"The context {context!r:.300} is invalid: its name has a dot first, then letters, "
+            "digits and ._-+%~",
+        )
 
 
 def new_subject(text: str) -> str:
     """One that a version may have. Raises RegistryError."""
     name = _checked(text)
     if not name.subject or name.context == GLOBAL or name.subject in RESERVED:
-        raise RegistryError(UNPROCESSABLE, f"The specified subject {text!r:.300} is not a valid subject.")
+        raise RegistryError(
+            UNPROCESSABLE, f"The specified subject {text!r:.300} is not a valid subject."
+        )
     return name.text
 
 
 def new_scope(text: str) -> str | None:
-    """A subject or a context that may have a level or a mode; None for the context `.`. Raises RegistryError."""
+    """A subject or a context that may have a level or a mode; None for the context `.`. Raises
+    RegistryError.
+    """
     name = _checked(text)
     if name.subject in RESERVED or (name.context == GLOBAL and name.subject):
-        raise RegistryError(UNPROCESSABLE, f"The specified subject {text!r:.300} is not a valid subject.")
+        raise RegistryError(
+            UNPROCESSABLE, f"The specified subject {text!r:.300} is not a valid subject."
+        )
     return name.text or None
 
 
 def _checked(text: str) -> Name:
     if len(text) > NAME_CHARACTERS.value:
-        raise LimitReached(NAME_CHARACTERS, UNPROCESSABLE, f"a subject's name has {len(text):,} characters")
+        raise LimitReached(
+            NAME_CHARACTERS, UNPROCESSABLE, f"a subject's name has {len(text):,} characters"
+        )
     if any(ord(each) < ord(" ") for each in text):
         raise RegistryError(UNPROCESSABLE, "a subject's name has no control characters")
     name = Name.of(text)

@@ -1,1 +1,3 @@
-"""Replication of one partition: what is committed, who is in sync, what a follower takes over. Pure: offsets, epochs and time are arguments."""
+"""Replication of one partition: what is committed, who is in sync, what a follower takes over.
+Pure: offsets, epochs and time are arguments.
+"""

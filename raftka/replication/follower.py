@@ -1,7 +1,9 @@
-"""What a follower does with the answers to its fetches: append, flush, fetch again; truncate by leader epoch (KIP-320); wait after errors.
+"""What a follower does with the answers to its fetches: append, flush, fetch again; truncate by
+leader epoch (KIP-320); wait after errors.
 
-One `FollowerFetch` is one partition under one leader epoch. Pure: it is asked for the next fetch and told what came and what was done, and
-returns effects in the order in which they must happen. Knows no connection, no log, no wire format; many partitions share one Fetch request.
+One `FollowerFetch` is one partition under one leader epoch. Pure: it is asked for the next fetch
+and told what came and what was done, and returns effects in the order in which they must happen.
+Knows no connection, no log, no wire format; many partitions share one Fetch request.
 """
 
 from collections.abc import Callable
@@ -13,7 +15,8 @@ from typing import NamedTuple
 from raftka.replication.partition import AdvanceHighWatermark, FollowerState
 from raftka.wire.errors import Code
 
-BACK_OFF_S = (0.05, 1.0)  # after the first error, and at most; each further error in a row doubles it
+# after the first error, and at most; each further error in a row doubles it
+BACK_OFF_S = (0.05, 1.0)
 
 
 class Position(NamedTuple):
@@ -31,7 +34,8 @@ class Answer(NamedTuple):
     high_watermark: int = -1
     log_start_offset: int = -1
     records: memoryview | bytes = b""
-    diverging: tuple[int, int] | None = None  # (epoch, its end offset at the leader): no records came
+    # (epoch, its end offset at the leader): no records came
+    diverging: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,9 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo:
-    """Cut the log, and forget every epoch that begins there or later, also one without records; then call truncated()."""
+    """Cut the log, and forget every epoch that begins there or later, also one without records;
+    then call truncated().
+    """
 
     offset: int
 
@@ -70,12 +76,22 @@ class SetLogStart:
 
 @dataclass(frozen=True, slots=True)
 class AskOffsets:
-    """Ask the leader (ListOffsets -2 and -1, with our epoch) where its log begins and ends, then call offsets(), or failed()."""
+    """Ask the leader (ListOffsets -2 and -1, with our epoch) where its log begins and ends, then
+    call offsets(), or failed().
+    """
 
     leader_epoch: int
 
 
-Effect = AppendRecords | Flush | TruncateTo | StartAfresh | SetLogStart | AskOffsets | AdvanceHighWatermark
+Effect = (
+    AppendRecords
+    | Flush
+    | TruncateTo
+    | StartAfresh
+    | SetLogStart
+    | AskOffsets
+    | AdvanceHighWatermark
+)
 Effects = tuple[Effect, ...]
 NOTHING: Effects = ()
 
@@ -90,10 +106,18 @@ class Phase(Enum):
 
 
 class FollowerFetch:
-    """The fetching of one partition. `epoch_end(epoch)`: the log's largest epoch <= `epoch` and where it ends, (-1, -1) if there is none."""
+    """The fetching of one partition. `epoch_end(epoch)`: the log's largest epoch <= `epoch` and
+    where it ends, (-1, -1) if there is none.
+    """
 
     def __init__(
-        self, state: FollowerState, log_start: int, log_end: int, flushed_offset: int, latest_epoch: int, epoch_end: Callable[[int], tuple[int, int]]
+        self,
+        state: FollowerState,
+        log_start: int,
+        log_end: int,
+        flushed_offset: int,
+        latest_epoch: int,
+        epoch_end: Callable[[int], tuple[int, int]],
     ) -> None:
         self.state = state
         self.phase = Phase.READY
@@ -109,7 +133,9 @@ class FollowerFetch:
 
     @property
     def lag(self) -> int:
-        """Records that the leader had committed when it last answered, and that are not in our log."""
+        """Records that the leader had committed when it last answered, and that are not in our
+        log.
+        """
         return max(0, self._leader_high_watermark - self._log_end)
 
     @property
@@ -125,11 +151,15 @@ class FollowerFetch:
             self.retry_at = max(self.retry_at, until)
 
     def start(self) -> Effects:
-        """What an earlier role has left unflushed is flushed first: the first fetch offset is a claim too."""
+        """What an earlier role has left unflushed is flushed first: the first fetch offset is a
+        claim too.
+        """
         return self._flush_first() if self._flushed_offset < self._log_end else NOTHING
 
     def next_fetch(self, now: float) -> Position | None:
-        """The partition's part of the next Fetch request, or None; who gets one must report answered() or failed()."""
+        """The partition's part of the next Fetch request, or None; who gets one must report
+        answered() or failed().
+        """
         if self.phase is Phase.BACKED_OFF and now >= self.retry_at:
             self.phase = Phase.READY
         if self.phase is not Phase.READY:
@@ -148,7 +178,8 @@ class FollowerFetch:
         if answer.diverging is not None:
             self.phase = Phase.WRITING
             return (TruncateTo(self._common_end(*answer.diverging)),)
-        self._leader_high_watermark = answer.high_watermark  # not the answer itself: its records' buffer belongs to the connection
+        # not the answer itself: its records' buffer belongs to the connection
+        self._leader_high_watermark = answer.high_watermark
         self._leader_log_start = answer.log_start_offset
         if len(answer.records):
             self.phase = Phase.WRITING
@@ -157,7 +188,9 @@ class FollowerFetch:
         return self._learn()
 
     def appended(self, log_end: int, latest_epoch: int) -> Effects:
-        """The log took the records; it may have taken none (batches of a leader epoch above ours are left out)."""
+        """The log took the records; it may have taken none (batches of a leader epoch above ours
+        are left out).
+        """
         self._log_end = log_end
         self._latest_epoch = latest_epoch
         return self._learn() + self._flush_first()
@@ -167,7 +200,9 @@ class FollowerFetch:
         return self.failed(now)
 
     def truncated(self, log_end: int, latest_epoch: int) -> Effects:
-        """The cut itself need not be durable: should it come back with a power loss, its epochs give it away again."""
+        """The cut itself need not be durable: should it come back with a power loss, its epochs
+        give it away again.
+        """
         self._log_end = log_end
         self._latest_epoch = latest_epoch
         self._flushed_offset = min(self._flushed_offset, log_end)
@@ -176,7 +211,9 @@ class FollowerFetch:
         return self._flush_first()
 
     def flushed(self, offset: int) -> Effects:
-        """Everything below `offset` is on our disk. Fetching goes on when this reaches the log end."""
+        """Everything below `offset` is on our disk. Fetching goes on when this reaches the log
+        end.
+        """
         offset = offset if offset < self._log_end else self._log_end
         self._flushed_offset = max(self._flushed_offset, offset)
         if self.phase is Phase.WRITING and self._flushed_offset == self._log_end:
@@ -184,7 +221,9 @@ class FollowerFetch:
         return NOTHING
 
     def offsets(self, leader_start: int, leader_end: int) -> Effects:
-        """After OFFSET_OUT_OF_RANGE: where the leader's log is. Behind its start nothing of ours can be continued; beyond its end we are cut."""
+        """After OFFSET_OUT_OF_RANGE: where the leader's log is. Behind its start nothing of ours
+        can be continued; beyond its end we are cut.
+        """
         if self.phase is not Phase.ASKING:
             return NOTHING
         self.phase = Phase.WRITING
@@ -203,13 +242,16 @@ class FollowerFetch:
         self._errors = min(self._errors + 1, 16)
         return NOTHING
 
-    # -- the rules ------------------------------------------------------------------------------------------------------------
+    # -- the rules
+    # ----------------------------------------------------------------------------------------------
 
     def _refused(self, error: Code, now: float) -> Effects:
-        if error is Code.FENCED_LEADER_EPOCH:  # asking again with the same epoch would be refused for ever
+        # asking again with the same epoch would be refused for ever
+        if error is Code.FENCED_LEADER_EPOCH:
             self.phase = Phase.FENCED
             return NOTHING
-        if error is Code.OFFSET_OUT_OF_RANGE and not self._asked:  # out of range again after asking: wait before asking again
+        # out of range again after asking: wait before asking again
+        if error is Code.OFFSET_OUT_OF_RANGE and not self._asked:
             self._asked = True
             self.phase = Phase.ASKING
             return (AskOffsets(self.state.leader_epoch),)
@@ -217,16 +259,22 @@ class FollowerFetch:
         return self.failed(now)
 
     def _common_end(self, epoch: int, leader_end: int) -> int:
-        """Where our log and the leader's are surely the same up to: its answer is about the largest epoch it has that is not above ours."""
+        """Where our log and the leader's are surely the same up to: its answer is about the largest
+        epoch it has that is not above ours.
+        """
         our_epoch, our_end = self._epoch_end(epoch)
         if our_epoch == epoch:
             return min(our_end, leader_end, self._log_end)
-        if our_epoch < 0:  # nothing of that epoch or before it: the leader's end is all there is to go by
+        # nothing of that epoch or before it: the leader's end is all there is to go by
+        if our_epoch < 0:
             return min(leader_end, self._log_end)
-        return min(our_end, self._log_end)  # the leader's next answer is about an epoch further down
+        # the leader's next answer is about an epoch further down
+        return min(our_end, self._log_end)
 
     def _learn(self) -> Effects:
-        effects: Effects = self.state.high_watermark_received(self._leader_high_watermark, self._log_end)
+        effects: Effects = self.state.high_watermark_received(
+            self._leader_high_watermark, self._log_end
+        )
         start = min(self._leader_log_start, self._log_end)
         if start > self._log_start:
             self._log_start = start

@@ -1,7 +1,9 @@
-"""One replica's view of its partition: as leader the high watermark and the ISR, as follower what the leader told.
+"""One replica's view of its partition: as leader the high watermark and the ISR, as follower what
+the leader told.
 
-Pure: methods take offsets and the time and return effects, which the broker carries out. *Durable* offsets alone count: the leader's own
-flushed offset, and of a follower its fetch offset, because a follower fetches from where it has flushed. Knows no log, no request, no image.
+Pure: methods take offsets and the time and return effects, which the broker carries out. *Durable*
+offsets alone count: the leader's own flushed offset, and of a follower its fetch offset, because a
+follower fetches from where it has flushed. Knows no log, no request, no image.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +25,9 @@ class AdvanceHighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class AlterIsr:
-    """Ask the controller for this ISR; its answer goes to `LeaderState.alter_answered` together with this very object."""
+    """Ask the controller for this ISR; its answer goes to `LeaderState.alter_answered` together
+    with this very object.
+    """
 
     isr: tuple[tuple[int, int], ...]  # (replica, its broker epoch or -1)
     leader_epoch: int
@@ -42,8 +46,10 @@ Effect = AdvanceHighWatermark | AlterIsr
 Effects = tuple[Effect, ...]
 NOTHING: Effects = ()
 
-BACK_TO_COMMITTED = frozenset({Code.OPERATION_NOT_ATTEMPTED, Code.INELIGIBLE_REPLICA})  # surely not carried out
-WAIT_FOR_IMAGE = frozenset(  # the controller knows better; what we asked for may yet stand in the image that comes
+# surely not carried out
+BACK_TO_COMMITTED = frozenset({Code.OPERATION_NOT_ATTEMPTED, Code.INELIGIBLE_REPLICA})
+# the controller knows better; what we asked for may yet stand in the image that comes
+WAIT_FOR_IMAGE = frozenset(
     {
         Code.INVALID_UPDATE_VERSION,
         Code.FENCED_LEADER_EPOCH,
@@ -71,15 +77,27 @@ class PartitionView(Protocol):
 class Follower:
     """What the leader knows of one follower."""
 
-    __slots__ = ("broker_epoch", "caught_up", "counts", "end_offset", "fetch_log_end", "fetch_time", "id", "log_start")
+    __slots__ = (
+        "broker_epoch",
+        "caught_up",
+        "counts",
+        "end_offset",
+        "fetch_log_end",
+        "fetch_time",
+        "id",
+        "log_start",
+    )
 
     def __init__(self, replica: int, caught_up: float) -> None:
         self.id = replica
-        self.end_offset = -1  # where it last fetched: all below is durable there; -1: has not fetched in this leader epoch
+        # where it last fetched: all below is durable there; -1: has not fetched in this leader
+        # epoch
+        self.end_offset = -1
         self.caught_up = caught_up  # when it last had everything
         self.fetch_time = -inf
         self.fetch_log_end = -1  # the leader's log end when it last fetched
-        self.broker_epoch: int | None = None  # None: has not fetched; -1: a fetch without one (before v15)
+        # None: has not fetched; -1: a fetch without one (before v15)
+        self.broker_epoch: int | None = None
         self.counts = False  # in the ISR, or asked to be: the high watermark waits for it
         self.log_start = -1  # as its last fetch said
 
@@ -124,13 +142,16 @@ class LeaderState:
         min_isr: int = 1,
         live: Mapping[int, int] | None = None,
     ) -> None:
-        """`epoch_start_offset`: the log end at election. `high_watermark`: the checkpointed or last told one. `live`: see on_image."""
+        """`epoch_start_offset`: the log end at election. `high_watermark`: the checkpointed or last
+        told one. `live`: see on_image.
+        """
         self.me = me
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.epoch_start_offset = self.log_end_offset = epoch_start_offset
         self.flushed_offset = flushed_offset
-        self.high_watermark = min(high_watermark, epoch_start_offset)  # a checkpoint may be ahead of a log whose tail was lost
+        # a checkpoint may be ahead of a log whose tail was lost
+        self.high_watermark = min(high_watermark, epoch_start_offset)
         self.lag_time_max_s = lag_time_max_s
         self.pending: AlterIsr | None = None
         self._live: Mapping[int, int] = live or {}
@@ -143,7 +164,8 @@ class LeaderState:
         self._adopt(isr, partition_epoch)
         self._advance()
 
-    # -- what the log and the followers report: the hot path ------------------------------------------------------------------
+    # -- what the log and the followers report: the hot path
+    # ------------------------------------------------------------------
 
     def appended(self, log_end: int) -> Effects:
         """The log grew; nothing is durable by that."""
@@ -157,10 +179,14 @@ class LeaderState:
         self.flushed_offset = offset
         return self._advance()
 
-    def fetched(self, replica: int, fetch_offset: int, now: float, broker_epoch: int = -1) -> Effects:
-        """A follower asks for `fetch_offset`, so it has flushed all below. Only after the read found no divergence: else the claim is not ours.
+    def fetched(
+        self, replica: int, fetch_offset: int, now: float, broker_epoch: int = -1
+    ) -> Effects:
+        """A follower asks for `fetch_offset`, so it has flushed all below. Only after the read
+        found no divergence: else the claim is not ours.
 
-        Raises NOT_LEADER_OR_FOLLOWER for who is no replica, and for an earlier incarnation of one (KIP-903); OFFSET_OUT_OF_RANGE beyond the log end.
+        Raises NOT_LEADER_OR_FOLLOWER for who is no replica, and for an earlier incarnation of one
+        (KIP-903); OFFSET_OUT_OF_RANGE beyond the log end.
         """
         follower = self._followers.get(replica)
         if follower is None or broker_epoch != follower.broker_epoch:
@@ -169,10 +195,15 @@ class LeaderState:
         log_end = self.log_end_offset
         if fetch_offset >= log_end:
             if fetch_offset > log_end:
-                raise KafkaError(Code.OFFSET_OUT_OF_RANGE, f"replica {replica} has {fetch_offset}, the leader {log_end}")
+                raise KafkaError(
+                    Code.OFFSET_OUT_OF_RANGE,
+                    f"replica {replica} has {fetch_offset}, the leader {log_end}",
+                )
             follower.caught_up = now
         elif fetch_offset >= follower.fetch_log_end > -1:
-            follower.caught_up = follower.fetch_time  # it has all there was when it asked before: under steady load no fetch ever meets the log end
+            # it has all there was when it asked before: under steady load no fetch ever meets the
+            # log end
+            follower.caught_up = follower.fetch_time
         follower.fetch_time = now
         follower.fetch_log_end = log_end
         if fetch_offset == follower.end_offset and follower.counts:
@@ -181,33 +212,52 @@ class LeaderState:
         return self._expand(follower) + self._advance()
 
     def was_there(self, replica: int, when: float) -> None:
-        """Called when the log grows beyond its fetch offset: its session asked at `when` without a word of this partition, so it still had all."""
+        """Called when the log grows beyond its fetch offset: its session asked at `when` without a
+        word of this partition, so it still had all.
+        """
         follower = self._followers.get(replica)
-        if follower is not None and follower.end_offset == follower.fetch_log_end and when > follower.fetch_time:
+        if (
+            follower is not None
+            and follower.end_offset == follower.fetch_log_end
+            and when > follower.fetch_time
+        ):
             follower.caught_up = follower.fetch_time = when
 
     def start_told(self, replica: int, log_start: int) -> bool:
-        """Where a follower's log starts, as a fetch says that `fetched` has believed; whether that is news."""
+        """Where a follower's log starts, as a fetch says that `fetched` has believed; whether that
+        is news.
+        """
         follower = self._followers[replica]
         before, follower.log_start = follower.log_start, log_start
         return before != log_start
 
-    # -- time, the controller's answers, the image ----------------------------------------------------------------------------
+    # -- time, the controller's answers, the image
+    # ----------------------------------------------------------------------------
 
     def deadline(self) -> float:
-        """When tick() has something to do, if nothing is reported until then; an append may bring it nearer."""
+        """When tick() has something to do, if nothing is reported until then; an append may bring
+        it nearer.
+        """
         if self.pending is not None:
             return self._not_before
-        lagging = (f.caught_up for f in self._followers.values() if f.counts and f.end_offset != self.log_end_offset)
+        lagging = (
+            f.caught_up
+            for f in self._followers.values()
+            if f.counts and f.end_offset != self.log_end_offset
+        )
         return max(min(lagging, default=inf) + self.lag_time_max_s, self._not_before)
 
     def tick(self, now: float) -> Effects:
-        """Who has lagged for too long leaves the ISR; an AlterIsr whose answer asked for patience is sent again."""
+        """Who has lagged for too long leaves the ISR; an AlterIsr whose answer asked for patience
+        is sent again.
+        """
         self._now = now
         return self._shrink_or_repeat() + self._advance()
 
     def alter_answered(self, request: AlterIsr, answer: Altered | Code, now: float) -> Effects:
-        """`request` as it was handed out; an answer to one that an image has overtaken changes nothing. No answer: REQUEST_TIMED_OUT."""
+        """`request` as it was handed out; an answer to one that an image has overtaken changes
+        nothing. No answer: REQUEST_TIMED_OUT.
+        """
         self._now = now
         if request is not self.pending:
             return NOTHING
@@ -222,14 +272,25 @@ class LeaderState:
             self._not_before = now + RETRY_S
         return self._advance()
 
-    def on_image(self, partition: PartitionView, live: Mapping[int, int], now: float, min_isr: int | None = None) -> Effects:
-        """The metadata changed in this partition, or in who lives. `live`: broker id to epoch of all that are neither fenced nor shutting down."""
-        assert partition.leader_epoch == self.leader_epoch, "another leader epoch is another LeaderState"
+    def on_image(
+        self,
+        partition: PartitionView,
+        live: Mapping[int, int],
+        now: float,
+        min_isr: int | None = None,
+    ) -> Effects:
+        """The metadata changed in this partition, or in who lives. `live`: broker id to epoch of
+        all that are neither fenced nor shutting down.
+        """
+        assert partition.leader_epoch == self.leader_epoch, (
+            "another leader epoch is another LeaderState"
+        )
         self._now = now
         self._live = live
         if min_isr is not None:
             self._min_isr = min_isr
-        if partition.partition_epoch > self.partition_epoch:  # an older one: the answer to our AlterIsr was faster than the image
+        # an older one: the answer to our AlterIsr was faster than the image
+        if partition.partition_epoch > self.partition_epoch:
             self.pending = None
             self.isr = tuple(partition.isr)
             self._assign(partition.replicas)
@@ -237,21 +298,30 @@ class LeaderState:
         self.min_isr = min(self._min_isr, 1 + len(self._followers))
         return self._advance()
 
-    # -- questions ------------------------------------------------------------------------------------------------------------
+    # -- questions
+    # ----------------------------------------------------------------------------------------------
 
     @property
     def under_min_isr(self) -> bool:
-        """Then acks=all is NOT_ENOUGH_REPLICAS before the append, NOT_ENOUGH_REPLICAS_AFTER_APPEND after it."""
+        """Then acks=all is NOT_ENOUGH_REPLICAS before the append, NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        after it.
+        """
         return len(self.isr) < self.min_isr
 
     @property
     def knows_its_end(self) -> bool:
-        """False: the high watermark has not come to this epoch's start; ListOffsets of the end is OFFSET_NOT_AVAILABLE (KIP-207)."""
+        """False: the high watermark has not come to this epoch's start; ListOffsets of the end is
+        OFFSET_NOT_AVAILABLE (KIP-207).
+        """
         return self.high_watermark >= self.epoch_start_offset
 
     def low_watermark(self, log_start: int) -> int:
-        """With `log_start` ours: the least log start of the replicas that live. Nobody who is to lead next has a record below it."""
-        return min([log_start, *(f.log_start for f in self._followers.values() if f.id in self._live)])
+        """With `log_start` ours: the least log start of the replicas that live. Nobody who is to
+        lead next has a record below it.
+        """
+        return min(
+            [log_start, *(f.log_start for f in self._followers.values() if f.id in self._live)]
+        )
 
     def follower_offset(self, replica: int) -> int:
         """Its durable offset as far as is known; -1: it has not fetched in this epoch."""
@@ -259,13 +329,20 @@ class LeaderState:
 
     def most_caught_up(self, replicas: Sequence[int], offset: int) -> int | None:
         """Of those, none below `offset`."""
-        able = [f for i in replicas if (f := self._followers.get(i)) is not None and f.end_offset >= offset]
+        able = [
+            f
+            for i in replicas
+            if (f := self._followers.get(i)) is not None and f.end_offset >= offset
+        ]
         return max(able, key=lambda f: (f.end_offset, f.caught_up, f.id)).id if able else None
 
-    # -- the rules ------------------------------------------------------------------------------------------------------------
+    # -- the rules
+    # ----------------------------------------------------------------------------------------------
 
     def _advance(self) -> Effects:
-        """The high watermark follows what all have, stands still below min.insync.replicas, and never goes back."""
+        """The high watermark follows what all have, stands still below min.insync.replicas, and
+        never goes back.
+        """
         if self.under_min_isr:
             return NOTHING
         everywhere = self._durable_everywhere()
@@ -275,7 +352,9 @@ class LeaderState:
         return (AdvanceHighWatermark(everywhere),)
 
     def _durable_everywhere(self) -> int:
-        """Everywhere: here, in the ISR, on those asked to join it, and on those about to: a busy leader would outrun these for ever."""
+        """Everywhere: here, in the ISR, on those asked to join it, and on those about to: a busy
+        leader would outrun these for ever.
+        """
         offset = self.flushed_offset
         for follower in self._followers.values():
             if follower.end_offset < offset and (follower.counts or self._about_to_join(follower)):
@@ -286,7 +365,12 @@ class LeaderState:
         return self._caught_up(follower) and self._eligible(follower)
 
     def _expand(self, follower: Follower) -> Effects:
-        if follower.counts or not self._may_ask() or not self._eligible(follower) or not self._in_sync(follower):
+        if (
+            follower.counts
+            or not self._may_ask()
+            or not self._eligible(follower)
+            or not self._in_sync(follower)
+        ):
             return NOTHING
         return self._ask((*self.isr, follower.id))
 
@@ -299,27 +383,40 @@ class LeaderState:
         return self._ask(staying) if len(staying) < len(self.isr) else NOTHING
 
     def _in_sync(self, follower: Follower) -> bool:
-        """It has all that is committed, also by earlier leaders: that may be above our high watermark, not above where this epoch began."""
-        return follower.end_offset >= self.high_watermark and follower.end_offset >= self.epoch_start_offset
+        """It has all that is committed, also by earlier leaders: that may be above our high
+        watermark, not above where this epoch began.
+        """
+        return (
+            follower.end_offset >= self.high_watermark
+            and follower.end_offset >= self.epoch_start_offset
+        )
 
     def _eligible(self, follower: Follower) -> bool:
-        """Alive, and the incarnation that fetched is the registered one (KIP-903); -1 is a follower that does not tell, then being alive must do."""
+        """Alive, and the incarnation that fetched is the registered one (KIP-903); -1 is a follower
+        that does not tell, then being alive must do.
+        """
         registered = self._live.get(follower.id)
         return registered is not None and follower.broker_epoch in (-1, registered)
 
     def _caught_up(self, follower: Follower) -> bool:
-        return follower.end_offset == self.log_end_offset or self._now - follower.caught_up <= self.lag_time_max_s
+        return (
+            follower.end_offset == self.log_end_offset
+            or self._now - follower.caught_up <= self.lag_time_max_s
+        )
 
     def _may_ask(self) -> bool:
         """One AlterPartition in flight a partition: two could be carried out in either order."""
         return self.pending is None and self._now >= self._not_before
 
     def _ask(self, isr: Iterable[int]) -> Effects:
-        self.pending = AlterIsr(tuple((i, self._epoch_of(i)) for i in isr), self.leader_epoch, self.partition_epoch)
+        self.pending = AlterIsr(
+            tuple((i, self._epoch_of(i)) for i in isr), self.leader_epoch, self.partition_epoch
+        )
         self._not_before = inf  # until it is answered
         for replica, _ in self.pending.isr:
             if replica != self.me:
-                self._followers[replica].counts = True  # from now on: the controller may have agreed before we hear of it
+                # from now on: the controller may have agreed before we hear of it
+                self._followers[replica].counts = True
         return (self.pending,)
 
     def _repeat(self, request: AlterIsr) -> Effects:
@@ -327,25 +424,39 @@ class LeaderState:
         return (request,)
 
     def _epoch_of(self, replica: int) -> int:
-        epoch = self._live.get(replica) if replica == self.me else self._followers[replica].broker_epoch
+        epoch = (
+            self._live.get(replica) if replica == self.me else self._followers[replica].broker_epoch
+        )
         return -1 if epoch is None else epoch
 
-    # -- bookkeeping ----------------------------------------------------------------------------------------------------------
+    # -- bookkeeping
+    # ----------------------------------------------------------------------------------------------
 
     def _introduced(self, replica: int, broker_epoch: int) -> Follower:
         """A first fetch, or the first of a new incarnation."""
         follower = self._followers.get(replica)
         if follower is None:
-            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, f"{replica} is no replica of this partition")
+            raise KafkaError(
+                Code.NOT_LEADER_OR_FOLLOWER, f"{replica} is no replica of this partition"
+            )
         if follower.broker_epoch is not None and -1 < broker_epoch < follower.broker_epoch:
-            raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER, f"broker epoch {broker_epoch} of {replica} is over, {follower.broker_epoch} has fetched")
+            raise KafkaError(
+                Code.NOT_LEADER_OR_FOLLOWER,
+                f"broker epoch {broker_epoch} of {replica} is over, {follower.broker_epoch} has "
+                "fetched",
+            )
         follower.broker_epoch = broker_epoch
         return follower
 
     def _assign(self, replicas: Sequence[int]) -> None:
         known = self._followers
-        self._followers = {i: known.get(i) or Follower(i, self._now if i in self.isr else -inf) for i in replicas if i != self.me}
-        self.min_isr = min(self._min_isr, len(replicas))  # more than there are replicas can never be
+        self._followers = {
+            i: known.get(i) or Follower(i, self._now if i in self.isr else -inf)
+            for i in replicas
+            if i != self.me
+        }
+        # more than there are replicas can never be
+        self.min_isr = min(self._min_isr, len(replicas))
 
     def _adopt(self, isr: Sequence[int], partition_epoch: int) -> None:
         """The controller's word: this is the ISR."""
@@ -366,8 +477,12 @@ class FollowerState:
         self.leader_epoch = leader_epoch
         self.high_watermark = min(high_watermark, log_end)
 
-    def high_watermark_received(self, leader_high_watermark: int, log_end: int) -> tuple[AdvanceHighWatermark, ...]:
-        """The leader's high watermark came with an answer that made our log end `log_end`: one round trip late, so it can be beyond or behind."""
+    def high_watermark_received(
+        self, leader_high_watermark: int, log_end: int
+    ) -> tuple[AdvanceHighWatermark, ...]:
+        """The leader's high watermark came with an answer that made our log end `log_end`: one
+        round trip late, so it can be beyond or behind.
+        """
         offset = min(leader_high_watermark, log_end)
         if offset <= self.high_watermark:
             return ()
@@ -375,5 +490,7 @@ class FollowerState:
         return (AdvanceHighWatermark(offset),)
 
     def truncated(self, log_end: int) -> None:
-        """By leader epoch, never by high watermark; only after an unclean election does this lower it."""
+        """By leader epoch, never by high watermark; only after an unclean election does this lower
+        it.
+        """
         self.high_watermark = min(self.high_watermark, log_end)

@@ -1,10 +1,14 @@
-"""A rate that replicas which catch up must not exceed (KIP-73): pure, time is an argument. Knows no replica and no setting."""
+"""A rate that replicas which catch up must not exceed (KIP-73): pure, time is an argument. Knows no
+replica and no setting.
+"""
 
 from math import inf
 
 
 class Throttle:
-    """What went through is paid off at `rate`; until it is, nothing more goes. So a large answer is followed by a long pause, and the mean holds."""
+    """What went through is paid off at `rate`; until it is, nothing more goes. So a large answer is
+    followed by a long pause, and the mean holds.
+    """
 
     __slots__ = ("free_at", "rate")
 
@@ -13,9 +17,15 @@ class Throttle:
         self.free_at = -inf  # when the last of it is paid
 
     def set_rate(self, rate: float, now: float) -> None:
-        """What is not yet paid is paid at the new rate: who raises it need not wait for the old one."""
+        """What is not yet paid is paid at the new rate: who raises it need not wait for the old
+        one.
+        """
         if rate != self.rate:
-            owed = max(0.0, self.free_at - now) * self.rate if self.free_at < inf and self.rate < inf else 0.0
+            owed = (
+                max(0.0, self.free_at - now) * self.rate
+                if self.free_at < inf and self.rate < inf
+                else 0.0
+            )
             self.rate = rate
             self.free_at = now + owed / rate if rate else inf
 

@@ -1,1 +1,3 @@
-"""The only door to the outside: interfaces.py says what it is, real/ and simulated/ are the two sides of it."""
+"""The only door to the outside: interfaces.py says what it is, real/ and simulated/ are the two
+sides of it.
+"""

@@ -1,7 +1,9 @@
-"""The interfaces through which a node uses the outside: time, randomness, network, files, threads. Knows no Kafka and no Trio.
+"""The interfaces through which a node uses the outside: time, randomness, network, files, threads.
+Knows no Kafka and no Trio.
 
-Everything is callbacks on one thread. A *turn* is one round of the loop: all bytes that have come are handed to their connections, then the
-actions asked for by `at_turn_end` run, then output leaves. So what many requests of one turn cause is written once and sent once.
+Everything is callbacks on one thread. A *turn* is one round of the loop: all bytes that have come
+are handed to their connections, then the actions asked for by `at_turn_end` run, then output
+leaves. So what many requests of one turn cause is written once and sent once.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -31,13 +33,17 @@ class Clock(Protocol):
         """Milliseconds since the epoch."""
 
     def cpu_s(self) -> float:
-        """Seconds of CPU time that the loop's thread has used: what other processes take of the machine does not count."""
+        """Seconds of CPU time that the loop's thread has used: what other processes take of the
+        machine does not count.
+        """
 
     def call_at(self, when: float, action: Callable[[], None]) -> Timer:
         """Run `action` once, at `when` on this clock (seconds) or soon after."""
 
     def at_turn_end(self, action: Callable[[], None]) -> None:
-        """Run `action` once, when everything that came in this turn has been handled and before output leaves."""
+        """Run `action` once, when everything that came in this turn has been handled and before
+        output leaves.
+        """
 
 
 class Transport(Protocol):
@@ -52,13 +58,17 @@ class Transport(Protocol):
         """Close after what was taken is sent; `closed(reason)` follows."""
 
     def drop(self, reason: str) -> None:
-        """Close whatever has not left, also when `close` was called before; `closed(reason)` follows."""
+        """Close whatever has not left, also when `close` was called before; `closed(reason)`
+        follows.
+        """
 
     def hold_reading(self, held: bool) -> None:
         """Stop or resume taking bytes from the other side."""
 
     def left(self) -> bool:
-        """Return whether the peer has closed, or sends no more than is on its way; to be asked while reading is held. Costs a syscall."""
+        """Return whether the peer has closed, or sends no more than is on its way; to be asked
+        while reading is held. Costs a syscall.
+        """
 
 
 class Connection(Protocol):
@@ -67,16 +77,21 @@ class Connection(Protocol):
     def opened(self, transport: Transport) -> None: ...
 
     def room(self) -> memoryview | None:
-        """Return the place for the next bytes, if it matters (a large frame has begun); `receive` then gets a view of it. A network may ignore it."""
+        """Return the place for the next bytes, if it matters (a large frame has begun); `receive`
+        then gets a view of it. A network may ignore it.
+        """
 
     def receive(self, view: memoryview) -> None:
-        """Bytes that came. The view is writable, the callee's to change, and valid until the end of this turn, no longer.
+        """Bytes that came. The view is writable, the callee's to change, and valid until the end of
+        this turn, no longer.
 
-        An empty view: the other side will send no more, but still takes answers; closing is up to the connection.
+        An empty view: the other side will send no more, but still takes answers; closing is up to
+        the connection.
         """
 
     def take_output(self) -> "Sequence[Buffer | FileSpan]":
-        """Everything that is ready to be sent, in order; asked for only when what was taken before has left.
+        """Everything that is ready to be sent, in order; asked for only when what was taken before
+        has left.
 
         Pieces of files are pinned: the caller unpins each when it has left, or will not.
         """
@@ -92,14 +107,19 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
-    def listen(self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> Listener:
+    def listen(
+        self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False
+    ) -> Listener:
         """Port 0 picks a free one. `accept` may refuse by returning None. Raises OSError.
 
-        `first`: when this process dies, the other sides of these connections are to notice before those of other listeners do.
+        `first`: when this process dies, the other sides of these connections are to notice before
+        those of other listeners do.
         """
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
-        """`opened` or `closed` of the connection follows in a later turn, some three seconds later where nobody answers."""
+        """`opened` or `closed` of the connection follows in a later turn, some three seconds later
+        where nobody answers.
+        """
 
 
 class File(Protocol):
@@ -116,7 +136,9 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def reserve(self, size: int) -> None:
-        """Reserve room on the disk for a file of that size; it grows as before. `truncate` gives unused room back. Without support: nothing."""
+        """Reserve room on the disk for a file of that size; it grows as before. `truncate` gives
+        unused room back. Without support: nothing.
+        """
 
     def size(self) -> int: ...
 
@@ -127,16 +149,22 @@ class File(Protocol):
         """Make it that time, until the next write."""
 
     def sync(self) -> None:
-        """fdatasync on the caller's own time: start-up and small metadata only, the data path has `Files.flush`."""
+        """fdatasync on the caller's own time: start-up and small metadata only, the data path has
+        `Files.flush`.
+        """
 
     def close(self) -> None: ...
 
     @property
     def is_shared(self) -> bool:
-        """Return whether a client could get bytes that are written over it: a part of it is on its way, or a socket has its pages."""
+        """Return whether a client could get bytes that are written over it: a part of it is on its
+        way, or a socket has its pages.
+        """
 
     def pin(self) -> None:
-        """Keep it readable until `unpin`, also when it is closed meanwhile: a part of it is on its way to a client."""
+        """Keep it readable until `unpin`, also when it is closed meanwhile: a part of it is on its
+        way to a client.
+        """
 
     def unpin(self) -> None: ...
 
@@ -167,10 +195,12 @@ class Files(Protocol):
     """Paths are strings with '/'. Everything raises OSError as the real thing would."""
 
     def open(self, path: str, *, create: bool = False, over: bool = False) -> File:
-        """For reading and writing. With `create` a missing file is made; its name is durable after `sync_directory`.
+        """For reading and writing. With `create` a missing file is made; its name is durable after
+        `sync_directory`.
 
-        `over`: the file counts as empty, and appends write over its old bytes. Each is followed by zeros (runtime/reused.py), and these may be
-        followed by old bytes, which `truncate` cuts off. Whoever opens it after the death of this process finds them in it.
+        `over`: the file counts as empty, and appends write over its old bytes. Each is followed by
+        zeros (runtime/reused.py), and these may be followed by old bytes, which `truncate` cuts
+        off. Whoever opens it after the death of this process finds them in it.
         """
 
     def exists(self, path: str) -> bool: ...
@@ -179,7 +209,9 @@ class Files(Protocol):
         """Names in the directory, sorted."""
 
     def make_directory(self, path: str, *, durable: bool = True) -> None:
-        """With its parents. Not `durable`: its name is so after a flush of the directory it is in."""
+        """With its parents. Not `durable`: its name is so after a flush of the directory it is
+        in.
+        """
 
     def read(self, path: str) -> bytes:
         """The whole file."""
@@ -188,7 +220,9 @@ class Files(Protocol):
         """Bytes of the volume that it is on: all of them, and those that can still be written."""
 
     def replace(self, path: str, data: Buffer) -> None:
-        """The whole content, atomically and durably: temporary file, fsync, rename, fsync of the directory."""
+        """The whole content, atomically and durably: temporary file, fsync, rename, fsync of the
+        directory.
+        """
 
     def link(self, old: str, new: str) -> None:
         """Give a file another name; durable after `sync_directory` of the name's directory."""
@@ -200,24 +234,34 @@ class Files(Protocol):
         """The names in it; the content of a file that is not open."""
 
     def remove(self, path: str) -> None:
-        """A file or a whole tree. The name is gone at once, the blocks are freed in the background."""
+        """A file or a whole tree. The name is gone at once, the blocks are freed in the
+        background.
+        """
 
     def discard(self, file: File) -> None:
-        """Close a file whose name is gone, off the loop: its blocks are freed with its last descriptor, which takes milliseconds."""
+        """Close a file whose name is gone, off the loop: its blocks are freed with its last
+        descriptor, which takes milliseconds.
+        """
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Take the lock file, or raise BlockingIOError if another process (or node) has it; returns what releases it."""
+        """Take the lock file, or raise BlockingIOError if another process (or node) has it; returns
+        what releases it.
+        """
 
     def flush(self, files: "Sequence[File | str]", done: Callable[[OSError | None], None]) -> None:
-        """fdatasync all of them off the loop, then call `done` in a later turn, with the first error if there was one.
+        """fdatasync all of them off the loop, then call `done` in a later turn, with the first
+        error if there was one.
 
-        A string is the path of a file that is not open, or of a directory: the names in it. One that is not there any more is passed over.
+        A string is the path of a file that is not open, or of a directory: the names in it. One
+        that is not there any more is passed over.
         """
 
 
 class Offload(Protocol):
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """`work` off the loop (it may touch nothing that the loop does), then `done` with its result or its exception."""
+        """`work` off the loop (it may touch nothing that the loop does), then `done` with its
+        result or its exception.
+        """
 
     def run_in_process(
         self,
@@ -227,10 +271,12 @@ class Offload(Protocol):
         done: Callable[[BaseException | None], None],
         bytes_per_s: float = inf,
     ) -> Callable[[], None]:
-        """Run a long computation in a process of its own: `work(files, *arguments)`, a function of a module, with plain values both ways.
+        """Run a long computation in a process of its own: `work(files, *arguments)`, a function of
+        a module, with plain values both ways.
 
-        `each` gets what it yields, then `done` the OSError or other exception that ended it, or None. Reads and appends no more than `bytes_per_s`.
-        Returns what ends it early; then neither is called any more.
+        `each` gets what it yields, then `done` the OSError or other exception that ended it, or
+        None. Reads and appends no more than `bytes_per_s`. Returns what ends it early; then neither
+        is called any more.
         """
 
 
@@ -241,7 +287,9 @@ class TurnWatch(Protocol):
         """A turn was over."""
 
     def long(self, took_s: float, piece: object) -> None:
-        """One piece of a turn took more than LONG_PIECE_S: `piece` is the connection or the action that was called."""
+        """One piece of a turn took more than LONG_PIECE_S: `piece` is the connection or the action
+        that was called.
+        """
 
 
 class Runtime(Protocol):
@@ -257,16 +305,24 @@ class Runtime(Protocol):
     def offload(self) -> Offload: ...
     @property
     def poison(self) -> Callable[[bytearray], None] | None:
-        """In a debug run: overwrites a buffer when this turn is over, as the network does with received bytes. See memory.py."""
+        """In a debug run: overwrites a buffer when this turn is over, as the network does with
+        received bytes. See memory.py.
+        """
 
     def random(self, stream: str) -> Random:
-        """The node's random stream of that name: the same object each time; seeded in the simulation. SECRETS: from the operating system."""
+        """The node's random stream of that name: the same object each time; seeded in the
+        simulation. SECRETS: from the operating system.
+        """
 
     def lend(self, data: bytes) -> AbstractContextManager[str]:
-        """A path under which a library that reads files only finds `data`: in memory, for this process alone, until the context ends."""
+        """A path under which a library that reads files only finds `data`: in memory, for this
+        process alone, until the context ends.
+        """
 
     def watch_turns(self, watch: TurnWatch) -> None:
-        """Tell `watch` of each turn. The simulation has nothing to tell: its turns take no CPU time."""
+        """Tell `watch` of each turn. The simulation has nothing to tell: its turns take no CPU
+        time.
+        """
 
     def spawn(self, task: Callable[[], Awaitable[object]], name: str) -> None:
         """Run an async function as a Trio task of this node."""

@@ -1,7 +1,9 @@
-"""ACLs as Kafka's StandardAuthorizer has them: values, filters, and the index that decides. Knows no metadata log and no connection.
+"""ACLs as Kafka's StandardAuthorizer has them: values, filters, and the index that decides. Knows
+no metadata log and no connection.
 
-A name matches literally, by `*`, or by a prefix. Of all ACLs that match, one that denies wins; else one that allows; else the answer depends on
-whether any ACL reaches the resource. A decision costs as many look-ups as there are lengths of prefixes, whatever the number of ACLs.
+A name matches literally, by `*`, or by a prefix. Of all ACLs that match, one that denies wins; else
+one that allows; else the answer depends on whether any ACL reaches the resource. A decision costs
+as many look-ups as there are lengths of prefixes, whatever the number of ACLs.
 """
 
 from collections import Counter
@@ -9,9 +11,22 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 ANY, UNKNOWN = 1, 0
-TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7  # types of resources, Kafka's numbers
+# types of resources, Kafka's numbers
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
 MATCH, LITERAL, PREFIXED = 2, 3, 4  # patterns
-ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(2, 13)
+(
+    ALL,
+    READ,
+    WRITE,
+    CREATE,
+    DELETE,
+    ALTER,
+    DESCRIBE,
+    CLUSTER_ACTION,
+    DESCRIBE_CONFIGS,
+    ALTER_CONFIGS,
+    IDEMPOTENT_WRITE,
+) = range(2, 13)
 CREATE_TOKENS, DESCRIBE_TOKENS, TWO_PHASE_COMMIT = 13, 14, 15
 OPERATION_NAMES = (
     "all",
@@ -31,7 +46,8 @@ OPERATION_NAMES = (
 )  # in the order of Kafka's numbers, from 2 on
 DENY, ALLOW = 2, 3
 WILDCARD, ANYBODY, CLUSTER_NAME = "*", "User:*", "kafka-cluster"
-IMPLIED_BY = {  # an ACL that allows one of these allows the operation too; one that denies denies itself alone
+# an ACL that allows one of these allows the operation too; one that denies denies itself alone
+IMPLIED_BY = {
     DESCRIBE: frozenset({READ, WRITE, DELETE, ALTER}),
     DESCRIBE_CONFIGS: frozenset({ALTER_CONFIGS}),
 }
@@ -80,14 +96,27 @@ class AclFilter(NamedTuple):
     @property
     def exact(self) -> Acl | None:
         """The only ACL that it can match; None: there may be several."""
-        if ANY in (self.resource_type, self.operation, self.permission) or self.pattern not in (LITERAL, PREFIXED):
+        if ANY in (self.resource_type, self.operation, self.permission) or self.pattern not in (
+            LITERAL,
+            PREFIXED,
+        ):
             return None
         if self.name is None or self.principal is None or self.host is None:
             return None
-        return Acl(self.resource_type, self.name, self.pattern, self.principal, self.host, self.operation, self.permission)
+        return Acl(
+            self.resource_type,
+            self.name,
+            self.pattern,
+            self.principal,
+            self.host,
+            self.operation,
+            self.permission,
+        )
 
     def found_in(self, acls: Collection[Acl]) -> list[Acl]:
-        """`acls`: a set or the keys of a mapping. One look-up for an exact filter, else all are looked at."""
+        """`acls`: a set or the keys of a mapping. One look-up for an exact filter, else all are
+        looked at.
+        """
         exact = self.exact
         if exact is not None:
             return [exact] if exact in acls else []
@@ -109,7 +138,10 @@ def fault_of_acl(acl: Acl) -> str | None:
     if acl.resource_type == CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if ":" not in acl.principal:
-        return f"Could not parse principal from `{acl.principal:.200}` (no colon is present separating the principal type from the principal name)"
+        return (
+            f"Could not parse principal from `{acl.principal:.200}` (no colon is present "
+            "separating the principal type from the principal name)"
+        )
     return None
 
 
@@ -122,7 +154,8 @@ class AclIndex:
     def __init__(self, acls: Iterable[Acl] = ()) -> None:
         self._literal: dict[tuple[int, str], Bucket] = {}
         self._prefixed: dict[tuple[int, str], Bucket] = {}
-        self._lengths: dict[int, Counter[int]] = {}  # of the prefixes, by type: how many buckets have it
+        # of the prefixes, by type: how many buckets have it
+        self._lengths: dict[int, Counter[int]] = {}
         for acl in acls:
             self.add(acl)
 
@@ -149,13 +182,19 @@ class AclIndex:
 
     def reaching(self, resource_type: int, name: str) -> Iterator[Acl]:
         """All ACLs that reach the resource, of any principal."""
-        for key in ((resource_type, name), (resource_type, WILDCARD)) if name != WILDCARD else ((resource_type, name),):
+        for key in (
+            ((resource_type, name), (resource_type, WILDCARD))
+            if name != WILDCARD
+            else ((resource_type, name),)
+        ):
             yield from self._literal.get(key, ())
         for length in self._lengths.get(resource_type, ()):
             if length <= len(name):
                 yield from self._prefixed.get((resource_type, name[:length]), ())
 
-    def decide(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool | None:
+    def decide(
+        self, principal: str, host: str, operation: int, resource_type: int, name: str
+    ) -> bool | None:
         """None: no ACL at all reaches the resource."""
         allowing = (operation, ALL, *IMPLIED_BY.get(operation, ()))
         reached = allowed = False
@@ -169,10 +208,16 @@ class AclIndex:
         return allowed if reached else None
 
     def decide_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Return whether there is a name of that type for which the operation is allowed, by an ACL that no denial covers."""
+        """Return whether there is a name of that type for which the operation is allowed, by an ACL
+        that no denial covers.
+        """
 
         def mine(bucket: Mapping[Acl, None], permission: int) -> bool:
-            operations = (operation, ALL) if permission == DENY else (operation, ALL, *IMPLIED_BY.get(operation, ()))
+            operations = (
+                (operation, ALL)
+                if permission == DENY
+                else (operation, ALL, *IMPLIED_BY.get(operation, ()))
+            )
             return any(
                 acl.permission == permission
                 and acl.operation in operations
@@ -186,13 +231,25 @@ class AclIndex:
             return False
         if mine(everything, ALLOW):
             return True
-        denied = {name for (kind, name), bucket in self._prefixed.items() if kind == resource_type and mine(bucket, DENY)}
+        denied = {
+            name
+            for (kind, name), bucket in self._prefixed.items()
+            if kind == resource_type and mine(bucket, DENY)
+        }
         lengths = {len(name) for name in denied}
 
         def free(name: str) -> bool:
             return not any(name[:length] in denied for length in lengths if length <= len(name))
 
         for (kind, name), bucket in self._literal.items():
-            if kind == resource_type and mine(bucket, ALLOW) and not mine(bucket, DENY) and free(name):
+            if (
+                kind == resource_type
+                and mine(bucket, ALLOW)
+                and not mine(bucket, DENY)
+                and free(name)
+            ):
                 return True
-        return any(kind == resource_type and mine(bucket, ALLOW) and free(name) for (kind, name), bucket in self._prefixed.items())
+        return any(
+            kind == resource_type and mine(bucket, ALLOW) and free(name)
+            for (kind, name), bucket in self._prefixed.items()
+        )

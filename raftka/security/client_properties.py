@@ -1,7 +1,9 @@
-"""Which client properties secure a connection here, which are passed over, and which are refused by name: a typing mistake must not open it.
+"""Which client properties secure a connection here, which are passed over, and which are refused by
+name: a typing mistake must not open it.
 
-Passed over: what tunes Java's own TLS, logins or Kerberos ticket, and all that has nothing to do with security, as of producers and consumers.
-Refused: classes to be loaded, other sources of tokens, and names of security that no client of Kafka's has.
+Passed over: what tunes Java's own TLS, logins or Kerberos ticket, and all that has nothing to do
+with security, as of producers and consumers. Refused: classes to be loaded, other sources of
+tokens, and names of security that no client of Kafka's has.
 """
 
 from collections.abc import Iterable
@@ -49,4 +51,7 @@ def check_client_properties(names: Iterable[str]) -> None:
             continue
         nearest = get_close_matches(name, USED, n=1, cutoff=ALIKE)
         if nearest or name.startswith(OF_SECURITY):
-            raise ValueError(f"the client property {name} is not one of ours" + (f"; did you mean {nearest[0]}?" if nearest else ""))
+            raise ValueError(
+                f"the client property {name} is not one of ours"
+                + (f"; did you mean {nearest[0]}?" if nearest else "")
+            )

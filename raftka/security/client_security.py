@@ -1,4 +1,6 @@
-"""How a client connects to brokers: Kafka's `security.protocol` and what goes with it. Knows no connection, and reads files through its caller."""
+"""How a client connects to brokers: Kafka's `security.protocol` and what goes with it. Knows no
+connection, and reads files through its caller.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -34,7 +36,9 @@ class Outside(NamedTuple):
 
 
 class TokenSource(NamedTuple):
-    """Where a client's token for OAUTHBEARER comes from: from a file, or it is made of claims and has no signature."""
+    """Where a client's token for OAUTHBEARER comes from: from a file, or it is made of claims and
+    has no signature.
+    """
 
     file: str = ""
     claims: tuple[tuple[str, str], ...] = ()
@@ -48,7 +52,9 @@ class TokenSource(NamedTuple):
         try:
             token = outside.read(self.file).decode("ascii").strip()
         except OSError as error:
-            raise AuthenticationFailed(f"the token's file {self.file} cannot be read: {error.strerror or error}") from None
+            raise AuthenticationFailed(
+                f"the token's file {self.file} cannot be read: {error.strerror or error}"
+            ) from None
         except UnicodeDecodeError:
             token = ""
         if not token or len(token) > LONGEST_TOKEN_BYTES:
@@ -71,8 +77,12 @@ class ClientSecurity:
     def uses_tls(self) -> bool:
         return uses_tls(self.security_protocol)
 
-    def login(self, random: Random, outside: Outside | None = None) -> Callable[[str], ClientMechanism] | None:
-        """What begins a login at a host; None where there is none. `random`: for nonces. It raises AuthenticationFailed when it has no token."""
+    def login(
+        self, random: Random, outside: Outside | None = None
+    ) -> Callable[[str], ClientMechanism] | None:
+        """What begins a login at a host; None where there is none. `random`: for nonces. It raises
+        AuthenticationFailed when it has no token.
+        """
         if not uses_sasl(self.security_protocol):
             return None
 
@@ -88,7 +98,13 @@ class ClientSecurity:
                     raise AuthenticationFailed("there is no keytab")
                 return GssapiClient(partial(initiate, self.kerberos, host))
             extensions = f",{TOKEN_AUTH}=true" if self.token_auth else ""
-            return ScramClient(self.mechanism, self.user, self.password, random.randbytes(NONCE_BYTES).hex(), extensions)
+            return ScramClient(
+                self.mechanism,
+                self.user,
+                self.password,
+                random.randbytes(NONCE_BYTES).hex(),
+                extensions,
+            )
 
         return begin
 
@@ -106,9 +122,11 @@ def uses_tls(security_protocol: str) -> bool:
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """Of Kafka's client properties: `security.protocol`, `ssl.*`, `sasl.mechanism`, and `sasl.jaas.config` or `sasl.username` and `sasl.password`.
+    """Of Kafka's client properties: `security.protocol`, `ssl.*`, `sasl.mechanism`, and
+    `sasl.jaas.config` or `sasl.username` and `sasl.password`.
 
-    Properties that have nothing to do with security are left alone. Raises ValueError, without any secret in its text.
+    Properties that have nothing to do with security are left alone. Raises ValueError, without any
+    secret in its text.
     """
     check_client_properties(properties)
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
@@ -124,9 +142,13 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
     if jaas is not None and mechanism not in jaas.mechanisms:
         raise ValueError(f"the login module of sasl.jaas.config is not one for {mechanism}")
     if mechanism == OAUTHBEARER:
-        return ClientSecurity(protocol, mechanism, tls=tls, source=token_source(jaas, properties.get(TOKEN_URL)))
+        return ClientSecurity(
+            protocol, mechanism, tls=tls, source=token_source(jaas, properties.get(TOKEN_URL))
+        )
     if mechanism == GSSAPI:
-        return ClientSecurity(protocol, mechanism, tls=tls, kerberos=client_login(jaas, properties.get(SERVICE)))
+        return ClientSecurity(
+            protocol, mechanism, tls=tls, kerberos=client_login(jaas, properties.get(SERVICE))
+        )
     user, password = properties.get("sasl.username"), properties.get("sasl.password")
     if jaas is not None:
         user, password = jaas.options.get("username"), jaas.options.get("password")
@@ -143,7 +165,11 @@ def is_token(jaas: Jaas | None) -> bool:
 def token_source(jaas: Jaas | None, url: str | None) -> TokenSource:
     """Raises ValueError."""
     options = jaas.options if jaas is not None else {}
-    claims = tuple((name.removeprefix(STRING_CLAIM), value) for name, value in options.items() if name.startswith(STRING_CLAIM))
+    claims = tuple(
+        (name.removeprefix(STRING_CLAIM), value)
+        for name, value in options.items()
+        if name.startswith(STRING_CLAIM)
+    )
     if claims and url is None:
         life_s = options.get("unsecuredLoginLifetimeSeconds", str(LIFE_S))
         if not (life_s.isascii() and life_s.isdigit() and 0 < int(life_s) <= 10**9):
@@ -151,5 +177,8 @@ def token_source(jaas: Jaas | None, url: str | None) -> TokenSource:
         return TokenSource(claims=claims, life_s=int(life_s))
     path = file_of(url) if url is not None else None
     if path is None:
-        raise ValueError(f"OAUTHBEARER needs a token: {TOKEN_URL}=file:///path, or {STRING_CLAIM}sub in sasl.jaas.config for one without a signature")
+        raise ValueError(
+            f"OAUTHBEARER needs a token: {TOKEN_URL}=file:///path, or {STRING_CLAIM}sub in "
+            "sasl.jaas.config for one without a signature"
+        )
     return TokenSource(file=path)

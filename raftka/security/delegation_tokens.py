@@ -1,6 +1,8 @@
-"""Delegation tokens (KIP-48): what one is, and the credentials with which it logs in by SCRAM. Knows no clock and no metadata log.
+"""Delegation tokens (KIP-48): what one is, and the credentials with which it logs in by SCRAM.
+Knows no clock and no metadata log.
 
-A token's id is public. Its HMAC, made of the id with the cluster's key, is its password: whoever has it acts as the owner until the token ends.
+A token's id is public. Its HMAC, made of the id with the cluster's key, is its password: whoever
+has it acts as the owner until the token ends.
 """
 
 import hmac
@@ -31,10 +33,18 @@ class DelegationToken(NamedTuple):
     expires_ms: int
     max_ms: int
     hmac: bytes
-    credentials: tuple[TokenCredential, ...]  # one for each mechanism, made when the token is: a login costs no PBKDF2
+    # one for each mechanism, made when the token is: a login costs no PBKDF2
+    credentials: tuple[TokenCredential, ...]
 
     def credential(self, mechanism: int) -> ScramCredential | None:
-        return next((ScramCredential(*each[1:]) for each in self.credentials if each.mechanism == mechanism), None)
+        return next(
+            (
+                ScramCredential(*each[1:])
+                for each in self.credentials
+                if each.mechanism == mechanism
+            ),
+            None,
+        )
 
     def may_be_renewed_by(self, principal: str) -> bool:
         return principal == self.owner or principal in self.renewers
@@ -60,4 +70,9 @@ def make_credentials(token_hmac: bytes, salts: tuple[bytes, ...]) -> tuple[Token
     """Takes some milliseconds: PBKDF2."""
     password = password_of(token_hmac)
     mechanisms = zip(NUMBERS.items(), salts, strict=True)
-    return tuple([TokenCredential(number, *make_credential(name, password, salt)) for (number, name), salt in mechanisms])
+    return tuple(
+        [
+            TokenCredential(number, *make_credential(name, password, salt))
+            for (number, name), salt in mechanisms
+        ]
+    )

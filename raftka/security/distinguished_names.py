@@ -1,10 +1,13 @@
-"""Principals of certificates: the subject as Java's X500Principal writes it (RFC 2253), and Kafka's `ssl.principal.mapping.rules` (KIP-371)."""
+"""Principals of certificates: the subject as Java's X500Principal writes it (RFC 2253), and Kafka's
+`ssl.principal.mapping.rules` (KIP-371).
+"""
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# The attribute types that RFC 2253 names; every other is written as its number, with its value in hex.
+# The attribute types that RFC 2253 names; every other is written as its number, with its value in
+# hex.
 KEYWORDS = {
     "2.5.4.3": "CN",
     "2.5.4.7": "L",
@@ -16,7 +19,16 @@ KEYWORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-STRINGS = {12: "utf-8", 19: "ascii", 22: "ascii", 20: "latin-1", 30: "utf-16-be", 28: "utf-32-be", 27: "latin-1"}  # by ASN.1 tag
+# by ASN.1 tag
+STRINGS = {
+    12: "utf-8",
+    19: "ascii",
+    22: "ascii",
+    20: "latin-1",
+    30: "utf-16-be",
+    28: "utf-32-be",
+    27: "latin-1",
+}
 ESCAPED = frozenset(',=+<>#;"\\')
 LONG_FORM = 0x80
 
@@ -38,7 +50,10 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
         position += len(text[position:]) - len(text[position:].lstrip())
         match = RULE.match(text, position)
         if match is None:
-            raise ValueError(f"ssl.principal.mapping.rules: {text[position : position + 60]!r} is not RULE:pattern/replacement/[LU] or DEFAULT")
+            raise ValueError(
+                f"ssl.principal.mapping.rules: {text[position : position + 60]!r} is not "
+                "RULE:pattern/replacement/[LU] or DEFAULT"
+            )
         rules.append(_rule(match))
         rest = text[match.end() :].lstrip()
         if not rest:
@@ -56,9 +71,14 @@ def _rule(match: re.Match[str]) -> Rule:
         replacement = match[2].replace("\\/", "/")
         for number in re.findall(r"\$(\d)", replacement):
             if int(number) > pattern.groups:
-                raise ValueError(f"ssl.principal.mapping.rules: ${number} in a replacement, but its pattern has {pattern.groups} groups")
+                raise ValueError(
+                    f"ssl.principal.mapping.rules: ${number} in a replacement, but its pattern "
+                    f"has {pattern.groups} groups"
+                )
     except re.error as error:
-        raise ValueError(f"ssl.principal.mapping.rules: the pattern {match[1]!r} is not one: {error}") from None
+        raise ValueError(
+            f"ssl.principal.mapping.rules: the pattern {match[1]!r} is not one: {error}"
+        ) from None
     return Rule(pattern, replacement, match[3])
 
 
@@ -71,7 +91,9 @@ def rules_fault(text: str) -> str | None:
 
 
 def apply_rules(rules: tuple[Rule, ...], name: str) -> str | None:
-    """The principal's name by the first rule that the whole name matches; None: there is no such rule."""
+    """The principal's name by the first rule that the whole name matches; None: there is no such
+    rule.
+    """
     for pattern, replacement, case in rules:
         if pattern is None:
             return name
@@ -82,7 +104,9 @@ def apply_rules(rules: tuple[Rule, ...], name: str) -> str | None:
 
 
 def subject_of(certificate: bytes) -> str:
-    """Of a certificate as DER that OpenSSL has verified; the innermost part of the name comes first."""
+    """Of a certificate as DER that OpenSSL has verified; the innermost part of the name comes
+    first.
+    """
     from cryptography.x509 import load_der_x509_certificate
 
     return render_name(load_der_x509_certificate(certificate).subject.public_bytes())
@@ -91,7 +115,10 @@ def subject_of(certificate: bytes) -> str:
 def render_name(name: bytes) -> str:
     """Of a DER-encoded Name: SEQUENCE OF SET OF SEQUENCE {type, value}."""
     (_, parts, _), *_ = _elements(name)
-    rendered = ["+".join(map(_attribute, (content for _, content, _ in _elements(each)))) for _, each, _ in _elements(parts)]
+    rendered = [
+        "+".join(map(_attribute, (content for _, content, _ in _elements(each))))
+        for _, each, _ in _elements(parts)
+    ]
     return ",".join(reversed(rendered))
 
 
@@ -105,7 +132,9 @@ def _attribute(content: bytes) -> str:
 
 
 def _escape(value: str) -> str:
-    escaped = "".join("\\00" if each == "\0" else f"\\{each}" if each in ESCAPED else each for each in value)
+    escaped = "".join(
+        "\\00" if each == "\0" else f"\\{each}" if each in ESCAPED else each for each in value
+    )
     inner = escaped.strip(" ")
     lead = len(escaped) - len(escaped.lstrip(" "))
     trail = len(escaped) - lead - len(inner)

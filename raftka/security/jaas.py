@@ -1,4 +1,6 @@
-"""The line of `sasl.jaas.config`: a login module of Kafka's and its options, as data. No name in it is ever loaded or run."""
+"""The line of `sasl.jaas.config`: a login module of Kafka's and its options, as data. No name in it
+is ever loaded or run.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -18,7 +20,9 @@ MODULES = {  # the mechanisms that each serves
     KRB5_MODULE: (GSSAPI,),
 }
 _FLAGS = ("required", "requisite", "sufficient", "optional")
-_TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'=;]+)|([=;]))""", re.DOTALL)
+_TOKEN = re.compile(
+    r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"'=;]+)|([=;]))""", re.DOTALL
+)
 _USER = "user_"
 
 
@@ -37,14 +41,21 @@ class Jaas(NamedTuple):
     @property
     def users(self) -> dict[str, str]:
         """Passwords by user: the options `user_NAME="PASSWORD"`."""
-        return {name.removeprefix(_USER): password for name, password in self.options.items() if name.startswith(_USER)}
+        return {
+            name.removeprefix(_USER): password
+            for name, password in self.options.items()
+            if name.startswith(_USER)
+        }
 
 
 def parse_jaas(text: str, modules: Iterable[str] = MODULES) -> Jaas:
     """`modules`: names that are known. Raises JaasError."""
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != (";", True) or tokens.count((";", True)) > 1:
-        raise JaasError('a JAAS line is one login module, required, options name="value", and a semicolon at its end')
+        raise JaasError(
+            'a JAAS line is one login module, required, options name="value", and a semicolon at '
+            "its end"
+        )
     module, flag = tokens[0][0], tokens[1][0]
     if module not in modules:
         raise JaasError(f"the login module is not one of {', '.join(modules)}")
@@ -78,6 +89,10 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
             raise JaasError("a quote in the JAAS line has no end")
         double, single, bare, sign = match.groups()
         quoted = double if double is not None else single
-        found.append((re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL), False) if quoted is not None else (bare or sign, sign is not None))
+        found.append(
+            (re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL), False)
+            if quoted is not None
+            else (bare or sign, sign is not None)
+        )
         position = match.end()
     return found

@@ -3,11 +3,14 @@
 from typing import Protocol
 
 GSSAPI = "GSSAPI"
-BESIDE_LOOP = frozenset({GSSAPI})  # mechanisms whose steps read files or ask others: they are taken beside the loop
+# mechanisms whose steps read files or ask others: they are taken beside the loop
+BESIDE_LOOP = frozenset({GSSAPI})
 
 
 class AuthenticationFailed(Exception):
-    """The client is not let in. The text is for the client; without one it gets the words that all failures share. `reason`: for the log."""
+    """The client is not let in. The text is for the client; without one it gets the words that all
+    failures share. `reason`: for the log.
+    """
 
     def __init__(self, text: str = "", reason: str = "") -> None:
         super().__init__(text)
@@ -27,7 +30,9 @@ class ServerMechanism(Protocol):
     expires_ms: int | None  # wall clock: when the credential ends; None: never
 
     def step(self, token: bytes) -> bytes:
-        """Take the client's message and return the answer. Raises AuthenticationFailed and NotReady."""
+        """Take the client's message and return the answer. Raises AuthenticationFailed and
+        NotReady.
+        """
 
 
 class ClientMechanism(Protocol):
@@ -39,4 +44,6 @@ class ClientMechanism(Protocol):
         """Return the first message."""
 
     def step(self, token: bytes) -> bytes | None:
-        """Take the server's message and return the next; None: there is none. Raises AuthenticationFailed."""
+        """Take the server's message and return the next; None: there is none. Raises
+        AuthenticationFailed.
+        """

@@ -1,4 +1,6 @@
-"""PLAIN (RFC 4616), both sides, sans-IO: the password itself travels, so a listener with PLAIN needs TLS. Knows no settings."""
+"""PLAIN (RFC 4616), both sides, sans-IO: the password itself travels, so a listener with PLAIN
+needs TLS. Knows no settings.
+"""
 
 import hmac
 from collections.abc import Mapping
@@ -22,7 +24,9 @@ class PlainServer:
         """Take authzid NUL user NUL password. Kafka's checks in Kafka's order, with its words."""
         parts = token.decode(errors="replace").split("\0")
         if len(parts) != 3:
-            raise AuthenticationFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+            raise AuthenticationFailed(
+                f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+            )
         authzid, user, password = parts
         if not user:
             raise AuthenticationFailed("Authentication failed: username not specified")
@@ -33,7 +37,10 @@ class PlainServer:
         if expected is None or not right:
             raise AuthenticationFailed("Authentication failed: Invalid username or password")
         if authzid and authzid != user:
-            raise AuthenticationFailed("Authentication failed: Client requested an authorization id that is different from username")
+            raise AuthenticationFailed(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
         self.user = user
         return b""
 

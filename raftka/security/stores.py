@@ -1,4 +1,6 @@
-"""Keys and certificates in the forms in which Kafka's settings give them: PEM, in files or inline, and PKCS12. Reads no file itself."""
+"""Keys and certificates in the forms in which Kafka's settings give them: PEM, in files or inline,
+and PKCS12. Reads no file itself.
+"""
 
 import re
 from typing import NamedTuple
@@ -6,7 +8,10 @@ from typing import NamedTuple
 PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
 PEM_LINE = 64
 JAVA_KEY_STORE = b"\xfe\xed\xfe\xed"
-NO_JKS = "is a Java key store (JKS): convert it with `keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 -deststoretype PKCS12`"
+NO_JKS = (
+    "is a Java key store (JKS): convert it with `keytool -importkeystore -srckeystore OLD.jks "
+    "-destkeystore NEW.p12 -deststoretype PKCS12`"
+)
 
 
 class StoreError(ValueError):
@@ -14,7 +19,9 @@ class StoreError(ValueError):
 
 
 class Store(NamedTuple):
-    """PEM texts. `key` is empty where there is none; of the certificates the key's own is the first."""
+    """PEM texts. `key` is empty where there is none; of the certificates the key's own is the
+    first.
+    """
 
     key: str
     certificates: tuple[str, ...]
@@ -55,9 +62,22 @@ def _read_pkcs12(data: bytes, password: str | None, name: str) -> Store:
         found = load_pkcs12(data, password.encode() if password is not None else None)
     except ValueError:
         raise StoreError(f"{name} is neither PEM nor PKCS12, or its password is wrong") from None
-    key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode() if found.key is not None else ""
-    certificates = [found.cert, *found.additional_certs] if found.cert is not None else found.additional_certs
-    return Store(key, tuple(each.certificate.public_bytes(Encoding.PEM).decode() for each in certificates if each is not None))
+    key = (
+        found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+        if found.key is not None
+        else ""
+    )
+    certificates = (
+        [found.cert, *found.additional_certs] if found.cert is not None else found.additional_certs
+    )
+    return Store(
+        key,
+        tuple(
+            each.certificate.public_bytes(Encoding.PEM).decode()
+            for each in certificates
+            if each is not None
+        ),
+    )
 
 
 def expires_s(certificate: str) -> int:

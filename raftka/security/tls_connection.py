@@ -1,6 +1,8 @@
-"""TLS on one connection, sans-IO: a `Connection` towards the network, and the `Transport` of the connection that it protects. Knows no Kafka.
+"""TLS on one connection, sans-IO: a `Connection` towards the network, and the `Transport` of the
+connection that it protects. Knows no Kafka.
 
-What comes is decrypted straight to where the inner connection wants it; what leaves is encrypted a piece at a time, as the network takes it.
+What comes is decrypted straight to where the inner connection wants it; what leaves is encrypted a
+piece at a time, as the network takes it.
 """
 
 from collections import deque
@@ -28,7 +30,8 @@ class Side(NamedTuple):
     """What the two ends of a connection do differently."""
 
     hostname: str | None  # of the server, that a client asks for; None: this is the server
-    established: Callable[["TlsConnection"], None] = lambda tls: None  # the handshake is over. Raises RefusedByName
+    # the handshake is over. Raises RefusedByName
+    established: Callable[["TlsConnection"], None] = lambda tls: None
     failed: Callable[["TlsConnection", str], None] = lambda tls, reason: None
     step: Later = at_once  # runs a step of a handshake: a millisecond of CPU
 
@@ -63,9 +66,12 @@ class TlsConnection:
         self._side = side
         self._later = later
         self._in, self._out = MemoryBIO(), MemoryBIO()
-        self._tls = context.wrap_bio(self._in, self._out, server_side=side.hostname is None, server_hostname=side.hostname)
+        self._tls = context.wrap_bio(
+            self._in, self._out, server_side=side.hostname is None, server_hostname=side.hostname
+        )
         self._transport: Transport | None = None
-        self._plain: deque[Buffer | FileSpan] = deque()  # taken from the inner connection, not encrypted yet
+        # taken from the inner connection, not encrypted yet
+        self._plain: deque[Buffer | FileSpan] = deque()
         self._come = 0  # bytes, during the handshake
         self._established = False
         self._stepping = False  # a step of the handshake will run
@@ -89,7 +95,9 @@ class TlsConnection:
             self._shake()
 
     def room(self) -> memoryview | None:
-        """A small one during the handshake: what comes behind it waits in the kernel. Later a place of the network's."""
+        """A small one during the handshake: what comes behind it waits in the kernel. Later a place
+        of the network's.
+        """
         return None if self._established else memoryview(bytearray(HANDSHAKE_BYTES))
 
     def receive(self, view: memoryview) -> None:
@@ -99,7 +107,9 @@ class TlsConnection:
             if self._established:
                 self._end()
             elif self._transport is not None:
-                self._transport.close("the other side has closed the connection during the TLS handshake")
+                self._transport.close(
+                    "the other side has closed the connection during the TLS handshake"
+                )
             return
         if not self._established:
             self._come += len(view)
@@ -220,7 +230,9 @@ class TlsConnection:
             self._transport.close(f"TLS: {reason}")
 
     def _end(self) -> None:
-        """The other side sends no more: it has said so, or closed its side; some clients wait until we have said so too."""
+        """The other side sends no more: it has said so, or closed its side; some clients wait until
+        we have said so too.
+        """
         if not self._ended and not self._over:
             self._ended = True
             self.inner.receive(memoryview(b""))
@@ -249,7 +261,8 @@ class TlsConnection:
         filled, size = 0, len(room)
         try:
             while filled < size:
-                count: int = self._tls.read(size - filled, room[filled:])  # type: ignore[assignment]  # typeshed knows one form only
+                # typeshed knows one form only
+                count: int = self._tls.read(size - filled, room[filled:])  # type: ignore[assignment]
                 if not count:
                     self._goodbye_came = True
                     return filled, False
@@ -268,7 +281,9 @@ class TlsConnection:
         self._plain.extend(self.inner.take_output())
 
     def _next_piece(self) -> Buffer:
-        """From the front: a part of a file or of a long buffer, or short buffers as one. Raises OSError, ValueError."""
+        """From the front: a part of a file or of a long buffer, or short buffers as one. Raises
+        OSError, ValueError.
+        """
         plain = self._plain
         first = plain.popleft()
         if isinstance(first, FileSpan):
@@ -278,7 +293,11 @@ class TlsConnection:
             plain.appendleft(view[PIECE_BYTES:])
             return view[:PIECE_BYTES]
         parts, size = [first], len(first)
-        while plain and not isinstance(following := plain[0], FileSpan) and size + len(following) <= PIECE_BYTES:
+        while (
+            plain
+            and not isinstance(following := plain[0], FileSpan)
+            and size + len(following) <= PIECE_BYTES
+        ):
             plain.popleft()
             parts.append(following)
             size += len(following)

@@ -1,4 +1,5 @@
-"""OpenSSL's contexts out of settings: keys, certificates, protocols and ciphers; made anew when a file or a setting has changed.
+"""OpenSSL's contexts out of settings: keys, certificates, protocols and ciphers; made anew when a
+file or a setting has changed.
 
 Reads files through the runtime. Knows no connection.
 """
@@ -43,7 +44,10 @@ class Material(NamedTuple):
 
 def read_material(settings: TlsSettings, files: StoreFiles) -> Material:
     """Raises TlsError."""
-    return Material(_read(settings.key_store, "the key store", files), _read(settings.trust_store, "the trust store", files))
+    return Material(
+        _read(settings.key_store, "the key store", files),
+        _read(settings.trust_store, "the trust store", files),
+    )
 
 
 def _read(store: StoreSettings, name: str, files: StoreFiles) -> Store:
@@ -51,9 +55,13 @@ def _read(store: StoreSettings, name: str, files: StoreFiles) -> Store:
         if store.text:
             return read_pem(store.text, name)
         if store.location:
-            return read_store(files.read(store.location), store.password, f"{name} {store.location}")
+            return read_store(
+                files.read(store.location), store.password, f"{name} {store.location}"
+            )
     except OSError as error:
-        raise TlsError(f"{name} {store.location} cannot be read: {error.strerror or error}") from None
+        raise TlsError(
+            f"{name} {store.location} cannot be read: {error.strerror or error}"
+        ) from None
     except StoreError as error:
         raise TlsError(str(error)) from None
     return Store("", ())
@@ -62,9 +70,15 @@ def _read(store: StoreSettings, name: str, files: StoreFiles) -> Store:
 def server_context(settings: TlsSettings, material: Material, files: StoreFiles) -> SSLContext:
     """Raises TlsError."""
     if not material.own.key or not material.own.certificates:
-        raise TlsError("a listener with TLS needs a private key and its certificate: ssl.keystore.location, or ssl.keystore.key and its chain")
+        raise TlsError(
+            "a listener with TLS needs a private key and its certificate: ssl.keystore.location, "
+            "or ssl.keystore.key and its chain"
+        )
     if settings.client_auth != "none" and not material.trusted.certificates:
-        raise TlsError(f"ssl.client.auth={settings.client_auth} needs the certificates that clients' are signed by: ssl.truststore.location")
+        raise TlsError(
+            f"ssl.client.auth={settings.client_auth} needs the certificates that clients' are "
+            "signed by: ssl.truststore.location"
+        )
     context = SSLContext(PROTOCOL_TLS_SERVER)
     context.options |= OP_NO_TICKET | OP_NO_RENEGOTIATION
     context.num_tickets = 0  # nobody resumes, and a stolen ticket key would open recorded sessions
@@ -84,27 +98,40 @@ def client_context(settings: TlsSettings, material: Material, files: StoreFiles)
     return context
 
 
-def _set_up(context: SSLContext, settings: TlsSettings, material: Material, files: StoreFiles) -> None:
+def _set_up(
+    context: SSLContext, settings: TlsSettings, material: Material, files: StoreFiles
+) -> None:
     versions = sorted(VERSIONS[each] for each in settings.protocols)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
     try:
         if settings.openssl_ciphers:
             context.set_ciphers(settings.openssl_ciphers)
     except SSLError:
-        raise TlsError(f"ssl.cipher.suites: OpenSSL has none of {', '.join(settings.ciphers)}") from None
+        raise TlsError(
+            f"ssl.cipher.suites: OpenSSL has none of {', '.join(settings.ciphers)}"
+        ) from None
     try:
         if material.trusted.certificates:
             context.load_verify_locations(cadata="".join(material.trusted.certificates))
         if material.own.key:
-            with files.lend((material.own.key + "".join(material.own.certificates)).encode()) as path:
-                context.load_cert_chain(path, password=lambda: settings.key_password or settings.key_store.password or "")
+            with files.lend(
+                (material.own.key + "".join(material.own.certificates)).encode()
+            ) as path:
+                context.load_cert_chain(
+                    path,
+                    password=lambda: settings.key_password or settings.key_store.password or "",
+                )
     except (SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or error
-        raise TlsError(f"OpenSSL does not take the key, its password or a certificate: {reason}") from None
+        raise TlsError(
+            f"OpenSSL does not take the key, its password or a certificate: {reason}"
+        ) from None
 
 
 class TlsContexts:
-    """The context that holds now, of one listener or of outgoing connections; connections that are open keep theirs."""
+    """The context that holds now, of one listener or of outgoing connections; connections that are
+    open keep theirs.
+    """
 
     def __init__(
         self,
@@ -113,7 +140,9 @@ class TlsContexts:
         files: StoreFiles,
         now: Callable[[], float],
     ) -> None:
-        """`make`: server_context or client_context. `now`: seconds of a clock that only goes forward."""
+        """`make`: server_context or client_context. `now`: seconds of a clock that only goes
+        forward.
+        """
         self._settings = settings
         self._make = make
         self._files = files
@@ -123,14 +152,20 @@ class TlsContexts:
         self._context: SSLContext | None = None
         self._looked = 0.0
         self.expires_s: int | None = None  # since the epoch; of the own certificate
-        self.on_refused: Callable[[str], None] = lambda reason: None  # new keys or certificates that do not do: the old ones stay
+        # new keys or certificates that do not do: the old ones stay
+        self.on_refused: Callable[[str], None] = lambda reason: None
         self.on_replaced: Callable[[], None] = lambda: None  # there are new ones, or the first
         self.on_looked: Callable[[], None] = lambda: None
 
     def current(self) -> SSLContext:
         """Raises TlsError while there has never been one that works."""
         settings = self._settings()
-        if self._context is not None and self._now() - self._looked < LOOK_S and self._made is not None and settings == self._made[0]:
+        if (
+            self._context is not None
+            and self._now() - self._looked < LOOK_S
+            and self._made is not None
+            and settings == self._made[0]
+        ):
             return self._context
         self._looked = self._now()
         try:

@@ -1,9 +1,11 @@
-"""A real cluster for the tests of any project: real sockets, a real protocol, ready in half a second, with faults on demand.
+"""A real cluster for the tests of any project: real sockets, a real protocol, ready in half a
+second, with faults on demand.
 
     with raftka.testing.Cluster(nodes=3) as cluster:
         producer = AnyClient(cluster.bootstrap_servers)
 
-pytest finds the fixtures `raftka_cluster` and `raftka_topic` by itself (plugin.py). docs/testing.md has examples.
+pytest finds the fixtures `raftka_cluster` and `raftka_topic` by itself (plugin.py). docs/testing.md
+has examples.
 """
 
 from typing import TYPE_CHECKING

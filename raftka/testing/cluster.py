@@ -1,6 +1,8 @@
-"""A cluster in a thread of its own, for tests in any style: plain, asyncio or Trio. Knows no test runner.
+"""A cluster in a thread of its own, for tests in any style: plain, asyncio or Trio. Knows no test
+runner.
 
-Every method may be called from any thread and returns when the thing is done; most take less than a millisecond, a restart some hundred.
+Every method may be called from any thread and returns when the thing is done; most take less than a
+millisecond, a restart some hundred.
 """
 
 import itertools
@@ -43,16 +45,29 @@ QUICK = {  # what keeps tests waiting, and nothing else
 
 
 class Cluster:
-    """`settings` are Kafka's names with underscores for dots (`num_partitions=3`), or as they are in `properties`."""
+    """`settings` are Kafka's names with underscores for dots (`num_partitions=3`), or as they are
+    in `properties`.
+    """
 
     def __init__(
-        self, nodes: int = 1, *, properties: Mapping[str, str] | None = None, bridge: bool = False, security: bool = False, **settings: object
+        self,
+        nodes: int = 1,
+        *,
+        properties: Mapping[str, str] | None = None,
+        bridge: bool = False,
+        security: bool = False,
+        **settings: object,
     ) -> None:
-        """`bridge`: each node speaks ZooKeeper's protocol too, at `zookeeper_connect`. `security`: TLS with certificates on all listeners, and
-        ACLs; `client_files` has what clients need."""
+        """`bridge`: each node speaks ZooKeeper's protocol too, at `zookeeper_connect`. `security`:
+        TLS with certificates on all listeners, and ACLs; `client_files` has what clients need.
+        """
         self._size = nodes
         self._bridge_port = 0 if bridge else None
-        self._properties = {**QUICK, **(properties or {}), **{name.replace("_", "."): str(value) for name, value in settings.items()}}
+        self._properties = {
+            **QUICK,
+            **(properties or {}),
+            **{name.replace("_", "."): str(value) for name, value in settings.items()},
+        }
         self._keys = TemporaryDirectory(prefix="raftka-keys-") if security else None
         self._security = ClusterSecurity(Path(self._keys.name)) if self._keys is not None else None
         self._thread: threading.Thread | None = None
@@ -101,7 +116,12 @@ class Cluster:
 
     async def _serve(self) -> None:
         async with (
-            launch(self._size, properties=self._properties, bridge_port=self._bridge_port, security=self._security) as self._embedded,
+            launch(
+                self._size,
+                properties=self._properties,
+                bridge_port=self._bridge_port,
+                security=self._security,
+            ) as self._embedded,
             trio.open_nursery() as self._nursery,
         ):
             self._token = trio.lowlevel.current_trio_token()
@@ -117,12 +137,16 @@ class Cluster:
         return self._embedded.bootstrap_servers
 
     def client_files(self, user: str = "admin", days: float = 825) -> ClientFiles:
-        """Key and certificate of a user of a secured cluster, and the options of each family of clients; `admin` may do everything, others what ACLs
-        allow. `days` below zero: the certificate has ended. Raises ValueError when the cluster is not secured."""
+        """Key and certificate of a user of a secured cluster, and the options of each family of
+        clients; `admin` may do everything, others what ACLs allow. `days` below zero: the
+        certificate has ended. Raises ValueError when the cluster is not secured.
+        """
         return self._secured().issue(user, days)
 
     def renew_certificate(self, node_id: int) -> None:
-        """Give a node of a secured cluster a new certificate; it takes it within seconds, without a restart. Raises ValueError as `client_files`."""
+        """Give a node of a secured cluster a new certificate; it takes it within seconds, without a
+        restart. Raises ValueError as `client_files`.
+        """
         self._secured().issue_node(node_id)
 
     def _secured(self) -> ClusterSecurity:
@@ -149,7 +173,9 @@ class Cluster:
         self._async(lambda: self._embedded.kill(node_id))
 
     def restart(self, node_id: int) -> None:
-        """Kill it if it lives, and start it on the same files and ports; returns when it serves again."""
+        """Kill it if it lives, and start it on the same files and ports; returns when it serves
+        again.
+        """
         self._async(lambda: self._embedded.restart(node_id))
 
     def pause(self, node_id: int) -> None:
@@ -170,26 +196,41 @@ class Cluster:
 
     # faults
 
-    def fail_next(self, api: str, error: str, *, times: int = 1, nodes: Iterable[int] | None = None) -> Fault:
-        """The next `times` requests of clients are answered with an error, and nothing else happens. Names are Kafka's: "Produce",
-        "NOT_LEADER_OR_FOLLOWER"."""
+    def fail_next(
+        self, api: str, error: str, *, times: int = 1, nodes: Iterable[int] | None = None
+    ) -> Fault:
+        """The next `times` requests of clients are answered with an error, and nothing else
+        happens. Names are Kafka's: "Produce", "NOT_LEADER_OR_FOLLOWER".
+        """
         key, code = api_key(api), error_code(error)
         return self._sync(lambda: self._faults.fail(key, code, times, nodes or self.nodes))
 
-    def lose_requests(self, api: str, *, times: int = 1, nodes: Iterable[int] | None = None) -> Fault:
+    def lose_requests(
+        self, api: str, *, times: int = 1, nodes: Iterable[int] | None = None
+    ) -> Fault:
         """The connection breaks before the request is looked at."""
         key = api_key(api)
         return self._sync(lambda: self._faults.lose_request(key, times, nodes or self.nodes))
 
-    def lose_answers(self, api: str, *, times: int = 1, nodes: Iterable[int] | None = None) -> Fault:
+    def lose_answers(
+        self, api: str, *, times: int = 1, nodes: Iterable[int] | None = None
+    ) -> Fault:
         """The request is carried out, then the connection breaks."""
         key = api_key(api)
         return self._sync(lambda: self._faults.lose_answer(key, times, nodes or self.nodes))
 
-    def delay(self, api: str, ms: float, *, times: int | None = None, nodes: Iterable[int] | None = None) -> Fault:
-        """Requests, and what is behind them on their connection, wait so many milliseconds before they are looked at."""
+    def delay(
+        self, api: str, ms: float, *, times: int | None = None, nodes: Iterable[int] | None = None
+    ) -> Fault:
+        """Requests, and what is behind them on their connection, wait so many milliseconds before
+        they are looked at.
+        """
         key = api_key(api)
-        return self._sync(lambda: self._faults.delay(key, ms / 1000, inf if times is None else times, nodes or self.nodes))
+        return self._sync(
+            lambda: self._faults.delay(
+                key, ms / 1000, inf if times is None else times, nodes or self.nodes
+            )
+        )
 
     def clear_faults(self) -> None:
         self._sync(self._faults.clear)
@@ -197,19 +238,37 @@ class Cluster:
     # a schema registry
 
     def registry(self, topic: str = "_schemas") -> "RegistryServer":
-        """One on this cluster, in threads of its own: `with cluster.registry() as registry: registry.url`. Needs raftka[registry]."""
+        """One on this cluster, in threads of its own: `with cluster.registry() as registry:
+        registry.url`. Needs raftka[registry].
+        """
         from raftka.registry.server import CLIENT_ID, Port, RegistryServer
 
         security = self.client_files().security if self._security is not None else PLAINTEXT
         brokers = addresses_of(self.bootstrap_servers)
-        return RegistryServer(lambda: Client(brokers, CLIENT_ID, security=security), Port(number=0), topic)
+        return RegistryServer(
+            lambda: Client(brokers, CLIENT_ID, security=security), Port(number=0), topic
+        )
 
     # topics and records
 
-    def create_topic(self, name: str | None = None, partitions: int = 1, *, replication_factor: int = -1, **configs: object) -> str:
-        """Returns its name when every living node knows it and its leaders lead. Raises KafkaError."""
+    def create_topic(
+        self,
+        name: str | None = None,
+        partitions: int = 1,
+        *,
+        replication_factor: int = -1,
+        **configs: object,
+    ) -> str:
+        """Returns its name when every living node knows it and its leaders lead. Raises
+        KafkaError.
+        """
         name = name or f"topic-{next(self._names)}"
-        new = NewTopic(name, partitions, replication_factor, configs=tuple((key.replace("_", "."), str(value)) for key, value in configs.items()))
+        new = NewTopic(
+            name,
+            partitions,
+            replication_factor,
+            configs=tuple((key.replace("_", "."), str(value)) for key, value in configs.items()),
+        )
         (created,) = self._ask(CreateTopics((new,)))
         if created.error:
             raise KafkaError(Code(created.error), created.message)
@@ -221,12 +280,20 @@ class Cluster:
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """The node that leads it; -1: none."""
-        return self._sync(lambda: self._a_node().image.topic_named(topic).partitions[partition].leader)  # type: ignore[union-attr]
+        return self._sync(
+            lambda: self._a_node().image.topic_named(topic).partitions[partition].leader  # type: ignore[union-attr]
+        )
 
     def records(self, topic: str, partition: int | None = None) -> list[StoredRecord]:
-        """Return the records of the leaders' logs, in order of offset, partition by partition, when all are committed. Raises TimeoutError."""
+        """Return the records of the leaders' logs, in order of offset, partition by partition, when
+        all are committed. Raises TimeoutError.
+        """
         count = self._sync(lambda: len(self._a_node().image.topic_named(topic).partitions))  # type: ignore[union-attr]
-        return [record for each in (range(count) if partition is None else [partition]) for record in self._committed(topic, each)]
+        return [
+            record
+            for each in (range(count) if partition is None else [partition])
+            for record in self._committed(topic, each)
+        ]
 
     def group(self, group_id: str) -> GroupView:
         """As its coordinator has it. Raises KafkaError while it has none."""
@@ -235,7 +302,9 @@ class Cluster:
         return group_view((host, int(port)), group_id, plan.admin)
 
     def wait_for(self, condition: Callable[[], T], timeout_s: float = WAIT_SECONDS) -> T:
-        """Until it is true; what it returned then. A KafkaError is not true yet. Raises TimeoutError, with the last thing it returned or raised."""
+        """Until it is true; what it returned then. A KafkaError is not true yet. Raises
+        TimeoutError, with the last thing it returned or raised.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             found: Any
@@ -260,23 +329,45 @@ class Cluster:
         return serving
 
     def _a_node(self) -> Node:
-        return max((each.node for each in self._serving() if each.node is not None), key=lambda node: node.image.offset)
+        return max(
+            (each.node for each in self._serving() if each.node is not None),
+            key=lambda node: node.image.offset,
+        )
 
     def _led(self, topic: str, partitions: int) -> bool:
         serving = [each.node for each in self._serving() if each.node is not None]
         if any(node.image.topic_named(topic) is None for node in serving):
             return False
-        replicas = [node.replicas.partitions.get((topic, index)) for node in serving for index in range(partitions)]
-        return sum(1 for partition in replicas if partition is not None and partition.leader is not None) == partitions
+        replicas = [
+            node.replicas.partitions.get((topic, index))
+            for node in serving
+            for index in range(partitions)
+        ]
+        return (
+            sum(
+                1
+                for partition in replicas
+                if partition is not None and partition.leader is not None
+            )
+            == partitions
+        )
 
     def _committed(self, topic: str, partition: int) -> list[StoredRecord]:
-        end = self.wait_for(lambda: self._sync(lambda: self._led_by(topic, partition))).log.end_offset
-        self.wait_for(lambda: self._sync(lambda: self._led_by(topic, partition).high_watermark) >= end)
+        end = self.wait_for(
+            lambda: self._sync(lambda: self._led_by(topic, partition))
+        ).log.end_offset
+        self.wait_for(
+            lambda: self._sync(lambda: self._led_by(topic, partition).high_watermark) >= end
+        )
         return self._sync(lambda: list(committed_records(self._led_by(topic, partition))))
 
     def _led_by(self, topic: str, partition: int) -> Partition:
         for each in self._serving():
-            replica = each.node.replicas.partitions.get((topic, partition)) if each.node is not None else None
+            replica = (
+                each.node.replicas.partitions.get((topic, partition))
+                if each.node is not None
+                else None
+            )
             if replica is not None and replica.leader is not None:
                 return replica
         raise KafkaError(Code.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader")

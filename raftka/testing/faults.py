@@ -1,4 +1,5 @@
-"""Faults on demand, between what a client has sent and what a broker makes of it. Knows no thread: called where the nodes run.
+"""Faults on demand, between what a client has sent and what a broker makes of it. Knows no thread:
+called where the nodes run.
 
 Clients alone are hit; what brokers ask each other goes through as always.
 """
@@ -17,11 +18,16 @@ Run = Callable[[Callable[[], object]], object]  # in the nodes' thread
 
 
 def api_key(api: str | int) -> int:
-    """Find an API by its name in Kafka's documentation, "Produce"; case does not matter. Raises ValueError."""
+    """Find an API by its name in Kafka's documentation, "Produce"; case does not matter. Raises
+    ValueError.
+    """
     names = {registration.api.name.lower(): key for key, registration in HANDLERS.items()}
     key = api if isinstance(api, int) else names.get(api.lower())
     if key not in HANDLERS:
-        raise ValueError(f"no API {api!r}; there are {', '.join(sorted(registration.api.name for registration in HANDLERS.values()))}")
+        raise ValueError(
+            f"no API {api!r}; there are "
+            f"{', '.join(sorted(registration.api.name for registration in HANDLERS.values()))}"
+        )
     return key
 
 
@@ -30,13 +36,20 @@ def error_code(error: str | int) -> Code:
     try:
         return Code[error] if isinstance(error, str) else Code(error)
     except KeyError:
-        raise ValueError(f"no error {error!r}: names are those of Kafka's documentation, as NOT_LEADER_OR_FOLLOWER") from None
+        raise ValueError(
+            f"no error {error!r}: names are those of Kafka's documentation, as "
+            "NOT_LEADER_OR_FOLLOWER"
+        ) from None
 
 
 class Fault:
-    """One thing that goes wrong, until `remove`, the end of its `with` block, or as often as it was told to."""
+    """One thing that goes wrong, until `remove`, the end of its `with` block, or as often as it was
+    told to.
+    """
 
-    def __init__(self, effect: Callable[[Request[Row], EmbeddedNode], Row | None], times: float) -> None:
+    def __init__(
+        self, effect: Callable[[Request[Row], EmbeddedNode], Row | None], times: float
+    ) -> None:
         self.hits = 0  # requests that it has hit
         self._effect = effect
         self._left = times
@@ -110,7 +123,9 @@ class Faults:
         return self._add(fault, key, nodes)
 
     def lose_answer(self, key: int, times: float, nodes: Iterable[int]) -> Fault:
-        """Carry the request out as always. The connection breaks when the answer is ready, so nothing of it is done after the client's next try."""
+        """Carry the request out as always. The connection breaks when the answer is ready, so
+        nothing of it is done after the client's next try.
+        """
 
         def effect(request: Request[Row], node: EmbeddedNode) -> Row | None:
             fault.hit()

@@ -1,4 +1,6 @@
-"""The pytest plugin. Every run of pytest loads it where raftka is installed, so it imports nothing before a fixture is used."""
+"""The pytest plugin. Every run of pytest loads it where raftka is installed, so it imports nothing
+before a fixture is used.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -17,9 +19,13 @@ numbers = itertools.count(1)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("raftka")
-    group.addoption("--raftka-nodes", type=int, help="nodes of the cluster that the tests share (1)")
+    group.addoption(
+        "--raftka-nodes", type=int, help="nodes of the cluster that the tests share (1)"
+    )
     parser.addini(NODES, "nodes of the cluster that the tests share", default="1")
-    parser.addini(SETTINGS, "settings of its nodes, name=value, one a line", type="linelist", default=[])
+    parser.addini(
+        SETTINGS, "settings of its nodes, name=value, one a line", type="linelist", default=[]
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -31,12 +37,16 @@ _RUNNING: "pytest.StashKey[Cluster | None]" = pytest.StashKey()
 
 @pytest.fixture(scope="session")
 def raftka_cluster(pytestconfig: pytest.Config) -> "Iterator[Cluster]":
-    """A real cluster that all tests share: `bootstrap_servers`, `kill`, `restart`, `pause`, `fail_next`, ... After each test it is healed."""
+    """A real cluster that all tests share: `bootstrap_servers`, `kill`, `restart`, `pause`,
+    `fail_next`, ... After each test it is healed.
+    """
     from raftka.testing.cluster import Cluster
 
     nodes = pytestconfig.getoption("--raftka-nodes") or int(pytestconfig.getini(NODES))
     settings = dict(line.split("=", 1) for line in pytestconfig.getini(SETTINGS))
-    with Cluster(nodes, properties={name.strip(): value.strip() for name, value in settings.items()}) as cluster:
+    with Cluster(
+        nodes, properties={name.strip(): value.strip() for name, value in settings.items()}
+    ) as cluster:
         pytestconfig.stash[_RUNNING] = cluster
         yield cluster
         pytestconfig.stash[_RUNNING] = None
@@ -54,7 +64,9 @@ def raftka_topic(raftka_cluster: "Cluster", request: pytest.FixtureRequest) -> I
 
 @pytest.fixture
 def raftka_registry(raftka_cluster: "Cluster") -> "Iterator[RegistryServer]":
-    """An empty schema registry on that cluster, with `url`; what it had is gone after the test. Needs raftka[registry]."""
+    """An empty schema registry on that cluster, with `url`; what it had is gone after the test.
+    Needs raftka[registry].
+    """
     topic = f"_schemas-{next(numbers)}"
     with raftka_cluster.registry(topic) as registry:
         yield registry

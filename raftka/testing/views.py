@@ -1,4 +1,6 @@
-"""Views that tests have of a node, without a client: the records of a log, and a group as its coordinator has it."""
+"""Views that tests have of a node, without a client: the records of a log, and a group as its
+coordinator has it.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -44,7 +46,8 @@ class GroupView:
     coordinator: int  # node id
     protocol: str = ""  # the assignor
     members: tuple[MemberView, ...] = ()
-    offsets: dict[tuple[str, int], int] = field(default_factory=dict)  # committed, by (topic, partition)
+    # committed, by (topic, partition)
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 def committed_records(partition: Partition) -> Iterator[StoredRecord]:
@@ -60,31 +63,60 @@ def committed_records(partition: Partition) -> Iterator[StoredRecord]:
             if not header.attributes & CONTROL:
                 for record in records_of(batch):
                     if record.offset >= partition.log.start_offset:
-                        yield StoredRecord(partition.index, record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+                        yield StoredRecord(
+                            partition.index,
+                            record.offset,
+                            record.timestamp,
+                            record.key,
+                            record.value,
+                            tuple(record.headers),
+                        )
 
 
 def group_view(address: Address, group_id: str, security: ClientSecurity = PLAINTEXT) -> GroupView:
     """Asked of its coordinator. Raises KafkaError while there is none, and OSError."""
     with Client([address], answer_s=ANSWER_S, security=security) as client:
-        found = client.ask_at(address, FIND_COORDINATOR, FIND_COORDINATOR.request(key=group_id, key_type=0), ONE_KEY)
+        found = client.ask_at(
+            address, FIND_COORDINATOR, FIND_COORDINATOR.request(key=group_id, key_type=0), ONE_KEY
+        )
         check(found.error_code)
         at = (found.host, found.port)
         state, protocol, members = _described(client, at, group_id)
-        fetched = client.ask_at(at, OFFSET_FETCH, OFFSET_FETCH.request(group_id=group_id, topics=None), OFFSETS_VERSION)
+        fetched = client.ask_at(
+            at, OFFSET_FETCH, OFFSET_FETCH.request(group_id=group_id, topics=None), OFFSETS_VERSION
+        )
     check(fetched.error_code)
-    offsets = {(topic.name, p.partition_index): p.committed_offset for topic in fetched.topics for p in topic.partitions}
+    offsets = {
+        (topic.name, p.partition_index): p.committed_offset
+        for topic in fetched.topics
+        for p in topic.partitions
+    }
     return GroupView(group_id, state, found.node_id, protocol, tuple(members), offsets)
 
 
 def _described(client: Client, at: Address, group_id: str) -> tuple[str, str, list[MemberView]]:
     """State, protocol or assignor, members; of a group of either protocol."""
-    consumers = client.ask_at(at, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group_id]), 0).groups[0]
+    consumers = client.ask_at(
+        at, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group_id]), 0
+    ).groups[0]
     if not consumers.error_code:
-        members = [MemberView(m.member_id, m.client_id, m.instance_id, tuple(_held(m.assignment.topic_partitions))) for m in consumers.members]
+        members = [
+            MemberView(
+                m.member_id, m.client_id, m.instance_id, tuple(_held(m.assignment.topic_partitions))
+            )
+            for m in consumers.members
+        ]
         return consumers.group_state, consumers.assignor_name, members
-    described = client.ask_at(at, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group_id]), DESCRIBE_VERSION).groups[0]
+    described = client.ask_at(
+        at, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group_id]), DESCRIBE_VERSION
+    ).groups[0]
     check(described.error_code)
-    members = [MemberView(m.member_id, m.client_id, m.group_instance_id, tuple(_assigned(m.member_assignment))) for m in described.members]
+    members = [
+        MemberView(
+            m.member_id, m.client_id, m.group_instance_id, tuple(_assigned(m.member_assignment))
+        )
+        for m in described.members
+    ]
     return described.group_state, described.protocol_data, members
 
 
@@ -93,4 +125,8 @@ def _held(topics: Iterable[MemberTopicPartitions]) -> Iterator[tuple[str, int]]:
 
 
 def _assigned(assignment: bytes) -> Iterator[tuple[str, int]]:
-    return ((topic, partition) for topic, partitions in read_assignment(bytes(assignment)).partitions.items() for partition in partitions)
+    return (
+        (topic, partition)
+        for topic, partitions in read_assignment(bytes(assignment)).partitions.items()
+        for partition in partitions
+    )

@@ -1,1 +1,3 @@
-"""Kafka's protocol as bytes: messages, frames, record batches, compression and the client side. Pure: no socket, clock, file or thread."""
+"""Kafka's protocol as bytes: messages, frames, record batches, compression and the client side.
+Pure: no socket, clock, file or thread.
+"""

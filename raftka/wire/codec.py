@@ -1,7 +1,9 @@
-"""Parts that generated decoders and encoders are built from: source text, varints, packed arrays. Knows no message.
+"""Parts that generated decoders and encoders are built from: source text, varints, packed arrays.
+Knows no message.
 
-A message is compiled once for each version and direction, at first use (about a millisecond): fixed runs become one Struct, nested loops one
-function. Generated code checks the end of the frame once, at its own end: until then a read beyond it fails in Struct or in indexing.
+A message is compiled once for each version and direction, at first use (about a millisecond): fixed
+runs become one Struct, nested loops one function. Generated code checks the end of the frame once,
+at its own end: until then a read beyond it fails in Struct or in indexing.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -79,7 +81,9 @@ class Repeated(dict[int, Callable[..., Any]]):
         self.packing = packing
 
     def __missing__(self, count: int) -> Callable[..., Any]:
-        many = Struct(f">{self.letter * count}" if len(self.letter) > 1 else f">{count}{self.letter}")
+        many = Struct(
+            f">{self.letter * count}" if len(self.letter) > 1 else f">{count}{self.letter}"
+        )
         method = many.pack if self.packing else many.unpack_from
         if count <= 64:
             self[count] = method
@@ -97,7 +101,9 @@ def repeated(letter: str, *, packing: bool) -> Repeated:
 
 
 def long_varint(view: memoryview, position: int, first: int) -> tuple[int, int]:
-    """The rest of an unsigned varint whose first byte, above 127, was read: its 32 bits and the position behind it."""
+    """The rest of an unsigned varint whose first byte, above 127, was read: its 32 bits and the
+    position behind it.
+    """
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = view[position]
@@ -109,21 +115,29 @@ def long_varint(view: memoryview, position: int, first: int) -> tuple[int, int]:
 
 
 def long_count(view: memoryview, position: int, first: int) -> tuple[int, int]:
-    """A compact length or a count, which Kafka reads as a signed number: what is negative then is 0 here, null or none."""
+    """A compact length or a count, which Kafka reads as a signed number: what is negative then is 0
+    here, null or none.
+    """
     value, position = long_varint(view, position, first)
     return (value, position) if value <= 0x80000000 else (0, position)
 
 
 def tag_count(view: memoryview, position: int, first: int) -> tuple[int, int]:
-    """Read the count of a section of tagged fields that takes more than one byte. Raises ProtocolError for too many fields."""
+    """Read the count of a section of tagged fields that takes more than one byte. Raises
+    ProtocolError for too many fields.
+    """
     count, position = long_count(view, position, first)
     if count > TAGGED_FIELDS.value:
-        raise ProtocolError(f"{count} tagged fields, {TAGGED_FIELDS.value} are possible", TAGGED_FIELDS)
+        raise ProtocolError(
+            f"{count} tagged fields, {TAGGED_FIELDS.value} are possible", TAGGED_FIELDS
+        )
     return count, position
 
 
 def skip_tags(view: memoryview, position: int, count: int) -> int:
-    """Tagged fields that this version does not know, in any order (KIP-482). `count` is the section's first byte, which was read."""
+    """Tagged fields that this version does not know, in any order (KIP-482). `count` is the
+    section's first byte, which was read.
+    """
     if count > 127:
         count, position = tag_count(view, position, count)
     for _ in range(count):
@@ -139,7 +153,9 @@ def skip_tags(view: memoryview, position: int, count: int) -> int:
     return position
 
 
-def unpack_in_steps(many: Repeated, size: int, view: memoryview, position: int, count: int) -> Generator[None, None, tuple[int | float | bytes, ...]]:
+def unpack_in_steps(
+    many: Repeated, size: int, view: memoryview, position: int, count: int
+) -> Generator[None, None, tuple[int | float | bytes, ...]]:
     """`count` numbers of `size` bytes each, with a yield now and then."""
     values: list[int | float | bytes] = []
     while count > 0:
@@ -254,4 +270,8 @@ READING: dict[str, object] = {
     "refuse_cut": refuse_cut,
     "struct_error": struct_error,
 }
-WRITING: dict[str, object] = {"varint": varint, "checked_size": checked_size, "put_bytes": put_bytes}
+WRITING: dict[str, object] = {
+    "varint": varint,
+    "checked_size": checked_size,
+    "put_bytes": put_bytes,
+}

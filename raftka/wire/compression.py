@@ -1,6 +1,8 @@
-"""The compressions of record batches: gzip, snappy, lz4, zstd. Decompression never makes more than its limit. Knows no records.
+"""The compressions of record batches: gzip, snappy, lz4, zstd. Decompression never makes more than
+its limit. Knows no records.
 
-`decompress` opens all at once, `pieces` piece by piece, so that its reader can refuse a bomb after little memory; `Packer` is the other direction.
+`decompress` opens all at once, `pieces` piece by piece, so that its reader can refuse a bomb after
+little memory; `Packer` is the other direction.
 
 cramjam is imported at first use: a broker that stores what it is given never needs it.
 """
@@ -14,24 +16,38 @@ from typing import Any
 
 from raftka.limits import DECOMPRESSED_BYTES
 from raftka.runtime.interfaces import Buffer
-from raftka.wire.compressed_frames import LZ4_END, lz4_blocks, lz4_end, lz4_frame, zstd_claimed, zstd_least
+from raftka.wire.compressed_frames import (
+    LZ4_END,
+    lz4_blocks,
+    lz4_end,
+    lz4_frame,
+    zstd_claimed,
+    zstd_least,
+)
 from raftka.wire.errors import ProtocolError
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 GZIP_LEVEL, LZ4_LEVEL, ZSTD_LEVEL = 6, 9, 3
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
-# Java's clients write snappy in the blocks of xerial's stream; librdkafka and others write one bare block. Both are read.
+# Java's clients write snappy in the blocks of xerial's stream; librdkafka and others write one bare
+# block. Both are read.
 _XERIAL = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_SIZE = Struct(">i")
 GZIP_MAGIC = b"\x1f\x8b"
-ERRORS_OF_HEADER = ("unknown compression method", "unknown header flags", "header crc mismatch", "incorrect header check")
+ERRORS_OF_HEADER = (
+    "unknown compression method",
+    "unknown header flags",
+    "header crc mismatch",
+    "incorrect header check",
+)
 PIECE_BYTES = 4096
 OPENED_PIECE_BYTES = 1024 * 1024  # of `pieces`; what opens to no more is opened at once
 ZSTD_GROWTH = 8
 BELIEVED = 64  # times what was received
-# A buffer from this size on is mapped: to zero 64 MiB takes 40 ms in which no other thread runs, and a page that nobody writes costs nothing.
+# A buffer from this size on is mapped: to zero 64 MiB takes 40 ms in which no other thread runs,
+# and a page that nobody writes costs nothing.
 MAPPED_BYTES = 1024 * 1024
 _TOO_SMALL = "failed to write whole buffer"
 
@@ -44,7 +60,11 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
         case 0:
             return bytes(data)
         case 1:
-            return bytes(cramjam.gzip.compress(data, level=GZIP_LEVEL if level is None or level < 0 else level))
+            return bytes(
+                cramjam.gzip.compress(
+                    data, level=GZIP_LEVEL if level is None or level < 0 else level
+                )
+            )
         case 2:
             return _xerial(data)
         case 3:
@@ -57,7 +77,9 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 class Packer:
-    """Compresses what is written to it, and keeps a megabyte of that at most. Raises ValueError for what is no codec."""
+    """Compresses what is written to it, and keeps a megabyte of that at most. Raises ValueError for
+    what is no codec.
+    """
 
     def __init__(self, codec: int, level: int | None = None) -> None:
         self._codec = codec
@@ -102,9 +124,13 @@ def _compressor(codec: int, level: int | None) -> Any:
 
     match codec:
         case 1:
-            return cramjam.gzip.Compressor(level=GZIP_LEVEL if level is None or level < 0 else level)
+            return cramjam.gzip.Compressor(
+                level=GZIP_LEVEL if level is None or level < 0 else level
+            )
         case 3:  # Kafka's Java client refuses lz4 frames whose blocks refer to each other
-            return cramjam.lz4.Compressor(level=LZ4_LEVEL if level is None else level, block_linked=False)
+            return cramjam.lz4.Compressor(
+                level=LZ4_LEVEL if level is None else level, block_linked=False
+            )
         case 4:
             return cramjam.zstd.Compressor(level=ZSTD_LEVEL if level is None else level)
     raise ValueError(f"no compression {codec}")
@@ -130,10 +156,14 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.v
     raise ProtocolError(f"no compression {codec}")
 
 
-def pieces(codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Iterator[Buffer]:
-    """Yield the result of `decompress` piece by piece: a megabyte, or a block of lz4 (4 MiB) or snappy. Raises the same errors, at their place.
+def pieces(
+    codec: int, data: Buffer, limit_bytes: int = DECOMPRESSED_BYTES.value
+) -> Iterator[Buffer]:
+    """Yield the result of `decompress` piece by piece: a megabyte, or a block of lz4 (4 MiB) or
+    snappy. Raises the same errors, at their place.
 
-    cramjam has no stream for zstd: what begins well is opened anew into eight times as much memory, up to the limit.
+    cramjam has no stream for zstd: what begins well is opened anew into eight times as much memory,
+    up to the limit.
     """
     try:
         opened = decompress(codec, data, min(OPENED_PIECE_BYTES, limit_bytes))
@@ -170,8 +200,10 @@ def _within(limit_bytes: int, parts: Iterator[Buffer]) -> Iterator[Buffer]:
 
 
 def _into(decompress_into: Any, data: Buffer, limit_bytes: int, claimed: int = 0) -> Buffer:
-    """Into a buffer that does not grow by itself; when it was too small, again into a larger one. `claimed`: how much the data say they are, which is
-    believed as far as memory goes with what was received."""
+    """Into a buffer that does not grow by itself; when it was too small, again into a larger one.
+    `claimed`: how much the data say they are, which is believed as far as memory goes with what was
+    received.
+    """
     import cramjam
 
     room = min(max(8 * len(data), 4096, min(claimed, BELIEVED * len(data))), limit_bytes)
@@ -189,11 +221,15 @@ def _into(decompress_into: Any, data: Buffer, limit_bytes: int, claimed: int = 0
 
 
 def _gzip(data: Buffer, limit_bytes: int) -> Buffer:
-    """Bytes behind the last member are ignored, as in Java: zlib finds where they begin, at a tenth of the speed."""
+    """Bytes behind the last member are ignored, as in Java: zlib finds where they begin, at a tenth
+    of the speed.
+    """
     import cramjam
 
     try:
-        return _into(cramjam.gzip.decompress_into, data, limit_bytes, int.from_bytes(data[-4:], "little"))
+        return _into(
+            cramjam.gzip.decompress_into, data, limit_bytes, int.from_bytes(data[-4:], "little")
+        )
     except ProtocolError as error:
         if error.limit is not None:
             raise
@@ -225,7 +261,9 @@ def _growing(data: Buffer, limit_bytes: int) -> Iterator[Buffer]:
 
 
 def _members(data: Buffer) -> Iterator[bytes]:
-    """Open gzip in pieces. zlib gets little at a time: it copies the rest of its input, and there may be fifty thousand members in a megabyte."""
+    """Open gzip in pieces. zlib gets little at a time: it copies the rest of its input, and there
+    may be fifty thousand members in a megabyte.
+    """
     view = memoryview(data)
     position = begin = 0
     try:
@@ -236,7 +274,10 @@ def _members(data: Buffer) -> Iterator[bytes]:
                 piece = member.decompress(given, OPENED_PIECE_BYTES)
                 if not given and not piece and not member.eof:
                     raise ProtocolError("compressed records: the end of a member is missing")
-                position += len(given) - len(member.unused_data if member.eof else member.unconsumed_tail)  # at the end both may have the same bytes
+                # at the end both may have the same bytes
+                position += len(given) - len(
+                    member.unused_data if member.eof else member.unconsumed_tail
+                )
                 if piece:
                     yield piece
     except zlib.error as error:
@@ -246,7 +287,8 @@ def _members(data: Buffer) -> Iterator[bytes]:
 
 
 def _lz4(view: memoryview, limit_bytes: int) -> Iterator[Buffer]:
-    """Open the first frame block by block, as Java reads it: it looks at no content checksum and at nothing behind the frame.
+    """Open the first frame block by block, as Java reads it: it looks at no content checksum and at
+    nothing behind the frame.
 
     Blocks that refer to each other, which other readers know, are opened at once.
     """
@@ -257,7 +299,9 @@ def _lz4(view: memoryview, limit_bytes: int) -> Iterator[Buffer]:
         yield _into(cramjam.lz4.decompress_into, view[: lz4_end(view, frame)], limit_bytes)
         return
     for block in lz4_blocks(view, frame):
-        yield _into(cramjam.lz4.decompress_into, b"".join((frame.head, block, LZ4_END)), frame.block_bytes)
+        yield _into(
+            cramjam.lz4.decompress_into, b"".join((frame.head, block, LZ4_END)), frame.block_bytes
+        )
 
 
 def _too_much(limit_bytes: int) -> ProtocolError:
@@ -282,7 +326,8 @@ def _snappy(data: Buffer, limit_bytes: int) -> Iterator[Buffer]:
     try:
         for block in _blocks(memoryview(data)):
             size = cramjam.snappy.decompress_raw_len(block)
-            if size > 64 * len(block):  # 21:1 is the most that snappy can: it claims what it does not have
+            # 21:1 is the most that snappy can: it claims what it does not have
+            if size > 64 * len(block):
                 raise ProtocolError(f"a snappy block of {len(block)} bytes that claims {size}")
             if size > limit_bytes:
                 raise _too_much(limit_bytes)
@@ -296,7 +341,10 @@ def _blocks(view: memoryview) -> Iterator[memoryview]:
         yield view
         return
     if len(view) < len(_XERIAL) or _BLOCK_SIZE.unpack_from(view, 8)[0] < 1:
-        raise ProtocolError("compressed records: a snappy stream whose head is cut, or of a version that Java does not read")
+        raise ProtocolError(
+            "compressed records: a snappy stream whose head is cut, or of a version that Java "
+            "does not read"
+        )
     position = len(_XERIAL)
     while position < len(view):
         if view[position : position + 8] == _XERIAL[:8]:  # a stream behind the stream
@@ -305,6 +353,8 @@ def _blocks(view: memoryview) -> Iterator[memoryview]:
         size = _BLOCK_SIZE.unpack_from(view, position)[0]
         position += _BLOCK_SIZE.size
         if not 0 < size <= len(view) - position:
-            raise ProtocolError(f"a snappy block of {size} bytes with {len(view) - position} to come")
+            raise ProtocolError(
+                f"a snappy block of {size} bytes with {len(view) - position} to come"
+            )
         yield view[position : position + size]
         position += size

@@ -1,7 +1,8 @@
-"""Writes the decoder of one struct in one version as Python. Hostile bytes end in ProtocolError; time and memory stay linear in them.
+"""Writes the decoder of one struct in one version as Python. Hostile bytes end in ProtocolError;
+time and memory stay linear in them.
 
-What Kafka lets pass, passes: bytes behind the message, negative lengths as null, any boolean but 0 as true, broken UTF-8 as U+FFFD, unknown
-and repeated tags in any order.
+What Kafka lets pass, passes: bytes behind the message, negative lengths as null, any boolean but 0
+as true, broken UTF-8 as U+FFFD, unknown and repeated tags in any order.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -11,10 +12,19 @@ from struct import calcsize
 from typing import Any
 
 from raftka.limits import DECODED_OBJECTS
-from raftka.wire.codec import MAX_STRING, NUMBERS_OF_STEP, READING, REPLACEMENT_BYTES, Source, layout, repeated
+from raftka.wire.codec import (
+    MAX_STRING,
+    NUMBERS_OF_STEP,
+    READING,
+    REPLACEMENT_BYTES,
+    Source,
+    layout,
+    repeated,
+)
 from raftka.wire.rows import FIXED, NO_VERSION, Field, Struct
 
-Decoder = Callable[[memoryview, int], tuple[Any, int]]  # a row of the struct that it was compiled for, and the position behind it
+# a row of the struct that it was compiled for, and the position behind it
+Decoder = Callable[[memoryview, int], tuple[Any, int]]
 SteppedDecoder = Callable[[memoryview, int], Generator[None, None, tuple[Any, int]]]
 ELEMENTS_OF_STEP = 64  # of an array of structs or strings, between two yields: some 0.1 ms
 Locator = Callable[[memoryview, int], tuple[list[int], ...]]
@@ -47,10 +57,14 @@ def _compile(struct: Struct, version: int, flexible: bool, bounded: bool, *, ste
     return source.compile("decode", f"decoder of {struct.name} v{version}")
 
 
-def compile_locator(struct: Struct, version: int, paths: Sequence[str], *, flexible: bool) -> Locator:
-    """Code that reads a message for the positions of some fields alone: for each path (`topics.partitions.offset`), where its values begin.
+def compile_locator(
+    struct: Struct, version: int, paths: Sequence[str], *, flexible: bool
+) -> Locator:
+    """Code that reads a message for the positions of some fields alone: for each path
+    (`topics.partitions.offset`), where its values begin.
 
-    A value of variable size begins with its length. A field that the version lacks is found nowhere.
+    A value of variable size begins with its length. A field that the version lacks is found
+    nowhere.
     """
     source = Source("def locate(view, p):", READING)
     found = {path: source.name("found") for path in paths}
@@ -82,12 +96,15 @@ def _smallest_field(field: Field, version: int, flexible: bool) -> int:
 
 
 class _Writer:
-    """In the written code `p` is the position, `end` the frame's end, `left` how many objects may still be made.
+    """In the written code `p` is the position, `end` the frame's end, `left` how many objects may
+    still be made.
 
     `stepped`: the code is a generator, and `elements` counts what it has decoded of arrays.
     """
 
-    def __init__(self, source: Source, version: int, flexible: bool, bounded: bool, stepped: bool) -> None:
+    def __init__(
+        self, source: Source, version: int, flexible: bool, bounded: bool, stepped: bool
+    ) -> None:
         self.source = source
         self.put = source.put
         self.version = version
@@ -95,7 +112,8 @@ class _Writer:
         self.bounded = bounded
         self.stepped = stepped
         self.run: list[tuple[str, str]] = []  # letters and targets that one Struct will read
-        self.located: dict[int, str] = {}  # fields, by identity, whose positions are appended to the list of that name
+        # fields, by identity, whose positions are appended to the list of that name
+        self.located: dict[int, str] = {}
 
     def row(self, struct: Struct) -> str:
         """Code that reads one row; returns the name it will have."""
@@ -121,13 +139,18 @@ class _Writer:
         """Read the run that has gathered."""
         if not self.run:
             return
-        letters, targets = "".join(letter for letter, _ in self.run), [target for _, target in self.run]
+        letters = "".join(letter for letter, _ in self.run)
+        targets = [target for _, target in self.run]
         if letters == "B":
             self.put(f"{targets[0]} = view[p]", "p += 1")
         else:
             run = layout(letters)
             comma = "," if len(targets) == 1 else ""
-            self.put(f"{', '.join(targets)}{comma} = {self.source.constant(run.unpack_from, 'unpack')}(view, p)", f"p += {run.size}")
+            self.put(
+                f"{', '.join(targets)}{comma} = "
+                f"{self.source.constant(run.unpack_from, 'unpack')}(view, p)",
+                f"p += {run.size}",
+            )
         self.run = []
 
     def field(self, field: Field, target: str) -> None:
@@ -146,7 +169,15 @@ class _Writer:
 
     def content(self, kind: str, size: str, target: str) -> None:
         taken = f"view[p : p + {size}]"
-        self.put(f"{target} = " + {"string": f'str({taken}, "utf-8", "replace")', "bytes": f"bytes({taken})", "records": taken}[kind], f"p += {size}")
+        self.put(
+            f"{target} = "
+            + {
+                "string": f'str({taken}, "utf-8", "replace")',
+                "bytes": f"bytes({taken})",
+                "records": taken,
+            }[kind],
+            f"p += {size}",
+        )
         if kind == "string":
             self.put(f"if {size} > {MAX_STRING // REPLACEMENT_BYTES}: refuse_replaced({target})")
 
@@ -164,12 +195,16 @@ class _Writer:
 
     @contextmanager
     def sized(self, field: Field, target: str, of: str) -> Iterator[str]:
-        """Code that reads a length or count, and around the block the answer to null; yields the count's name."""
+        """Code that reads a length or count, and around the block the answer to null; yields the
+        count's name.
+        """
         count = self.source.name("n")
         self.read("B" if self.flexible else "h" if of == "string" else "i", count)
         self.flush()
         if self.flexible:
-            self.put(f"if {count} > 127: {count}, p = long_count(view, p, {count})", f"{count} -= 1")
+            self.put(
+                f"if {count} > 127: {count}, p = long_count(view, p, {count})", f"{count} -= 1"
+            )
             if of == "string":
                 self.put(f"if {count} > {MAX_STRING}: refuse_string({count})")
         if self.version in field.nullable:
@@ -187,14 +222,19 @@ class _Writer:
                 self.bound(count, size, 1)
                 many = self.source.constant(repeated(letter, packing=False), "many")
                 if self.stepped:
-                    self.put(f"if {count} > {NUMBERS_OF_STEP}: {target} = yield from unpack_in_steps({many}, {size}, view, p, {count})")
+                    self.put(
+                        f"if {count} > {NUMBERS_OF_STEP}: {target} = yield from "
+                        f"unpack_in_steps({many}, {size}, view, p, {count})"
+                    )
                     self.put(f"else: {target} = {many}[{count}](view, p)", f"p += {count} * {size}")
                 else:
                     self.put(f"{target} = {many}[{count}](view, p)", f"p += {count} * {size}")
                 return
             element = replace(field, array=False, nullable=NO_VERSION)
             objects = 1 if field.struct is None else 1 + len(field.struct.fields)
-            self.bound(count, max(_smallest_field(element, self.version, self.flexible), 1), objects)
+            self.bound(
+                count, max(_smallest_field(element, self.version, self.flexible), 1), objects
+            )
             items, item = self.source.name("items"), self.source.name("item")
             self.put(f"{target} = {items} = []")
             with self.source.block(f"for _ in range({count}):"):
@@ -205,7 +245,9 @@ class _Writer:
                     self.put("elements += 1", f"if not elements % {ELEMENTS_OF_STEP}: yield")
 
     def bound(self, count: str, size: int, objects: int) -> None:
-        """Before anything is made: the elements must fit into what is left of the frame, and of the objects."""
+        """Before anything is made: the elements must fit into what is left of the frame, and of the
+        objects.
+        """
         self.put(f"if {count} * {size} > end - p: refuse_count({count}, end - p)")
         if self.bounded:
             self.put(f"left -= {count} * {objects}", "if left < 0: refuse_objects()")
@@ -222,7 +264,11 @@ class _Writer:
             self.put(f"if {count} > 127: {count}, p = tag_count(view, p, {count})")
             with self.source.block(f"for _ in range({count}):"):
                 for number in (tag, size):
-                    self.put(f"{number} = view[p]", "p += 1", f"if {number} > 127: {number}, p = long_varint(view, p, {number})")
+                    self.put(
+                        f"{number} = view[p]",
+                        "p += 1",
+                        f"if {number} > 127: {number}, p = long_varint(view, p, {number})",
+                    )
                 self.put(f"{stop} = p + {size}")
                 for field in tagged:
                     with self.source.block(f"if {tag} == {field.tag}:"):

@@ -1,7 +1,8 @@
-"""Writes the encoder of one struct in one version as Python: it appends pieces of bytes to a list. Knows nothing of frames.
+"""Writes the encoder of one struct in one version as Python: it appends pieces of bytes to a list.
+Knows nothing of frames.
 
-The contents of `records` are appended as they are, uncopied, and may be spans of files. What a version lacks is left out, or refused where the
-notation says so.
+The contents of `records` are appended as they are, uncopied, and may be spans of files. What a
+version lacks is left out, or refused where the notation says so.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,10 @@ def _compile_tags(struct: Struct, version: int) -> Callable[[Row], bytes]:
             source.put("parts = []", "put = parts.append")
             writer.field(field, f"row.{field.name}")
             writer.flush()
-            source.put('data = b"".join(parts)', f"section.append(varint({field.tag}) + varint(len(data)) + data)")
+            source.put(
+                'data = b"".join(parts)',
+                f"section.append(varint({field.tag}) + varint(len(data)) + data)",
+            )
     source.put('return varint(len(section)) + b"".join(section)')
     tags: Callable[[Row], bytes] = source.compile("tags", f"tags of {struct.name} v{version}")
     return tags
@@ -53,7 +57,8 @@ def encode_compact_string(text: str, parts: list[Piece]) -> None:
 
 
 class EncodedRows(Generic[T]):
-    """An array of structs or strings in a message, whose elements are encoded as they are added: a long answer never exists as rows.
+    """An array of structs or strings in a message, whose elements are encoded as they are added: a
+    long answer never exists as rows.
 
     Contents of `records` are kept as they are, like everywhere.
     """
@@ -87,7 +92,9 @@ class EncodedRows(Generic[T]):
 
 
 class _Writer:
-    """In the written code `put` appends a piece. A run is gathered as (letters, expression) and packed by one Struct."""
+    """In the written code `put` appends a piece. A run is gathered as (letters, expression) and
+    packed by one Struct.
+    """
 
     def __init__(self, source: Source, version: int, flexible: bool) -> None:
         self.source = source
@@ -112,13 +119,17 @@ class _Writer:
     def tags(self, struct: Struct, tagged: list[Field], row: str) -> None:
         """Nearly always there are none: one more zero byte of the run."""
         run = self.run
-        with self.source.block(f"if {' and '.join(f'({self.is_default(f, row)})' for f in tagged)}:"):
+        with self.source.block(
+            f"if {' and '.join(f'({self.is_default(f, row)})' for f in tagged)}:"
+        ):
             self.run = [*run, ("x", "")]
             self.flush()
         with self.source.block("else:"):
             self.run = run
             self.flush()
-            self.put(f"put({self.source.constant(_compile_tags(struct, self.version), 'tags')}({row}))")
+            self.put(
+                f"put({self.source.constant(_compile_tags(struct, self.version), 'tags')}({row}))"
+            )
 
     def is_default(self, field: Field, row: str) -> str:
         value, default = f"{row}.{field.name}", self.source.constant(field.default, "default")
@@ -127,18 +138,25 @@ class _Writer:
         if field.default is None:
             return f"{value} is None"
         if field.struct is not None:
-            inner = " and ".join(f"({self.is_default(each, value)})" for each in field.struct.fields)
+            inner = " and ".join(
+                f"({self.is_default(each, value)})" for each in field.struct.fields
+            )
             return f"{value} is {default} or ({inner})"
         return f"{value} is {default} or {value} == {default}"
 
     def packed(self) -> str:
         """The expression that packs the run."""
-        letters, values = "".join(letter for letter, _ in self.run), ", ".join(value for _, value in self.run if value)
+        letters = "".join(letter for letter, _ in self.run)
+        values = ", ".join(value for _, value in self.run if value)
         self.run = []
         if not letters:
             return 'b""'
         run = layout(letters)
-        return f"{self.source.constant(run.pack, 'pack')}({values})" if values else repr(bytes(run.size))
+        return (
+            f"{self.source.constant(run.pack, 'pack')}({values})"
+            if values
+            else repr(bytes(run.size))
+        )
 
     def flush(self) -> None:
         if self.run:
@@ -168,7 +186,11 @@ class _Writer:
     def null(self, field: Field) -> tuple[str, str]:
         if field.struct is not None and not field.array:
             return ("b", "-1")
-        return ("x", "") if self.flexible else ("h" if field.kind == "string" and not field.array else "i", "-1")
+        return (
+            ("x", "")
+            if self.flexible
+            else ("h" if field.kind == "string" and not field.array else "i", "-1")
+        )
 
     def present(self, field: Field, value: str) -> None:
         """A value of variable size that is not null."""
@@ -207,7 +229,9 @@ class _Writer:
         self.count("n", "i")
         item = self.source.name("item")
         if field.struct is not None or field.kind == "string":
-            self.put(f"if {value}.__class__ is EncodedRows: parts.extend({value}.pieces); {value} = ()")
+            self.put(
+                f"if {value}.__class__ is EncodedRows: parts.extend({value}.pieces); {value} = ()"
+            )
         with self.source.block(f"for {item} in {value}:"):
             self.field(replace(field, array=False, nullable=NO_VERSION), item)
             self.flush()

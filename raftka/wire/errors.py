@@ -1,4 +1,6 @@
-"""Kafka's error codes, the error a client should see, and the error for bytes that are no Kafka. Knows no API."""
+"""Kafka's error codes, the error a client should see, and the error for bytes that are no Kafka.
+Knows no API.
+"""
 
 from enum import IntEnum
 
@@ -202,16 +204,22 @@ _RETRIABLE = frozenset(
 
 
 QUOTED_LENGTH = 255  # characters
-TEXT_LENGTH = 8000  # characters of up to four bytes: what quotes a client's own words must still be a string that can be sent
+# characters of up to four bytes: what quotes a client's own words must still be a string that can
+# be sent
+TEXT_LENGTH = 8000
 
 
 def quoted(name: str) -> str:
-    """As errors of one partition tell it: no name that is one is longer, and a request may ask for many partitions of one that is none."""
+    """As errors of one partition tell it: no name that is one is longer, and a request may ask for
+    many partitions of one that is none.
+    """
     return name if len(name) <= QUOTED_LENGTH else name[:QUOTED_LENGTH] + "..."
 
 
 class KafkaError(Exception):
-    """An error for the client: a code, and a text where the API has a field for one. Small: a long request may have 100,000 of them."""
+    """An error for the client: a code, and a text where the API has a field for one. Small: a long
+    request may have 100,000 of them.
+    """
 
     __slots__ = ("code", "message")
 
@@ -228,7 +236,9 @@ class KafkaError(Exception):
 
 
 def without_frames(error: BaseException) -> BaseException:
-    """The error, and what it came of, without their tracebacks: an error that is kept would keep all that its frames had in memory."""
+    """The error, and what it came of, without their tracebacks: an error that is kept would keep
+    all that its frames had in memory.
+    """
     each: BaseException | None = error
     while each is not None:
         each.__traceback__ = None
@@ -237,9 +247,17 @@ def without_frames(error: BaseException) -> BaseException:
 
 
 class LimitRefused(KafkaError):
-    """POLICY_VIOLATION, unless Kafka has a code for it, because of a limit of ours; whoever makes an answer of it counts the limit."""
+    """POLICY_VIOLATION, unless Kafka has a code for it, because of a limit of ours; whoever makes
+    an answer of it counts the limit.
+    """
 
-    def __init__(self, limit: Limit, asked: int, message: str | None = None, code: Code = Code.POLICY_VIOLATION) -> None:
+    def __init__(
+        self,
+        limit: Limit,
+        asked: int,
+        message: str | None = None,
+        code: Code = Code.POLICY_VIOLATION,
+    ) -> None:
         super().__init__(code, message or str(LimitExceeded(limit, asked)))
         self.limit = limit
 
@@ -249,14 +267,18 @@ def limit_of(error: KafkaError) -> tuple[Limit, ...]:
     return (error.limit,) if isinstance(error, LimitRefused) else ()
 
 
-def check_limit(limit: Limit, asked: int, message: str | None = None, code: Code = Code.POLICY_VIOLATION) -> None:
+def check_limit(
+    limit: Limit, asked: int, message: str | None = None, code: Code = Code.POLICY_VIOLATION
+) -> None:
     """Raises LimitRefused; its text is the limit's unless told."""
     if asked > limit.value:
         raise LimitRefused(limit, asked, message, code)
 
 
 class ProtocolError(Exception):
-    """The other side's bytes are not what they claim to be; its connection ends. `limit` says which limit was hit, if it was one."""
+    """The other side's bytes are not what they claim to be; its connection ends. `limit` says which
+    limit was hit, if it was one.
+    """
 
     def __init__(self, message: str, limit: Limit | None = None) -> None:
         super().__init__(message)

@@ -1,7 +1,8 @@
-"""Frames: a size, a header, a message. Cuts them out of a stream of bytes and puts them together. Knows no connection and no API by name but one.
+"""Frames: a size, a header, a message. Cuts them out of a stream of bytes and puts them together.
+Knows no connection and no API by name but one.
 
-Headers: a request of a flexible version ends its header with tagged fields; so does its response, but for ApiVersions, whose reader does not know
-the version yet.
+Headers: a request of a flexible version ends its header with tagged fields; so does its response,
+but for ApiVersions, whose reader does not know the version yet.
 """
 
 from functools import cache, lru_cache
@@ -15,7 +16,8 @@ from raftka.wire.errors import ProtocolError
 from raftka.wire.schema import AnyApi, Api, Req, Resp
 
 API_VERSIONS_KEY = 18
-ROOM_BYTES = 16 * 1024  # from this size on what is missing of a frame is better received where it belongs
+# from this size on what is missing of a frame is better received where it belongs
+ROOM_BYTES = 16 * 1024
 EXPECTED_FROM_BYTES = 64 * 1024  # smaller frames are received several at a time, if they come so
 EXPECTED_BYTES = 2 * 1024 * 1024  # a larger frame is not expected to come again
 
@@ -26,7 +28,10 @@ _SIZE_AND_CORRELATION = Struct(">ii")
 _STRANGERS = {
     **dict.fromkeys((b"GET ", b"POST", b"HEAD", b"PUT "), "HTTP"),
     **dict.fromkeys((b"\x16\x03\x01", b"\x16\x03\x03"), "TLS"),
-    **dict.fromkeys((b"ruok", b"srvr", b"stat", b"mntr", b"conf", b"cons", b"envi", b"dump", b"isro", b"wchs"), "ZooKeeper's four letters"),
+    **dict.fromkeys(
+        (b"ruok", b"srvr", b"stat", b"mntr", b"conf", b"cons", b"envi", b"dump", b"isro", b"wchs"),
+        "ZooKeeper's four letters",
+    ),
 }
 
 
@@ -37,7 +42,9 @@ class RequestHeader(NamedTuple):
     client_id: str | None
 
 
-def decode_request_header(frame: memoryview, position: int = 0, *, flexible: bool) -> tuple[RequestHeader, int]:
+def decode_request_header(
+    frame: memoryview, position: int = 0, *, flexible: bool
+) -> tuple[RequestHeader, int]:
     """The header and the position of the message behind it."""
     try:
         key, version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame, position)
@@ -72,27 +79,43 @@ def _has_tags(api: AnyApi, version: int) -> bool:
     return version in api.flexible and api.key != API_VERSIONS_KEY
 
 
-def encode_request(api: Api[Req, Resp], version: int, correlation_id: int, client_id: str | None, row: Req) -> bytes:
+def encode_request(
+    api: Api[Req, Resp], version: int, correlation_id: int, client_id: str | None, row: Req
+) -> bytes:
     """The whole frame. Raises ValueError for a value that this version can not carry."""
     parts: list[Any] = []
     api.request_parts(version, row, parts)
     return encode_body(api, version, correlation_id, client_id, b"".join(parts))
 
 
-def encode_body(api: AnyApi, version: int, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
+def encode_body(
+    api: AnyApi, version: int, correlation_id: int, client_id: str | None, body: bytes
+) -> bytes:
     """The whole frame of a message that is encoded already."""
     rest = _rest_of_header(api, version, client_id)
-    return _SIZE_AND_IDS.pack(8 + len(rest) + len(body), api.key, version, correlation_id) + rest + body
+    return (
+        _SIZE_AND_IDS.pack(8 + len(rest) + len(body), api.key, version, correlation_id)
+        + rest
+        + body
+    )
 
 
 @lru_cache(256)
 def _rest_of_header(api: AnyApi, version: int, client_id: str | None) -> bytes:
-    """The client's id, and no tags where there may be some: the same for nearly all requests of a connection."""
+    """The client's id, and no tags where there may be some: the same for nearly all requests of a
+    connection.
+    """
     name = b"" if client_id is None else client_id.encode()
-    return (-1 if client_id is None else len(name)).to_bytes(2, "big", signed=True) + name + (b"\0" if version in api.flexible else b"")
+    return (
+        (-1 if client_id is None else len(name)).to_bytes(2, "big", signed=True)
+        + name
+        + (b"\0" if version in api.flexible else b"")
+    )
 
 
-def encode_response(api: Api[Req, Resp], version: int, correlation_id: int, row: Resp) -> list[Piece]:
+def encode_response(
+    api: Api[Req, Resp], version: int, correlation_id: int, row: Resp
+) -> list[Piece]:
     """The whole frame, in as many pieces as its records make necessary; nearly always one."""
     parts: list[Any] = [b"\0"] if _has_tags(api, version) else []
     api.response_parts(version, row, parts)
@@ -109,10 +132,14 @@ def encode_response(api: Api[Req, Resp], version: int, correlation_id: int, row:
 
 
 class Pool(Protocol):
-    """Lends buffers for frames that come in pieces: a fresh one costs more than the bytes that are received into it."""
+    """Lends buffers for frames that come in pieces: a fresh one costs more than the bytes that are
+    received into it.
+    """
 
     def take(self, size: int, total: int) -> bytearray:
-        """At least `size` bytes with anything in them; it will grow to `total` if the frame is as large as it says. Raises LimitExceeded."""
+        """At least `size` bytes with anything in them; it will grow to `total` if the frame is as
+        large as it says. Raises LimitExceeded.
+        """
 
     def give_at_turn_end(self, buffer: bytearray) -> None:
         """Take the buffer back when this turn has ended: it is read until then."""
@@ -122,16 +149,21 @@ class Pool(Protocol):
 
 
 class FrameBuffer:
-    """Cuts frames out of received bytes. The memory of a frame grows with the received bytes, never with the size it claims."""
+    """Cuts frames out of received bytes. The memory of a frame grows with the received bytes, never
+    with the size it claims.
+    """
 
     def __init__(self, limit_bytes: int = REQUEST_BYTES.value, pool: Pool | None = None) -> None:
         self.limit_bytes = limit_bytes
         self._pool = pool
-        self._buffer = bytearray()  # the beginning of a frame, its size in front; replaced, never resized: views of it are about
+        # the beginning of a frame, its size in front; replaced, never resized: views of it are
+        # about
+        self._buffer = bytearray()
         self._have = 0
         self._need = 4
         self._expected = 0  # bytes of the next frame, if it is large and like the last one
-        self.before_error: list[memoryview] = []  # what was whole in front of the bytes that `feed` refused
+        # what was whole in front of the bytes that `feed` refused
+        self.before_error: list[memoryview] = []
 
     @property
     def pending_bytes(self) -> int:
@@ -149,11 +181,14 @@ class FrameBuffer:
 
     @property
     def is_between_frames(self) -> bool:
-        """Return whether the next bytes begin a frame, and no large one is expected: `feed` would remember nothing of whole small frames."""
+        """Return whether the next bytes begin a frame, and no large one is expected: `feed` would
+        remember nothing of whole small frames.
+        """
         return not self._have and not self._expected
 
     def room(self) -> memoryview | None:
-        """Return the place for the next bytes, when much of a frame is still to come; `feed` then gets a view of it.
+        """Return the place for the next bytes, when much of a frame is still to come; `feed` then
+        gets a view of it.
 
         So is a frame received where it stays, in one piece if it is as large as the one before.
         """
@@ -170,7 +205,9 @@ class FrameBuffer:
         return memoryview(self._buffer)[self._have : self._need]
 
     def feed(self, view: memoryview) -> list[memoryview]:
-        """The frames that are whole now, without their sizes: slices of `view`, or of a buffer that is as short-lived. Raises ProtocolError."""
+        """The frames that are whole now, without their sizes: slices of `view`, or of a buffer that
+        is as short-lived. Raises ProtocolError.
+        """
         frames: list[memoryview] = []
         is_ours = not self._have and view.obj is self._buffer
         position = self._continue(view, frames) if self._have else 0
@@ -187,7 +224,8 @@ class FrameBuffer:
             position = stop
         if frames and (end >= ROOM_BYTES or self._expected):
             self._expect(4 + len(frames[-1]))
-        if is_ours and (position or 4 * end < len(self._buffer)):  # few bytes do not hold the memory of many
+        # few bytes do not hold the memory of many
+        if is_ours and (position or 4 * end < len(self._buffer)):
             self._give_back()
         if position < end:
             self._need = 4 if end - position < 4 else 4 + _SIZE.unpack_from(view, position)[0]
@@ -241,7 +279,9 @@ class FrameBuffer:
         self._have = have
 
     def _grow(self, size: int) -> None:
-        """Grow to four times the received bytes: few copies, and little memory for a large claim with few bytes."""
+        """Grow to four times the received bytes: few copies, and little memory for a large claim
+        with few bytes.
+        """
         if size <= len(self._buffer):
             return
         room = max(size, min(self._need, max(4 * self._have, 4096)))
@@ -253,6 +293,12 @@ class FrameBuffer:
 
     def _refuse(self, size: int) -> NoReturn:
         start = _SIZE.pack(size)
-        stranger = next((name for bytes_, name in _STRANGERS.items() if start.startswith(bytes_)), None)
-        what = f"{stranger} instead of Kafka's protocol" if stranger else f"a frame of {size} bytes, {self.limit_bytes} are possible"
+        stranger = next(
+            (name for bytes_, name in _STRANGERS.items() if start.startswith(bytes_)), None
+        )
+        what = (
+            f"{stranger} instead of Kafka's protocol"
+            if stranger
+            else f"a frame of {size} bytes, {self.limit_bytes} are possible"
+        )
         raise ProtocolError(what, REQUEST_BYTES if size > 0 and stranger is None else None)

@@ -1,13 +1,16 @@
 """Reads our notation of messages. Knows nothing of bytes.
 
-One field a line: `name type versions @tag`, indentation for the fields of a struct, `#` for comments. A field without versions is in all of them.
+One field a line: `name type versions @tag`, indentation for the fields of a struct, `#` for
+comments. A field without versions is in all of them.
 
     type        bool int8 int16 uint16 int32 uint32 int64 float64 uuid string bytes records
-    Type        a struct of this name, Kafka's own; its fields follow, unless the message has shown them before
+    Type        a struct of this name, Kafka's own; its fields follow, unless the message has shown
+                them before
     type[]      an array of it
     type?       may be null, and is by default (an array is empty); `type?6+` only from version 6 on
     type=value  the default, where it is not zero, empty or null
-    3+  3-5  3  versions;  `@0` a tagged field (KIP-482);  `!` encoding a value in a version that lacks the field is an error
+    3+  3-5  3  versions;  `@0` a tagged field (KIP-482);  `!` encoding a value in a version that
+        lacks the field is an error
 """
 
 import re
@@ -16,7 +19,9 @@ from typing import Any
 
 from raftka.wire.rows import ALL_VERSIONS, FIXED, NO_VERSION, VARIABLE, Field, Struct, Versions
 
-_TYPE = re.compile(r"(?P<kind>[A-Za-z0-9]+)(?P<array>\[\])?(?P<null>\?(?P<null_from>\d+\+)?)?(?:=(?P<default>.+))?")
+_TYPE = re.compile(
+    r"(?P<kind>[A-Za-z0-9]+)(?P<array>\[\])?(?P<null>\?(?P<null_from>\d+\+)?)?(?:=(?P<default>.+))?"
+)
 _VERSIONS = re.compile(r"(?P<low>\d+)(?:(?P<open>\+)|-(?P<high>\d+))?")
 _CONSTANTS = {"true": True, "false": False, "null": None, '""': ""}
 
@@ -64,7 +69,11 @@ def _field(owner: str, words: list[str], inside: list[Line], known: dict[str, St
     match = _TYPE.fullmatch(type_)
     kind = match["kind"] if match is not None else ""
     is_new = kind[:1].isupper() and kind not in known
-    if match is None or is_new != bool(inside) or not (is_new or kind in known or kind in FIXED or kind in VARIABLE):
+    if (
+        match is None
+        or is_new != bool(inside)
+        or not (is_new or kind in known or kind in FIXED or kind in VARIABLE)
+    ):
         raise ValueError(f"{owner}.{name}: no such type: {type_}")
     if is_new:
         known[kind] = Struct(kind, _fields(kind, inside, known))
@@ -72,10 +81,14 @@ def _field(owner: str, words: list[str], inside: list[Line], known: dict[str, St
     array = match["array"] is not None
     nullable = NO_VERSION if match["null"] is None else parse_versions(match["null_from"] or "0+")
     versions, tag, refused = _marks(marks)
-    default = _CONSTANTS.get(d, d) if (d := match["default"]) else _default(kind, array, nullable, struct)
+    default = (
+        _CONSTANTS.get(d, d) if (d := match["default"]) else _default(kind, array, nullable, struct)
+    )
     if isinstance(default, str) and kind != "string":
         default = int(default, 0)
-    return Field(name, "struct" if struct else kind, default, versions, array, nullable, tag, refused, struct)
+    return Field(
+        name, "struct" if struct else kind, default, versions, array, nullable, tag, refused, struct
+    )
 
 
 def _marks(marks: list[str]) -> tuple[Versions, int | None, bool]:

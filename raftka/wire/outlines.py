@@ -1,4 +1,5 @@
-"""The records of a batch as outlines, read while the batch is opened: keeps one piece of it, however large it or a record of it may be.
+"""The records of a batch as outlines, read while the batch is opened: keeps one piece of it,
+however large it or a record of it may be.
 
 `records_of` (records.py) makes the records themselves. Knows no log.
 """
@@ -38,7 +39,9 @@ class Outline(NamedTuple):
 
 
 class _Opened:
-    """The opened bytes by their position. Only the last piece is kept; IndexError behind the end."""
+    """The opened bytes by their position. Only the last piece is kept; IndexError behind the
+    end.
+    """
 
     def __init__(self, parts: Iterator[Buffer]) -> None:
         self._parts = parts
@@ -67,7 +70,9 @@ class _Opened:
             raise IndexError("behind the end")
 
     def part(self, start: int, stop: int) -> tuple["Buffer | _Opened", int]:
-        """Return the buffer that has the bytes from `start` to `stop`, and the position of `start` in it."""
+        """Return the buffer that has the bytes from `start` to `stop`, and the position of `start`
+        in it.
+        """
         while start >= self.end:
             self.advance()
         if stop <= self.end:
@@ -102,14 +107,17 @@ class _Opened:
 
 
 def outlines(batch: memoryview, write: Write | None = None) -> Iterator[Outline]:
-    """One after the other. Raises ProtocolError for what is no record, NotOpened for a payload that is not of its codec.
+    """One after the other. Raises ProtocolError for what is no record, NotOpened for a payload that
+    is not of its codec.
 
-    `write` is given the same records as a leader makes them that compresses them anew: without attributes, numbered from 0 on, their times relative
-    to that of the first one. Pieces of a record come before it is known to be sound.
+    `write` is given the same records as a leader makes them that compresses them anew: without
+    attributes, numbered from 0 on, their times relative to that of the first one. Pieces of a
+    record come before it is known to be sound.
     """
     header = read_header(batch)
     source = _Opened(pieces(header.compression, batch[BATCH_HEADER_BYTES : header.size_bytes]))
-    base_offset, base_timestamp, is_stamped = header.base_offset, header.base_timestamp, header.attributes & LOG_APPEND_TIME
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    is_stamped = header.attributes & LOG_APPEND_TIME
     position = 0
     first: int | None = None
     try:
@@ -124,8 +132,12 @@ def outlines(batch: memoryview, write: Write | None = None) -> Iterator[Outline]
             if size < 1:
                 raise ProtocolError(f"a record of {size} bytes")
             if header.compression and size > DECOMPRESSED_BYTES.value:
-                source.part(source.end, source.end + 1)  # where there is no more it ends behind its batch
-                raise ProtocolError(f"compressed records of more than {DECOMPRESSED_BYTES.value} bytes", DECOMPRESSED_BYTES)
+                # where there is no more it ends behind its batch
+                source.part(source.end, source.end + 1)
+                raise ProtocolError(
+                    f"compressed records of more than {DECOMPRESSED_BYTES.value} bytes",
+                    DECOMPRESSED_BYTES,
+                )
             data, at = source.part(position, stop)
             delta, tail = _signed(data, at + 1)
             offset, tail = _signed(data, tail, 32)

@@ -1,6 +1,8 @@
-"""Record batches, version 2 (KIP-98): build them, walk over them, read what is in them. Knows no log and no partition.
+"""Record batches, version 2 (KIP-98): build them, walk over them, read what is in them. Knows no
+log and no partition.
 
-The CRC covers everything from the attributes on, so a leader sets base offset and leader epoch in place without touching it.
+The CRC covers everything from the attributes on, so a leader sets base offset and leader epoch in
+place without touching it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +40,8 @@ class EndlessSize(ProtocolError):
 
 
 RecordHeaders = Sequence[tuple[str, bytes | None]]
-NewRecord = tuple[bytes | None, bytes | None, RecordHeaders, int]  # key, value, headers, timestamp (ms)
+# key, value, headers, timestamp (ms)
+NewRecord = tuple[bytes | None, bytes | None, RecordHeaders, int]
 
 
 class BatchHeader(NamedTuple):
@@ -92,7 +95,9 @@ def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
 
 
 def iterate(view: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches of a fetch answer; its last one may be cut and is left out then. Raises ProtocolError for what is no batch of version 2."""
+    """The batches of a fetch answer; its last one may be cut and is left out then. Raises
+    ProtocolError for what is no batch of version 2.
+    """
     position = 0
     while len(view) - position >= BATCH_HEADER_BYTES:
         header = read_header(view, position)
@@ -118,16 +123,32 @@ def build_batch(
     leader_epoch: int = -1,
     timestamp_type: int = 0,
 ) -> bytearray:
-    """One batch with its CRC. `timestamp_type` 1 is LogAppendTime. The offsets of the records follow each other without gaps."""
+    """One batch with its CRC. `timestamp_type` 1 is LogAppendTime. The offsets of the records
+    follow each other without gaps.
+    """
     base_timestamp = records[0][3]
-    body = b"".join([encode_record(at, base_timestamp, record) for at, record in enumerate(records)])
+    body = b"".join(
+        [encode_record(at, base_timestamp, record) for at, record in enumerate(records)]
+    )
     if compression:
         from raftka.wire.compression import compress
 
         body = compress(compression, body, level)
-    attributes = compression | (LOG_APPEND_TIME if timestamp_type else 0) | (TRANSACTIONAL if transactional else 0)
+    attributes = (
+        compression
+        | (LOG_APPEND_TIME if timestamp_type else 0)
+        | (TRANSACTIONAL if transactional else 0)
+    )
     times = base_timestamp, max(record[3] for record in records)
-    return batch_of(body, len(records), attributes, times, (producer_id, producer_epoch, base_sequence), base_offset, leader_epoch)
+    return batch_of(
+        body,
+        len(records),
+        attributes,
+        times,
+        (producer_id, producer_epoch, base_sequence),
+        base_offset,
+        leader_epoch,
+    )
 
 
 def batch_of(
@@ -139,14 +160,27 @@ def batch_of(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytearray:
-    """A batch of records that are encoded already, and compressed as `attributes` tells, with its CRC.
+    """A batch of records that are encoded already, and compressed as `attributes` tells, with its
+    CRC.
 
-    `times`: of the first record, and the largest; `producer`: its id, epoch and first sequence number.
+    `times`: of the first record, and the largest; `producer`: its id, epoch and first sequence
+    number.
     """
     batch = bytearray(BATCH_HEADER_BYTES)
     batch += payload
     BATCH_HEADER.pack_into(
-        batch, 0, base_offset, len(batch) - LOG_OVERHEAD_BYTES, leader_epoch, MAGIC, 0, attributes, count - 1, *times, *producer, count
+        batch,
+        0,
+        base_offset,
+        len(batch) - LOG_OVERHEAD_BYTES,
+        leader_epoch,
+        MAGIC,
+        0,
+        attributes,
+        count - 1,
+        *times,
+        *producer,
+        count,
     )
     seal(batch)
     return batch
@@ -160,7 +194,8 @@ def seal(batch: bytearray | memoryview) -> None:
 
 def encode_record(offset_delta: int, base_timestamp: int, record: NewRecord) -> bytes:
     key, value, headers, timestamp = record
-    pieces = [b"\0", varint_of(timestamp - base_timestamp), varint_of(offset_delta)]  # the first: attributes, unused
+    # the first: attributes, unused
+    pieces = [b"\0", varint_of(timestamp - base_timestamp), varint_of(offset_delta)]
     pieces += (NO_CONTENT,) if key is None else (varint_of(len(key)), key)
     pieces += (NO_CONTENT,) if value is None else (varint_of(len(value)), value)
     pieces.append(varint_of(len(headers)))
@@ -196,7 +231,9 @@ class Indexed(Protocol):
 
 
 def signed(view: Indexed, position: int, bits: int = 64) -> tuple[int, int]:
-    """A zigzag varint: its value and the position behind it. IndexError at the end of the view, ProtocolError when it does not end."""
+    """A zigzag varint: its value and the position behind it. IndexError at the end of the view,
+    ProtocolError when it does not end.
+    """
     byte = view[position]
     if byte < 0x80:  # most of them
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -214,7 +251,9 @@ def signed(view: Indexed, position: int, bits: int = 64) -> tuple[int, int]:
 
 
 def records_of(batch: memoryview, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Iterator[Record]:
-    """The records of a batch, one by one. Raises ProtocolError for what is none, for the CRC not: ask crc_matches."""
+    """The records of a batch, one by one. Raises ProtocolError for what is none, for the CRC not:
+    ask crc_matches.
+    """
     yield from records_in(opened(batch, limit_bytes), read_header(batch))
 
 
@@ -222,7 +261,9 @@ def opened(batch: memoryview, limit_bytes: int = DECOMPRESSED_BYTES.value) -> Bu
     """Return the bytes behind the header, decompressed. Raises ProtocolError."""
     header = read_header(batch)
     if not BATCH_HEADER_BYTES <= header.size_bytes <= len(batch) or header.count < 0:
-        raise ProtocolError(f"a batch of length {header.length} with {header.count} records in {len(batch)} bytes")
+        raise ProtocolError(
+            f"a batch of length {header.length} with {header.count} records in {len(batch)} bytes"
+        )
     body: Buffer = batch[BATCH_HEADER_BYTES : header.size_bytes]
     if header.compression:
         from raftka.wire.compression import decompress
@@ -256,7 +297,9 @@ def size_of_record(body: Indexed, position: int) -> tuple[int, int]:
 
 def _read_record(body: Buffer, position: int, stop: int, header: BatchHeader) -> Record:
     if not position < stop <= len(body):
-        raise ProtocolError(f"a record of {stop - position} bytes with {len(body) - position} to come")
+        raise ProtocolError(
+            f"a record of {stop - position} bytes with {len(body) - position} to come"
+        )
     timestamp_delta, position = signed(body, position + 1)
     offset_delta, position = signed(body, position, 32)
     key, position = _sized(body, position, stop)
@@ -273,12 +316,22 @@ def _read_record(body: Buffer, position: int, stop: int, header: BatchHeader) ->
         headers.append((name.decode("utf-8", "replace"), content))
     if position != stop:
         raise ProtocolError(f"a record ends at byte {position} of {stop}")
-    return Record(header.base_offset + offset_delta, timestamp_of(header, timestamp_delta), key, value, headers)
+    return Record(
+        header.base_offset + offset_delta,
+        timestamp_of(header, timestamp_delta),
+        key,
+        value,
+        headers,
+    )
 
 
 def timestamp_of(header: BatchHeader, delta: int) -> int:
     """In ms, of a record with that delta."""
-    timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp + delta
+    timestamp = (
+        header.max_timestamp
+        if header.attributes & LOG_APPEND_TIME
+        else header.base_timestamp + delta
+    )
     if not -SIGN <= timestamp < SIGN:
         timestamp = ((timestamp + SIGN) & (2 * SIGN - 1)) - SIGN
     return timestamp

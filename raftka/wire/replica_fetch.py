@@ -1,7 +1,9 @@
-"""Fetch v17 as brokers of one cluster use it in a session, read and written by a few structs: what is plain takes a call for each partition.
+"""Fetch v17 as brokers of one cluster use it in a session, read and written by a few structs: what
+is plain takes a call for each partition.
 
-What is not plain (errors, divergences, forgotten topics, unknown tags, long lists) is left to the message's compiler, whose bytes these are.
-One partition, which is most often all there is, has structs of its own.
+What is not plain (errors, divergences, forgotten topics, unknown tags, long lists) is left to the
+message's compiler, whose bytes these are. One partition, which is most often all there is, has
+structs of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +19,17 @@ MOST = 200  # partitions of a request: what many cost is spread over turns, the 
 
 EPOCH = Struct(">i")  # of a session; the last field before the topics
 _HEAD = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation level, session, its epoch
-_ASKED = Struct(">iiqiqib")  # partition, leader epoch, offset, last fetched epoch, log start, max bytes; no tags
-_ANSWERED = Struct(">ihqqqbi")  # partition, error, high watermark, last stable offset, log start, no list of aborted ones, preferred replica
+# partition, leader epoch, offset, last fetched epoch, log start, max bytes; no tags
+_ASKED = Struct(">iiqiqib")
+# partition, error, high watermark, last stable offset, log start, no list of aborted ones,
+# preferred replica
+_ANSWERED = Struct(">ihqqqbi")
 _FRAME = Struct(">iib")  # size, correlation id, no tags
 _TOP = Struct(">ihi")  # throttle time, error, session
 _ID = 16  # bytes of a topic's id
 _NONE_FORGOTTEN_NO_RACK = b"\x01\x01"
-_STATE = Struct(">bbbiqb")  # one tag, which is the replica's state, its size; broker id, broker epoch, no tags
+# one tag, which is the replica's state, its size; broker id, broker epoch, no tags
+_STATE = Struct(">bbbiqb")
 _STATE_TAG, _STATE_SIZE = 1, 13
 _ONE = 2  # a compact length
 _ONE_BEGINS = "B16sB"  # one topic, its id, one partition
@@ -83,19 +89,32 @@ class Terms(NamedTuple):
     broker_epoch: int
 
 
-def request_body(terms: Terms, session_id: int, session_epoch: int, topics: Mapping[bytes, Sequence[Asked]]) -> bytes:
+def request_body(
+    terms: Terms, session_id: int, session_epoch: int, topics: Mapping[bytes, Sequence[Asked]]
+) -> bytes:
     if len(topics) == 1:
         ((topic_id, asked),) = topics.items()
         if len(asked) == 1:
             wait_ms, min_bytes, max_bytes, replica, broker_epoch = terms
-            head, state = (wait_ms, min_bytes, max_bytes, 0, session_id, session_epoch), (1, _STATE_TAG, _STATE_SIZE, replica, broker_epoch, 0)
-            return _ONE_REQUEST.pack(*head, _ONE, topic_id, _ONE, *asked[0], 0, 0, _NONE_FORGOTTEN_NO_RACK, *state)
-    parts = [_HEAD.pack(terms.max_wait_ms, terms.min_bytes, terms.max_bytes, 0, session_id, session_epoch), _length(len(topics))]
+            head = (wait_ms, min_bytes, max_bytes, 0, session_id, session_epoch)
+            state = (1, _STATE_TAG, _STATE_SIZE, replica, broker_epoch, 0)
+            return _ONE_REQUEST.pack(
+                *head, _ONE, topic_id, _ONE, *asked[0], 0, 0, _NONE_FORGOTTEN_NO_RACK, *state
+            )
+    parts = [
+        _HEAD.pack(
+            terms.max_wait_ms, terms.min_bytes, terms.max_bytes, 0, session_id, session_epoch
+        ),
+        _length(len(topics)),
+    ]
     for topic_id, asked in topics.items():
         parts += (topic_id, _length(len(asked)))
         parts += [_ASKED.pack(*each, 0) for each in asked]
         parts.append(b"\0")
-    parts += (_NONE_FORGOTTEN_NO_RACK, _STATE.pack(1, _STATE_TAG, _STATE_SIZE, terms.replica, terms.broker_epoch, 0))
+    parts += (
+        _NONE_FORGOTTEN_NO_RACK,
+        _STATE.pack(1, _STATE_TAG, _STATE_SIZE, terms.replica, terms.broker_epoch, 0),
+    )
     return b"".join(parts)
 
 
@@ -117,9 +136,13 @@ def _count(frame: memoryview, at: int) -> tuple[int, int]:
 
 
 def read_topics(frame: memoryview, at: int, end: bytes) -> list[tuple[bytes, Asked]] | None:
-    """The partitions of a request whose topics begin at `at`; None unless it ends behind them as `end` says and is plain."""
+    """The partitions of a request whose topics begin at `at`; None unless it ends behind them as
+    `end` says and is plain.
+    """
     if frame[at + _ONE_ASKED.size :] == end:
-        topics, topic_id, partitions, *asked, tags, tags_of_topic = _ONE_ASKED.unpack_from(frame, at)
+        topics, topic_id, partitions, *asked, tags, tags_of_topic = _ONE_ASKED.unpack_from(
+            frame, at
+        )
         if topics == partitions == _ONE and not tags and not tags_of_topic:
             return [(topic_id, Asked(*asked))]
     found: list[tuple[bytes, Asked]] = []
@@ -145,11 +168,15 @@ def read_topics(frame: memoryview, at: int, end: bytes) -> list[tuple[bytes, Ask
 
 
 def topics_begin(frame: memoryview, body: int) -> tuple[int, bytes]:
-    """Where the topics of a request begin, whose body begins at `body`, and what stands behind them if nothing is forgotten."""
+    """Where the topics of a request begin, whose body begins at `body`, and what stands behind them
+    if nothing is forgotten.
+    """
     return body + _HEAD.size, _NONE_FORGOTTEN_NO_RACK + bytes(frame[-_STATE.size :])
 
 
-def answer_frame(correlation_id: int, session_id: int, topics: Mapping[bytes, Sequence[Told]]) -> list[Piece]:
+def answer_frame(
+    correlation_id: int, session_id: int, topics: Mapping[bytes, Sequence[Told]]
+) -> list[Piece]:
     """The whole frame of an answer."""
     if len(topics) == 1:
         ((topic_id, rows),) = topics.items()
@@ -158,7 +185,12 @@ def answer_frame(correlation_id: int, session_id: int, topics: Mapping[bytes, Se
             length = _LENGTHS[size] if size < 512 else varint(size + 1)
             total = _ONE_FRAME.size - 4 + len(length) + size + len(_ONE_ENDS)
             row = (index, 0, high_watermark, stable, log_start, 0, -1)
-            head = _ONE_FRAME.pack(total, correlation_id, 0, 0, 0, session_id, _ONE, topic_id, _ONE, *row) + length
+            head = (
+                _ONE_FRAME.pack(
+                    total, correlation_id, 0, 0, 0, session_id, _ONE, topic_id, _ONE, *row
+                )
+                + length
+            )
             return [head, *spans, _ONE_ENDS] if size else [head + _ONE_ENDS]
     pieces: list[Piece] = []
     small = [_TOP.pack(0, 0, session_id), _length(len(topics))]
@@ -166,7 +198,10 @@ def answer_frame(correlation_id: int, session_id: int, topics: Mapping[bytes, Se
     for topic_id, rows in topics.items():
         small += (topic_id, _length(len(rows)))
         for index, high_watermark, stable, log_start, spans, size in rows:
-            small += (_ANSWERED.pack(index, 0, high_watermark, stable, log_start, 0, -1), _length(size))
+            small += (
+                _ANSWERED.pack(index, 0, high_watermark, stable, log_start, 0, -1),
+                _length(size),
+            )
             if size:
                 head = b"".join(small)
                 pieces.append(head)
@@ -196,14 +231,20 @@ def read_answer(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None
             topic_id = bytes(frame[at : at + _ID])
             partitions, at = _count(frame, at + _ID)
             for _ in range(partitions):
-                index, failed, high_watermark, stable, log_start, aborted, _ = _ANSWERED.unpack_from(frame, at)
+                index, failed, high_watermark, stable, log_start, aborted, _ = (
+                    _ANSWERED.unpack_from(frame, at)
+                )
                 at += _ANSWERED.size
                 size, at = _count(frame, at)
                 if failed or aborted or frame[at + size]:
                     return None
                 if len(found) == MOST:
                     return None
-                found.append(Answered(topic_id, index, high_watermark, stable, log_start, frame[at : at + size]))
+                found.append(
+                    Answered(
+                        topic_id, index, high_watermark, stable, log_start, frame[at : at + size]
+                    )
+                )
                 at += size + 1
             if frame[at]:
                 return None
@@ -216,7 +257,9 @@ def read_answer(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None
 def _read_one(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None:
     """An answer with one partition; None for any other, and one that is not plain."""
     try:
-        _, error, session_id, topics, topic_id, partitions, *row = _ONE_ANSWERED.unpack_from(frame, at)
+        _, error, session_id, topics, topic_id, partitions, *row = _ONE_ANSWERED.unpack_from(
+            frame, at
+        )
         index, failed, high_watermark, stable, log_start, aborted, _ = row
         if error or failed or aborted or not topics == partitions == _ONE:
             return None
@@ -225,4 +268,6 @@ def _read_one(frame: memoryview, at: int) -> tuple[int, list[Answered]] | None:
         return None
     if frame[at + size :] != _ONE_ENDS:
         return None
-    return session_id, [Answered(topic_id, index, high_watermark, stable, log_start, frame[at : at + size])]
+    return session_id, [
+        Answered(topic_id, index, high_watermark, stable, log_start, frame[at : at + size])
+    ]

@@ -1,4 +1,6 @@
-"""Parts of a message: fields with their versions, structs of fields, and rows of values. Knows neither bytes nor the notation."""
+"""Parts of a message: fields with their versions, structs of fields, and rows of values. Knows
+neither bytes nor the notation.
+"""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -53,10 +55,12 @@ class Field:
 
 
 class Row:
-    """The values of one struct, an attribute a field. Fields that a version lacks are at their default after decoding.
+    """The values of one struct, an attribute a field. Fields that a version lacks are at their
+    default after decoding.
 
-    Arrays of structs are lists of rows, arrays of numbers are tuples; a default is shared between rows, so assign, never change in place.
-    The stubs beside the messages have the types of all fields.
+    Arrays of structs are lists of rows, arrays of numbers are tuples; a default is shared between
+    rows, so assign, never change in place. The stubs beside the messages have the types of all
+    fields.
     """
 
     __slots__: tuple[str, ...] = ()
@@ -71,17 +75,27 @@ class Row:
         return {name: _plain(getattr(self, name)) for name in self.__slots__}
 
     def __eq__(self, other: object) -> bool:
-        return other is self or (isinstance(other, Row) and other.struct is self.struct and other.as_dict() == self.as_dict())
+        return other is self or (
+            isinstance(other, Row)
+            and other.struct is self.struct
+            and other.as_dict() == self.as_dict()
+        )
 
     __hash__ = None  # type: ignore[assignment]  # a row changes
 
     def __repr__(self) -> str:
-        changed = {f.name: value for f in self.struct.fields if (value := getattr(self, f.name)) != f.default}
-        return f"{self.struct.name}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        changed = [
+            f"{f.name}={value!r}"
+            for f in self.struct.fields
+            if (value := getattr(self, f.name)) != f.default
+        ]
+        return f"{self.struct.name}({', '.join(changed)})"
 
 
 class RowType(type):
-    """The class of row classes: `FetchRequest.topics` is the class of the rows in that field, FetchTopic."""
+    """The class of row classes: `FetchRequest.topics` is the class of the rows in that field,
+    FetchTopic.
+    """
 
     struct: "Struct"
 
@@ -91,7 +105,9 @@ class RowType(type):
 
 
 def free(row: Row) -> Generator[None, None, None]:
-    """Empty the arrays of a row nobody needs any more, some elements at a time: to free 100,000 rows at once takes 50 ms."""
+    """Empty the arrays of a row nobody needs any more, some elements at a time: to free 100,000
+    rows at once takes 50 ms.
+    """
     for name in row.__slots__:
         array = getattr(row, name)
         if not isinstance(array, list):
@@ -131,7 +147,14 @@ class Struct:
         arguments = "".join(f", {name}=d{i}" for i, name in enumerate(names))
         body = "".join(f"\n    self.{name} = {name}" for name in names) or "\n    pass"
         exec(f"def __init__(self{arguments}):{body}", made)
-        return cast(type[Row], RowType(self.name, (Row,), {"__slots__": tuple(names), "__init__": made["__init__"], "struct": self}))
+        return cast(
+            type[Row],
+            RowType(
+                self.name,
+                (Row,),
+                {"__slots__": tuple(names), "__init__": made["__init__"], "struct": self},
+            ),
+        )
 
     def field(self, path: str) -> Field:
         """The field of that name, or behind structs: `topics.partitions.offset`."""
@@ -150,7 +173,10 @@ class Struct:
     @cached_property
     def carries_records(self) -> bool:
         """Somewhere in it are record batches."""
-        return any(f.kind == "records" or (f.struct is not None and f.struct.carries_records) for f in self.fields)
+        return any(
+            f.kind == "records" or (f.struct is not None and f.struct.carries_records)
+            for f in self.fields
+        )
 
     def of_version(self, version: int) -> tuple[list[Field], list[Field]]:
         """The fields that stand in line, and the tagged ones."""

@@ -1,4 +1,6 @@
-"""What `./run bench --against` reads from a benchmark's tables, and that it really runs both trees in turns."""
+"""What `./run bench --against` reads from a benchmark's tables, and that it really runs both trees
+in turns.
+"""
 
 from pathlib import Path
 
@@ -57,6 +59,8 @@ def test_trees_run_in_turns_and_medians_are_of_pairs(monkeypatch: pytest.MonkeyP
 def test_a_benchmark_of_another_tree_runs_with_its_own_code(tmp_path: Path) -> None:
     (tmp_path / "bench").mkdir()
     (tmp_path / "bench" / "__init__.py").write_text("")
-    (tmp_path / "bench" / "__main__.py").write_text("import sys; print('| t | x |'); print('|---|---|'); print(f'| {sys.argv[1]} | 7 |')")
+    (tmp_path / "bench" / "__main__.py").write_text(
+        "import sys; print('| t | x |'); print('|---|---|'); print(f'| {sys.argv[1]} | 7 |')"
+    )
 
     assert against.run(tmp_path, ["mine"]) == {Figure("t", "mine", "x"): 7.0}

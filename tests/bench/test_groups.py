@@ -14,7 +14,9 @@ runpy.run_module("bench", run_name="__main__")
 
 
 def test_starts_without_the_libraries_of_the_pipeline() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False, timeout=60
+    )
 
     assert done.returncode == 0, done.stderr
     assert "pipeline-flows" in done.stdout

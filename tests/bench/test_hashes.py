@@ -8,7 +8,9 @@ from bench.hashes import HERE, hashes
 
 def test_a_copy_has_the_same_hashes_until_it_decides_otherwise(tmp_path: Path) -> None:
     for folder in ("raftka", "compat"):
-        shutil.copytree(HERE / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            HERE / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
     before = hashes(HERE, "small", "0-5", 1)
     assert len(before) == 6
     assert hashes(tmp_path, "small", "0-5", 1) == before

@@ -1,8 +1,21 @@
-"""The model of `./run bench hosts`: what K brokers cost is measured for a few K, and the rest is said to be a prediction."""
+"""The model of `./run bench hosts`: what K brokers cost is measured for a few K, and the rest is
+said to be a prediction.
+"""
 
 import pytest
 
-from bench.hosts import BUSY, FIXED, GROWING, HOSTS, LEADERS, PARTITIONS, SIZES, followers, predicted_rate, predicted_us
+from bench.hosts import (
+    BUSY,
+    FIXED,
+    GROWING,
+    HOSTS,
+    LEADERS,
+    PARTITIONS,
+    SIZES,
+    followers,
+    predicted_rate,
+    predicted_us,
+)
 
 
 def test_the_cost_of_a_request_grows_with_the_brokers_that_fetch_from_one() -> None:
@@ -37,5 +50,7 @@ def test_partitions_are_led_evenly_with_each_size() -> None:
 def test_each_broker_has_the_same_load_where_it_grows(size: int) -> None:
     for each in GROWING:
         assert each.partitions(size) == size * each.partitions(1)
-        assert int(each.of_lg(size).rpartition(" ")[2]) == size * int(each.of_lg(1).rpartition(" ")[2])
+        assert int(each.of_lg(size).rpartition(" ")[2]) == size * int(
+            each.of_lg(1).rpartition(" ")[2]
+        )
     assert {each.of_lg(size) for each in FIXED} == {each.of_lg(1) for each in FIXED}

@@ -1,4 +1,6 @@
-"""The programs in C: they compile without a warning, and agree with each other and with our own wire format."""
+"""The programs in C: they compile without a warning, and agree with each other and with our own
+wire format.
+"""
 
 import shutil
 import subprocess
@@ -10,14 +12,18 @@ from bench import load, probe
 from bench.systems import Floor
 from raftka.wire.records import read_header, records_of
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here: the load generator is not tested")
+pytestmark = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="no C compiler here: the load generator is not tested"
+)
 
 
 @pytest.mark.parametrize("name", ["lg", "floor"])
 def test_the_c_sources_compile_without_a_warning(name: str, tmp_path: Path) -> None:
     strict = ["-Wall", "-Wextra", "-Werror"]
 
-    subprocess.run(["cc", *load.FLAGS, *strict, "-o", tmp_path / name, load.SOURCES / f"{name}.c"], check=True)
+    subprocess.run(
+        ["cc", *load.FLAGS, *strict, "-o", tmp_path / name, load.SOURCES / f"{name}.c"], check=True
+    )
 
 
 def test_the_generator_counts_what_the_floor_took() -> None:

@@ -1,4 +1,6 @@
-"""Marks before statements: what a module does is as without them, and what was reached is known by line."""
+"""Marks before statements: what a module does is as without them, and what was reached is known by
+line.
+"""
 
 import importlib
 import sys
@@ -46,7 +48,8 @@ def test_lines_branches_and_guards(reached: Reached) -> None:
     assert set(reached.guards) == {7, 9}
     assert half(4) == 2
     assert lines(reached) == {6, 8, 10, 11, 12}
-    assert sum(reached.marks[number] for number in reached.branches) == 4  # two tests that are false, the loop, its end
+    # two tests that are false, the loop, its end
+    assert sum(reached.marks[number] for number in reached.branches) == 4
     reached.clear()
     with pytest.raises(ValueError, match="odd"):
         half(3)

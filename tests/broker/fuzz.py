@@ -1,11 +1,14 @@
-"""`python -m tests.broker.fuzz --frames 100000 --keys all --jobs 2`: what frames that nobody would write do to a live node, API by API.
+"""`python -m tests.broker.fuzz --frames 100000 --keys all --jobs 2`: what frames that nobody would
+write do to a live node, API by API.
 
-Each API has a node to itself. After every frame the same connection must be served or closed; an answer must be one of its version, to the
-last byte; the node's log must tell of no mistake of ours; memory must stay within GROWTH_BYTES; and a neighbour who writes and reads back must find
-what it wrote. How long the neighbour waits is printed, not judged. The exit code is 1 when something was found.
+Each API has a node to itself. After every frame the same connection must be served or closed; an
+answer must be one of its version, to the last byte; the node's log must tell of no mistake of ours;
+memory must stay within GROWTH_BYTES; and a neighbour who writes and reads back must find what it
+wrote. How long the neighbour waits is printed, not judged. The exit code is 1 when something was
+found.
 
-`--secured`: to simulated nodes with logins and ACLs, before the login and as a user without rights (secured_fuzz.py). `--tls 100000`: attacks on TLS
-records (tls_fuzz.py).
+`--secured`: to simulated nodes with logins and ACLs, before the login and as a user without rights
+(secured_fuzz.py). `--tls 100000`: attacks on TLS records (tls_fuzz.py).
 """
 
 import argparse
@@ -53,7 +56,8 @@ GUARD_S = 3600.0  # a machine that does other things meanwhile is no node that h
 QUIET_S, PAUSE_S = 2.0, 0.004
 NEIGHBOUR = "neighbour"
 KEPT = {"retention.ms": "-1"}  # the neighbour's records are of 2023
-AGAIN, AGAIN_S = (Code.LEADER_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER), 20.0  # clients ask again: a broker that is unregistered comes back
+# clients ask again: a broker that is unregistered comes back
+AGAIN, AGAIN_S = (Code.LEADER_NOT_AVAILABLE, Code.NOT_LEADER_OR_FOLLOWER), 20.0
 
 Came = list[bytes] | None  # a frame's answers, at most one; None: closed
 
@@ -79,10 +83,20 @@ class Report:
             self.warm_bytes = self.most_bytes
 
     def __str__(self) -> str:
-        warm, most, last = (size >> 20 for size in (self.warm_bytes, self.most_bytes, self.last_bytes))
-        alone, beside = ("/".join(f"{ms:.1f}" for ms in times) for times in (self.alone_ms, self.beside_ms))
-        line = f"{self.api:28}{self.frames:7} frames, {self.answered:6} answered, {self.closed:6} closed; {self.seconds:4.0f} s; "
-        line += f"MiB {warm} -> {most} -> {last}; neighbour's ms (p50/p99) {alone} alone, {beside} beside"
+        warm, most, last = (
+            size >> 20 for size in (self.warm_bytes, self.most_bytes, self.last_bytes)
+        )
+        alone, beside = (
+            "/".join(f"{ms:.1f}" for ms in times) for times in (self.alone_ms, self.beside_ms)
+        )
+        line = (
+            f"{self.api:28}{self.frames:7} frames, {self.answered:6} answered, {self.closed:6} "
+            f"closed; {self.seconds:4.0f} s; "
+        )
+        line += (
+            f"MiB {warm} -> {most} -> {last}; neighbour's ms (p50/p99) {alone} alone, {beside} "
+            "beside"
+        )
         return "\n  FOUND ".join([line, *self.found])
 
 
@@ -100,22 +114,43 @@ class Victim:
 
     def create(self, line: Line, name: str) -> None:
         request = CREATE_TOPICS.request
-        configs = [request.topics.configs(name=key, value=value) for key, value in TOPICS.get(name, KEPT).items()]
-        line.ask(CREATE_TOPICS, request(topics=[request.topics(name=name, num_partitions=2, replication_factor=1, configs=configs)]))
+        configs = [
+            request.topics.configs(name=key, value=value)
+            for key, value in TOPICS.get(name, KEPT).items()
+        ]
+        line.ask(
+            CREATE_TOPICS,
+            request(
+                topics=[
+                    request.topics(
+                        name=name, num_partitions=2, replication_factor=1, configs=configs
+                    )
+                ]
+            ),
+        )
 
     def tidy(self, line: Line) -> dict[str, bytes]:
         """Only the given topics are there, all of them."""
-        there = {topic.name for topic in line.ask(METADATA, METADATA.request(topics=None), 12).topics}
+        there = {
+            topic.name for topic in line.ask(METADATA, METADATA.request(topics=None), 12).topics
+        }
         request = DELETE_TOPICS.request
-        for name in there - {*TOPICS, NEIGHBOUR}:  # one by one: who deletes a hundred at once is another neighbour
+        # one by one: who deletes a hundred at once is another neighbour
+        for name in there - {*TOPICS, NEIGHBOUR}:
             line.ask(DELETE_TOPICS, request(topics=[request.topics(name=name)], timeout_ms=5000))
         for name in set(TOPICS) - there:
             self.create(line, name)
-        return {topic.name: topic.topic_id for topic in line.ask(METADATA, METADATA.request(topics=None), 12).topics if topic.name in TOPICS}
+        return {
+            topic.name: topic.topic_id
+            for topic in line.ask(METADATA, METADATA.request(topics=None), 12).topics
+            if topic.name in TOPICS
+        }
 
     @property
     def resident_bytes(self) -> int:
-        return int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(
+            Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        ) * os.sysconf("SC_PAGE_SIZE")
 
     def mistakes(self) -> list[str]:
         """New lines of the log that tell of a mistake of ours."""
@@ -193,7 +228,8 @@ def attack(api_key: int, frames: int, seed: int) -> Report:
 def attack_secured(api_key: int, frames: int, seed: int) -> Report:
     report = Report(HANDLERS[api_key].api.name)
     began = time.monotonic()
-    while report.frames < frames and not report.found:  # a node for each part, so that its topics and its log stay small
+    # a node for each part, so that its topics and its log stay small
+    while report.frames < frames and not report.found:
         count = min(SECURED_AT_ONCE, frames - report.frames)
         try:
             secured_fuzz.strangers(HANDLERS[api_key].api, count, seed + report.frames)
@@ -208,7 +244,9 @@ def attack_secured(api_key: int, frames: int, seed: int) -> Report:
 def _attack(api: AnyApi, frames: int, seed: int, report: Report) -> None:
     with victim() as target:
         orders, theirs = get_context("spawn").Pipe()
-        neighbour = get_context("spawn").Process(target=live_beside, args=(target.address, theirs), daemon=True)
+        neighbour = get_context("spawn").Process(
+            target=live_beside, args=(target.address, theirs), daemon=True
+        )
         neighbour.start()
         report.alone_ms, _ = orders.recv()
         orders.send("now")
@@ -246,7 +284,9 @@ def _send_all(api: AnyApi, target: Victim, count: int, seed: int, report: Report
             report.found.append(f"{grown >> 20} MiB more memory")
 
 
-def _judge(api: AnyApi, target: Victim, group: list[bytes], came: list[Came], report: Report) -> None:
+def _judge(
+    api: AnyApi, target: Victim, group: list[bytes], came: list[Came], report: Report
+) -> None:
     wrong = []
     for frame, answers in zip(group, came, strict=True):
         if answers is not None and (said := judged(api, frame, answers)):
@@ -263,7 +303,9 @@ def _judge(api: AnyApi, target: Victim, group: list[bytes], came: list[Came], re
 
 
 def live_beside(address: Address, orders: Connection) -> None:
-    """Writes a record, reads it back, again and again; tells how long that took, alone and then beside the stranger."""
+    """Writes a record, reads it back, again and again; tells how long that took, alone and then
+    beside the stranger.
+    """
     end_with_parent()
     wrong: list[str] = []
     with connected(address) as line:
@@ -288,9 +330,16 @@ def _turn(line: Line, offset: int, wrong: list[str]) -> tuple[int, float]:
     value = batch(b"%d" % (offset + 1))
     began = time.monotonic()
     written = _patiently(lambda: produced(line.ask(PRODUCE, produce(NEIGHBOUR, value, acks=1), 12)))
-    read = _patiently(lambda: fetched(line.ask(FETCH, fetch(NEIGHBOUR, offset + 1, max_wait_ms=500, min_bytes=1), 12)), lambda row: bool(row.records))
+    read = _patiently(
+        lambda: fetched(
+            line.ask(FETCH, fetch(NEIGHBOUR, offset + 1, max_wait_ms=500, min_bytes=1), 12)
+        ),
+        lambda row: bool(row.records),
+    )
     took = time.monotonic() - began
-    if (written.error_code, written.base_offset, read.error_code) != (0, offset + 1, 0) or bytes(read.records or b"")[61:] != value[61:]:
+    if (written.error_code, written.base_offset, read.error_code) != (0, offset + 1, 0) or bytes(
+        read.records or b""
+    )[61:] != value[61:]:
         wrong.append(f"the neighbour: {written}, {read}")
     return offset + (written.error_code == 0), took
 
@@ -298,7 +347,9 @@ def _turn(line: Line, offset: int, wrong: list[str]) -> tuple[int, float]:
 def _patiently(ask: Callable[[], Part], good: Callable[[Part], bool] = lambda _: True) -> Part:
     """As a client that asks again: a disk that is busy may take longer than a fetch waits."""
     end = time.monotonic() + AGAIN_S
-    while ((answer := ask()).error_code in AGAIN or (not answer.error_code and not good(answer))) and time.monotonic() < end:
+    while (
+        (answer := ask()).error_code in AGAIN or (not answer.error_code and not good(answer))
+    ) and time.monotonic() < end:
         pass
     return answer
 
@@ -314,7 +365,9 @@ def main() -> int:
     parser.add_argument("--keys", default="all", help="API keys, with commas between them")
     parser.add_argument("--jobs", type=int, default=1, help="APIs at a time")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--secured", action="store_true", help="simulated nodes with logins and ACLs")
+    parser.add_argument(
+        "--secured", action="store_true", help="simulated nodes with logins and ACLs"
+    )
     parser.add_argument("--tls", type=int, default=0, help="attacks on TLS records instead")
     given = parser.parse_args()
     if given.tls:
@@ -323,7 +376,12 @@ def main() -> int:
     keys = sorted(HANDLERS) if given.keys == "all" else [int(key) for key in given.keys.split(",")]
     found = 0
     with ProcessPoolExecutor(given.jobs, get_context("spawn"), end_with_parent) as pool:
-        for report in pool.map(attack_secured if given.secured else attack, keys, [given.frames] * len(keys), [given.seed] * len(keys)):
+        for report in pool.map(
+            attack_secured if given.secured else attack,
+            keys,
+            [given.frames] * len(keys),
+            [given.seed] * len(keys),
+        ):
             print(report, flush=True)
             found += len(report.found)
     return int(found > 0)

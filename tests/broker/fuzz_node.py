@@ -1,4 +1,6 @@
-"""`python -m tests.broker.fuzz_node broker start FILE`: a node with less room for topics, so that what frames create by chance is soon too much."""
+"""`python -m tests.broker.fuzz_node broker start FILE`: a node with less room for topics, so that
+what frames create by chance is soon too much.
+"""
 
 from raftka.cli import main
 from raftka.limits import PARTITIONS, TOPICS

@@ -1,7 +1,9 @@
-"""Exchanges recorded with Apache Kafka 4.3.1, asked again of a fresh node and compared field by field.
+"""Exchanges recorded with Apache Kafka 4.3.1, asked again of a fresh node and compared field by
+field.
 
-A line of a golden file: number, what it shows, API key, version, frames in hex without their sizes. Topic ids, fetch sessions and members are paired
-as they come, order in arrays is not compared where the real broker has none.
+A line of a golden file: number, what it shows, API key, version, frames in hex without their sizes.
+Topic ids, fetch sessions and members are paired as they come, order in arrays is not compared where
+the real broker has none.
 """
 
 import json
@@ -19,16 +21,39 @@ from raftka.wire.rows import ZERO_UUID, Row
 from tests.broker.requests import produce
 from tests.broker.stage import BY_NAME, Stage, Wire, decoded
 
-SAME = {"/127.0.0.1": "/client", "127.0.0.1": "n1", 59692: 9092, 59792: 9093}  # the recorded broker's address and ours
+# the recorded broker's address and ours
+SAME = {"/127.0.0.1": "/client", "127.0.0.1": "n1", 59692: 9092, 59792: 9093}
 OWN = re.compile(  # of that run: lengths of the metadata log, its disk
-    r".*\.(cluster_id|total_bytes|usable_bytes|finalized_features_epoch|log_end_offset)|\.topics.*\.high_watermark"
+    r".*\.(cluster_id|total_bytes|usable_bytes|finalized_features_epoch|"
+    r"log_end_offset)|\.topics.*\.high_watermark"
 )
-MEMBER = re.compile(r".+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")  # of classic groups, of others
-IDENTITY = ("name", "topic", "group_id", "api_key", "partition_index", "index", "partition", "topic_id", "transactional_id", "producer_id")
-OF_ACL = ("resource_type", "resource_name", "pattern_type", "principal", "host", "operation", "permission_type")
+# of classic groups, of others
+MEMBER = re.compile(r".+-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22}")
+IDENTITY = (
+    "name",
+    "topic",
+    "group_id",
+    "api_key",
+    "partition_index",
+    "index",
+    "partition",
+    "topic_id",
+    "transactional_id",
+    "producer_id",
+)
+OF_ACL = (
+    "resource_type",
+    "resource_name",
+    "pattern_type",
+    "principal",
+    "host",
+    "operation",
+    "permission_type",
+)
 
 Differences = dict[str, tuple[Any, Any]]  # field -> (recorded, ours)
-Meant = Sequence[tuple[Collection[int], str, str]]  # exchanges, a pattern of fields, the reason why they differ
+# exchanges, a pattern of fields, the reason why they differ
+Meant = Sequence[tuple[Collection[int], str, str]]
 
 
 class Exchange(NamedTuple):
@@ -44,7 +69,9 @@ class Exchange(NamedTuple):
 
     @property
     def name(self) -> str:
-        return f"{self.n}-{HANDLERS[self.key].api.name if self.key >= 0 else 'bytes'}-v{self.version}"
+        return (
+            f"{self.n}-{HANDLERS[self.key].api.name if self.key >= 0 else 'bytes'}-v{self.version}"
+        )
 
     @property
     def answer(self) -> Any:
@@ -58,12 +85,18 @@ class Exchange(NamedTuple):
 
 def not_meant(meant: Meant, n: int, found: Differences) -> Differences:
     """The differences of an exchange that no reason is given for."""
-    return {field: values for field, values in found.items() if not any(re.fullmatch(pattern, field) for pattern in patterns_of(meant, n))}
+    return {
+        field: values
+        for field, values in found.items()
+        if not any(re.fullmatch(pattern, field) for pattern in patterns_of(meant, n))
+    }
 
 
 def all_found(meant: Meant, n: int, found: Differences) -> bool:
     """Return whether everything that is said to differ does."""
-    return all(any(re.fullmatch(pattern, field) for field in found) for pattern in patterns_of(meant, n))
+    return all(
+        any(re.fullmatch(pattern, field) for field in found) for pattern in patterns_of(meant, n)
+    )
 
 
 def patterns_of(meant: Meant, n: int) -> list[str]:
@@ -79,9 +112,13 @@ def recorded(path: Path) -> list[Exchange]:
 
 
 class Replay:
-    """One node is asked what the recorded one was asked, in order. `prepare` does what was done before an exchange and says what time it is then."""
+    """One node is asked what the recorded one was asked, in order. `prepare` does what was done
+    before an exchange and says what time it is then.
+    """
 
-    def __init__(self, stage: Stage, exchanges: Sequence[Exchange], recorded_ids: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, stage: Stage, exchanges: Sequence[Exchange], recorded_ids: Mapping[str, bytes]
+    ) -> None:
         self.stage = stage
         self.exchanges = exchanges
         self.ids = {ZERO_UUID: ZERO_UUID}  # recorded -> ours
@@ -129,9 +166,16 @@ class Replay:
 
     def _row(self, path: str, recorded: Row, ours: Row) -> Iterator[tuple[str, tuple[Any, Any]]]:
         for field in recorded.struct.fields:
-            yield from self._field(f"{path}.{field.name}", field.name, getattr(recorded, field.name), getattr(ours, field.name))
+            yield from self._field(
+                f"{path}.{field.name}",
+                field.name,
+                getattr(recorded, field.name),
+                getattr(ours, field.name),
+            )
 
-    def _field(self, path: str, name: str, recorded: Any, ours: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    def _field(
+        self, path: str, name: str, recorded: Any, ours: Any
+    ) -> Iterator[tuple[str, tuple[Any, Any]]]:
         if isinstance(recorded, Row) and isinstance(ours, Row):
             yield from self._row(path, recorded, ours)
         elif isinstance(recorded, list | tuple) and isinstance(ours, list | tuple):
@@ -141,32 +185,58 @@ class Replay:
         elif not self.same(path, name, recorded, ours):
             yield path, (recorded, ours)
 
-    def _array(self, path: str, name: str, recorded: Any, ours: Any) -> Iterator[tuple[str, tuple[Any, Any]]]:
-        theirs, mine = ({_identity(i, row, ids): row for i, row in enumerate(rows)} for rows, ids in ((recorded, self.ids), (ours, {})))
+    def _array(
+        self, path: str, name: str, recorded: Any, ours: Any
+    ) -> Iterator[tuple[str, tuple[Any, Any]]]:
+        theirs, mine = (
+            {_identity(i, row, ids): row for i, row in enumerate(rows)}
+            for rows, ids in ((recorded, self.ids), (ours, {}))
+        )
         theirs = {key: row for key, row in theirs.items() if _ours_too(name, row)}
         for key in sorted(theirs.keys() | mine.keys(), key=str):
             yield from self._field(f"{path}({key})", name, theirs.get(key), mine.get(key))
 
     def same(self, path: str, name: str, recorded: Any, ours: Any) -> bool:
         if name == "topic_id":
-            return bool((recorded == ZERO_UUID) == (ours == ZERO_UUID) and self.ids.setdefault(recorded, ours) == ours)
-        if name in ("member_id", "leader") and MEMBER.fullmatch(recorded or "") and MEMBER.fullmatch(ours or ""):
+            return bool(
+                (recorded == ZERO_UUID) == (ours == ZERO_UUID)
+                and self.ids.setdefault(recorded, ours) == ours
+            )
+        if (
+            name in ("member_id", "leader")
+            and MEMBER.fullmatch(recorded or "")
+            and MEMBER.fullmatch(ours or "")
+        ):
             return bool(self.ids.setdefault(recorded.encode(), ours.encode()) == ours.encode())
         if name == "error_message" and recorded is not None:
-            recorded = re.sub(r"[\w-]{22}", lambda found: self.ids.get(found[0].encode(), found[0].encode()).decode(), recorded)
+            recorded = re.sub(
+                r"[\w-]{22}",
+                lambda found: self.ids.get(found[0].encode(), found[0].encode()).decode(),
+                recorded,
+            )
         if name == "session_id" and recorded and ours:
-            return bool(self.ids.setdefault(recorded.to_bytes(4), ours.to_bytes(4)) == ours.to_bytes(4))
+            return bool(
+                self.ids.setdefault(recorded.to_bytes(4), ours.to_bytes(4)) == ours.to_bytes(4)
+            )
         if name == "records" and recorded and ours:
             return bool(self.content(recorded) == self.content(ours))
         if OWN.fullmatch(path):
             return type(recorded) is type(ours)
-        return bool(recorded == ours or (isinstance(recorded, str | int) and SAME.get(recorded, recorded) == ours))
+        return bool(
+            recorded == ours
+            or (isinstance(recorded, str | int) and SAME.get(recorded, recorded) == ours)
+        )
 
     def content(self, records: memoryview) -> Any:
         """Bytes, or what is in them where they are compressed: there are many ways to compress."""
         batches = list(iterate(records))
         rest = bytes(records[sum(len(batch) for _, batch in batches) :])
-        opened = [(header._replace(length=0, crc=0), list(records_of(batch))) if header.compression else bytes(batch) for header, batch in batches]
+        opened = [
+            (header._replace(length=0, crc=0), list(records_of(batch)))
+            if header.compression
+            else bytes(batch)
+            for header, batch in batches
+        ]
         return opened, rest
 
 
@@ -182,7 +252,10 @@ def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
         return ids.get(row.member_id.encode(), row.member_id.encode())
     if isinstance(row, Row):
         names = [name for name in IDENTITY if name in row.__slots__]
-        found = next((value for name in names if (value := getattr(row, name)) not in ("", None, ZERO_UUID)), "" if "group_id" in names else position)
+        found = next(
+            (value for name in names if (value := getattr(row, name)) not in ("", None, ZERO_UUID)),
+            "" if "group_id" in names else position,
+        )
         return ids.get(found, found) if isinstance(found, bytes) else found
     return position
 

@@ -8,7 +8,8 @@ from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.schema import AnyApi
 
-END = pack(">ihhihhb", 13, 10, 1, 0x7A7A7A7A, -1, 0, 7)  # a coordinator of no known type: the refusal says that the frame before is done with
+# a coordinator of no known type: the refusal says that the frame before is done with
+END = pack(">ihhihhb", 13, 10, 1, 0x7A7A7A7A, -1, 0, 7)
 
 
 def judged(api: AnyApi, frame: bytes, answers: list[bytes]) -> str | None:

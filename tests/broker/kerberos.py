@@ -1,6 +1,8 @@
-"""Nodes whose listener takes Kerberos logins, without a realm: a scripted library stands for the real one, whose tokens say in clear what they are.
+"""Nodes whose listener takes Kerberos logins, without a realm: a scripted library stands for the
+real one, whose tokens say in clear what they are.
 
-A ticket is `ticket of PRINCIPAL, SECONDS`; `again` asks for another round; what is wrapped begins with `wrapped `.
+A ticket is `ticket of PRINCIPAL, SECONDS`; `again` asks for another round; what is wrapped begins
+with `wrapped `.
 """
 
 from collections.abc import Iterator
@@ -16,8 +18,14 @@ from raftka.wire.messages.sasl import SASL_HANDSHAKE, SaslAuthenticateResponse
 from tests.broker.sasl import SECURE, authenticate
 from tests.broker.stage import Stage, Wire
 
-LINE = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true keyTab="/keys" principal="kafka/n1@HOME";'
-KERBEROS = SECURE | {"sasl_enabled_mechanisms": "PLAIN,GSSAPI", "listener.name.plaintext.gssapi.sasl.jaas.config": LINE}
+LINE = (
+    "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+    'keyTab="/keys" principal="kafka/n1@HOME";'
+)
+KERBEROS = SECURE | {
+    "sasl_enabled_mechanisms": "PLAIN,GSSAPI",
+    "listener.name.plaintext.gssapi.sasl.jaas.config": LINE,
+}
 WRAPPED = b"wrapped "
 
 
@@ -52,7 +60,11 @@ class Scripted:
 
 @contextmanager
 def kerberos_stage(**settings: str) -> Iterator[Stage]:
-    with patch.object(logins, "is_installed", lambda: True), patch.object(mechanisms, "accept", Scripted), Stage(**KERBEROS | settings) as stage:
+    with (
+        patch.object(logins, "is_installed", lambda: True),
+        patch.object(mechanisms, "accept", Scripted),
+        Stage(**KERBEROS | settings) as stage,
+    ):
         yield stage
 
 
@@ -66,8 +78,12 @@ def ticket(principal: str, life_s: int = 3600) -> bytes:
     return f"ticket of {principal}, {life_s}".encode()
 
 
-def log_in(wire: Wire, principal: str, asked: str = "", choice: bytes = LAYERS, life_s: int = 3600) -> SaslAuthenticateResponse:
-    """The last answer of a login of that principal, whose last message has this choice of layers and this authorization id."""
+def log_in(
+    wire: Wire, principal: str, asked: str = "", choice: bytes = LAYERS, life_s: int = 3600
+) -> SaslAuthenticateResponse:
+    """The last answer of a login of that principal, whose last message has this choice of layers
+    and this authorization id.
+    """
     answer = authenticate(wire, ticket(principal, life_s))
     if bytes(answer.auth_bytes) == b"I am kafka":
         answer = authenticate(wire, b"")

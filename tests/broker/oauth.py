@@ -30,7 +30,12 @@ def stage_with_keys(text: str = KEYS, **changes: str) -> Stage:
     stage = Stage(wait=False, **{**SECURE, **changes})
     stage.put("/keys.json", text)
     stage.wait(stage.nodes[1].ready.is_set)
-    stage.wait(lambda: bool(stage.events("issuer_keys_loaded")) or not changes.get("sasl_enabled_mechanisms", OAUTHBEARER).count(OAUTHBEARER))
+    stage.wait(
+        lambda: (
+            bool(stage.events("issuer_keys_loaded"))
+            or not changes.get("sasl_enabled_mechanisms", OAUTHBEARER).count(OAUTHBEARER)
+        )
+    )
     return stage
 
 

@@ -1,8 +1,10 @@
-"""Batches that no client should write, by name: as bytes, with what a broker answered to them and what it stored.
+"""Batches that no client should write, by name: as bytes, with what a broker answered to them and
+what it stored.
 
-`python -m tests.broker.odd_batches HOST:PORT` asks a live broker, with topics of its own, and prints the lines of odd_batches.jsonl: these are the
-answers of Apache Kafka 4.3.1, one line for each answer to a case, with the topics and codecs where it is given.
-Knows no validation: what the bytes are is all that is told here.
+`python -m tests.broker.odd_batches HOST:PORT` asks a live broker, with topics of its own, and
+prints the lines of odd_batches.jsonl: these are the answers of Apache Kafka 4.3.1, one line for
+each answer to a case, with the topics and codecs where it is given. Knows no validation: what the
+bytes are is all that is told here.
 """
 
 import json
@@ -22,7 +24,14 @@ from raftka.wire.compression import NAMES, compress
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse
 from raftka.wire.messages.topics import CREATE_TOPICS
-from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC, read_header, seal
+from raftka.wire.records import (
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+    read_header,
+    seal,
+)
 from raftka.wire.schema import Api, Req, Resp
 from tests.broker.requests import fetch, fetched, produce, produced
 from tests.broker.talk import Line
@@ -33,7 +42,10 @@ TOPICS: dict[str, dict[str, str]] = {
     "stamped": {"message.timestamp.type": "LogAppendTime"},
     "both": {"compression.type": "gzip", "message.timestamp.type": "LogAppendTime"},
     "compacted": {"cleanup.policy": "compact"},
-    "bounded": {"message.timestamp.before.max.ms": "60000", "message.timestamp.after.max.ms": "60000"},
+    "bounded": {
+        "message.timestamp.before.max.ms": "60000",
+        "message.timestamp.after.max.ms": "60000",
+    },
 }
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 HOUR_MS = 3_600_000
@@ -79,9 +91,13 @@ def record(
     delta: Part = 0, *, time: Part = 0, key: bytes | None = b"k", value: bytes | None = b"v", attributes: int = 0, headers: Part = 0,
     rest: bytes = b"", key_field: bytes | None = None, value_field: bytes | None = None, longer: int = 0, size: bytes | None = None,
 ) -> bytes:  # fmt: skip
-    """`headers`: how many, `rest`: they, or whatever is behind; `longer` than it is: what it says of itself, or `size` in place of that."""
+    """`headers`: how many, `rest`: they, or whatever is behind; `longer` than it is: what it says
+    of itself, or `size` in place of that.
+    """
     content = bytes([attributes]) + _number(time) + _number(delta)
-    content += (sized(key) if key_field is None else key_field) + (sized(value) if value_field is None else value_field)
+    content += (sized(key) if key_field is None else key_field) + (
+        sized(value) if value_field is None else value_field
+    )
     content += _number(headers) + rest
     return (varint(len(content) + longer) if size is None else size) + content
 
@@ -178,7 +194,8 @@ def batch(
     magic: int = MAGIC, attributes: int = 0, base: int | None = 0, largest: int | None = 0, producer: tuple[int, int, int] = (-1, -1, -1),
     longer: int = 0, length: int | None = None, crc: int | None = None, compressed: bool = True,
 ) -> bytes:  # fmt: skip
-    """`base` and `largest` timestamps count from now, None is -1; `longer` than it is: what its length says, or `length` in place of that.
+    """`base` and `largest` timestamps count from now, None is -1; `longer` than it is: what its
+    length says, or `length` in place of that.
 
     Not `compressed`: the payload is that already.
     """
@@ -187,7 +204,8 @@ def batch(
     claimed = len(made) - LOG_OVERHEAD_BYTES + longer if length is None else length
     times = [-1 if time is None else now_ms + time for time in (base, largest)]
     last = count - 1 if delta is None else delta
-    identity = producer[0] + codec * (producer[0] > 0), *producer[1:]  # one for each codec: a partition takes a producer's batch once
+    # one for each codec: a partition takes a producer's batch once
+    identity = producer[0] + codec * (producer[0] > 0), *producer[1:]
     BATCH_HEADER.pack_into(
         made, 0, base_offset, claimed, leader_epoch, magic, 0, attributes | codec, last, *times, *identity, count
     )  # fmt: skip
@@ -263,7 +281,11 @@ HEADERS: dict[str, dict[str, Any]] = {  # what a batch of two good records says 
 
 def message_set(magic: int, now_ms: int) -> bytes:
     """One record as brokers before 0.11 took it."""
-    body = bytes([magic, 0]) + (pack(">q", now_ms) if magic else b"") + pack(">i1si1s", 1, b"k", 1, b"v")
+    body = (
+        bytes([magic, 0])
+        + (pack(">q", now_ms) if magic else b"")
+        + pack(">i1si1s", 1, b"k", 1, b"v")
+    )
     message = pack(">I", zlib.crc32(body)) + body
     return pack(">qi", 0, len(message)) + message
 
@@ -301,11 +323,19 @@ def claiming(codec: int) -> bytes:
         case 1:
             return good[:-4] + pack("<I", GIB)  # the size at the end
         case 2:
-            return good[:20] + b"\x80\x80\x80\x80\x04" + good[21:]  # of the first block; its own size stays as it was
+            # of the first block; its own size stays as it was
+            return good[:20] + b"\x80\x80\x80\x80\x04" + good[21:]
         case 3:
             return bytes(cramjam.lz4.compress(b"\0" * 100_000))[:5] + b"\x70" + good[6:]
         case _:
-            return bytes.fromhex("28b52ffd") + b"\x00" + b"\xa8" + pack("<I", len(GOOD) << 3 | 1)[:3] + GOOD  # a window of 2 GiB
+            # a window of 2 GiB
+            return (
+                bytes.fromhex("28b52ffd")
+                + b"\x00"
+                + b"\xa8"
+                + pack("<I", len(GOOD) << 3 | 1)[:3]
+                + GOOD
+            )
 
 
 PACKED: dict[str, Callable[[int], bytes]] = {  # by codec, in place of two records compressed
@@ -385,14 +415,21 @@ def _packed(packed: Callable[[], bytes], codec: int, now_ms: int) -> bytes:
 def create(line: Asks) -> None:
     row = CREATE_TOPICS.request.topics
     topics = [
-        row(name=name, num_partitions=1, replication_factor=1, configs=[row.configs(name=key, value=value) for key, value in configs.items()])
+        row(
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            configs=[row.configs(name=key, value=value) for key, value in configs.items()],
+        )
         for name, configs in TOPICS.items()
     ]
     line.ask(CREATE_TOPICS, CREATE_TOPICS.request(topics=topics, timeout_ms=10_000))
 
 
 def answer(line: Asks, topic: str, records: bytes, now_ms: int) -> dict[str, Any]:
-    """What is told of a batch, and which fields are stored otherwise than they were sent; without what depends on when and where that was."""
+    """What is told of a batch, and which fields are stored otherwise than they were sent; without
+    what depends on when and where that was.
+    """
     row = produced(line.ask(PRODUCE, produce(topic, records, timeout_ms=30_000), 12))
     told: dict[str, Any] = {"code": row.error_code}
     if row.log_start_offset != (0 if row.error_code == 0 else -1):
@@ -402,7 +439,10 @@ def answer(line: Asks, topic: str, records: bytes, now_ms: int) -> dict[str, Any
     if row.error_message is not None:
         told["message"] = timeless(row.error_message)
     if row.record_errors:
-        told["record_errors"] = [[error.batch_index, timeless(error.batch_index_error_message)] for error in row.record_errors]
+        told["record_errors"] = [
+            [error.batch_index, timeless(error.batch_index_error_message)]
+            for error in row.record_errors
+        ]
     if row.error_code == 0:
         told |= stored(line, topic, row, records, now_ms)
     return told
@@ -412,19 +452,35 @@ def timeless(text: str | None) -> str:
     return re.sub(r"-?\d{12,}", "N", text or "")
 
 
-def stored(line: Asks, topic: str, written: PartitionProduceResponse, sent: bytes, now_ms: int) -> dict[str, Any]:
-    """Which fields of the header are not as they were sent, and whether the records are other bytes."""
-    row = fetched(line.ask(FETCH, fetch(topic, written.base_offset, max_wait_ms=5000, min_bytes=1), 12))
+def stored(
+    line: Asks, topic: str, written: PartitionProduceResponse, sent: bytes, now_ms: int
+) -> dict[str, Any]:
+    """Which fields of the header are not as they were sent, and whether the records are other
+    bytes.
+    """
+    row = fetched(
+        line.ask(FETCH, fetch(topic, written.base_offset, max_wait_ms=5000, min_bytes=1), 12)
+    )
     was, found = read_header(sent), read_header(row.records or b"")
     assert found.base_offset == written.base_offset
-    changed: dict[str, Any] = {name: value for name, value, before in zip(found._fields, found, was, strict=True) if value != before}
+    changed: dict[str, Any] = {
+        name: value
+        for name, value, before in zip(found._fields, found, was, strict=True)
+        if value != before
+    }
     for name in ("base_offset", "crc", "length"):
         changed.pop(name, None)
     if written.log_append_time_ms != -1:
         changed["max_timestamp"] = found.max_timestamp
     for name in changed.keys() & {"base_timestamp", "max_timestamp"}:
         value = changed[name]
-        changed[name] = "clock" if value == written.log_append_time_ms else value if value == -1 else value - now_ms
+        changed[name] = (
+            "clock"
+            if value == written.log_append_time_ms
+            else value
+            if value == -1
+            else value - now_ms
+        )
     if bytes(row.records or b"")[61 : found.size_bytes] != sent[61 : was.size_bytes]:
         changed["records"] = "others"
     return {"stored": changed}
@@ -445,7 +501,11 @@ def asked(line: Asks, now_ms: Callable[[], int]) -> Answers:
 
 def recorded() -> Answers:
     lines = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
-    return {Case(name, *place.split("/")): told for name, places, told in lines for place in places.split()}
+    return {
+        Case(name, *place.split("/")): told
+        for name, places, told in lines
+        for place in places.split()
+    }
 
 
 def lines_of(answers: Answers) -> Iterator[str]:

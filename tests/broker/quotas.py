@@ -16,8 +16,13 @@ def alter(wire: Wire, entity: Mapping[str, str | None], **values: float | None) 
     """Set the values of one entity; None removes one. Returns the error."""
     row = ALTER_CLIENT_QUOTAS.request.entries
     components = [row.entity(entity_type=kind, entity_name=name) for kind, name in entity.items()]
-    ops = [row.ops(key=key, value=0.0 if value is None else value, remove=value is None) for key, value in values.items()]
-    (result,) = wire.ask(ALTER_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS.request(entries=[row(entity=components, ops=ops)])).entries
+    ops = [
+        row.ops(key=key, value=0.0 if value is None else value, remove=value is None)
+        for key, value in values.items()
+    ]
+    (result,) = wire.ask(
+        ALTER_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS.request(entries=[row(entity=components, ops=ops)])
+    ).entries
     return result.error_code
 
 
@@ -26,18 +31,31 @@ def described(wire: Wire) -> dict[Entity, dict[str, float]]:
     answer = wire.ask(DESCRIBE_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS.request())
     assert answer.error_code == 0
     return {
-        tuple((each.entity_type, each.entity_name) for each in entry.entity): {value.key: value.value for value in entry.values}
+        tuple((each.entity_type, each.entity_name) for each in entry.entity): {
+            value.key: value.value for value in entry.values
+        }
         for entry in answer.entries or ()
     }
 
 
 class Busy(Wire):
-    """A client that sends the same request again `pause_s` after each answer, and obeys no throttle time: the broker must."""
+    """A client that sends the same request again `pause_s` after each answer, and obeys no throttle
+    time: the broker must.
+    """
 
-    def __init__(self, stage: Stage, client_id: str, api: AnyApi, row: Row, pause_s: float = 0.0, node_id: int = 1) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        client_id: str,
+        api: AnyApi,
+        row: Row,
+        pause_s: float = 0.0,
+        node_id: int = 1,
+    ) -> None:
         self.api, self.row, self.pause_s = api, row, pause_s
         self.version = BY_NAME.get(api.key, api.max_version)
-        self.answers: list[tuple[float, int, float]] = []  # when, how many bytes went or came, seconds since it was asked
+        # when, how many bytes went or came, seconds since it was asked
+        self.answers: list[tuple[float, int, float]] = []
         self.told_s = 0.0
         self._asked_at = 0.0
         self._clock = stage.runtime.clock
@@ -73,4 +91,6 @@ def producing(stage: Stage, client_id: str, size: int, pause_s: float = 0.0) -> 
 
 
 def fetching(stage: Stage, client_id: str, size: int, pause_s: float = 0.0) -> Busy:
-    return Busy(stage, client_id, FETCH, fetch("t", 0, partition_max_bytes=size, max_bytes=size), pause_s)
+    return Busy(
+        stage, client_id, FETCH, fetch("t", 0, partition_max_bytes=size, max_bytes=size), pause_s
+    )

@@ -4,7 +4,12 @@ from typing import Any
 
 from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse, PartitionData
 from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest
-from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse, ProduceRequest, ProduceResponse
+from raftka.wire.messages.produce import (
+    PRODUCE,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from raftka.wire.records import build_batch
 from raftka.wire.rows import ZERO_UUID
 
@@ -15,7 +20,14 @@ def batch(*values: bytes, **fields: Any) -> bytes:
 
 
 def produce(
-    topic: str, records: bytes | None, partition: int = 0, *, acks: int = -1, timeout_ms: int = 5000, topic_id: bytes = ZERO_UUID, **fields: Any
+    topic: str,
+    records: bytes | None,
+    partition: int = 0,
+    *,
+    acks: int = -1,
+    timeout_ms: int = 5000,
+    topic_id: bytes = ZERO_UUID,
+    **fields: Any,
 ) -> ProduceRequest:
     request = PRODUCE.request
     data = request.topic_data.partition_data(index=partition, records=records)
@@ -23,16 +35,27 @@ def produce(
     return request(acks=acks, timeout_ms=timeout_ms, topic_data=topics, **fields)
 
 
-def fetch(topic: str, offset: int = 0, partition: int = 0, *, topic_id: bytes = ZERO_UUID, **fields: Any) -> FetchRequest:
+def fetch(
+    topic: str, offset: int = 0, partition: int = 0, *, topic_id: bytes = ZERO_UUID, **fields: Any
+) -> FetchRequest:
     """`fields` of the request, or of its only partition."""
     request = FETCH.request
     of_partition = {field.name for field in request.topics.partitions.struct.fields}
     given = {name: fields.pop(name) for name in list(fields) if name in of_partition}
-    asked = request.topics.partitions(**({"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20} | given))
-    return request(**({"topics": [request.topics(topic=topic, topic_id=topic_id, partitions=[asked])]} | fields))
+    asked = request.topics.partitions(
+        **({"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20} | given)
+    )
+    return request(
+        **(
+            {"topics": [request.topics(topic=topic, topic_id=topic_id, partitions=[asked])]}
+            | fields
+        )
+    )
 
 
-def list_offsets(topic: str, timestamp: int, partition: int = 0, **fields: Any) -> ListOffsetsRequest:
+def list_offsets(
+    topic: str, timestamp: int, partition: int = 0, **fields: Any
+) -> ListOffsetsRequest:
     request = LIST_OFFSETS.request
     asked = request.topics.partitions(partition_index=partition, timestamp=timestamp, **fields)
     return request(topics=[request.topics(name=topic, partitions=[asked])])

@@ -24,7 +24,13 @@ def pat(stage: Stage) -> Wire:
     return wire
 
 
-def topic_acl(operation: int, permission: int = acls.ALLOW, name: str = "t", pattern: int = acls.LITERAL, host: str = "*") -> Acl:
+def topic_acl(
+    operation: int,
+    permission: int = acls.ALLOW,
+    name: str = "t",
+    pattern: int = acls.LITERAL,
+    host: str = "*",
+) -> Acl:
     return Acl(acls.TOPIC, name, pattern, "User:pat", host, operation, permission)
 
 
@@ -42,7 +48,12 @@ def create_acls(stage: Stage, *wanted: Acl) -> list[int]:
         )
         for acl in wanted
     ]
-    return [result.error_code for result in admin_of(stage).ask(CREATE_ACLS, CREATE_ACLS.request(creations=creations)).results]
+    return [
+        result.error_code
+        for result in admin_of(stage)
+        .ask(CREATE_ACLS, CREATE_ACLS.request(creations=creations))
+        .results
+    ]
 
 
 def delete_acl(stage: Stage, acl: Acl) -> int:
@@ -56,7 +67,9 @@ def delete_acl(stage: Stage, acl: Acl) -> int:
         operation=acl.operation,
         permission_type=acl.permission,
     )
-    (result,) = admin_of(stage).ask(DELETE_ACLS, DELETE_ACLS.request(filters=[wanted])).filter_results
+    (result,) = (
+        admin_of(stage).ask(DELETE_ACLS, DELETE_ACLS.request(filters=[wanted])).filter_results
+    )
     assert result.error_code == 0
     return len(result.matching_acls)
 

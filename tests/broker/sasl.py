@@ -13,7 +13,8 @@ from tests.broker.stage import Stage, Wire
 USER = "alice"
 NAMES = (USER, "a,b=c", "üser")  # with SCRAM; the password is the name and `-secret`
 USERS = (
-    'org.apache.kafka.common.security.plain.PlainLoginModule required username="node" password="n-secret" user_node="n-secret" user_pat="pat-secret";'
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="node" '
+    'password="n-secret" user_node="n-secret" user_pat="pat-secret";'
 )
 SECURE: dict[str, Any] = {
     "listener_security_protocol_map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -42,7 +43,13 @@ def log_in(wire: Wire, mechanism: str, user: str, password: str) -> SaslAuthenti
     return answer
 
 
-def logged_in(stage: Stage, mechanism: str = "PLAIN", user: str = "pat", password: str = "pat-secret", node_id: int = 1) -> Wire:
+def logged_in(
+    stage: Stage,
+    mechanism: str = "PLAIN",
+    user: str = "pat",
+    password: str = "pat-secret",
+    node_id: int = 1,
+) -> Wire:
     wire = stage.wire(node_id)
     assert log_in(wire, mechanism, user, password).error_code == 0
     return wire
@@ -59,6 +66,10 @@ def add_users(stage: Stage) -> None:
         for name in NAMES:
             salt = b"salt of " + name.encode()
             salted = salted_password(mechanism, f"{name}-secret", salt, 4096)
-            upsertions.append(row.upsertions(name=name, mechanism=number, iterations=4096, salt=salt, salted_password=salted))
+            upsertions.append(
+                row.upsertions(
+                    name=name, mechanism=number, iterations=4096, salt=salt, salted_password=salted
+                )
+            )
         results = admin.ask(ALTER_USER_SCRAM_CREDENTIALS, row(upsertions=upsertions)).results
         assert [each.error_code for each in results] == [0] * len(NAMES), results

@@ -1,4 +1,6 @@
-"""A schema registry in the simulated world: answers Confluent's requests by what it was given, late or not at all where a test says so."""
+"""A schema registry in the simulated world: answers Confluent's requests by what it was given, late
+or not at all where a test says so.
+"""
 
 import base64
 import json
@@ -29,9 +31,15 @@ class SimulatedRegistry:
         self.answer: bytes | None = None  # in place of all others; empty: none
         stage.world.node(host).network.listen(host, PORT, lambda: _Connection(self))
 
-    def register(self, number: int, *subjects: str, kind: str = "AVRO", text: str = '"string"', **fields: Any) -> None:
+    def register(
+        self, number: int, *subjects: str, kind: str = "AVRO", text: str = '"string"', **fields: Any
+    ) -> None:
         self.subjects.setdefault(number, []).extend(subjects)
-        self.schemas[number] = {"schema": text, **({} if kind == "AVRO" else {"schemaType": kind}), **fields}
+        self.schemas[number] = {
+            "schema": text,
+            **({} if kind == "AVRO" else {"schemaType": kind}),
+            **fields,
+        }
 
     def answer_to(self, path: str) -> bytes:
         if self.answer is not None:
@@ -41,19 +49,31 @@ class SimulatedRegistry:
                 subjects = self.subjects.get(int(number))
                 found: Any = subjects and [{"subject": each, "version": 1} for each in subjects]
             case ["schemas", "ids", number] if path.endswith("format=serialized"):
-                found = {"schemaType": "PROTOBUF", "schema": base64.b64encode(self.descriptors[int(number)].SerializeToString()).decode()}
+                found = {
+                    "schemaType": "PROTOBUF",
+                    "schema": base64.b64encode(
+                        self.descriptors[int(number)].SerializeToString()
+                    ).decode(),
+                }
             case ["schemas", "ids", number]:
                 found = self.schemas.get(int(number))
             case ["subjects", subject, "versions", version]:
                 found = self.versions.get(f"{subject}/{version}")
             case _:
                 return http("404 Not Found", {"error_code": 404, "message": "HTTP 404 Not Found"})
-        return http("200 OK", found) if found else http("404 Not Found", {"error_code": 40403, "message": "Schema not found"})
+        return (
+            http("200 OK", found)
+            if found
+            else http("404 Not Found", {"error_code": 40403, "message": "Schema not found"})
+        )
 
 
 def http(status: str, body: Any) -> bytes:
     content = json.dumps(body).encode()
-    return f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: "
+        f"{len(content)}\r\n\r\n"
+    ).encode() + content
 
 
 class _Connection:

@@ -1,4 +1,6 @@
-"""Unmodified nodes in a simulated world, and connections to them that say what they like: bytes, or requests of any version, on virtual time."""
+"""Unmodified nodes in a simulated world, and connections to them that say what they like: bytes, or
+requests of any version, on virtual time.
+"""
 
 import io
 import json
@@ -31,7 +33,14 @@ BY_NAME = {PRODUCE.key: 12, FETCH.key: 12}  # the last versions that name topics
 class Wire:
     """One client's connection."""
 
-    def __init__(self, world: World, runtime: Any, host: str, port: int = CLIENT_PORT, wrap: Wrap | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        runtime: Any,
+        host: str,
+        port: int = CLIENT_PORT,
+        wrap: Wrap | None = None,
+    ) -> None:
         self.world = world
         self.frames: list[bytes] = []
         self.close_reason: str | None = None
@@ -55,12 +64,16 @@ class Wire:
     def request(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> int:
         """Returns the correlation id."""
         self.correlation_id += 1
-        self.send(encode_request(api, _version(api, version), self.correlation_id, self.client_id, row))
+        self.send(
+            encode_request(api, _version(api, version), self.correlation_id, self.client_id, row)
+        )
         return self.correlation_id
 
     def frame(self) -> bytes | None:
         """The next answer, None when the other side closes instead."""
-        assert self.world.run(lambda: bool(self.frames) or self.close_reason is not None, at_most_s=AT_MOST_S), "no answer"
+        assert self.world.run(
+            lambda: bool(self.frames) or self.close_reason is not None, at_most_s=AT_MOST_S
+        ), "no answer"
         return self.frames.pop(0) if self.frames else None
 
     def answer(self, api: Api[Req, Resp], version: int | None = None) -> Resp:
@@ -92,7 +105,9 @@ class Wire:
         if not view:
             self.close()
         self._data += view
-        while len(self._data) >= 4 and len(self._data) >= (end := 4 + int.from_bytes(self._data[:4])):
+        while len(self._data) >= 4 and len(self._data) >= (
+            end := 4 + int.from_bytes(self._data[:4])
+        ):
             self.frames.append(bytes(self._data[4:end]))
             del self._data[:end]
 
@@ -106,9 +121,19 @@ class Wire:
 
 
 class Stage:
-    """A cluster that is ready: node i on machine `n<i>`, all of them voters. Settings are written with `_` for `.`."""
+    """A cluster that is ready: node i on machine `n<i>`, all of them voters. Settings are written
+    with `_` for `.`.
+    """
 
-    def __init__(self, nodes: int = 1, seed: int = 1, *, wait: bool = True, files: Mapping[str, str] | None = None, **settings: str) -> None:
+    def __init__(
+        self,
+        nodes: int = 1,
+        seed: int = 1,
+        *,
+        wait: bool = True,
+        files: Mapping[str, str] | None = None,
+        **settings: str,
+    ) -> None:
         """`files`: on every node's disk before it starts, by path."""
         self.world = World(seed)
         self.files = files or {}
@@ -126,16 +151,25 @@ class Stage:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.world.close()
 
     def properties(self, node_id: int) -> dict[str, str]:
         return {
             "node.id": str(node_id),
             "process.roles": "broker,controller",
-            "listeners": f"PLAINTEXT://n{node_id}:{CLIENT_PORT},CONTROLLER://n{node_id}:{CONTROLLER_PORT}",
+            "listeners": (
+                f"PLAINTEXT://n{node_id}:{CLIENT_PORT},CONTROLLER://n{node_id}:{CONTROLLER_PORT}"
+            ),
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": ",".join(f"{i}@n{i}:{CONTROLLER_PORT}" for i in range(1, self.size + 1)),
+            "controller.quorum.voters": ",".join(
+                f"{i}@n{i}:{CONTROLLER_PORT}" for i in range(1, self.size + 1)
+            ),
             "log.dirs": "/data",
             "min.insync.replicas": "2" if self.size > 2 else "1",
             "default.replication.factor": str(min(3, self.size)),
@@ -145,13 +179,19 @@ class Stage:
             **{name.replace("_", "."): value for name, value in self.settings.items()},
         }
 
-    def start(self, node_id: int, properties: Mapping[str, str] | None = None, *, disk: str | None = None) -> Node:
+    def start(
+        self, node_id: int, properties: Mapping[str, str] | None = None, *, disk: str | None = None
+    ) -> Node:
         """`properties` take the place of what is planned. `disk`: on that machine's."""
         runtime = self.world.node(f"n{node_id}", disk)
         for path, text in self.files.items():
             self.put(path, text, node_id)
         given = self.properties(node_id) | dict(properties or {})
-        node = self.make(runtime, NodeSettings.from_properties(given), self.logs.setdefault(node_id, io.StringIO()))
+        node = self.make(
+            runtime,
+            NodeSettings.from_properties(given),
+            self.logs.setdefault(node_id, io.StringIO()),
+        )
         self.nodes[node_id] = node
         runtime.take(lambda _: self._start(node_id, node), None)
         return node
@@ -200,39 +240,73 @@ class Stage:
     # requests that many tests make
 
     def create(
-        self, name: str, partitions: int = 1, replication_factor: int = -1, configs: Mapping[str, str] | None = None, *, opened: bool = True
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        *,
+        opened: bool = True,
     ) -> bytes:
-        """The new topic's id; all nodes know it and, if they can, have opened their replicas. Names of settings with `_` for `.`."""
+        """The new topic's id; all nodes know it and, if they can, have opened their replicas. Names
+        of settings with `_` for `.`.
+        """
         request = CREATE_TOPICS.request
-        given = [request.topics.configs(name=key.replace("_", "."), value=value) for key, value in (configs or {}).items()]
-        topic = request.topics(name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given)
+        given = [
+            request.topics.configs(name=key.replace("_", "."), value=value)
+            for key, value in (configs or {}).items()
+        ]
+        topic = request.topics(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=given,
+        )
         (created,) = self.wire().ask(CREATE_TOPICS, request(topics=[topic])).topics
         assert created.error_code == 0, created
-        self.wait(lambda: all(self._opened(node, name) if opened else node.image.topic_named(name) for node in self.nodes.values()))
+        self.wait(
+            lambda: all(
+                self._opened(node, name) if opened else node.image.topic_named(name)
+                for node in self.nodes.values()
+            )
+        )
         return bytes(created.topic_id)
 
     @staticmethod
     def _opened(node: Node, name: str) -> bool:
         topic = node.image.topic_named(name)
         return topic is not None and all(
-            node.node_id not in partition.replicas or not node.settings.is_broker or (name, index) in node.replicas.partitions
+            node.node_id not in partition.replicas
+            or not node.settings.is_broker
+            or (name, index) in node.replicas.partitions
             for index, partition in enumerate(topic.partitions)
         )
 
     def set(self, kind: int, name: str, *, node_id: int = 1, **configs: str | None) -> None:
-        """Settings of a resource, with `_` for `.`; None: back to the default. All nodes know it."""
+        """Settings of a resource, with `_` for `.`; None: back to the default. All nodes know
+        it.
+        """
         request = INCREMENTAL_ALTER_CONFIGS.request
         row = request.resources.configs
-        given = [row(name=key.replace("_", "."), config_operation=int(value is None), value=value) for key, value in configs.items()]
+        given = [
+            row(name=key.replace("_", "."), config_operation=int(value is None), value=value)
+            for key, value in configs.items()
+        ]
         resource = request.resources(resource_type=kind, resource_name=name, configs=given)
-        (answer,) = self.wire(node_id).ask(INCREMENTAL_ALTER_CONFIGS, request(resources=[resource])).responses
+        (answer,) = (
+            self.wire(node_id)
+            .ask(INCREMENTAL_ALTER_CONFIGS, request(resources=[resource]))
+            .responses
+        )
         assert answer.error_code == 0, answer
         newest = max(node.image.offset for node in self.nodes.values())
         self.wait(lambda: all(node.image.offset >= newest for node in self.nodes.values()))
 
     def delete(self, name: str, node_id: int = 1) -> None:
         request = DELETE_TOPICS.request
-        self.wire(node_id).ask(DELETE_TOPICS, request(topics=[request.topics(name=name)], timeout_ms=5000))
+        self.wire(node_id).ask(
+            DELETE_TOPICS, request(topics=[request.topics(name=name)], timeout_ms=5000)
+        )
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """As the node has it that knows most."""
@@ -243,7 +317,9 @@ class Stage:
 
     def partition(self, topic: str, partition: int = 0, node_id: int | None = None) -> Partition:
         """The replica on that node, on its leader by default."""
-        return self.nodes[node_id or self.leader(topic, partition)].replicas.partitions[topic, partition]
+        return self.nodes[node_id or self.leader(topic, partition)].replicas.partitions[
+            topic, partition
+        ]
 
 
 def _version(api: AnyApi, version: int | None) -> int:

@@ -1,4 +1,6 @@
-"""A blocking client for raw bytes and for requests of any version: whatever a stranger may do to a live node. Knows no limits and no retries."""
+"""A blocking client for raw bytes and for requests of any version: whatever a stranger may do to a
+live node. Knows no limits and no retries.
+"""
 
 import socket
 from struct import pack
@@ -21,7 +23,12 @@ class Line:
     def __enter__(self) -> "Line":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.sock.close()
 
     def send(self, data: bytes) -> None:
@@ -58,7 +65,15 @@ class Line:
     def request(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> int:
         """Send; returns the correlation id."""
         self.correlation_id += 1
-        self.send(encode_request(api, api.max_version if version is None else version, self.correlation_id, "test", row))
+        self.send(
+            encode_request(
+                api,
+                api.max_version if version is None else version,
+                self.correlation_id,
+                "test",
+                row,
+            )
+        )
         return self.correlation_id
 
     def answer(self, api: Api[Req, Resp], version: int | None = None) -> Resp:

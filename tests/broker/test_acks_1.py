@@ -1,4 +1,6 @@
-"""acks=1: a leader alone in the ISR answers after its flush, so an answered record can be read; otherwise it answers after the write."""
+"""acks=1: a leader alone in the ISR answers after its flush, so an answered record can be read;
+otherwise it answers after the write.
+"""
 
 from typing import Any
 
@@ -45,7 +47,9 @@ def test_an_answered_record_can_be_read(answers: int) -> None:
             assert latest(other) == offset + 1
             assert fetched(other.ask(FETCH, fetch("t", offset))).records
         request = DELETE_RECORDS.request
-        asked = request.topics(name="t", partitions=[request.topics.partitions(partition_index=0, offset=-1)])
+        asked = request.topics(
+            name="t", partitions=[request.topics.partitions(partition_index=0, offset=-1)]
+        )
         (deleted,) = other.ask(DELETE_RECORDS, request(topics=[asked], timeout_ms=1000)).topics
         assert deleted.partitions[0].low_watermark == answers
 
@@ -83,7 +87,9 @@ def test_a_produce_of_several_partitions_waits_for_all_of_them() -> None:
         slow_flushes(stage)
         row = produce("t", batch(b"v"), acks=1)
         parts = PRODUCE.request.topic_data.partition_data
-        row.topic_data[0].partition_data = [parts(index=index, records=batch(b"v")) for index in (0, 1)]
+        row.topic_data[0].partition_data = [
+            parts(index=index, records=batch(b"v")) for index in (0, 1)
+        ]
         (topic,) = stage.wire().ask(PRODUCE, row).responses
 
         assert [partition.error_code for partition in topic.partition_responses] == [0, 0]
@@ -106,7 +112,10 @@ def test_with_others_in_the_isr_the_answer_comes_after_the_write() -> None:
     with Stage(3, replica_lag_time_max_ms="60000", broker_session_timeout_ms="60000") as stage:
         stage.create("t")
         leader = stage.leader("t")
-        assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"v"), acks=-1))).error_code == 0
+        assert (
+            produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"v"), acks=-1))).error_code
+            == 0
+        )
         slow_flushes(stage, leader)
         wire = stage.wire(leader)
         for _ in range(3):
@@ -129,7 +138,9 @@ def test_a_wait_for_the_flush_ends_with_the_leadership(before: int) -> None:
         stage.nodes[1].replicas.stop(partition)
 
         answers = [produced(wire.answer(PRODUCE)) for _ in range(2)]
-        assert [(answer.error_code, answer.base_offset) for answer in answers] == [(Code.KAFKA_STORAGE_ERROR, -1)] * 2
+        assert [(answer.error_code, answer.base_offset) for answer in answers] == [
+            (Code.KAFKA_STORAGE_ERROR, -1)
+        ] * 2
 
 
 def test_a_duplicate_that_a_plan_answers_waits_for_the_flush_of_its_batch() -> None:
@@ -177,7 +188,11 @@ def test_a_duplicate_among_requests_in_one_piece_waits_for_its_own_batch_alone()
             wire.ask(PRODUCE, produce("t", idempotent(sequence, b"v"), acks=1))
         slow_flushes(stage)
         rows = [produce("t", idempotent(sequence, b"v"), acks=1) for sequence in (2, 3, 1, 4)]
-        wire.send(b"".join(encode_request(PRODUCE, 12, 100 + at, "test", row) for at, row in enumerate(rows)))
+        wire.send(
+            b"".join(
+                encode_request(PRODUCE, 12, 100 + at, "test", row) for at, row in enumerate(rows)
+            )
+        )
 
         assert produced(wire.answer(PRODUCE)).base_offset == 2
         assert stage.partition("t").high_watermark == 3

@@ -1,4 +1,6 @@
-"""ACLs on simulated nodes: what a user may do, and that a change counts for connections, sessions and parked requests at once."""
+"""ACLs on simulated nodes: what a user may do, and that a change counts for connections, sessions
+and parked requests at once.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +21,15 @@ from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.topics import DELETE_TOPICS
 from tests.broker.requests import fetch, fetched
-from tests.broker.rights import WITH_ACLS, admin_of, create_acls, delete_acl, pat, topic_acl, written
+from tests.broker.rights import (
+    WITH_ACLS,
+    admin_of,
+    create_acls,
+    delete_acl,
+    pat,
+    topic_acl,
+    written,
+)
 from tests.broker.sasl import SECURE, logged_in
 from tests.broker.stage import Stage, Wire
 
@@ -37,15 +47,26 @@ def read(wire: Wire) -> int:
 
 
 def described(wire: Wire, **filters: object) -> DescribeAclsResponse:
-    given: dict[str, object] = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1, **filters}
+    given: dict[str, object] = {
+        "resource_type_filter": 1,
+        "pattern_type_filter": 1,
+        "operation": 1,
+        "permission_type": 1,
+        **filters,
+    }
     return wire.ask(DESCRIBE_ACLS, DESCRIBE_ACLS.request(**given))  # type: ignore[arg-type]
 
 
 def test_user_without_acl_is_refused_and_learns_nothing(stage: Stage) -> None:
     wire = pat(stage)
-    assert (written(wire), read(wire)) == (Code.TOPIC_AUTHORIZATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED)
+    assert (written(wire), read(wire)) == (
+        Code.TOPIC_AUTHORIZATION_FAILED,
+        Code.TOPIC_AUTHORIZATION_FAILED,
+    )
     for name in ("t", "not-there"):
-        (topic,) = wire.ask(METADATA, METADATA.request(topics=[METADATA.request.topics(name=name)])).topics
+        (topic,) = wire.ask(
+            METADATA, METADATA.request(topics=[METADATA.request.topics(name=name)])
+        ).topics
         assert (topic.error_code, topic.partitions) == (Code.TOPIC_AUTHORIZATION_FAILED, [])
     assert wire.ask(METADATA, METADATA.request(topics=None)).topics == []
     assert stage.events("authorization_refused")[0]["principal"] == "User:pat"
@@ -83,7 +104,9 @@ def test_fetch_session_tells_that_a_right_is_revoked(stage: Stage) -> None:
     create_acls(stage, topic_acl(acls.READ))
     wire = pat(stage)
     row = FETCH.request
-    first = wire.ask(FETCH, row(session_id=0, session_epoch=0, max_wait_ms=0, topics=fetch("t", 0).topics), 12)
+    first = wire.ask(
+        FETCH, row(session_id=0, session_epoch=0, max_wait_ms=0, topics=fetch("t", 0).topics), 12
+    )
     assert first.session_id
     assert not first.responses[0].partitions[0].error_code
     delete_acl(stage, topic_acl(acls.READ))
@@ -112,11 +135,21 @@ def test_bad_acls_are_refused_and_the_others_made(stage: Stage) -> None:
 
 
 def test_acls_are_described_by_what_they_reach(stage: Stage) -> None:
-    create_acls(stage, topic_acl(acls.READ), topic_acl(acls.WRITE, name="*"), topic_acl(acls.ALL, name="tt", pattern=acls.PREFIXED))
+    create_acls(
+        stage,
+        topic_acl(acls.READ),
+        topic_acl(acls.WRITE, name="*"),
+        topic_acl(acls.ALL, name="tt", pattern=acls.PREFIXED),
+    )
     admin = admin_of(stage)
 
     def names(name: str | None, pattern: int) -> list[str]:
-        return sorted(each.resource_name for each in described(admin, resource_name_filter=name, pattern_type_filter=pattern).resources)
+        return sorted(
+            each.resource_name
+            for each in described(
+                admin, resource_name_filter=name, pattern_type_filter=pattern
+            ).resources
+        )
 
     assert names(None, 1) == ["*", "t", "tt"]
     assert names("t", acls.MATCH) == ["*", "t"]
@@ -137,7 +170,12 @@ def test_right_to_delete_on_the_cluster_is_enough(stage: Stage) -> None:
     request = DELETE_TOPICS.request
     row, wire = request(topics=[request.topics(name="t")], timeout_ms=1000), pat(stage)
     assert wire.ask(DELETE_TOPICS, row).responses[0].error_code == Code.TOPIC_AUTHORIZATION_FAILED
-    create_acls(stage, Acl(acls.CLUSTER, acls.CLUSTER_NAME, acls.LITERAL, "User:pat", "*", acls.DELETE, acls.ALLOW))
+    create_acls(
+        stage,
+        Acl(
+            acls.CLUSTER, acls.CLUSTER_NAME, acls.LITERAL, "User:pat", "*", acls.DELETE, acls.ALLOW
+        ),
+    )
     assert wire.ask(DELETE_TOPICS, row).responses[0].error_code == 0
 
 
@@ -167,7 +205,10 @@ def test_without_authorizer_acls_are_refused() -> None:
     with Stage(**SECURE) as stage:
         admin = logged_in(stage, "PLAIN", "node", "n-secret")
         answer = described(admin)
-        assert (answer.error_code, answer.error_message) == (Code.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+        assert (answer.error_code, answer.error_message) == (
+            Code.SECURITY_DISABLED,
+            "No Authorizer is configured on the broker",
+        )
 
 
 def test_node_does_not_start_with_an_authorizer_that_is_not_there() -> None:
@@ -175,16 +216,23 @@ def test_node_does_not_start_with_an_authorizer_that_is_not_there() -> None:
         Stage(**{**SECURE, "authorizer_class_name": "com.example.Mine"})
 
 
-def test_cluster_has_no_more_acls_than_the_limit(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_has_no_more_acls_than_the_limit(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for limit in (ACLS, ACLS_OF_REQUEST):
         with monkeypatch.context() as patch:
             patch.setattr(controller, limit.name.upper(), replace(limit, value=1))
-            assert create_acls(stage, topic_acl(acls.READ), topic_acl(acls.WRITE)) == [Code.INVALID_REQUEST] * 2
+            assert (
+                create_acls(stage, topic_acl(acls.READ), topic_acl(acls.WRITE))
+                == [Code.INVALID_REQUEST] * 2
+            )
         assert stage.counted(limit.metric) == 1
     assert create_acls(stage, topic_acl(acls.READ), topic_acl(acls.WRITE)) == [0, 0]
     monkeypatch.setattr(controller, "FILTERED_ACLS", replace(FILTERED_ACLS, value=1))
     row = DELETE_ACLS.request
-    every = row.filters(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
+    every = row.filters(
+        resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1
+    )
     (refused,) = admin_of(stage).ask(DELETE_ACLS, row(filters=[every])).filter_results
     assert refused.error_code == Code.INVALID_REQUEST
     assert "filtered_acls" in (refused.error_message or "")
@@ -200,6 +248,12 @@ def test_what_is_allowed_is_told_when_that_is_asked_for() -> None:
         wire = pat(stage)
         assert (written(wire), written(wire)) == (0, 0)
 
-        told = [each for each in stage.events("authorization_allowed") if each["principal"] == "User:pat"]
+        told = [
+            each
+            for each in stage.events("authorization_allowed")
+            if each["principal"] == "User:pat"
+        ]
 
-        assert [(each["operation"], each["resource"], each["name"]) for each in told] == [("WRITE", "topic", "t")], "once"
+        assert [(each["operation"], each["resource"], each["name"]) for each in told] == [
+            ("WRITE", "topic", "t")
+        ], "once"

@@ -1,4 +1,6 @@
-"""Produces of one size that come in one piece are answered together, and nobody can tell it from the answers or the log."""
+"""Produces of one size that come in one piece are answered together, and nobody can tell it from
+the answers or the log.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,7 +36,9 @@ def many(count: int, version: int = 12, first: int = 100) -> list[bytes]:
 
 @contextmanager
 def alike(monkeypatch: pytest.MonkeyPatch, *, open: bool = True) -> Iterator[list[int]]:
-    """How many requests were answered together, each time it was tried; with `open` false none are."""
+    """How many requests were answered together, each time it was tried; with `open` false none
+    are.
+    """
     taken: list[int] = []
     run = ProducePlan.run_alike
 
@@ -51,7 +55,10 @@ def prepared(stage: Stage, version: int = 12) -> tuple[Wire, ServerConnection]:
     """A connection whose requests have been alike before."""
     wire = stage.wire()
     for _ in range(3):
-        assert produced(wire.ask(PRODUCE, produce("t", batch(b"v" * 20), acks=1), version)).error_code == 0
+        assert (
+            produced(wire.ask(PRODUCE, produce("t", batch(b"v" * 20), acks=1), version)).error_code
+            == 0
+        )
     server = stage.server_side()
     give(stage, server, b"".join(many(2, version)))
     assert [wire.frame() is not None for _ in range(2)] == [True, True]
@@ -79,7 +86,9 @@ def stored(stage: Stage) -> bytes:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("settings", [QUICK, {}], ids=["written", "flushed"])
-def test_answers_and_log_are_those_of_requests_alone(version: int, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_and_log_are_those_of_requests_alone(
+    version: int, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = []
     for open in (True, False):
         with Stage(**settings) as stage, alike(monkeypatch, open=open) as taken:
@@ -90,14 +99,26 @@ def test_answers_and_log_are_those_of_requests_alone(version: int, settings: dic
                 give(stage, server, b"".join(many(count, version)))
                 told_all.append(told(stage, wire))
             partition, produces = stage.partition("t"), stage.nodes[1].metrics.kind("Produce")
-            counts = partition.produced, partition.bytes_in, partition.messages_in, partition.high_watermark, produces.count
+            counts = (
+                partition.produced,
+                partition.bytes_in,
+                partition.messages_in,
+                partition.high_watermark,
+                produces.count,
+            )
             found.append((told_all, stored(stage), counts))
             if open:
                 assert taken == [5, 2, 5, 7]
     assert found[0] == found[1]
     (frames, _), *_ = found[0][0]
     assert [int.from_bytes(frame[:4]) for frame in frames] == [100, 107, 114, 121, 128]
-    assert [produced(decoded(PRODUCE, version, frame)).base_offset for frame in frames] == [5, 6, 7, 8, 9]
+    assert [produced(decoded(PRODUCE, version, frame)).base_offset for frame in frames] == [
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]
 
 
 def test_a_byte_that_differs_has_the_same_consequences(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +140,9 @@ def test_a_byte_that_differs_has_the_same_consequences(monkeypatch: pytest.Monke
     assert found[0] == found[1]
 
 
-def test_bytes_inside_of_a_request_are_not_taken_for_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_inside_of_a_request_are_not_taken_for_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The middle of a large request may come as a piece of its own, and look like small ones."""
     inner = b"".join(many(2))
     with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
@@ -136,13 +159,19 @@ def test_bytes_inside_of_a_request_are_not_taken_for_requests(monkeypatch: pytes
         assert taken == []
 
 
-def test_what_comes_while_a_request_is_held_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_while_a_request_is_held_waits_for_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         server.hold()
         give(stage, server, b"".join(many(3)))
-        assert (told(stage, wire), taken, stage.partition("t").log.end_offset) == (([], None), [], 5)
+        assert (told(stage, wire), taken, stage.partition("t").log.end_offset) == (
+            ([], None),
+            [],
+            5,
+        )
         server.release()
 
         assert len(told(stage, wire)[0]) == 3
@@ -160,7 +189,11 @@ def test_behind_a_gate_every_request_is_looked_at(monkeypatch: pytest.MonkeyPatc
         wire, server = prepared(stage)
         server.gate = Gate()
         give(stage, server, b"".join(many(3)))
-        assert (told(stage, wire), taken, stage.partition("t").log.end_offset) == (([], None), [], 5)
+        assert (told(stage, wire), taken, stage.partition("t").log.end_offset) == (
+            ([], None),
+            [],
+            5,
+        )
 
 
 def test_a_broken_request_among_others_is_refused_alone() -> None:
@@ -184,13 +217,20 @@ def test_requests_of_different_timestamps_are_alike(monkeypatch: pytest.MonkeyPa
     with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
-        give(stage, server, b"".join(at(number, time_ms) for number, time_ms in enumerate((3, 9, 4))))
+        give(
+            stage, server, b"".join(at(number, time_ms) for number, time_ms in enumerate((3, 9, 4)))
+        )
 
         assert (len(told(stage, wire)[0]), taken) == (3, [3])
-        assert (stage.partition("t").log.active.max_timestamp, stage.partition("t").log.active.max_timestamp_offset) == (1_700_000_000_009, 6)
+        assert (
+            stage.partition("t").log.active.max_timestamp,
+            stage.partition("t").log.active.max_timestamp_offset,
+        ) == (1_700_000_000_009, 6)
 
 
-def test_requests_of_another_size_are_known_when_they_have_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_another_size_are_known_when_they_have_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
@@ -232,7 +272,11 @@ def test_large_requests_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
         stage.create("t")
         wire, server = prepared(stage)
         for _ in range(3):
-            give(stage, server, b"".join(one(number, value=b"w" * LARGEST_ALIKE_BYTES) for number in range(3)))
+            give(
+                stage,
+                server,
+                b"".join(one(number, value=b"w" * LARGEST_ALIKE_BYTES) for number in range(3)),
+            )
 
         assert (len(told(stage, wire)[0]), taken) == (9, [])
 
@@ -250,7 +294,9 @@ def test_behind_a_large_request_another_is_expected(monkeypatch: pytest.MonkeyPa
         assert (len(told(stage, wire)[0]), taken) == (3, [3])
 
 
-def test_where_requests_were_left_out_the_next_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_requests_were_left_out_the_next_are_not_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
         stage.create("t", configs={"message_timestamp_type": "LogAppendTime"})
         wire, server = prepared(stage)
@@ -285,7 +331,9 @@ def test_a_flush_that_fails_is_told_to_each() -> None:
         frames, _ = told(stage, wire)
         rows = [produced(decoded(PRODUCE, 12, frame)) for frame in frames]
         assert [int.from_bytes(frame[:4]) for frame in frames] == [100, 107, 114]
-        assert [(row.error_code, row.base_offset) for row in rows] == [(Code.KAFKA_STORAGE_ERROR, -1)] * 3
+        assert [(row.error_code, row.base_offset) for row in rows] == [
+            (Code.KAFKA_STORAGE_ERROR, -1)
+        ] * 3
 
 
 def test_answers_come_after_the_flush_and_behind_those_that_wait() -> None:
@@ -316,4 +364,6 @@ def test_a_bug_in_it_ends_the_connection_and_nothing_else(monkeypatch: pytest.Mo
         assert not frames
         assert reason
         assert len(stage.events("plan_failed")) == 1
-        assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"v"), acks=1))).error_code == 0
+        assert (
+            produced(stage.wire().ask(PRODUCE, produce("t", batch(b"v"), acks=1))).error_code == 0
+        )

@@ -1,4 +1,6 @@
-"""The count of starts: what is an older copy and what is not, and what is written down of others."""
+"""The count of starts: what is an older copy and what is not, and what is written down of
+others.
+"""
 
 from collections.abc import Iterator
 from random import Random
@@ -39,7 +41,8 @@ def test_starts_are_counted_on_one_disk(files: Files) -> None:
     ("start", "is_older"),
     [
         (Start(A, 6, B), True),
-        (Start(A, 7, C), True),  # the count is the same, the process is another: both began with the same copy
+        # the count is the same, the process is another: both began with the same copy
+        (Start(A, 7, C), True),
         (Start(A, 7, B), False),
         (Start(A, 8, C), False),
         (Start(C, 1, C), False),  # another disk
@@ -69,7 +72,9 @@ def test_so_many_are_remembered_and_no_more(files: Files, lowered: Lower) -> Non
     assert here.known(1) == Start(A, 9, C)
 
 
-@pytest.mark.parametrize("text", [b"0\n1\n-1 zz 1 00\n", b"0\n1\n-1 01\n", b"nonsense", b"0\n2\n-1 01 1 02\n"])
+@pytest.mark.parametrize(
+    "text", [b"0\n1\n-1 zz 1 00\n", b"0\n1\n-1 01\n", b"nonsense", b"0\n2\n-1 01 1 02\n"]
+)
 def test_a_damaged_file(files: Files, text: bytes) -> None:
     starts(files)
     files.replace("/data/starts", text)
@@ -78,7 +83,9 @@ def test_a_damaged_file(files: Files, text: bytes) -> None:
         starts(files)
 
 
-@pytest.mark.parametrize("value", [1, [A, 1], [A, "1", A], [A[:3], 1, A], ["x" * 16, 1, A], [A, 1, A, A]])
+@pytest.mark.parametrize(
+    "value", [1, [A, 1], [A, "1", A], [A[:3], 1, A], ["x" * 16, 1, A], [A, 1, A, A]]
+)
 def test_what_is_no_start(value: object) -> None:
     with pytest.raises(ProtocolError):
         start_of(value)

@@ -1,4 +1,6 @@
-"""Requests from one broker to another: answers, brokers that are gone, slow ones, and those that come back elsewhere."""
+"""Requests from one broker to another: answers, brokers that are gone, slow ones, and those that
+come back elsewhere.
+"""
 
 from collections.abc import Iterator
 
@@ -29,7 +31,10 @@ def ask(stage: Stage, channels: BrokerChannels, broker_id: int, heard: Heard) ->
         heard.append((None if answer is None else answer.error_code, error))
 
     before = len(heard)
-    stage.nodes[1].runtime.take(lambda _: channels.ask(broker_id, DESCRIBE_CLUSTER, DESCRIBE_CLUSTER.request(), on_reply), None)  # type: ignore[attr-defined]
+    stage.nodes[1].runtime.take(  # type: ignore[attr-defined]
+        lambda _: channels.ask(broker_id, DESCRIBE_CLUSTER, DESCRIBE_CLUSTER.request(), on_reply),
+        None,
+    )
     assert len(heard) == before  # never from inside
 
 

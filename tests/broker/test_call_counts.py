@@ -1,7 +1,9 @@
-"""How many calls of the interpreter a request costs: a guard of the short ways that does not depend on the machine.
+"""How many calls of the interpreter a request costs: a guard of the short ways that does not depend
+on the machine.
 
-Counted in the simulation, so each run counts the same: Python functions of raftka/ but the simulated runtime, and C functions that they call.
-A change that makes a request cheaper lowers the number here; the commit of a change that needs more says why.
+Counted in the simulation, so each run counts the same: Python functions of raftka/ but the
+simulated runtime, and C functions that they call. A change that makes a request cheaper lowers the
+number here; the commit of a change that needs more says why.
 """
 
 import sys
@@ -82,7 +84,9 @@ def test_a_fetch() -> None:
     assert found == pytest.approx(65.0, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize(("commits", "expected"), [(1, 821.0), (10, 3000.0)], ids=["one", "ten at once"])
+@pytest.mark.parametrize(
+    ("commits", "expected"), [(1, 821.0), (10, 3000.0)], ids=["one", "ten at once"]
+)
 def test_a_commit_of_offsets(commits: int, expected: float) -> None:
     with Stage(3, offsets_topic_num_partitions="1", offsets_topic_replication_factor="3") as stage:
         stage.create("t", commits)

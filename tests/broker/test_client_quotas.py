@@ -1,4 +1,6 @@
-"""DescribeClientQuotas and AlterClientQuotas: what Apache Kafka 4.3.1 answered (golden_quotas.jsonl), limits, snapshots."""
+"""DescribeClientQuotas and AlterClientQuotas: what Apache Kafka 4.3.1 answered
+(golden_quotas.jsonl), limits, snapshots.
+"""
 
 from collections.abc import Iterator
 from math import inf, nan
@@ -21,7 +23,10 @@ from tests.broker.stage import Stage, decoded
 
 EXCHANGES = recorded(Path(__file__).parent / "golden_quotas.jsonl")
 REFUSED = {387, 388, 389, 390}  # of a user who may not
-BETTER = {621: "Quota request_percentage must be a finite number", 622: "Quota request_percentage must be a finite number"}
+BETTER = {
+    621: "Quota request_percentage must be a finite number",
+    622: "Quota request_percentage must be a finite number",
+}
 
 
 @pytest.fixture
@@ -35,7 +40,11 @@ def plain(row: Any) -> Any:
     """Rows as dictionaries; entries in no order."""
     if isinstance(row, list | tuple):
         return sorted([plain(each) for each in row], key=repr)
-    return {field.name: plain(getattr(row, field.name)) for field in row.struct.fields} if hasattr(row, "struct") else row
+    return (
+        {field.name: plain(getattr(row, field.name)) for field in row.struct.fields}
+        if hasattr(row, "struct")
+        else row
+    )
 
 
 def differences(stage: Stage, exchanges: list[Exchange], wire: Any) -> list[tuple[int, Any, Any]]:
@@ -61,7 +70,9 @@ def test_kafkas_answers(stage: Stage) -> None:
 
 def test_who_may_not_is_refused_as_by_kafka() -> None:
     with Stage(**WITH_ACLS) as stage:
-        assert differences(stage, [each for each in EXCHANGES if each.n in REFUSED], pat(stage)) == []
+        assert (
+            differences(stage, [each for each in EXCHANGES if each.n in REFUSED], pat(stage)) == []
+        )
         assert described(admin_of(stage)) == {}
 
 
@@ -99,9 +110,16 @@ def test_limits(stage: Stage, lowered: Lower) -> None:
     wire = stage.wire()
     lowered(CLIENT_QUOTAS, 2)
     lowered(QUOTA_NAME_LENGTH, 8)
-    assert [alter(wire, {USER: f"u{at}"}, producer_byte_rate=5.0) for at in range(3)] == [0, 0, Code.INVALID_REQUEST]
+    assert [alter(wire, {USER: f"u{at}"}, producer_byte_rate=5.0) for at in range(3)] == [
+        0,
+        0,
+        Code.INVALID_REQUEST,
+    ]
     assert alter(wire, {USER: "u1"}, producer_byte_rate=6.0) == 0
     assert alter(wire, {USER: "123456789"}, producer_byte_rate=6.0) == Code.INVALID_REQUEST
     lowered(CLIENT_QUOTAS_OF_REQUEST, 1)
     assert alter(wire, {USER: "u1"}, producer_byte_rate=7.0) == Code.INVALID_REQUEST
-    assert [stage.counted(limit.metric) for limit in (CLIENT_QUOTAS, QUOTA_NAME_LENGTH, CLIENT_QUOTAS_OF_REQUEST)] == [1, 1, 1]
+    assert [
+        stage.counted(limit.metric)
+        for limit in (CLIENT_QUOTAS, QUOTA_NAME_LENGTH, CLIENT_QUOTAS_OF_REQUEST)
+    ] == [1, 1, 1]

@@ -1,4 +1,6 @@
-"""The short way of OffsetCommit answers byte for byte what the long one does, and is left when anything is different."""
+"""The short way of OffsetCommit answers byte for byte what the long one does, and is left when
+anything is different.
+"""
 
 import pytest
 
@@ -27,21 +29,32 @@ class Committer:
             found = wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key=GROUP, key_type=0), 3)
         self.node_id = found.node_id
         self.wire = stage.wire(self.node_id)
-        stage.wait(lambda: all(each.loaded for each in self.coordinators) and bool(self.coordinators))
+        stage.wait(
+            lambda: all(each.loaded for each in self.coordinators) and bool(self.coordinators)
+        )
 
     @property
     def coordinators(self) -> list[CoordinatorPartition]:
         return list(self.stage.nodes[self.node_id].groups.runtime.partitions.values())
 
-    def row(self, *offsets: int, topic: str = "t", committed_metadata: str | None = "") -> OffsetCommitRequest:
+    def row(
+        self, *offsets: int, topic: str = "t", committed_metadata: str | None = ""
+    ) -> OffsetCommitRequest:
         """An offset for each partition of the topic, from the first on."""
         rows = OFFSET_COMMIT.request.topics
-        topic_id = self.stage.nodes[self.node_id].context.metadata.image.topic_ids.get(topic, bytes(16))
+        topic_id = self.stage.nodes[self.node_id].context.metadata.image.topic_ids.get(
+            topic, bytes(16)
+        )
         partitions = [
-            rows.partitions(partition_index=at, committed_offset=each, committed_metadata=committed_metadata) for at, each in enumerate(offsets)
+            rows.partitions(
+                partition_index=at, committed_offset=each, committed_metadata=committed_metadata
+            )
+            for at, each in enumerate(offsets)
         ]
         topics = [rows(name=topic, topic_id=topic_id, partitions=partitions)]
-        return OFFSET_COMMIT.request(group_id=GROUP, generation_id_or_member_epoch=-1, member_id="", topics=topics)
+        return OFFSET_COMMIT.request(
+            group_id=GROUP, generation_id_or_member_epoch=-1, member_id="", topics=topics
+        )
 
     def ask(self, row: OffsetCommitRequest) -> bytes:
         """The answer without its correlation id."""
@@ -52,12 +65,21 @@ class Committer:
 
     def commit(self, *offsets: int) -> int:
         """The error of the first partition."""
-        return self.wire.ask(OFFSET_COMMIT, self.row(*offsets), self.version).topics[0].partitions[0].error_code
+        return (
+            self.wire.ask(OFFSET_COMMIT, self.row(*offsets), self.version)
+            .topics[0]
+            .partitions[0]
+            .error_code
+        )
 
     def committed(self) -> dict[tuple[str, int], tuple[int, int, str | None]]:
         found = self.wire.ask(OFFSET_FETCH, OFFSET_FETCH.request(group_id=GROUP, topics=None), 7)
         return {
-            (topic.name, each.partition_index): (each.committed_offset, each.committed_leader_epoch, each.metadata)
+            (topic.name, each.partition_index): (
+                each.committed_offset,
+                each.committed_leader_epoch,
+                each.metadata,
+            )
             for topic in found.topics
             for each in topic.partitions
         }
@@ -68,7 +90,9 @@ def stage_of_topics() -> Stage:
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_commits_that_differ_in_their_offsets(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_that_differ_in_their_offsets(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = []
     for open in (True, False):
         with stage_of_topics() as stage, short_ways(monkeypatch, CommitPlan, open=open) as taken:
@@ -90,8 +114,18 @@ def test_commits_that_differ_in_their_offsets(version: int, monkeypatch: pytest.
             answers += [client.ask(row), client.ask(row)]
             told.append((answers, before, client.committed()))
             if open:
-                gone = version < 10  # where it is named by its id, the coordinator is not asked any more
-                assert taken == [True] * 3 + [False, True, False, True, False, True, False, True] + [gone, gone]
+                # where it is named by its id, the coordinator is not asked any more
+                gone = version < 10
+                assert taken == [True] * 3 + [
+                    False,
+                    True,
+                    False,
+                    True,
+                    False,
+                    True,
+                    False,
+                    True,
+                ] + [gone, gone]
 
     assert told[0] == told[1]
     before, after = told[0][1:]
@@ -106,7 +140,10 @@ def test_a_member_s_commits_are_checked_each_time(monkeypatch: pytest.MonkeyPatc
         row = client.row(1)
         row.member_id, row.generation_id_or_member_epoch = "stranger", 3
         for _ in range(2):
-            assert client.wire.ask(OFFSET_COMMIT, row, 8).topics[0].partitions[0].error_code == Code.ILLEGAL_GENERATION
+            assert (
+                client.wire.ask(OFFSET_COMMIT, row, 8).topics[0].partitions[0].error_code
+                == Code.ILLEGAL_GENERATION
+            )
 
         assert taken == [True]
 
@@ -130,11 +167,16 @@ def test_a_coordinator_that_has_gone_or_loads_is_not_asked(monkeypatch: pytest.M
 
 
 def test_a_long_request_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan keeps the request as long as the connection lives: the coordinator refuses such metadata, but 100 of them are megabytes."""
+    """A plan keeps the request as long as the connection lives: the coordinator refuses such
+    metadata, but 100 of them are megabytes.
+    """
     with stage_of_topics() as stage, short_ways(monkeypatch, CommitPlan) as taken:
         stage.create("t", PARTITIONS)
         client = Committer(stage)
-        for metadata, size in (("m" * (LONG_FRAME_BYTES // PARTITIONS), PARTITIONS), ("m" * 30_000, 2)):
+        for metadata, size in (
+            ("m" * (LONG_FRAME_BYTES // PARTITIONS), PARTITIONS),
+            ("m" * 30_000, 2),
+        ):
             for _ in range(2):
                 client.ask(client.row(*range(size), committed_metadata=metadata))
 

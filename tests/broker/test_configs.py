@@ -1,4 +1,6 @@
-"""What is set while nodes run: it holds on every node without a restart, outlives one, and who may not ask is told so."""
+"""What is set while nodes run: it holds on every node without a restart, outlives one, and who may
+not ask is told so.
+"""
 
 from collections.abc import Iterator
 
@@ -39,18 +41,37 @@ def three() -> Iterator[Stage]:
         assert not stage.world.failures
 
 
-def described(stage: Stage, kind: int, name: str, node_id: int = 1) -> dict[str, DescribeConfigsResourceResult]:
+def described(
+    stage: Stage, kind: int, name: str, node_id: int = 1
+) -> dict[str, DescribeConfigsResourceResult]:
     request = DESCRIBE_CONFIGS.request
-    (result,) = stage.wire(node_id).ask(DESCRIBE_CONFIGS, request(resources=[request.resources(resource_type=kind, resource_name=name)])).results
+    (result,) = (
+        stage.wire(node_id)
+        .ask(
+            DESCRIBE_CONFIGS,
+            request(resources=[request.resources(resource_type=kind, resource_name=name)]),
+        )
+        .results
+    )
     assert result.error_code == 0, result
     return {row.name: row for row in result.configs}
 
 
-def refusal(stage: Stage, kind: int, name: str, setting: str, value: str | None, operation: int = 0, node_id: int = 1) -> tuple[Code, str | None]:
+def refusal(
+    stage: Stage,
+    kind: int,
+    name: str,
+    setting: str,
+    value: str | None,
+    operation: int = 0,
+    node_id: int = 1,
+) -> tuple[Code, str | None]:
     request = INCREMENTAL_ALTER_CONFIGS.request
     change = request.resources.configs(name=setting, config_operation=operation, value=value)
     resource = request.resources(resource_type=kind, resource_name=name, configs=[change])
-    (answer,) = stage.wire(node_id).ask(INCREMENTAL_ALTER_CONFIGS, request(resources=[resource])).responses
+    (answer,) = (
+        stage.wire(node_id).ask(INCREMENTAL_ALTER_CONFIGS, request(resources=[resource])).responses
+    )
     return Code(answer.error_code), answer.error_message
 
 
@@ -81,7 +102,15 @@ def test_what_is_set_for_all_brokers_is_every_topics_default_on_every_node(three
     three.create("t", replication_factor=3)
     three.create("own", replication_factor=3, configs={"retention_ms": "5"})
 
-    three.set(BROKER, "", node_id=2, log_retention_ms="77", min_insync_replicas="3", log_segment_delete_delay_ms="11", producer_id_expiration_ms="12")
+    three.set(
+        BROKER,
+        "",
+        node_id=2,
+        log_retention_ms="77",
+        min_insync_replicas="3",
+        log_segment_delete_delay_ms="11",
+        producer_id_expiration_ms="12",
+    )
 
     for node_id, node in three.nodes.items():
         config = three.partition("t", node_id=node_id).log.config
@@ -93,7 +122,9 @@ def test_what_is_set_for_all_brokers_is_every_topics_default_on_every_node(three
         assert leader is not None
         assert leader.min_isr == 3
     three.set(BROKER, "", log_retention_ms=None)
-    assert {three.partition("t", node_id=node_id).log.config.retention_ms for node_id in three.nodes} == {7 * 86_400_000}
+    assert {
+        three.partition("t", node_id=node_id).log.config.retention_ms for node_id in three.nodes
+    } == {7 * 86_400_000}
 
 
 def test_what_is_set_for_one_broker_holds_there_alone(three: Stage) -> None:
@@ -101,8 +132,14 @@ def test_what_is_set_for_one_broker_holds_there_alone(three: Stage) -> None:
 
     three.set(BROKER, "2", node_id=2, log_retention_ms="77", log_segment_delete_delay_ms="11")
 
-    assert [three.partition("t", node_id=node_id).log.config.retention_ms for node_id in three.nodes] == [7 * 86_400_000, 77, 7 * 86_400_000]
-    assert [node.settings["log.segment.delete.delay.ms"] for node in three.nodes.values()] == [60_000, 11, 60_000]
+    assert [
+        three.partition("t", node_id=node_id).log.config.retention_ms for node_id in three.nodes
+    ] == [7 * 86_400_000, 77, 7 * 86_400_000]
+    assert [node.settings["log.segment.delete.delay.ms"] for node in three.nodes.values()] == [
+        60_000,
+        11,
+        60_000,
+    ]
     assert described(three, BROKER, "2", 2)["log.retention.ms"].config_source == 2
 
 
@@ -125,7 +162,10 @@ def test_a_running_broker_that_gets_a_snapshot_in_place_of_entries_has_them_too(
     with Stage() as stage:
         stage.create("t")
         node = stage.nodes[1]
-        settings = [ConfigSet(TOPIC, "t", "retention.ms", "77"), ConfigSet(BROKER, "", "log.segment.delete.delay.ms", "11")]
+        settings = [
+            ConfigSet(TOPIC, "t", "retention.ms", "77"),
+            ConfigSet(BROKER, "", "log.segment.delete.delay.ms", "11"),
+        ]
         later, _ = node.image.apply(node.image.offset + 1, settings)
 
         node.apply(Snapshot(later.offset, 1, later.to_snapshot()))
@@ -158,20 +198,53 @@ def test_the_level_of_the_log_is_the_nodes_own_and_is_forgotten_with_it() -> Non
 @pytest.mark.parametrize(
     ("kind", "name", "setting", "value", "operation", "expected"),
     [
-        (BROKER, "2", "log.cleaner.threads", "2", 0, "Unexpected broker id, expected 1, but received 2"),
+        (
+            BROKER,
+            "2",
+            "log.cleaner.threads",
+            "2",
+            0,
+            "Unexpected broker id, expected 1, but received 2",
+        ),
         (BROKER, "x", "log.cleaner.threads", "2", 0, "Node id must be an integer, but it is: x"),
         (BROKER_LOGGER, "2", "root", "INFO", 0, "Unexpected node id. Expected 1, but received 2"),
         (BROKER_LOGGER, "", "root", "INFO", 0, "Node id must be an integer, but it is: "),
-        (BROKER_LOGGER, "1", "root", None, 1, "Removing the log level of the root logger is not allowed"),
-        (BROKER_LOGGER, "1", "root", "INFO", 2, "APPEND operation is not allowed for the BROKER_LOGGER resource"),
-        (BROKER_LOGGER, "1", "root", "INFO", 9, "9 operation is not allowed for the BROKER_LOGGER resource"),
+        (
+            BROKER_LOGGER,
+            "1",
+            "root",
+            None,
+            1,
+            "Removing the log level of the root logger is not allowed",
+        ),
+        (
+            BROKER_LOGGER,
+            "1",
+            "root",
+            "INFO",
+            2,
+            "APPEND operation is not allowed for the BROKER_LOGGER resource",
+        ),
+        (
+            BROKER_LOGGER,
+            "1",
+            "root",
+            "INFO",
+            9,
+            "9 operation is not allowed for the BROKER_LOGGER resource",
+        ),
         (BROKER_LOGGER, "1", "root", None, 0, "Null value not supported for : root"),
         (3, "x", "a", "b", 0, "Unknown resource type 3"),
     ],
 )
-def test_what_is_no_request(kind: int, name: str, setting: str, value: str | None, operation: int, expected: str) -> None:
+def test_what_is_no_request(
+    kind: int, name: str, setting: str, value: str | None, operation: int, expected: str
+) -> None:
     with Stage() as stage:
-        assert refusal(stage, kind, name, setting, value, operation) == (Code.INVALID_REQUEST, expected)
+        assert refusal(stage, kind, name, setting, value, operation) == (
+            Code.INVALID_REQUEST,
+            expected,
+        )
 
 
 def test_levels_that_there_are_not() -> None:
@@ -179,17 +252,28 @@ def test_levels_that_there_are_not() -> None:
         code, message = refusal(stage, BROKER_LOGGER, "1", "root", "LOUD")
 
     wrong = "Cannot set the log level of root to LOUD as it is not a supported log level."
-    assert (code, message) == (Code.INVALID_CONFIG, f"{wrong} Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN")
+    assert (code, message) == (
+        Code.INVALID_CONFIG,
+        f"{wrong} Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN",
+    )
 
 
 def test_alter_configs_knows_no_loggers() -> None:
     request = ALTER_CONFIGS.request
     resource = request.resources(resource_type=BROKER_LOGGER, resource_name="1")
     with Stage() as stage:
-        (answer,) = stage.wire().ask(ALTER_CONFIGS, request(resources=[resource, resource])).responses[:1]
-        assert (answer.error_code, answer.error_message) == (Code.INVALID_REQUEST, "Each resource must appear at most once.")
+        (answer,) = (
+            stage.wire().ask(ALTER_CONFIGS, request(resources=[resource, resource])).responses[:1]
+        )
+        assert (answer.error_code, answer.error_message) == (
+            Code.INVALID_REQUEST,
+            "Each resource must appear at most once.",
+        )
         (answer,) = stage.wire().ask(ALTER_CONFIGS, request(resources=[resource])).responses
-        assert (answer.error_code, answer.error_message) == (Code.INVALID_REQUEST, "Unknown resource type 8")
+        assert (answer.error_code, answer.error_message) == (
+            Code.INVALID_REQUEST,
+            "Unknown resource type 8",
+        )
 
 
 class Forbids(AllowAll):
@@ -224,7 +308,10 @@ def test_who_may_not_is_told_so(kind: int, name: str, code: Code) -> None:
         asked = request(resources=[request.resources(resource_type=kind, resource_name=name)])
         (result,) = stage.wire().ask(DESCRIBE_CONFIGS, asked).results
         assert (result.error_code, result.configs) == (code, [])
-        assert stage.wire().ask(LIST_CONFIG_RESOURCES, LIST_CONFIG_RESOURCES.request()).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+        assert (
+            stage.wire().ask(LIST_CONFIG_RESOURCES, LIST_CONFIG_RESOURCES.request()).error_code
+            == Code.CLUSTER_AUTHORIZATION_FAILED
+        )
 
 
 def test_an_answer_has_so_many_settings_and_no_more(lowered: Lower) -> None:
@@ -232,14 +319,29 @@ def test_an_answer_has_so_many_settings_and_no_more(lowered: Lower) -> None:
     request = DESCRIBE_CONFIGS.request
     with Stage() as stage:
         stage.create("t")
-        asked = [request.resources(resource_type=kind, resource_name=name) for kind, name in ((TOPIC, "t"), (TOPIC, "t"), (GROUP, "g"), (TOPIC, "t"))]
-        asked.append(request.resources(resource_type=TOPIC, resource_name="t", configuration_keys=["retention.ms"]))
+        asked = [
+            request.resources(resource_type=kind, resource_name=name)
+            for kind, name in ((TOPIC, "t"), (TOPIC, "t"), (GROUP, "g"), (TOPIC, "t"))
+        ]
+        asked.append(
+            request.resources(
+                resource_type=TOPIC, resource_name="t", configuration_keys=["retention.ms"]
+            )
+        )
 
         answer = stage.wire().ask(DESCRIBE_CONFIGS, request(resources=asked))
 
         refused, granted = Code.POLICY_VIOLATION, Code.NONE
-        assert [row.error_code for row in answer.results] == [granted, granted, refused, refused, granted]
-        assert str(answer.results[2].error_message).startswith("described_settings: 83 asked, 70 allowed")
+        assert [row.error_code for row in answer.results] == [
+            granted,
+            granted,
+            refused,
+            refused,
+            granted,
+        ]
+        assert str(answer.results[2].error_message).startswith(
+            "described_settings: 83 asked, 70 allowed"
+        )
         assert stage.counted(DESCRIBED_SETTINGS.metric) == 2
 
 
@@ -251,10 +353,18 @@ def test_resources_are_listed_by_type() -> None:
         wire = stage.wire()
 
         def listed(*kinds: int, version: int = 1) -> list[tuple[int, str]]:
-            answer = wire.ask(LIST_CONFIG_RESOURCES, LIST_CONFIG_RESOURCES.request(resource_types=kinds), version)
+            answer = wire.ask(
+                LIST_CONFIG_RESOURCES, LIST_CONFIG_RESOURCES.request(resource_types=kinds), version
+            )
             return [(row.resource_type, row.resource_name) for row in answer.config_resources]
 
-        assert listed() == [(GROUP, "g"), (CLIENT_METRICS, "m"), (BROKER_LOGGER, "1"), (BROKER, "1"), (TOPIC, "t")]
+        assert listed() == [
+            (GROUP, "g"),
+            (CLIENT_METRICS, "m"),
+            (BROKER_LOGGER, "1"),
+            (BROKER, "1"),
+            (TOPIC, "t"),
+        ]
         assert listed(TOPIC, TOPIC, GROUP) == [(GROUP, "g"), (TOPIC, "t")]
         assert listed(version=0) == [(CLIENT_METRICS, "m")]
         stage.set(GROUP, "g", consumer_session_timeout_ms=None)

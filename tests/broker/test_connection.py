@@ -1,4 +1,6 @@
-"""A client connection without a socket: however the bytes come, frames come whole, answers leave in order, and nobody's word is believed."""
+"""A client connection without a socket: however the bytes come, frames come whole, answers leave in
+order, and nobody's word is believed.
+"""
 
 from collections.abc import Callable
 from struct import pack
@@ -10,7 +12,14 @@ import pytest
 from raftka.broker.network.connection import DRIP_BYTES, TURN_S, ServerConnection, Slot
 from raftka.broker.network.frame_pool import KEPT_BYTES, LOOK, WORTH_KEEPING_BYTES, FramePool
 from raftka.broker.telemetry.metrics import Metrics
-from raftka.limits import IDLE_SECONDS, OUTPUT_BYTES, PARTIAL_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND
+from raftka.limits import (
+    IDLE_SECONDS,
+    OUTPUT_BYTES,
+    PARTIAL_BYTES,
+    PARTIAL_FRAME_SECONDS,
+    REQUEST_BYTES,
+    REQUESTS_IN_HAND,
+)
 from raftka.wire.frame import FrameBuffer
 from tests.broker.conftest import Lower
 
@@ -33,7 +42,11 @@ class Line:
         self.reading = True
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.context: Any = SimpleNamespace(
-            runtime=SimpleNamespace(clock=SimpleNamespace(call_at=lambda when, action: self.timers.append((when, action))))
+            runtime=SimpleNamespace(
+                clock=SimpleNamespace(
+                    call_at=lambda when, action: self.timers.append((when, action))
+                )
+            )
         )
         self.long_requests = SimpleNamespace(is_full=False)
         self.turn: list[Callable[[], None]] = []
@@ -77,7 +90,9 @@ class Line:
         self.turn.clear()
 
     def feed(self, data: bytes, step: int, direct: bool = False) -> None:
-        """In pieces of `step` bytes; `direct`: into the connection's own buffer where it offers one."""
+        """In pieces of `step` bytes; `direct`: into the connection's own buffer where it offers
+        one.
+        """
         position = 0
         while position < len(data):
             room = self.connection.room() if direct else None
@@ -123,7 +138,9 @@ def test_a_size_that_can_not_be_closes_the_connection(size: int, step: int) -> N
     assert line.close_reason == line.refusals[0]
 
 
-@pytest.mark.parametrize(("start", "name"), [(b"GET / HTTP/1.1\r\n", "HTTP"), (b"\x16\x03\x01\x02\x00\x01", "TLS")])
+@pytest.mark.parametrize(
+    ("start", "name"), [(b"GET / HTTP/1.1\r\n", "HTTP"), (b"\x16\x03\x01\x02\x00\x01", "TLS")]
+)
 def test_strangers_are_named_in_the_log(start: bytes, name: str) -> None:
     line = Line()
 
@@ -326,7 +343,9 @@ def test_an_abort_takes_back_what_has_not_left() -> None:
 
 def test_a_muted_connection_is_not_read_until_its_time() -> None:
     line = Line()
-    line.act = lambda data: line.connection.mute(7.5) if data[0] == 1 else line.connection.answer([data])
+    line.act = lambda data: (
+        line.connection.mute(7.5) if data[0] == 1 else line.connection.answer([data])
+    )
 
     line.feed(b"".join(map(frame, FRAMES)), 100_000)
     assert line.frames == FRAMES[:2]
@@ -377,7 +396,9 @@ def test_who_is_silent_is_overdue_and_who_is_held_is_not_to_blame() -> None:
 def test_who_waits_for_more_to_send_hears_that_nobody_is_there() -> None:
     line = Line()
     heard: list[bool] = []
-    line.act = lambda data: line.slots.append(line.connection.slot(lambda: heard.append(line.connection.gone)))
+    line.act = lambda data: line.slots.append(
+        line.connection.slot(lambda: heard.append(line.connection.gone))
+    )
     line.feed(frame(FRAMES[0]), 100)
 
     line.connection.closed("the client went away")

@@ -1,4 +1,6 @@
-"""Kafka's limits on connections: who comes beyond one is closed at once, counted and told of once; nobody else feels it, least of all brokers."""
+"""Kafka's limits on connections: who comes beyond one is closed at once, counted and told of once;
+nobody else feels it, least of all brokers.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +10,13 @@ import trio
 
 from raftka.broker.network.connection_quotas import Rate, overrides
 from raftka.cluster import launch
-from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, Limit
+from raftka.limits import (
+    CONNECTION_RATE,
+    CONNECTIONS,
+    CONNECTIONS_OF_ADDRESS,
+    CONNECTIONS_OF_LISTENER,
+    Limit,
+)
 from raftka.metadata.configs.dynamic import check_dynamic_configs
 from raftka.metadata.configs.settings import SettingError
 from raftka.metadata.image import BROKER
@@ -26,7 +34,11 @@ def stage() -> Iterator[Stage]:
     """Clients and brokers have listeners of their own."""
     listeners = f"CLIENTS://n1:9092,BROKERS://n1:{BROKERS_PORT},CONTROLLER://n1:9093"
     protocols = "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT"
-    with Stage(listeners=listeners, inter_broker_listener_name="BROKERS", listener_security_protocol_map=protocols) as stage:
+    with Stage(
+        listeners=listeners,
+        inter_broker_listener_name="BROKERS",
+        listener_security_protocol_map=protocols,
+    ) as stage:
         yield stage
         assert not stage.world.failures
 
@@ -42,7 +54,9 @@ def served(wire: Wire) -> bool:
 
 def refused(stage: Stage, limit: Limit) -> int:
     lines = stage.events("limit_hit")
-    assert len([line for line in lines if line["limit"] == limit.name]) <= 1, "a line for each would fill the disk"
+    assert len([line for line in lines if line["limit"] == limit.name]) <= 1, (
+        "a line for each would fill the disk"
+    )
     return stage.counted(limit.metric)
 
 
@@ -83,7 +97,9 @@ def test_a_node_has_so_many_and_brokers_find_room(stage: Stage) -> None:
     assert refused(stage, CONNECTIONS) == 6
 
 
-def test_brokers_come_however_many_clients_there_are_but_no_node_has_more_than_it_can_hold(stage: Stage, lowered: Lower) -> None:
+def test_brokers_come_however_many_clients_there_are_but_no_node_has_more_than_it_can_hold(
+    stage: Stage, lowered: Lower
+) -> None:
     lowered(CONNECTIONS, 3)
     clients = [stage.wire() for _ in range(3)]
     assert all(map(served, clients))
@@ -117,7 +133,9 @@ def test_a_limit_that_is_lowered_holds_for_those_that_are_there(stage: Stage) ->
 
 
 def test_a_listener_has_so_many_whoever_comes(stage: Stage) -> None:
-    limit(stage, listener_name_brokers_max_connections="1", listener_name_clients_max_connections="2")
+    limit(
+        stage, listener_name_brokers_max_connections="1", listener_name_clients_max_connections="2"
+    )
     broker, clients = of_broker(stage), [stage.wire(), stage.wire()]
     assert all(map(served, [broker, *clients]))
 
@@ -190,7 +208,9 @@ def test_addresses_are_compared_as_numbers() -> None:
     assert overrides("") == {}
 
 
-@pytest.mark.parametrize("text", ["localhost:3", "127.0.0.1", "127.0.0.1:", "127.0.0.1:-1", "127.0.0.1:1,,"])
+@pytest.mark.parametrize(
+    "text", ["localhost:3", "127.0.0.1", "127.0.0.1:", "127.0.0.1:-1", "127.0.0.1:1,,"]
+)
 def test_overrides_that_are_none(text: str) -> None:
     with pytest.raises(SettingError, match="is not address:count"):
         check_dynamic_configs({"max.connections.per.ip.overrides": text}, one_broker=True)
@@ -200,7 +220,10 @@ def test_nobody_can_be_locked_out_by_address() -> None:
     with pytest.raises(SettingError, match="can be set to zero only if"):
         check_dynamic_configs({"max.connections.per.ip": "0"}, one_broker=True)
 
-    check_dynamic_configs({"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "10.0.0.1:5"}, one_broker=True)
+    check_dynamic_configs(
+        {"max.connections.per.ip": "0", "max.connections.per.ip.overrides": "10.0.0.1:5"},
+        one_broker=True,
+    )
 
 
 async def test_addresses_of_real_sockets() -> None:

@@ -1,4 +1,6 @@
-"""What brokers ask the controller for, when a request fails as a whole: nobody is left waiting, and nobody takes what was not given."""
+"""What brokers ask the controller for, when a request fails as a whole: nobody is left waiting, and
+nobody takes what was not given.
+"""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -19,8 +21,14 @@ def test_each_partition_hears_that_its_isr_was_not_changed() -> None:
     heard: list[tuple[str, Code]] = []
     turn_end: Callable[[Callable[[], None]], None] = lambda action: action()  # noqa: E731
     events = SimpleNamespace(debug=lambda *_, **__: None)
-    context = SimpleNamespace(events=events, node_id=1, runtime=SimpleNamespace(clock=SimpleNamespace(at_turn_end=turn_end)))
-    lifecycle = SimpleNamespace(broker_epoch=5, controller=SimpleNamespace(call=lambda command, done: calls.append(done)))
+    context = SimpleNamespace(
+        events=events,
+        node_id=1,
+        runtime=SimpleNamespace(clock=SimpleNamespace(at_turn_end=turn_end)),
+    )
+    lifecycle = SimpleNamespace(
+        broker_epoch=5, controller=SimpleNamespace(call=lambda command, done: calls.append(done))
+    )
     finished: list[None] = []
     manager = AlterPartitionManager(
         context,  # type: ignore[arg-type]
@@ -29,7 +37,10 @@ def test_each_partition_hears_that_its_isr_was_not_changed() -> None:
         lambda: finished.append(None),
     )
     for name in ("t-0", "t-1"):
-        manager.ask(SimpleNamespace(name=name, topic_id=bytes(16), index=0), AlterIsr(((1, 5),), 0, 0))  # type: ignore[arg-type]
+        manager.ask(
+            SimpleNamespace(name=name, topic_id=bytes(16), index=0),  # type: ignore[arg-type]
+            AlterIsr(((1, 5),), 0, 0),
+        )
     while calls:
         calls.pop()(KafkaError(Code.STALE_BROKER_EPOCH), None)
 

@@ -1,4 +1,6 @@
-"""The shell of coordinators, with a toy for a machine: what it appends, when it answers, and what it makes of everything that goes wrong."""
+"""The shell of coordinators, with a toy for a machine: what it appends, when it answers, and what
+it makes of everything that goes wrong.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -137,7 +139,9 @@ def test_what_is_not_committed_in_time_may_have_been_lost(three: ToyStage) -> No
     assert asked is Code.COORDINATOR_NOT_AVAILABLE
 
 
-def test_many_replies_are_given_in_the_order_in_which_they_came_some_in_each_turn(stage: ToyStage) -> None:
+def test_many_replies_are_given_in_the_order_in_which_they_came_some_in_each_turn(
+    stage: ToyStage,
+) -> None:
     runtime, clock = stage.runtimes[1], stage.nodes[1].runtime.clock
     given: list[tuple[int, float]] = []
     turns = [0]
@@ -209,7 +213,9 @@ def test_deleted_topics_are_reported(stage: ToyStage) -> None:
 # sizes
 
 
-def test_more_than_a_batch_holds_becomes_several_at_the_border_of_two_outcomes(stage: ToyStage) -> None:
+def test_more_than_a_batch_holds_becomes_several_at_the_border_of_two_outcomes(
+    stage: ToyStage,
+) -> None:
     stage.topic(max_message_bytes="1000")
     large = tuple(str(i) * 100 for i in range(4))
 
@@ -339,7 +345,8 @@ def test_under_min_isr_nothing_is_decided_and_reads_go_on(three: ToyStage) -> No
     three.wait(lambda: len(three.partition(TOPIC, node_id=leader).image.isr) == 2)
 
     assert three.ask(Add("a", ("2",)), node_id=leader) is Code.COORDINATOR_NOT_AVAILABLE
-    three.world.run(three.world.now + 5.0)  # the bell's time: what cannot be written is tried again, once a second
+    # the bell's time: what cannot be written is tried again, once a second
+    three.world.run(three.world.now + 5.0)
     assert three.ask(Read("a"), node_id=leader) == ["1"]
     assert machine(three, leader).begun == 1
     assert 2 <= machine(three, leader).ticks <= 5
@@ -353,7 +360,8 @@ def test_a_machine_that_is_ahead_of_its_log_begins_anew(stage: ToyStage) -> None
     stage.ask(Add("a", ("1",)))
     (waiting,) = stage.ask_all(Await("b"))
     before = machine(stage)
-    stage.partition(TOPIC).log._max_batch_bytes = 0  # every append is refused, behind all that is looked at before
+    # every append is refused, behind all that is looked at before
+    stage.partition(TOPIC).log._max_batch_bytes = 0
 
     refused = stage.ask(Add("a", ("2",)))
     stage.partition(TOPIC).log.configure(stage.partition(TOPIC).log.config)
@@ -376,7 +384,12 @@ def test_a_log_that_cannot_be_written_is_no_coordinator(stage: ToyStage) -> None
 
 
 def test_what_an_append_is_refused_with_is_said_as_a_coordinator_says_it() -> None:
-    away = {Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.REQUEST_TIMED_OUT}
+    away = {
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.NOT_ENOUGH_REPLICAS,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.REQUEST_TIMED_OUT,
+    }
     moved = {Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR}
     too_large = {Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE}
 

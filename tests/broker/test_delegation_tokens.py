@@ -1,4 +1,6 @@
-"""Delegation tokens on simulated nodes: who may make, see, renew and end them, and what a login with one is."""
+"""Delegation tokens on simulated nodes: who may make, see, renew and end them, and what a login
+with one is.
+"""
 
 from collections.abc import Iterator
 from random import Random
@@ -19,7 +21,18 @@ from tests.broker.conftest import Lower
 from tests.broker.rights import admin_of, pat
 from tests.broker.sasl import authenticate, works
 from tests.broker.stage import Stage
-from tests.broker.tokens import DAY_MS, NOBODYS, SECURE, WEEK_MS, create, expire, log_in, now_ms, renew, with_token
+from tests.broker.tokens import (
+    DAY_MS,
+    NOBODYS,
+    SECURE,
+    WEEK_MS,
+    create,
+    expire,
+    log_in,
+    now_ms,
+    renew,
+    with_token,
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +45,10 @@ def test_token_lasts_a_day_and_a_week_with_renewals(shared: Stage) -> None:
     began = now_ms(shared)
     token = create(pat(shared), "bob")
     assert (token.error_code, token.principal_type, token.principal_name) == (0, "User", "pat")
-    assert (token.token_requester_principal_type, token.token_requester_principal_name) == ("User", "pat")
+    assert (token.token_requester_principal_type, token.token_requester_principal_name) == (
+        "User",
+        "pat",
+    )
     assert began <= token.issue_timestamp_ms <= now_ms(shared)
     assert token.expiry_timestamp_ms == token.issue_timestamp_ms + DAY_MS
     assert token.max_timestamp_ms == token.issue_timestamp_ms + WEEK_MS
@@ -42,21 +58,45 @@ def test_token_lasts_a_day_and_a_week_with_renewals(shared: Stage) -> None:
 def test_life_that_is_asked_for_is_cut_at_the_longest(shared: Stage) -> None:
     wire = pat(shared)
     most = (DAY_MS, WEEK_MS)
-    for life_ms, expected in ((3_600_000, (3_600_000, 3_600_000)), (10**15, most), ((1 << 63) - 1, most), (0, most)):
+    for life_ms, expected in (
+        (3_600_000, (3_600_000, 3_600_000)),
+        (10**15, most),
+        ((1 << 63) - 1, most),
+        (0, most),
+    ):
         token = create(wire, life_ms=life_ms)
-        assert (token.expiry_timestamp_ms - token.issue_timestamp_ms, token.max_timestamp_ms - token.issue_timestamp_ms) == expected
+        assert (
+            token.expiry_timestamp_ms - token.issue_timestamp_ms,
+            token.max_timestamp_ms - token.issue_timestamp_ms,
+        ) == expected
     assert create(wire, version=1).error_code == 0
 
 
 def test_requests_are_refused_in_kafkas_order(shared: Stage) -> None:
     wire = pat(shared)
     refused = create(wire, "x", kind="Group")
-    assert (refused.error_code, refused.principal_name, refused.token_requester_principal_name) == (Code.INVALID_PRINCIPAL_TYPE, "pat", "pat")
-    assert (refused.issue_timestamp_ms, refused.expiry_timestamp_ms, refused.max_timestamp_ms) == (-1, -1, -1)
+    assert (refused.error_code, refused.principal_name, refused.token_requester_principal_name) == (
+        Code.INVALID_PRINCIPAL_TYPE,
+        "pat",
+        "pat",
+    )
+    assert (refused.issue_timestamp_ms, refused.expiry_timestamp_ms, refused.max_timestamp_ms) == (
+        -1,
+        -1,
+        -1,
+    )
     assert (refused.token_id, bytes(refused.hmac)) == ("", b"")
     refused = create(wire, "x", owner="bob", kind="Group")
-    assert (refused.error_code, refused.principal_name) == (Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "bob")
-    assert renew(wire, NOBODYS) == expire(wire, NOBODYS) == expire(wire, b"x") == (Code.DELEGATION_TOKEN_NOT_FOUND, 0)
+    assert (refused.error_code, refused.principal_name) == (
+        Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        "bob",
+    )
+    assert (
+        renew(wire, NOBODYS)
+        == expire(wire, NOBODYS)
+        == expire(wire, b"x")
+        == (Code.DELEGATION_TOKEN_NOT_FOUND, 0)
+    )
 
 
 def test_owner_and_renewers_renew_and_nobody_else(shared: Stage) -> None:
@@ -69,7 +109,10 @@ def test_owner_and_renewers_renew_and_nobody_else(shared: Stage) -> None:
     stranger = create(admin_of(shared))
     assert renew(pat(shared), bytes(stranger.hmac)) == (Code.DELEGATION_TOKEN_OWNER_MISMATCH, 0)
     others = create(pat(shared))
-    assert renew(admin_of(shared), bytes(others.hmac)) == (Code.DELEGATION_TOKEN_OWNER_MISMATCH, 0), "a super user neither"
+    assert renew(admin_of(shared), bytes(others.hmac)) == (
+        Code.DELEGATION_TOKEN_OWNER_MISMATCH,
+        0,
+    ), "a super user neither"
     assert expire(admin_of(shared), bytes(others.hmac)) == (Code.DELEGATION_TOKEN_OWNER_MISMATCH, 0)
 
 
@@ -94,12 +137,21 @@ def test_session_of_a_token_may_use_none_of_the_requests_for_tokens(shared: Stag
     not_allowed = Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert create(wire, owner="bob").error_code == not_allowed
     assert renew(wire, hmac) == expire(wire, hmac) == (not_allowed, -1)
-    assert wire.ask(DESCRIBE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN.request(owners=None)).error_code == not_allowed
+    assert (
+        wire.ask(
+            DESCRIBE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN.request(owners=None)
+        ).error_code
+        == not_allowed
+    )
 
 
 def test_token_is_no_user_without_the_extension_and_no_other_token(shared: Stage) -> None:
     token, other = create(pat(shared)), create(pat(shared))
-    for hmac, token_auth in ((bytes(token.hmac), False), (bytes(other.hmac), True), (NOBODYS, True)):
+    for hmac, token_auth in (
+        (bytes(token.hmac), False),
+        (bytes(other.hmac), True),
+        (NOBODYS, True),
+    ):
         answer = log_in(shared.wire(), token.token_id, hmac, token_auth=token_auth)
         assert answer.error_code == Code.SASL_AUTHENTICATION_FAILED
     assert log_in(shared.wire(), "pat", b"pat-secret").error_code == Code.SASL_AUTHENTICATION_FAILED
@@ -107,7 +159,9 @@ def test_token_is_no_user_without_the_extension_and_no_other_token(shared: Stage
 
 def test_removed_token_lets_nobody_in_also_between_two_messages(shared: Stage) -> None:
     token = create(pat(shared))
-    begin = ClientSecurity("SASL_PLAINTEXT", SHA_256, token.token_id, password_of(bytes(token.hmac)), token_auth=True).login(Random(1))
+    begin = ClientSecurity(
+        "SASL_PLAINTEXT", SHA_256, token.token_id, password_of(bytes(token.hmac)), token_auth=True
+    ).login(Random(1))
     assert begin is not None
     wire, client = shared.wire(), begin("")
     wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=SHA_256))
@@ -115,7 +169,10 @@ def test_removed_token_lets_nobody_in_also_between_two_messages(shared: Stage) -
     assert expire(pat(shared), bytes(token.hmac))[0] == 0
     assert last is not None
     assert authenticate(wire, last).error_code == Code.SASL_AUTHENTICATION_FAILED
-    assert log_in(shared.wire(), token.token_id, bytes(token.hmac)).error_code == Code.SASL_AUTHENTICATION_FAILED
+    assert (
+        log_in(shared.wire(), token.token_id, bytes(token.hmac)).error_code
+        == Code.SASL_AUTHENTICATION_FAILED
+    )
 
 
 def test_expired_token_lets_nobody_in_and_is_swept(shared: Stage) -> None:
@@ -131,7 +188,11 @@ def test_expired_token_lets_nobody_in_and_is_swept(shared: Stage) -> None:
     assert renew(pat(shared), bytes(token.hmac)) == (Code.DELEGATION_TOKEN_NOT_FOUND, 0)
 
 
-LIMITS = {DELEGATION_TOKENS: Code.POLICY_VIOLATION, DELEGATION_TOKENS_OF_REQUESTER: Code.POLICY_VIOLATION, TOKEN_BYTES: Code.INVALID_REQUEST}
+LIMITS = {
+    DELEGATION_TOKENS: Code.POLICY_VIOLATION,
+    DELEGATION_TOKENS_OF_REQUESTER: Code.POLICY_VIOLATION,
+    TOKEN_BYTES: Code.INVALID_REQUEST,
+}
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.name)

@@ -1,4 +1,6 @@
-"""DeleteRecords: every replica's log starts later, the answer waits for all that live, and it stays so."""
+"""DeleteRecords: every replica's log starts later, the answer waits for all that live, and it stays
+so.
+"""
 
 from collections.abc import Iterator
 
@@ -10,7 +12,11 @@ from raftka.metadata.image import TOPIC
 from raftka.replication.partition import LeaderState
 from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
-from raftka.wire.messages.delete_records import DELETE_RECORDS, DeleteRecordsRequest, DeleteRecordsResponse
+from raftka.wire.messages.delete_records import (
+    DELETE_RECORDS,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+)
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import EARLIEST, LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
@@ -22,7 +28,9 @@ RECORDS = 10
 
 @pytest.fixture
 def three() -> Iterator[Stage]:
-    """A topic of ten records on three nodes; no follower is slower than its leader's longest wait makes it."""
+    """A topic of ten records on three nodes; no follower is slower than its leader's longest wait
+    makes it.
+    """
     with Stage(3, replica_fetch_wait_max_ms="20000", replica_lag_time_max_ms="3000") as stage:
         stage.create("t", replication_factor=3)
         fill(stage)
@@ -43,7 +51,9 @@ def leader_state(stage: Stage) -> LeaderState:
     return leader
 
 
-def deletion(offset: int, partition: int = 0, *, topic: str = "t", timeout_ms: int = 5000) -> DeleteRecordsRequest:
+def deletion(
+    offset: int, partition: int = 0, *, topic: str = "t", timeout_ms: int = 5000
+) -> DeleteRecordsRequest:
     request = DELETE_RECORDS.request
     asked = request.topics.partitions(partition_index=partition, offset=offset)
     return request(topics=[request.topics(name=topic, partitions=[asked])], timeout_ms=timeout_ms)
@@ -58,7 +68,9 @@ def starts(stage: Stage) -> list[int]:
     return [stage.partition("t", node_id=node_id).log.start_offset for node_id in stage.nodes]
 
 
-def test_all_replicas_follow_before_it_is_answered_and_none_of_them_is_waited_for_longer_than_it_takes(three: Stage) -> None:
+def test_all_replicas_follow_before_it_is_answered_and_none_is_waited_for_too_long(
+    three: Stage,
+) -> None:
     wire = three.wire(three.leader("t"))
     began = three.world.now
 
@@ -67,7 +79,9 @@ def test_all_replicas_follow_before_it_is_answered_and_none_of_them_is_waited_fo
     assert told(answer) == (4, Code.NONE)
     assert starts(three) == [4, 4, 4]
     assert three.world.now - began < 1.0, "the followers were woken"
-    ((first,),) = [topic.partitions for topic in wire.ask(LIST_OFFSETS, list_offsets("t", EARLIEST)).topics]
+    ((first,),) = [
+        topic.partitions for topic in wire.ask(LIST_OFFSETS, list_offsets("t", EARLIEST)).topics
+    ]
     assert first.offset == 4
     assert fetched(wire.ask(FETCH, fetch("t", 3))).error_code == Code.OFFSET_OUT_OF_RANGE
     assert fetched(wire.ask(FETCH, fetch("t", 4))).log_start_offset == 4
@@ -101,7 +115,13 @@ def test_who_does_not_live_is_not_waited_for_and_follows_when_it_is_back(three: 
     assert told(wire.answer(DELETE_RECORDS)) == (4, Code.NONE)
     assert not three.nodes[leader].image.alive(dead)
     three.start(dead)
-    three.wait(lambda: three.nodes[dead].ready.is_set() and ("t", 0) in three.nodes[dead].replicas.partitions and starts(three) == [4, 4, 4])
+    three.wait(
+        lambda: (
+            three.nodes[dead].ready.is_set()
+            and ("t", 0) in three.nodes[dead].replicas.partitions
+            and starts(three) == [4, 4, 4]
+        )
+    )
 
 
 def test_one_that_had_left_the_isr_before_it_died_is_not_waited_for_either(three: Stage) -> None:
@@ -140,8 +160,14 @@ def test_what_becomes_of_who_waits(three: Stage, gone: str) -> None:
 def test_a_replica_that_does_not_lead_refuses(three: Stage) -> None:
     other = next(node_id for node_id in three.nodes if node_id != three.leader("t"))
 
-    assert told(three.wire(other).ask(DELETE_RECORDS, deletion(4))) == (-1, Code.NOT_LEADER_OR_FOLLOWER)
-    assert told(three.wire(other).ask(DELETE_RECORDS, deletion(4, partition=1))) == (-1, Code.UNKNOWN_TOPIC_OR_PARTITION)
+    assert told(three.wire(other).ask(DELETE_RECORDS, deletion(4))) == (
+        -1,
+        Code.NOT_LEADER_OR_FOLLOWER,
+    )
+    assert told(three.wire(other).ask(DELETE_RECORDS, deletion(4, partition=1))) == (
+        -1,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+    )
 
 
 def test_nothing_that_is_not_committed_is_deleted(three: Stage) -> None:
@@ -183,7 +209,9 @@ def test_a_partition_that_is_named_many_times_waits_once(three: Stage) -> None:
     wire = three.wire(leader)
     three.nodes[deaf].replicas.fetchers.by_leader[leader].follows.clear()
     row = deletion(1, timeout_ms=1000)
-    row.topics[0].partitions = [deletion(offset).topics[0].partitions[0] for offset in range(RECORDS, 0, -1)]
+    row.topics[0].partitions = [
+        deletion(offset).topics[0].partitions[0] for offset in range(RECORDS, 0, -1)
+    ]
 
     wire.request(DELETE_RECORDS, row)
     three.wait(lambda: len(three.partition("t").delayed_by_low_watermark) > 0)
@@ -193,7 +221,9 @@ def test_a_partition_that_is_named_many_times_waits_once(three: Stage) -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_thousands_of_partitions_are_some_a_turn(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thousands_of_partitions_are_some_a_turn(
+    nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(long_work, "FIRST_STEPS", 2)
     monkeypatch.setattr(long_work, "STEPS", 1)
     monkeypatch.setattr(long_work, "SLICE_S", 3.5 * READING_S)
@@ -214,11 +244,19 @@ def test_thousands_of_partitions_are_some_a_turn(nodes: int, monkeypatch: pytest
         for index in led:
             assert produced(wire.ask(PRODUCE, produce("t", batch(b"x"), index))).error_code == 0
         row = deletion(1)
-        row.topics[0].partitions = [deletion(1, index).topics[0].partitions[0] for index in [*led, 99]]
+        row.topics[0].partitions = [
+            deletion(1, index).topics[0].partitions[0] for index in [*led, 99]
+        ]
         (topic,) = wire.ask(DELETE_RECORDS, row).topics
 
-        answers = {each.partition_index: (each.low_watermark, Code(each.error_code)) for each in topic.partitions}
-        assert answers == {**dict.fromkeys(led, (1, Code.NONE)), 99: (-1, Code.UNKNOWN_TOPIC_OR_PARTITION)}
+        answers = {
+            each.partition_index: (each.low_watermark, Code(each.error_code))
+            for each in topic.partitions
+        }
+        assert answers == {
+            **dict.fromkeys(led, (1, Code.NONE)),
+            99: (-1, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        }
         assert len(deleted) == len(led) > 10
         assert max(deleted.count(when) for when in set(deleted)) <= 5
         assert not any(len(stage.partition("t", index).delayed_by_low_watermark) for index in led)

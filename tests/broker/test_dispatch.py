@@ -1,4 +1,6 @@
-"""From frame to handler and back: what is announced, the order of answers, what holds, and the hooks for faults and quotas."""
+"""From frame to handler and back: what is announced, the order of answers, what holds, and the
+hooks for faults and quotas.
+"""
 
 import json
 import subprocess
@@ -29,7 +31,10 @@ from tests.broker.stage import Stage, Wire, decoded
 
 CLIENT = API_VERSIONS.request(client_software_name="test", client_software_version="1")
 NO_TOPICS = METADATA.request(topics=[])
-RECORDED = json.loads((Path(__file__).parent / "golden.jsonl").read_text(encoding="utf-8").splitlines()[0])  # the real broker's ApiVersions
+# the real broker's ApiVersions
+RECORDED = json.loads(
+    (Path(__file__).parent / "golden.jsonl").read_text(encoding="utf-8").splitlines()[0]
+)
 
 
 def ranges(answer: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
@@ -38,7 +43,9 @@ def ranges(answer: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
 
 def new_topic(name: str, partitions: int = 1) -> CreateTopicsRequest:
     request = CREATE_TOPICS.request
-    return request(topics=[request.topics(name=name, num_partitions=partitions, replication_factor=-1)])
+    return request(
+        topics=[request.topics(name=name, num_partitions=partitions, replication_factor=-1)]
+    )
 
 
 # what is announced
@@ -63,12 +70,20 @@ def test_each_module_handles_the_apis_that_it_is_imported_for(module: str) -> No
     for api in MODULES[module]:
         registration = HANDLERS[api.key]
         registration.load()
-        assert registration.handler.__module__ == registration.module == f"raftka.broker.handlers.{module}"
+        assert (
+            registration.handler.__module__
+            == registration.module
+            == f"raftka.broker.handlers.{module}"
+        )
 
 
 def test_no_module_handles_anything_else() -> None:
     folder = Path(handlers.__file__).parent
-    handling = {path.stem for path in folder.glob("*.py") if "\n@handles(" in path.read_text(encoding="utf-8")}
+    handling = {
+        path.stem
+        for path in folder.glob("*.py")
+        if "\n@handles(" in path.read_text(encoding="utf-8")
+    }
     assert handling == MODULES.keys()
     assert sum(map(len, MODULES.values())) == len(HANDLERS)
 
@@ -77,15 +92,26 @@ def test_a_handler_is_imported_when_its_first_request_comes() -> None:
     """Else each node carries them all: 1.4 MB."""
     seldom = "'raftka.broker.handlers.acls' in sys.modules, 'importlib.metadata' in sys.modules"
     program = f"import sys, raftka.cli.broker; print({seldom})"
-    assert subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "False False\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True
+        ).stdout
+        == "False False\n"
+    )
 
 
 def test_only_the_features_that_work_are_supported_and_finalized() -> None:
-    """Clients before version 4 take a lowest level of 0 for a mistake, so they are not told of such a feature."""
+    """Clients before version 4 take a lowest level of 0 for a mistake, so they are not told of such
+    a feature.
+    """
     with Stage() as stage:
-        answer, earlier = stage.wire().ask(API_VERSIONS, CLIENT), stage.wire().ask(API_VERSIONS, CLIENT, 3)
+        answer = stage.wire().ask(API_VERSIONS, CLIENT)
+        earlier = stage.wire().ask(API_VERSIONS, CLIENT, 3)
 
-    assert [(feature.name, feature.min_version, feature.max_version) for feature in answer.supported_features] == [
+    assert [
+        (feature.name, feature.min_version, feature.max_version)
+        for feature in answer.supported_features
+    ] == [
         ("metadata.version", 7, 30),
         ("group.version", 0, 1),
         ("transaction.version", 0, 2),
@@ -103,7 +129,9 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
 
 
 def test_answers_come_in_the_order_of_their_requests() -> None:
-    """A parked fetch, acks=all that waits for disks, what is answered at once and what asks the controller, all in one piece."""
+    """A parked fetch, acks=all that waits for disks, what is answered at once and what asks the
+    controller, all in one piece.
+    """
     with Stage(3) as stage:
         stage.create("t")
         wire = stage.wire(stage.leader("t"))
@@ -126,10 +154,15 @@ def test_behind_a_request_that_asks_the_controller_nothing_is_decoded() -> None:
         wire = stage.wire()
         wire.ask(API_VERSIONS, CLIENT)
         seen: list[str] = []
-        stage.nodes[1].dispatcher.interceptors = {METADATA.key: lambda request: seen.append("metadata"), FETCH.key: lambda request: None}
+        stage.nodes[1].dispatcher.interceptors = {
+            METADATA.key: lambda request: seen.append("metadata"),
+            FETCH.key: lambda request: None,
+        }
         controller, parked = stage.nodes[1].controller, []
         call = controller.call
-        controller.call = lambda *asked: parked.append(asked) if isinstance(asked[0], CreateTopics) else call(*asked)  # type: ignore[method-assign]
+        controller.call = lambda *asked: (  # type: ignore[method-assign]
+            parked.append(asked) if isinstance(asked[0], CreateTopics) else call(*asked)
+        )
 
         wire.request(CREATE_TOPICS, new_topic("t"))
         wire.request(METADATA, METADATA.request(topics=None))
@@ -184,14 +217,24 @@ def refuses(request: Request[Row]) -> Row | None:
 REQUESTS: dict[int, Row] = {
     PRODUCE.key: produce("t", batch(b"1")),
     FETCH.key: fetch("t"),
-    **{key: each.api.request() for key, each in HANDLERS.items() if key not in (PRODUCE.key, FETCH.key)},
+    **{
+        key: each.api.request()
+        for key, each in HANDLERS.items()
+        if key not in (PRODUCE.key, FETCH.key)
+    },
 }
 
 
 def error_codes(row: Any) -> set[int]:
     """All that are anywhere in an answer."""
     own = {row.error_code} if "error_code" in row.__slots__ else set()
-    inner = [each for name in row.__slots__ if isinstance(rows := getattr(row, name), list) for each in rows if isinstance(each, Row)]
+    inner = [
+        each
+        for name in row.__slots__
+        if isinstance(rows := getattr(row, name), list)
+        for each in rows
+        if isinstance(each, Row)
+    ]
     return own.union(*map(error_codes, inner))
 
 
@@ -231,8 +274,12 @@ def filled(key: int) -> tuple[Row, int]:
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: HANDLERS[key].api.name)
-@pytest.mark.parametrize(("hook", "code"), [(fails, Code.UNKNOWN_SERVER_ERROR), (refuses, Code.POLICY_VIOLATION)])
-def test_a_handler_that_fails_is_an_answer_and_nobody_elses_matter(key: int, hook: Any, code: Code) -> None:
+@pytest.mark.parametrize(
+    ("hook", "code"), [(fails, Code.UNKNOWN_SERVER_ERROR), (refuses, Code.POLICY_VIOLATION)]
+)
+def test_a_handler_that_fails_is_an_answer_and_nobody_elses_matter(
+    key: int, hook: Any, code: Code
+) -> None:
     with Stage() as stage:
         wire, other = stage.wire(), stage.wire()
         row, version = filled(key)
@@ -249,7 +296,9 @@ def test_a_handler_that_fails_is_an_answer_and_nobody_elses_matter(key: int, hoo
 
 def test_an_interceptor_answers_in_the_handlers_place() -> None:
     with Stage() as stage:
-        stage.nodes[1].dispatcher.interceptors[METADATA.key] = lambda request: request.api.response(cluster_id="somewhere else")
+        stage.nodes[1].dispatcher.interceptors[METADATA.key] = lambda request: request.api.response(
+            cluster_id="somewhere else"
+        )
 
         assert stage.wire().ask(METADATA, NO_TOPICS).cluster_id == "somewhere else"
 
@@ -260,7 +309,9 @@ def test_an_interceptor_sees_also_what_would_go_the_short_way() -> None:
         wire, seen = stage.wire(), []
         for value in (b"1", b"2"):
             wire.ask(PRODUCE, produce("t", batch(value)))
-        stage.nodes[1].dispatcher.interceptors[PRODUCE.key] = lambda request: seen.append(request.api.name)
+        stage.nodes[1].dispatcher.interceptors[PRODUCE.key] = lambda request: seen.append(
+            request.api.name
+        )
 
         wire.ask(PRODUCE, produce("t", batch(b"3")))
 
@@ -286,11 +337,16 @@ def test_a_topic_name_that_fits_no_error_text_is_refused() -> None:
 
         answer = wire.ask(CREATE_TOPICS, new_topic("x" * 32_767), 2)
 
-        assert answer.topics[0].error_code in (Code.INVALID_TOPIC_EXCEPTION, Code.UNKNOWN_SERVER_ERROR)
+        assert answer.topics[0].error_code in (
+            Code.INVALID_TOPIC_EXCEPTION,
+            Code.UNKNOWN_SERVER_ERROR,
+        )
         assert wire.ask(API_VERSIONS, CLIENT).error_code == 0
 
 
-def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def look_that_fails(self: Fetch) -> Row:
         raise ValueError("a bug of ours")
 
@@ -308,7 +364,9 @@ def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(monkeypatch: p
 
 
 @pytest.mark.parametrize(("acks", "at_once"), [(-1, 1), (1, 1), (1, 3)])
-def test_what_fails_in_a_plan_ends_its_connection_and_no_other(acks: int, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_in_a_plan_ends_its_connection_and_no_other(
+    acks: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def append_that_fails(*_: object) -> Any:
         raise ValueError("a bug of ours")
 
@@ -316,10 +374,19 @@ def test_what_fails_in_a_plan_ends_its_connection_and_no_other(acks: int, at_onc
         stage.create("t")
         writer, other = stage.wire(), stage.wire()
         for value in (b"1", b"2"):
-            assert produced(writer.ask(PRODUCE, produce("t", batch(value), acks=acks))).error_code == 0
+            assert (
+                produced(writer.ask(PRODUCE, produce("t", batch(value), acks=acks))).error_code == 0
+            )
         with monkeypatch.context() as broken:
             broken.setattr(Log, "append_as_leader", append_that_fails)
-            writer.send(b"".join(encode_request(PRODUCE, 12, 9 + at, "test", produce("t", batch(b"3"), acks=acks)) for at in range(at_once)))
+            writer.send(
+                b"".join(
+                    encode_request(
+                        PRODUCE, 12, 9 + at, "test", produce("t", batch(b"3"), acks=acks)
+                    )
+                    for at in range(at_once)
+                )
+            )
 
             assert writer.frame() is None
 
@@ -331,18 +398,30 @@ def test_what_fails_in_a_plan_ends_its_connection_and_no_other(acks: int, at_onc
 def test_the_session_goes_with_every_request() -> None:
     with Stage() as stage:
         seen: list[Any] = []
-        stage.nodes[1].dispatcher.interceptors[METADATA.key] = lambda request: seen.append(request.session)
+        stage.nodes[1].dispatcher.interceptors[METADATA.key] = lambda request: seen.append(
+            request.session
+        )
         stage.wire().ask(METADATA, NO_TOPICS)
 
     (session,) = seen
-    assert (session.listener, session.principal, session.client_id) == ("PLAINTEXT", "User:ANONYMOUS", "test")
+    assert (session.listener, session.principal, session.client_id) == (
+        "PLAINTEXT",
+        "User:ANONYMOUS",
+        "test",
+    )
     assert session.peer.startswith("client:")
 
 
 def test_every_node_passes_on_what_the_controller_decides() -> None:
     with Stage(3) as stage:
         for node_id in stage.nodes:
-            assert stage.wire(node_id).ask(CREATE_TOPICS, new_topic(f"t{node_id}")).topics[0].error_code == 0
+            assert (
+                stage.wire(node_id)
+                .ask(CREATE_TOPICS, new_topic(f"t{node_id}"))
+                .topics[0]
+                .error_code
+                == 0
+            )
         images: list[MetadataImage] = [node.image for node in stage.nodes.values()]
         stage.wait(lambda: all(len(node.image.topics) == 3 for node in stage.nodes.values()))
 
@@ -350,7 +429,9 @@ def test_every_node_passes_on_what_the_controller_decides() -> None:
 
 
 def test_the_short_way_answers_as_the_long_way_does() -> None:
-    """Byte by byte, in every version: the first request goes the long way, what follows the short one."""
+    """Byte by byte, in every version: the first request goes the long way, what follows the short
+    one.
+    """
     with Stage() as stage:
         topic_id = stage.create("t")
         for version in range(PRODUCE.min_version, PRODUCE.max_version + 1):
@@ -359,7 +440,10 @@ def test_the_short_way_answers_as_the_long_way_does() -> None:
             long, short = (_frame(wire, PRODUCE, row, version) for _ in range(2))
             assert stage.server_side().plans[PRODUCE.key]
             base = produced(decoded(PRODUCE, version, long)).base_offset
-            assert short.replace((base + 1).to_bytes(8, "big"), base.to_bytes(8, "big"))[4:] == long[4:]
+            assert (
+                short.replace((base + 1).to_bytes(8, "big"), base.to_bytes(8, "big"))[4:]
+                == long[4:]
+            )
         for version in range(FETCH.min_version, FETCH.max_version + 1):
             wire = stage.wire()
             asked = fetch("t", 1, topic_id=topic_id, max_bytes=1)

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from raftka.broker.telemetry.event_log import LINES_A_SECOND, QUIET_S, BoundedRate, Events, LimitHits
+from raftka.broker.telemetry.event_log import (
+    LINES_A_SECOND,
+    QUIET_S,
+    BoundedRate,
+    Events,
+    LimitHits,
+)
 from raftka.limits import OUTPUT_BYTES, REQUESTS_IN_HAND
 from raftka.metadata.image import Delta
 from raftka.metadata.records import ConfigSet
@@ -17,7 +23,9 @@ from tests.broker.stage import Stage
 
 def told(stage: Stage, event: str) -> list[dict[str, object]]:
     """Of all nodes, also of those that are gone."""
-    lines = [json.loads(line) for log in stage.logs.values() for line in log.getvalue().splitlines()]
+    lines = [
+        json.loads(line) for log in stage.logs.values() for line in log.getvalue().splitlines()
+    ]
     return [line for line in lines if line["event"] == event]
 
 
@@ -29,7 +37,11 @@ def test_the_life_of_a_cluster_in_its_logs() -> None:
 
         stage.create("t", partitions=3, replication_factor=3)
         (created,) = told(stage, "topic_created")
-        assert (created["topic"], created["partitions"], created["replication_factor"]) == ("t", 3, 3)
+        assert (created["topic"], created["partitions"], created["replication_factor"]) == (
+            "t",
+            3,
+            3,
+        )
 
         gone = next(each for each in stage.nodes if each != stage.nodes[1].quorum.leader)
         led = [f"t-{i}" for i in range(3) if stage.leader("t", i) == gone]
@@ -43,7 +55,9 @@ def test_the_life_of_a_cluster_in_its_logs() -> None:
         assert sum(int(str(line["count"])) for line in told(stage, "isr_shrunk")) == 3 - len(led)
 
         stage.start(gone)
-        stage.wait(lambda: sum(int(str(line["count"])) for line in told(stage, "isr_expanded")) == 3)
+        stage.wait(
+            lambda: sum(int(str(line["count"])) for line in told(stage, "isr_expanded")) == 3
+        )
         stage.delete("t")
         stage.wait(lambda: len(told(stage, "topic_deleted")) == 1)
 
@@ -70,7 +84,9 @@ def test_segments_come_and_go_in_one_line_each() -> None:
         rolled = stage.events("segment_rolled")
         assert len(rolled) == stage.counted("raftka_segments_rolled_total") == 3
         assert [line["base_offset"] for line in rolled] == [2, 4, 6]
-        assert sum(line["count"] for line in stage.events("segments_deleted")) == stage.counted("raftka_segments_deleted_total")
+        assert sum(line["count"] for line in stage.events("segments_deleted")) == stage.counted(
+            "raftka_segments_deleted_total"
+        )
 
 
 def test_an_unclean_election_is_reported_and_counted() -> None:
@@ -92,7 +108,9 @@ def test_a_changed_config_is_reported_by_its_name() -> None:
     with Stage() as stage:
         stage.create("t")
         node = stage.nodes[1]
-        after, delta = node.image.apply(node.image.offset + 1, [ConfigSet(2, "t", "retention.ms", "5000")])
+        after, delta = node.image.apply(
+            node.image.offset + 1, [ConfigSet(2, "t", "retention.ms", "5000")]
+        )
         node.metadata_events.publish(node.image, after, delta)
 
         (line,) = stage.events("config_changed")
@@ -130,23 +148,44 @@ def test_an_event_that_clients_cause_has_so_many_lines_a_second() -> None:
 
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [line["number"] for line in lines] == [*range(LINES_A_SECOND)] * 2
-    assert [line.get("left_out") for line in lines] == [*[None] * LINES_A_SECOND, 100 - LINES_A_SECOND, *[None] * (LINES_A_SECOND - 1)]
+    assert [line.get("left_out") for line in lines] == [
+        *[None] * LINES_A_SECOND,
+        100 - LINES_A_SECOND,
+        *[None] * (LINES_A_SECOND - 1),
+    ]
 
 
 def test_a_refused_batch_is_reported_with_its_reason_and_its_client() -> None:
     with Stage(raftka_log_level="debug") as stage:
         stage.create("t", partitions=2)
         stage.wire().ask(PRODUCE, produce("t", batch(b"1")))
-        stage.wire().ask(PRODUCE, produce("t", batch(b"2", producer_id=7, producer_epoch=1, base_sequence=0), partition=1))
-        stage.wire().ask(PRODUCE, produce("t", batch(b"2", producer_id=7, producer_epoch=0, base_sequence=0), partition=1))
+        stage.wire().ask(
+            PRODUCE,
+            produce(
+                "t", batch(b"2", producer_id=7, producer_epoch=1, base_sequence=0), partition=1
+            ),
+        )
+        stage.wire().ask(
+            PRODUCE,
+            produce(
+                "t", batch(b"2", producer_id=7, producer_epoch=0, base_sequence=0), partition=1
+            ),
+        )
         stage.wire().ask(PRODUCE, produce("nope", batch(b"3"), partition=4))
 
         stale, unknown = stage.events("batch_refused")
-        assert (stale["partition"], stale["error"], stale["client"], stale["bytes"]) == ("t-1", "INVALID_PRODUCER_EPOCH", "test", len(batch(b"2")))
+        assert (stale["partition"], stale["error"], stale["client"], stale["bytes"]) == (
+            "t-1",
+            "INVALID_PRODUCER_EPOCH",
+            "test",
+            len(batch(b"2")),
+        )
         assert (unknown["partition"], unknown["error"]) == ("nope-4", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
-@pytest.mark.parametrize(("level", "expected"), [("debug", True), ("info", True), ("warning", False)])
+@pytest.mark.parametrize(
+    ("level", "expected"), [("debug", True), ("info", True), ("warning", False)]
+)
 def test_the_level_is_a_setting(level: str, expected: bool) -> None:
     with Stage(raftka_log_level=level) as stage:
         assert bool(stage.events("started")) is expected

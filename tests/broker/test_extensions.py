@@ -1,4 +1,6 @@
-"""A package's machine beside the controller: it decides where the controller is, in its batches, and every node is told what became so."""
+"""A package's machine beside the controller: it decides where the controller is, in its batches,
+and every node is told what became so.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,10 +39,15 @@ class Counting:
             return Outcome(reply=b"", hand_over=True)
         if payload.startswith(b"topics"):
             return self._create(payload.decode().split()[1:], draft)
-        return Outcome([ExtensionPut("count", COUNTER, b"%d" % (self.value + int(payload)))], b"%d at %d" % (self.value, context.next_offset))
+        return Outcome(
+            [ExtensionPut("count", COUNTER, b"%d" % (self.value + int(payload)))],
+            b"%d at %d" % (self.value, context.next_offset),
+        )
 
     def _create(self, names: Sequence[str], draft: Draft) -> Outcome:
-        """All of them or none, each in a draft above that of those before it; counts them in the same batch."""
+        """All of them or none, each in a draft above that of those before it; counts them in the
+        same batch.
+        """
         whole = draft.branch()
         for name in names:
             part = whole.branch()
@@ -53,7 +60,9 @@ class Counting:
         draft.take(whole)
         return Outcome([*draft.records, ExtensionPut("count", COUNTER, b"%d" % len(names))], b"")
 
-    def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
+    def beside(
+        self, records: Sequence[Record], context: Context, image: MetadataImage
+    ) -> Sequence[Record]:
         created = sum(isinstance(record, TopicCreated) for record in records)
         return [ExtensionPut("count", COUNTER, b"%d" % (self.value + created))] if created else ()
 
@@ -95,7 +104,10 @@ def counting(nodes: int = 3, on: Sequence[int] = (1, 2, 3), tick_after_s: float 
 
 def ask(stage: Stage, node_id: int, payload: bytes) -> Any:
     told: list[Any] = []
-    stage.nodes[node_id].controller.call(ExtensionCommand("count", payload), lambda error, reply: told.append(error.code if error else reply))
+    stage.nodes[node_id].controller.call(
+        ExtensionCommand("count", payload),
+        lambda error, reply: told.append(error.code if error else reply),
+    )
     stage.wait(lambda: bool(told))
     return told[0]
 
@@ -108,14 +120,21 @@ def test_any_node_may_ask_and_all_are_told_the_same() -> None:
 
         assert [reply.split()[0] for reply in replies] == [b"0", b"1", b"2"]
         seen = [node.extensions["count"].seen for node in stage.nodes.values()]  # type: ignore[attr-defined]
-        assert seen[0] == seen[1] == seen[2] == [(int(r.split()[-1]), [(COUNTER, b"%d" % (i + 1))]) for i, r in enumerate(replies)]
+        assert (
+            seen[0]
+            == seen[1]
+            == seen[2]
+            == [(int(r.split()[-1]), [(COUNTER, b"%d" % (i + 1))]) for i, r in enumerate(replies)]
+        )
         assert ask(stage, 2, b"?") == b"3"
         assert ask(stage, 2, b"!") == Code.POLICY_VIOLATION
 
 
 def test_a_machine_sees_what_else_is_written_in_the_packages_name() -> None:
     with counting(1, (1,)) as stage:
-        stage.nodes[1].controller.call(WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: None)
+        stage.nodes[1].controller.call(
+            WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: None
+        )
 
         assert ask(stage, 1, b"2").split()[0] == b"40"
 
@@ -124,7 +143,9 @@ def test_a_controller_without_the_package_refuses_and_keeps_its_entries() -> Non
     with counting(1, ()) as stage:
         assert ask(stage, 1, b"1") == Code.UNSUPPORTED_VERSION
         told: list[Any] = []
-        stage.nodes[1].controller.call(WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: told.append(reply))
+        stage.nodes[1].controller.call(
+            WriteExtension("count", ((COUNTER, b"40"),)), lambda error, reply: told.append(reply)
+        )
         stage.wait(lambda: bool(told))
         image = MetadataImage.from_snapshot(stage.nodes[1].image.to_snapshot())
         assert of_package(image, "count").entries == {COUNTER: b"40"}
@@ -139,11 +160,18 @@ def test_time_is_a_command() -> None:
 def test_what_must_be_of_now_is_not_answered_by_a_leader_that_may_have_been_replaced() -> None:
     with counting() as stage:
         assert ask(stage, 1, b"1")
-        leader = next(node for node in stage.nodes.values() if node.quorum.host is not None and node.quorum.host.active)
+        leader = next(
+            node
+            for node in stage.nodes.values()
+            if node.quorum.host is not None and node.quorum.host.active
+        )
         stage.world.network.isolate(f"n{leader.node_id}")
         told: list[Any] = []
         assert leader.quorum.host is not None
-        leader.quorum.host.submit(ExtensionCommand("count", b"?"), lambda error, reply: told.append(error.code if error else reply))
+        leader.quorum.host.submit(
+            ExtensionCommand("count", b"?"),
+            lambda error, reply: told.append(error.code if error else reply),
+        )
         stage.wait(lambda: bool(told))
 
         assert told == [Code.NOT_CONTROLLER]
@@ -156,7 +184,9 @@ class Once:
         self.applied = 0
         apply = MetadataImage.apply
 
-        def counted(image: MetadataImage, offset: int, records: Sequence[Record]) -> tuple[MetadataImage, Delta]:
+        def counted(
+            image: MetadataImage, offset: int, records: Sequence[Record]
+        ) -> tuple[MetadataImage, Delta]:
             self.applied += 1
             return apply(image, offset, records)
 
@@ -165,7 +195,10 @@ class Once:
 
 class Writing(Counting):
     def decide(self, payload: bytes, context: Context, draft: Draft) -> Outcome:
-        return Outcome([ExtensionChanged("count", [(COUNTER, payload), (b"more", None)])], b"%d" % context.next_offset)
+        return Outcome(
+            [ExtensionChanged("count", [(COUNTER, payload), (b"more", None)])],
+            b"%d" % context.next_offset,
+        )
 
 
 class Writer(Count):
@@ -201,7 +234,11 @@ def test_only_this_very_entry_on_this_very_image_is_taken_as_replayed(other: str
         after = replace(before, offset=before.offset + 1)
         for changed in (None, other):
             host._replayed.append(_Replayed(after.offset, b"entry", before, after, delta))
-            entry = Committed(after.offset + (changed == "index"), 1, b"another" if changed == "entry" else b"entry")
+            entry = Committed(
+                after.offset + (changed == "index"),
+                1,
+                b"another" if changed == "entry" else b"entry",
+            )
 
             found = host.replayed(entry, replace(before) if changed == "image" else before)
 
@@ -215,7 +252,9 @@ def test_a_machine_has_the_controllers_commands_decided_in_its_own_batch() -> No
         assert ask(stage, 1, b"topics a b.c") == b""
         assert ask(stage, 1, b"?") == b"2"
         assert sorted(node.image.topic_ids) == ["a", "b.c"]
-        assert {each.created_at for each in node.image.topics.values()} == {of_package(node.image, "count").changed_at}
+        assert {each.created_at for each in node.image.topics.values()} == {
+            of_package(node.image, "count").changed_at
+        }
 
         assert ask(stage, 1, b"topics d a") == b"TOPIC_ALREADY_EXISTS"
         assert ask(stage, 1, b"topics e_f e.f") == b"INVALID_TOPIC_EXCEPTION"
@@ -236,7 +275,11 @@ def test_a_machine_writes_beside_what_the_controller_decides_for_others() -> Non
 
 def test_leadership_is_handed_over_once_the_answer_is_there() -> None:
     with counting() as stage:
-        leader = next(node for node in stage.nodes.values() if node.quorum.host is not None and node.quorum.host.active)
+        leader = next(
+            node
+            for node in stage.nodes.values()
+            if node.quorum.host is not None and node.quorum.host.active
+        )
         term = leader.quorum.core.term  # type: ignore[union-attr]
         assert ask(stage, leader.node_id, b"over") == b""
         stage.wait(lambda: leader.quorum.leader not in (None, leader.node_id))

@@ -1,4 +1,6 @@
-"""The short ways of Fetch and ListOffsets answer byte for byte what the long ones do, and are left when anything is different."""
+"""The short ways of Fetch and ListOffsets answer byte for byte what the long ones do, and are left
+when anything is different.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,12 +25,16 @@ from tests.broker.test_transactional_partition import Scene
 
 
 @contextmanager
-def short_ways(monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, open: bool = True) -> Iterator[list[bool]]:
+def short_ways(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, open: bool = True
+) -> Iterator[list[bool]]:
     """Whether each request went the short way; with `open` false none does."""
     taken: list[bool] = []
     run = kind.run
 
-    def watched(self: Any, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+    def watched(
+        self: Any, connection: ServerConnection, frame: memoryview, correlation_id: int
+    ) -> bool:
         taken.append(open and run(self, connection, frame, correlation_id))
         return taken[-1]
 
@@ -39,7 +45,8 @@ def short_ways(monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, open: bool =
 
 class Session:
     def __init__(self, stage: Stage, version: int, topic_id: bytes, **fields: Any) -> None:
-        self.stage, self.version, self.topic_id, self.fields = stage, version, topic_id, {"partition_max_bytes": SIZE, "min_bytes": 1, **fields}
+        self.stage, self.version, self.topic_id = stage, version, topic_id
+        self.fields = {"partition_max_bytes": SIZE, "min_bytes": 1, **fields}
         self.wire: Wire = stage.wire(stage.leader("t"))
         self.id = b""
         self.epoch = 0
@@ -47,7 +54,8 @@ class Session:
     def ask(self, offset: int, epoch: int | None = None, **fields: Any) -> bytes:
         """The answer, without correlation id and the session's."""
         row = fetch("t", offset, topic_id=self.topic_id, **{**self.fields, **fields})
-        row.session_id, row.session_epoch = int.from_bytes(self.id), self.epoch if epoch is None else epoch
+        row.session_id = int.from_bytes(self.id)
+        row.session_epoch = self.epoch if epoch is None else epoch
         self.wire.request(FETCH, row, self.version)
         data = self.wire.frame()
         assert data is not None
@@ -70,7 +78,13 @@ def test_a_session_of_one_partition(version: int, monkeypatch: pytest.MonkeyPatc
     for open in (True, False):
         with Stage() as stage, short_ways(monkeypatch, SessionPlan, open=open) as taken:
             session = Session(stage, version, filled(stage))
-            answers = [session.ask(0), session.ask(2), session.ask(4), session.ask(2), session.ask(2)]
+            answers = [
+                session.ask(0),
+                session.ask(2),
+                session.ask(4),
+                session.ask(2),
+                session.ask(2),
+            ]
             answers += [session.ask(2, epoch=77), session.ask(4), session.ask(6, min_bytes=0)]
             stage.partition("t").log.set_start_offset(2)
             answers += [session.ask(2), session.ask(1), session.ask(4)]
@@ -89,7 +103,9 @@ def test_a_session_of_one_partition(version: int, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("version", [4, 5, 11, 12, 17])
-def test_aborted_transactions_are_named_the_short_way(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aborted_transactions_are_named_the_short_way(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = []
     for open in (True, False):
         with Stage() as stage, short_ways(monkeypatch, FetchPlan, open=open) as taken:
@@ -100,7 +116,14 @@ def test_aborted_transactions_are_named_the_short_way(version: int, monkeypatch:
                 scene.mark(commit=at % 2 == 0)
             wire, answers = stage.wire(stage.leader("t")), []
             for offset in (0, 2, 4, 0, 8, 10):
-                row = fetch("t", offset, topic_id=topic_id, isolation_level=READ_COMMITTED, partition_max_bytes=700, min_bytes=1)
+                row = fetch(
+                    "t",
+                    offset,
+                    topic_id=topic_id,
+                    isolation_level=READ_COMMITTED,
+                    partition_max_bytes=700,
+                    min_bytes=1,
+                )
                 wire.request(FETCH, row, version)
                 data = wire.frame()
                 assert data is not None
@@ -113,7 +136,9 @@ def test_aborted_transactions_are_named_the_short_way(version: int, monkeypatch:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_reader_that_is_far_behind_hears_of_each_aborted_transaction(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_is_far_behind_hears_of_each_aborted_transaction(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told, searches = [], []
     aborted = Log.aborted
 
@@ -132,7 +157,18 @@ def test_a_reader_that_is_far_behind_hears_of_each_aborted_transaction(seed: int
                 scene.mark(commit=random.random() < 0.9)
             wire, answers, offset = stage.wire(stage.leader("t")), [], 0
             while offset < 220:
-                wire.request(FETCH, fetch("t", offset, topic_id=topic_id, isolation_level=READ_COMMITTED, partition_max_bytes=2_500, min_bytes=1), 12)
+                wire.request(
+                    FETCH,
+                    fetch(
+                        "t",
+                        offset,
+                        topic_id=topic_id,
+                        isolation_level=READ_COMMITTED,
+                        partition_max_bytes=2_500,
+                        min_bytes=1,
+                    ),
+                    12,
+                )
                 data = wire.frame()
                 assert data is not None
                 answers.append(data[4:])
@@ -173,7 +209,14 @@ def test_a_request_that_overtakes_goes_the_long_way() -> None:
         session = Session(stage, 12, filled(stage))
         for offset in (0, 2, 4):
             session.ask(offset)
-        parked = fetch("t", 6, session_id=int.from_bytes(session.id), session_epoch=session.epoch, max_wait_ms=20_000, min_bytes=1)
+        parked = fetch(
+            "t",
+            6,
+            session_id=int.from_bytes(session.id),
+            session_epoch=session.epoch,
+            max_wait_ms=20_000,
+            min_bytes=1,
+        )
         session.wire.request(FETCH, parked, 12)
         stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
         session.epoch += 1
@@ -184,7 +227,11 @@ def test_a_request_that_overtakes_goes_the_long_way() -> None:
 
 
 def test_who_leads_no_more_has_no_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Stage() as stage, short_ways(monkeypatch, SessionPlan) as fetches, short_ways(monkeypatch, EndsPlan) as ends:
+    with (
+        Stage() as stage,
+        short_ways(monkeypatch, SessionPlan) as fetches,
+        short_ways(monkeypatch, EndsPlan) as ends,
+    ):
         session, wire = Session(stage, 12, filled(stage)), stage.wire()
         for offset in (0, 2, 4):
             session.ask(offset)
@@ -192,7 +239,10 @@ def test_who_leads_no_more_has_no_short_way(monkeypatch: pytest.MonkeyPatch) -> 
         assert (fetches, ends) == ([True], [True, True])
         stage.partition("t").leader = None
 
-        assert wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7).topics[0].partitions[0].error_code == Code.NOT_LEADER_OR_FOLLOWER
+        assert (
+            wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7).topics[0].partitions[0].error_code
+            == Code.NOT_LEADER_OR_FOLLOWER
+        )
         session.ask(4)
         assert (fetches[-1], ends[-1]) == (False, False)
 
@@ -212,7 +262,9 @@ def test_the_ends_of_one_partition(version: int, monkeypatch: pytest.MonkeyPatch
             answers = [ask(timestamp) for timestamp in (LATEST, EARLIEST, LATEST, EARLIEST)]
             stage.partition("t").log.set_start_offset(4)
             produced(stage.wire().ask(PRODUCE, produce("t", batch(b"more"))))
-            answers += [ask(timestamp) for timestamp in (EARLIEST, LATEST, 0, MAX_TIMESTAMP, LATEST)]
+            answers += [
+                ask(timestamp) for timestamp in (EARLIEST, LATEST, 0, MAX_TIMESTAMP, LATEST)
+            ]
             told.append(answers)
             if open:
                 assert taken == [True] * 5 + [False] * 2 + [True]
@@ -229,11 +281,16 @@ def test_an_end_that_is_not_known_yet_goes_the_long_way() -> None:
         assert leader is not None
         leader.epoch_start_offset = 7
 
-        assert wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7).topics[0].partitions[0].error_code == Code.OFFSET_NOT_AVAILABLE
+        assert (
+            wire.ask(LIST_OFFSETS, list_offsets("t", LATEST), 7).topics[0].partitions[0].error_code
+            == Code.OFFSET_NOT_AVAILABLE
+        )
 
 
 @pytest.mark.parametrize("version", range(4, 18))
-def test_a_reader_whose_limits_are_zero_has_its_plan(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_whose_limits_are_zero_has_its_plan(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many bytes of such a request are those of its offset."""
     with Stage() as stage, short_ways(monkeypatch, FetchPlan) as taken:
         topic_id = filled(stage)
@@ -247,13 +304,17 @@ def test_a_reader_whose_limits_are_zero_has_its_plan(version: int, monkeypatch: 
         assert taken == [True] * 3
 
 
-def test_a_request_that_names_a_partition_twice_has_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_names_a_partition_twice_has_no_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage() as stage, short_ways(monkeypatch, FetchPlan) as taken:
         filled(stage)
         wire = stage.wire()
         row = fetch("t", 0)
         row.topics[0].partitions = [*row.topics[0].partitions, *fetch("t", 2).topics[0].partitions]
         for _ in range(3):
-            assert bytes(wire.ask(FETCH, row).responses[0].partitions[0].records or b"")[:8] == (2).to_bytes(8)
+            assert bytes(wire.ask(FETCH, row).responses[0].partitions[0].records or b"")[:8] == (
+                2
+            ).to_bytes(8)
 
         assert taken == []

@@ -1,4 +1,6 @@
-"""Disks that are full or fail, directories and neighbours that are not ours: an error code or a clear line in the log, and nobody else disturbed."""
+"""Disks that are full or fail, directories and neighbours that are not ours: an error code or a
+clear line in the log, and nobody else disturbed.
+"""
 
 import errno
 from random import Random
@@ -35,11 +37,13 @@ def test_a_full_disk_is_reported_in_the_log_and_never_answered_with_success() ->
 
         wire.request(PRODUCE, produce("t", batch(b"2")))
 
-        assert wire.frame() is None  # some of it may be in the file: no answer is better than a wrong one
+        # some of it may be in the file: no answer is better than a wrong one
+        assert wire.frame() is None
         (line,) = stage.events("log_failed")
         assert (line["level"], line["partition"]) == ("error", "t-0")
         assert "ENOSPC" in line["error"]
-        (line,) = stage.events("metadata_log_failed")  # nor can this only node write that it withdraws: it ends
+        # nor can this only node write that it withdraws: it ends
+        (line,) = stage.events("metadata_log_failed")
         assert "ENOSPC" in line["error"]
         assert [machine for _, machine, _ in stage.world.failures] == ["n1"]
 
@@ -60,7 +64,10 @@ def test_a_log_that_can_not_be_written_is_a_storage_error_and_the_node_lives() -
 
         assert fetched(parked.answer(FETCH)).error_code == Code.KAFKA_STORAGE_ERROR
         again = stage.wire()
-        assert produced(again.ask(PRODUCE, produce("t", batch(b"3")))).error_code == Code.KAFKA_STORAGE_ERROR
+        assert (
+            produced(again.ask(PRODUCE, produce("t", batch(b"3")))).error_code
+            == Code.KAFKA_STORAGE_ERROR
+        )
         assert fetched(again.ask(FETCH, fetch("t"))).error_code == Code.KAFKA_STORAGE_ERROR
         assert "EIO" in stage.events("log_failed")[0]["error"]
         assert stage.counted("raftka_log_failures_total") == 1
@@ -78,10 +85,17 @@ def test_after_a_full_disk_a_restart_with_room_serves_what_was_acknowledged() ->
         stage.nodes.pop(1)
         stage.world.disk("n1").room_bytes = None
         stage.start(1)
-        stage.wait(lambda: stage.nodes[1].ready.is_set() and stage.nodes[1].replicas.partitions["t", 0].leader is not None)
+        stage.wait(
+            lambda: (
+                stage.nodes[1].ready.is_set()
+                and stage.nodes[1].replicas.partitions["t", 0].leader is not None
+            )
+        )
 
         assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"3")))).base_offset == 1
-        assert len(fetched(stage.wire().ask(FETCH, fetch("t"))).records or b"") == 2 * len(batch(b"1"))
+        assert len(fetched(stage.wire().ask(FETCH, fetch("t"))).records or b"") == 2 * len(
+            batch(b"1")
+        )
 
 
 def test_a_leader_whose_disk_is_full_gives_way_to_another() -> None:
@@ -105,7 +119,10 @@ def test_a_topic_for_which_there_is_no_room_is_a_line_in_the_log() -> None:
 
         def no_room(topic: str, *rest: Any, **named: Any) -> Any:
             if topic == "u":
-                raise DirectoryFailure(stage.nodes[1].logs.directories[0], OSError(errno.ENOSPC, "no space left", "/data/u-0"))
+                raise DirectoryFailure(
+                    stage.nodes[1].logs.directories[0],
+                    OSError(errno.ENOSPC, "no space left", "/data/u-0"),
+                )
             return make(topic, *rest, **named)
 
         stage.nodes[1].logs.get_or_create = no_room  # type: ignore[method-assign]
@@ -113,7 +130,12 @@ def test_a_topic_for_which_there_is_no_room_is_a_line_in_the_log() -> None:
 
         stage.wait(lambda: all(stage.leader("u", i) in (2, 3) for i in range(3)))
         assert {line["partition"] for line in stage.events("log_failed")} == {"u-0", "u-1", "u-2"}
-        assert produced(stage.wire(stage.leader("u")).ask(PRODUCE, produce("u", batch(b"1")))).error_code == 0
+        assert (
+            produced(
+                stage.wire(stage.leader("u")).ask(PRODUCE, produce("u", batch(b"1")))
+            ).error_code
+            == 0
+        )
         assert not stage.world.failures
 
 
@@ -146,7 +168,12 @@ def test_after_a_flush_that_failed_only_what_was_acknowledged_is_believed() -> N
         stage.nodes.pop(leader)
 
         stage.wait(lambda: stage.leader("t") not in (leader, -1))
-        assert produced(stage.wire(stage.leader("t")).ask(PRODUCE, produce("t", batch(b"3")))).error_code == 0
+        assert (
+            produced(
+                stage.wire(stage.leader("t")).ask(PRODUCE, produce("t", batch(b"3")))
+            ).error_code
+            == 0
+        )
 
 
 # directories
@@ -204,14 +231,20 @@ def refusals(stage: Stage) -> list[str]:
 
 
 STRANGERS = {
-    "a Kafka client": (encode_request(API_VERSIONS, 4, 1, "kafka", CLIENT), "the controller listener is for nodes only"),
+    "a Kafka client": (
+        encode_request(API_VERSIONS, 4, 1, "kafka", CLIENT),
+        "the controller listener is for nodes only",
+    ),
     "HTTP": (b"GET / HTTP/1.1\r\n\r\n", "HTTP"),
     "TLS": (bytes.fromhex("16030100f8010000f40303") + bytes(200), "TLS"),
     "noise": (b"\x00\x00\x00\x08" + b"\x9b\x17" * 4, "the controller listener is for nodes only"),
     "a long greeting": ((5000).to_bytes(4, "big") + bytes(5000), "5000 bytes"),
     "the magic and then noise": ((60).to_bytes(4, "big") + MAGIC + b"\xc1" * 40, ""),
     "a list as the kind": (framed(msgpack.packb(([1], MAGIC))), "no message of ours"),
-    "a map whose key is a list": (framed(b"\x93\x81\x91\x01\x02\x01" + msgpack.packb(MAGIC)), "no message of ours"),
+    "a map whose key is a list": (
+        framed(b"\x93\x81\x91\x01\x02\x01" + msgpack.packb(MAGIC)),
+        "no message of ours",
+    ),
 }
 
 
@@ -247,17 +280,31 @@ def test_a_node_of_another_cluster_is_greeted_and_refused() -> None:
 
         assert wire.frame() is not None  # our greeting: its own log can say why
         assert wire.frame() is None
-        stage.wait(lambda: refusals(stage) == [f"refused: node 7 belongs to cluster some-other-cluster, this one to {mine}"])
+        stage.wait(
+            lambda: (
+                refusals(stage)
+                == [f"refused: node 7 belongs to cluster some-other-cluster, this one to {mine}"]
+            )
+        )
 
 
 def test_a_broker_of_another_cluster_does_not_join() -> None:
-    """Two clusters in one world: a broker of the second is pointed at the controller of the first, and tries for a while."""
+    """Two clusters in one world: a broker of the second is pointed at the controller of the first,
+    and tries for a while.
+    """
     with Stage() as stage:
         foreign = stage.start(2, {"controller.quorum.voters": "2@n2:9093"})
         stage.wait(foreign.ready.is_set)
         stage.kill(2)
 
-        stage.start(2, {"process.roles": "broker", "listeners": "PLAINTEXT://n2:9092", "controller.quorum.voters": "1@n1:9093"})
+        stage.start(
+            2,
+            {
+                "process.roles": "broker",
+                "listeners": "PLAINTEXT://n2:9092",
+                "controller.quorum.voters": "1@n1:9093",
+            },
+        )
 
         stage.wait(lambda: sum("belongs to cluster" in reason for reason in refusals(stage)) > 5)
         assert stage.nodes[1].image.brokers.keys() == {1}
@@ -303,7 +350,11 @@ def test_garbage_behind_a_valid_greeting_closes_that_connection_alone(name: str)
 
 def anything(random: Random, depth: int = 2) -> object:
     simple = [None, True, -1, 0, 1, 2**63, -(2**63), b"", b"x" * 16, "", "t", "x" * 300]
-    return [anything(random, depth - 1) for _ in range(random.randrange(4))] if depth and random.random() < 0.4 else random.choice(simple)
+    return (
+        [anything(random, depth - 1) for _ in range(random.randrange(4))]
+        if depth and random.random() < 0.4
+        else random.choice(simple)
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -323,7 +374,9 @@ def test_calls_with_any_fields_do_not_stop_the_controller(seed: int) -> None:
         assert not stage.events("command_failed")
 
 
-def test_a_command_that_the_machine_can_not_bear_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_the_machine_can_not_bear_is_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage() as stage:
         host = stage.nodes[1].quorum.host
         assert host is not None
@@ -331,7 +384,14 @@ def test_a_command_that_the_machine_can_not_bear_is_an_answer(monkeypatch: pytes
         monkeypatch.setattr(type(host.machine), "decide", lambda *arguments: 1 // 0)
         request = CREATE_TOPICS.request
 
-        (topic,) = stage.wire().ask(CREATE_TOPICS, request(topics=[request.topics(name="t", num_partitions=1, replication_factor=1)])).topics
+        (topic,) = (
+            stage.wire()
+            .ask(
+                CREATE_TOPICS,
+                request(topics=[request.topics(name="t", num_partitions=1, replication_factor=1)]),
+            )
+            .topics
+        )
 
         assert topic.error_code == Code.UNKNOWN_SERVER_ERROR
         assert any(line["command"] == "CreateTopics" for line in stage.events("command_failed"))

@@ -1,4 +1,6 @@
-"""Fetch and ListOffsets: how much is sent, from where, to whom, and what a reader is told of leaders and epochs."""
+"""Fetch and ListOffsets: how much is sent, from where, to whom, and what a reader is told of
+leaders and epochs.
+"""
 
 from typing import Any
 
@@ -23,12 +25,21 @@ def filled(stage: Stage, topic: str = "t", partitions: int = 1) -> bytes:
     for partition in range(partitions):
         wire = stage.wire(stage.leader(topic, partition))
         for i in range(0, 6, 2):
-            assert produced(wire.ask(PRODUCE, produce(topic, batch(*VALUES[i : i + 2]), partition))).error_code == 0
+            assert (
+                produced(
+                    wire.ask(PRODUCE, produce(topic, batch(*VALUES[i : i + 2]), partition))
+                ).error_code
+                == 0
+            )
     return topic_id
 
 
 def values(row: PartitionData) -> list[bytes | None]:
-    return [record.value for _, found in iterate(memoryview(row.records or b"")) for record in records_of(found)]
+    return [
+        record.value
+        for _, found in iterate(memoryview(row.records or b""))
+        for record in records_of(found)
+    ]
 
 
 def read(stage: Stage, row: FetchRequest, version: int | None = None) -> PartitionData:
@@ -50,7 +61,9 @@ def read(stage: Stage, row: FetchRequest, version: int | None = None) -> Partiti
         ({"max_bytes": 2 * SIZE + 5}, 2),
     ],
 )
-def test_whole_batches_up_to_the_limits_and_always_one(limits: dict[str, Any], batches: int) -> None:
+def test_whole_batches_up_to_the_limits_and_always_one(
+    limits: dict[str, Any], batches: int
+) -> None:
     with Stage() as stage:
         filled(stage)
 
@@ -70,16 +83,24 @@ def test_negative_limits_are_an_error(limits: dict[str, Any]) -> None:
         assert (row.error_code, bytes(row.records or b"")) == (Code.UNKNOWN_SERVER_ERROR, b"")
 
 
-def test_the_whole_answer_is_bounded_and_only_the_first_partition_gets_one_batch_in_any_case() -> None:
+def test_the_whole_answer_is_bounded_and_only_the_first_partition_gets_one_batch_in_any_case() -> (
+    None
+):
     with Stage() as stage:
         filled(stage, partitions=3)
         row = fetch("t", max_bytes=SIZE + 10)
         asked = FETCH.request.topics.partitions
-        row.topics[0].partitions = [asked(partition=i, fetch_offset=0, partition_max_bytes=1 << 20) for i in (2, 0, 1)]
+        row.topics[0].partitions = [
+            asked(partition=i, fetch_offset=0, partition_max_bytes=1 << 20) for i in (2, 0, 1)
+        ]
 
         (topic,) = stage.wire().ask(FETCH, row).responses
 
-        assert [(p.partition_index, len(p.records or b"")) for p in topic.partitions] == [(2, SIZE), (0, 0), (1, 0)]
+        assert [(p.partition_index, len(p.records or b"")) for p in topic.partitions] == [
+            (2, SIZE),
+            (0, 0),
+            (1, 0),
+        ]
         assert all(p.high_watermark == 6 for p in topic.partitions)
 
 
@@ -90,7 +111,8 @@ def test_the_brokers_own_bound_holds_for_every_answer() -> None:
             stage.wire().ask(PRODUCE, produce("t", batch(b"%d" % i * 400)))
         wire = stage.wire()
 
-        answers = [fetched(wire.ask(FETCH, fetch("t", offset))) for offset in (0, 2)]  # the long way, the short way
+        # the long way, the short way
+        answers = [fetched(wire.ask(FETCH, fetch("t", offset))) for offset in (0, 2)]
 
         assert [len(values(row)) for row in answers] == [2, 2]
 
@@ -110,7 +132,12 @@ def test_outside_of_the_log_is_an_error(offset: int) -> None:
 
         row = read(stage, fetch("t", offset, max_wait_ms=20_000, min_bytes=1))
 
-        assert (row.error_code, row.high_watermark, row.last_stable_offset, row.log_start_offset) == (Code.OFFSET_OUT_OF_RANGE, -1, -1, -1)
+        assert (
+            row.error_code,
+            row.high_watermark,
+            row.last_stable_offset,
+            row.log_start_offset,
+        ) == (Code.OFFSET_OUT_OF_RANGE, -1, -1, -1)
         assert (row.aborted_transactions, bytes(row.records or b"")) == (None, b"")
 
 
@@ -133,7 +160,10 @@ def uncommitted(stage: Stage) -> int:
     for node_id in stage.nodes:
         if node_id != leader:
             stage.world.network.cut(f"n{leader}", f"n{node_id}")
-    assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new"), acks=1))).base_offset == 6
+    assert (
+        produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new"), acks=1))).base_offset
+        == 6
+    )
     return leader
 
 
@@ -151,14 +181,24 @@ def test_consumers_read_what_is_committed(replica: int) -> None:
 @pytest.mark.parametrize("version", [12, 15, 17])
 @pytest.mark.parametrize("replica", ["itself", "follower", "nobody"])
 def test_who_only_says_to_be_a_replica_is_refused(version: int, replica: str) -> None:
-    """Else it could move the high watermark, and read what is not committed: an id is believed with the broker's epoch alone."""
+    """Else it could move the high watermark, and read what is not committed: an id is believed with
+    the broker's epoch alone.
+    """
     with Stage(3) as stage:
         topic_id = filled(stage)
         leader = stage.leader("t")
-        claimed = {"itself": leader, "follower": next(i for i in stage.nodes if i != leader), "nobody": 77}[replica]
+        claimed = {
+            "itself": leader,
+            "follower": next(i for i in stage.nodes if i != leader),
+            "nobody": 77,
+        }[replica]
         state = FETCH.request.replica_state(replica_id=claimed, replica_epoch=1)
 
-        row = read(stage, fetch("t", 0, topic_id=topic_id, replica_id=claimed, replica_state=state), version)
+        row = read(
+            stage,
+            fetch("t", 0, topic_id=topic_id, replica_id=claimed, replica_state=state),
+            version,
+        )
 
         assert (row.error_code, bytes(row.records or b"")) == (Code.NOT_LEADER_OR_FOLLOWER, b"")
 
@@ -172,8 +212,14 @@ def test_another_node_names_the_leader() -> None:
         answer = stage.wire(other).ask(FETCH, fetch("t", topic_id=topic_id), 16)
 
         row = fetched(answer)
-        assert (row.error_code, row.current_leader.leader_id, row.current_leader.leader_epoch) == (Code.NOT_LEADER_OR_FOLLOWER, leader, 0)
-        assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [(leader, f"n{leader}", 9092)]
+        assert (row.error_code, row.current_leader.leader_id, row.current_leader.leader_epoch) == (
+            Code.NOT_LEADER_OR_FOLLOWER,
+            leader,
+            0,
+        )
+        assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [
+            (leader, f"n{leader}", 9092)
+        ]
 
 
 def test_a_produce_to_another_node_names_the_leader() -> None:
@@ -185,8 +231,14 @@ def test_a_produce_to_another_node_names_the_leader() -> None:
         answer = stage.wire(other).ask(PRODUCE, produce("t", batch(b"1")))
 
         row = produced(answer)
-        assert (row.error_code, row.current_leader.leader_id, row.current_leader.leader_epoch) == (Code.NOT_LEADER_OR_FOLLOWER, leader, 0)
-        assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [(leader, f"n{leader}", 9092)]
+        assert (row.error_code, row.current_leader.leader_id, row.current_leader.leader_epoch) == (
+            Code.NOT_LEADER_OR_FOLLOWER,
+            leader,
+            0,
+        )
+        assert [(e.node_id, e.host, e.port) for e in answer.node_endpoints] == [
+            (leader, f"n{leader}", 9092)
+        ]
 
 
 # epochs
@@ -198,7 +250,9 @@ def second_epoch(stage: Stage) -> int:
     stage.kill(first)
     stage.wait(lambda: stage.leader("t") not in (first, -1))
     stage.start(first)
-    stage.wait(lambda: stage.nodes[first].ready.is_set() and len(stage.partition("t").image.isr) == 3)
+    stage.wait(
+        lambda: stage.nodes[first].ready.is_set() and len(stage.partition("t").image.isr) == 3
+    )
     leader = stage.leader("t")
     assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new")))).base_offset == 6
     return leader
@@ -212,15 +266,30 @@ def test_leader_epochs_are_checked() -> None:
         wire = stage.wire(leader)
 
         def told(asked: int) -> PartitionData:
-            return fetched(wire.ask(FETCH, fetch("t", topic_id=topic_id, current_leader_epoch=asked), 16))
+            return fetched(
+                wire.ask(FETCH, fetch("t", topic_id=topic_id, current_leader_epoch=asked), 16)
+            )
 
         assert [told(asked).error_code for asked in (-1, epoch)] == [0, 0]
         assert told(epoch + 1).error_code == Code.UNKNOWN_LEADER_EPOCH
         fenced = told(epoch - 1)
         assert fenced.error_code == Code.FENCED_LEADER_EPOCH
-        assert (fenced.current_leader.leader_id, fenced.current_leader.leader_epoch) == (leader, epoch)
-        for asked, code in ((epoch + 1, Code.UNKNOWN_LEADER_EPOCH), (epoch - 1, Code.FENCED_LEADER_EPOCH), (epoch, Code.NONE)):
-            assert wire.ask(LIST_OFFSETS, list_offsets("t", LATEST, current_leader_epoch=asked)).topics[0].partitions[0].error_code == code
+        assert (fenced.current_leader.leader_id, fenced.current_leader.leader_epoch) == (
+            leader,
+            epoch,
+        )
+        for asked, code in (
+            (epoch + 1, Code.UNKNOWN_LEADER_EPOCH),
+            (epoch - 1, Code.FENCED_LEADER_EPOCH),
+            (epoch, Code.NONE),
+        ):
+            assert (
+                wire.ask(LIST_OFFSETS, list_offsets("t", LATEST, current_leader_epoch=asked))
+                .topics[0]
+                .partitions[0]
+                .error_code
+                == code
+            )
 
 
 def test_the_divergence_of_logs_is_reported() -> None:
@@ -231,15 +300,29 @@ def test_the_divergence_of_logs_is_reported() -> None:
         epoch = stage.partition("t").leader_epoch
 
         same = read(stage, fetch("t", 6, topic_id=topic_id, last_fetched_epoch=0), 17)
-        beyond = read(stage, fetch("t", 7, topic_id=topic_id, last_fetched_epoch=0, max_wait_ms=20_000, min_bytes=1), 17)
+        beyond = read(
+            stage,
+            fetch("t", 7, topic_id=topic_id, last_fetched_epoch=0, max_wait_ms=20_000, min_bytes=1),
+            17,
+        )
         ahead = read(stage, fetch("t", 6, topic_id=topic_id, last_fetched_epoch=epoch + 1), 17)
 
         assert values(same) == [b"new"]
-        assert (beyond.error_code, beyond.diverging_epoch.epoch, beyond.diverging_epoch.end_offset) == (0, 0, 6)
+        assert (
+            beyond.error_code,
+            beyond.diverging_epoch.epoch,
+            beyond.diverging_epoch.end_offset,
+        ) == (0, 0, 6)
         assert ahead.error_code == Code.OFFSET_OUT_OF_RANGE
         request = OFFSET_FOR_LEADER_EPOCH.request
-        row = request(topics=[request.topics(topic="t", partitions=[request.topics.partitions(leader_epoch=0)])])
-        (ended,) = stage.wire(stage.leader("t")).ask(OFFSET_FOR_LEADER_EPOCH, row).topics[0].partitions
+        row = request(
+            topics=[
+                request.topics(topic="t", partitions=[request.topics.partitions(leader_epoch=0)])
+            ]
+        )
+        (ended,) = (
+            stage.wire(stage.leader("t")).ask(OFFSET_FOR_LEADER_EPOCH, row).topics[0].partitions
+        )
         assert (ended.leader_epoch, ended.end_offset) == (0, 6)
 
 
@@ -266,7 +349,9 @@ def test_the_end_for_consumers_is_what_is_committed() -> None:
     with Stage(3, replica_lag_time_max_ms="60000", broker_session_timeout_ms="60000") as stage:
         leader = uncommitted(stage)
 
-        (row,) = stage.wire(leader).ask(LIST_OFFSETS, list_offsets("t", LATEST)).topics[0].partitions
+        (row,) = (
+            stage.wire(leader).ask(LIST_OFFSETS, list_offsets("t", LATEST)).topics[0].partitions
+        )
 
         assert (row.error_code, row.offset) == (0, 6)
 

@@ -1,4 +1,6 @@
-"""Fetch sessions (KIP-227) and followers that serve consumers (KIP-392): what is told when, what a look costs, who keeps a session."""
+"""Fetch sessions (KIP-227) and followers that serve consumers (KIP-392): what is told when, what a
+look costs, who keeps a session.
+"""
 
 from collections.abc import Iterable, Iterator
 from random import Random
@@ -8,7 +10,12 @@ import pytest
 
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.long_work import drained
-from raftka.broker.replica.fetch_session_cache import SAFE_S, FetchSession, FetchSessionCache, Reader
+from raftka.broker.replica.fetch_session_cache import (
+    SAFE_S,
+    FetchSession,
+    FetchSessionCache,
+    Reader,
+)
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.chaos.simulated.workloads.workload import busy
 from raftka.limits import SESSION_PARTITIONS
@@ -28,9 +35,23 @@ VERSION = 12
 CONSUMER, FOLLOWER = Reader(-1, -1), Reader(2, 5)
 
 
-def asking(partitions: Iterable[int], offset: int = 0, topic: str = "t", topic_id: bytes = ZERO_UUID, leader_epoch: int = -1) -> list[FetchTopic]:
+def asking(
+    partitions: Iterable[int],
+    offset: int = 0,
+    topic: str = "t",
+    topic_id: bytes = ZERO_UUID,
+    leader_epoch: int = -1,
+) -> list[FetchTopic]:
     request = FETCH.request.topics
-    rows = [request.partitions(partition=i, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=1 << 20) for i in partitions]
+    rows = [
+        request.partitions(
+            partition=i,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=1 << 20,
+        )
+        for i in partitions
+    ]
     return [request(topic=topic, topic_id=topic_id, partitions=rows)]
 
 
@@ -54,10 +75,27 @@ class Conversation:
         min_bytes: int = 1,
         leader_epoch: int = -1,
     ) -> None:
-        topics = asking(partitions, offset, topic_id=self.topic_id, leader_epoch=leader_epoch) if partitions else []
-        gone = [FETCH.request.forgotten_topics_data(topic="t", topic_id=self.topic_id, partitions=tuple(forget))] if forget else []
+        topics = (
+            asking(partitions, offset, topic_id=self.topic_id, leader_epoch=leader_epoch)
+            if partitions
+            else []
+        )
+        gone = (
+            [
+                FETCH.request.forgotten_topics_data(
+                    topic="t", topic_id=self.topic_id, partitions=tuple(forget)
+                )
+            ]
+            if forget
+            else []
+        )
         row = FETCH.request(
-            session_id=self.id, session_epoch=self.epoch, topics=topics, forgotten_topics_data=gone, max_wait_ms=wait_ms, min_bytes=min_bytes
+            session_id=self.id,
+            session_epoch=self.epoch,
+            topics=topics,
+            forgotten_topics_data=gone,
+            max_wait_ms=wait_ms,
+            min_bytes=min_bytes,
         )
         self.wire.request(FETCH, row, self.version)
         self.epoch += 1
@@ -69,12 +107,18 @@ class Conversation:
         self.id = answer.session_id
         return {row.partition_index: row for topic in answer.responses for row in topic.partitions}
 
-    def ask(self, partitions: Iterable[int] = (), offset: int = 0, **more: Any) -> dict[int, PartitionData]:
+    def ask(
+        self, partitions: Iterable[int] = (), offset: int = 0, **more: Any
+    ) -> dict[int, PartitionData]:
         self.send(partitions, offset, **more)
         return self.hear()
 
     def refused(self, **fields: int) -> tuple[int, int]:
-        given: dict[str, Any] = {"session_id": self.id, "session_epoch": self.epoch, "topics": asking([0])} | fields
+        given: dict[str, Any] = {
+            "session_id": self.id,
+            "session_epoch": self.epoch,
+            "topics": asking([0]),
+        } | fields
         row = FETCH.request(**given)
         answer = self.wire.ask(FETCH, row, self.version)
         assert answer.responses == []
@@ -89,11 +133,20 @@ def stage() -> Iterator[Stage]:
 
 
 def append(stage: Stage, partition: int = 0, value: bytes = b"1") -> None:
-    assert produced(stage.wire(stage.leader("t", partition)).ask(PRODUCE, produce("t", batch(value), partition))).error_code == 0
+    assert (
+        produced(
+            stage.wire(stage.leader("t", partition)).ask(
+                PRODUCE, produce("t", batch(value), partition)
+            )
+        ).error_code
+        == 0
+    )
 
 
 def late_records_missed(stage: Stage, wait_ms: int) -> list[int]:
-    """Let records arrive at any moment of the first fetch of a session, on a busy node; return the moments whose record is not told."""
+    """Let records arrive at any moment of the first fetch of a session, on a busy node; return the
+    moments whose record is not told.
+    """
     stage.create("wide", WIDE)
     topics = asking(range(WIDE), topic="wide")
     missed = []
@@ -102,7 +155,9 @@ def late_records_missed(stage: Stage, wait_ms: int) -> list[int]:
             reader, writer = Conversation(stage), stage.wire()
             for row in topics[0].partitions:
                 row.fetch_offset = stage.partition("wide", row.partition).log.end_offset
-            begin = FETCH.request(session_id=0, session_epoch=0, topics=topics, max_wait_ms=wait_ms, min_bytes=1)
+            begin = FETCH.request(
+                session_id=0, session_epoch=0, topics=topics, max_wait_ms=wait_ms, min_bytes=1
+            )
             reader.wire.request(FETCH, begin, VERSION)
             stage.world.run(stage.world.now + moment * MOMENT_S)
             assert produced(writer.ask(PRODUCE, produce("wide", batch(b"late"), 0))).error_code == 0
@@ -116,7 +171,9 @@ def late_records_missed(stage: Stage, wait_ms: int) -> list[int]:
 
 
 @pytest.mark.parametrize("wait_ms", [0, 50])
-def test_records_that_arrive_while_a_first_fetch_is_interrupted_are_told(stage: Stage, wait_ms: int) -> None:
+def test_records_that_arrive_while_a_first_fetch_is_interrupted_are_told(
+    stage: Stage, wait_ms: int
+) -> None:
     assert not late_records_missed(stage, wait_ms)
 
 
@@ -177,13 +234,23 @@ def test_a_reader_in_another_leader_epoch_gets_the_high_watermark_again(stage: S
 def test_an_error_is_reported_until_it_is_gone(stage: Stage) -> None:
     reader = Conversation(stage)
 
-    assert {i: row.error_code for i, row in reader.ask([0, 5]).items()} == {0: 0, 5: Code.UNKNOWN_TOPIC_OR_PARTITION}
-    assert {i: row.error_code for i, row in reader.ask(wait_ms=LONG_MS).items()} == {5: Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert {i: row.error_code for i, row in reader.ask([0, 5]).items()} == {
+        0: 0,
+        5: Code.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert {i: row.error_code for i, row in reader.ask(wait_ms=LONG_MS).items()} == {
+        5: Code.UNKNOWN_TOPIC_OR_PARTITION
+    }
     stage.delete("t")
     stage.wait(lambda: stage.nodes[1].image.topic_named("t") is None)
-    assert {i: row.error_code for i, row in reader.ask().items()} == dict.fromkeys([0, 5], Code.UNKNOWN_TOPIC_OR_PARTITION)
+    assert {i: row.error_code for i, row in reader.ask().items()} == dict.fromkeys(
+        [0, 5], Code.UNKNOWN_TOPIC_OR_PARTITION
+    )
     stage.create("t", 6)
-    assert {i: (row.error_code, row.high_watermark) for i, row in reader.ask().items()} == {0: (0, 0), 5: (0, 0)}
+    assert {i: (row.error_code, row.high_watermark) for i, row in reader.ask().items()} == {
+        0: (0, 0),
+        5: (0, 0),
+    }
     assert reader.ask() == {}
     assert stage.partition("t").idle_consumers
     reader.epoch = -1
@@ -199,7 +266,9 @@ def test_a_log_that_begins_later_is_reported(stage: Stage) -> None:
     stage.partition("t").log.set_start_offset(1)
     stage.partition("t").start_moved()
 
-    assert {i: (row.log_start_offset, bytes(row.records or b"")) for i, row in reader.ask().items()} == {0: (1, b"")}
+    assert {
+        i: (row.log_start_offset, bytes(row.records or b"")) for i, row in reader.ask().items()
+    } == {0: (1, b"")}
 
 
 def test_who_had_its_turn_is_read_after_the_others() -> None:
@@ -223,7 +292,10 @@ def test_a_session_goes_on_after_a_wrong_epoch(stage: Stage) -> None:
     reader.ask([0])
 
     assert reader.refused(session_epoch=reader.epoch + 1) == (Code.INVALID_FETCH_SESSION_EPOCH, 0)
-    assert reader.refused(session_epoch=reader.epoch - 1 or 7) == (Code.INVALID_FETCH_SESSION_EPOCH, 0)
+    assert reader.refused(session_epoch=reader.epoch - 1 or 7) == (
+        Code.INVALID_FETCH_SESSION_EPOCH,
+        0,
+    )
     assert reader.ask() == {}
 
 
@@ -265,7 +337,9 @@ def test_epochs_begin_again_at_one(stage: Stage) -> None:
 # waiting
 
 
-def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parked_fetch_reads_only_where_something_happened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage() as stage:
         stage.create("t", 1000)
         stage.wait(lambda: len(stage.nodes[1].replicas.partitions) == 1000)
@@ -276,7 +350,11 @@ def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.
         stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 2)
         looked: list[int] = []
         read = Fetch._read
-        monkeypatch.setattr(Fetch, "_read", lambda self, replica, *rest: looked.append(replica.index) or read(self, replica, *rest))  # type: ignore[func-returns-value]
+        monkeypatch.setattr(
+            Fetch,
+            "_read",
+            lambda self, replica, *rest: looked.append(replica.index) or read(self, replica, *rest),  # type: ignore[func-returns-value]
+        )
 
         for partition in (7, 8, 9):
             append(stage, partition, b"x" * 20)
@@ -286,7 +364,9 @@ def test_a_parked_fetch_reads_only_where_something_happened(monkeypatch: pytest.
 
         assert len(looked) <= 16
         assert [len(answer) for answer in answers] == [1000, 1000]
-        assert [[i for i, row in answer.items() if row.records] for answer in answers] == [[7, 8, 9]] * 2
+        assert [[i for i, row in answer.items() if row.records] for answer in answers] == [
+            [7, 8, 9]
+        ] * 2
         looked.clear()
         sessions[0].ask([7], 2)
         sessions[0].ask([8, 9], 1)
@@ -403,7 +483,12 @@ def test_who_was_not_used_for_two_minutes_goes_first_then_the_smaller() -> None:
     assert cache.begin(1).id == 0, "worth no more than the small one"
     assert cache.begin(2).id > 0
     assert cache.has(small, newcomer) == [False, True]
-    assert cache.metrics.counters["kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total"] == 2
+    assert (
+        cache.metrics.counters[
+            "kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total"
+        ]
+        == 2
+    )
 
 
 def test_no_slots_no_sessions() -> None:
@@ -439,22 +524,30 @@ def test_a_session_is_not_continued_by_another_kind_of_reader() -> None:
         drained(cache.sessions.for_request(row, CONSUMER, 0.0, by_id=False))
     assert refused.value.code is Code.FETCH_SESSION_ID_NOT_FOUND
     assert len(session.take_dirty()) == 1
-    again, goes_on = drained(cache.sessions.for_request(row, FOLLOWER._replace(broker_epoch=6), 0.0, by_id=False))
-    assert (again, goes_on, len(again.dirty)) == (session, True, 1), "another process of the follower: what it has is looked at anew"
+    again, goes_on = drained(
+        cache.sessions.for_request(row, FOLLOWER._replace(broker_epoch=6), 0.0, by_id=False)
+    )
+    assert (again, goes_on, len(again.dirty)) == (session, True, 1), (
+        "another process of the follower: what it has is looked at anew"
+    )
 
 
 # what happens between the steps of a request
 
 
 class Growing:
-    """A session of one partition, and a request for 40 more that is interrupted after the first five of them."""
+    """A session of one partition, and a request for 40 more that is interrupted after the first
+    five of them.
+    """
 
     def __init__(self) -> None:
         self.cache = Cache(2)
         self.sessions = self.cache.sessions
         self.session = self.cache.begin(1)
         self.session.take_dirty()
-        self.row = FETCH.request(session_id=self.session.id, session_epoch=1, topics=asking(range(1, 41)))
+        self.row = FETCH.request(
+            session_id=self.session.id, session_epoch=1, topics=asking(range(1, 41))
+        )
         self.steps = self.sessions.for_request(self.row, CONSUMER, 0.0, by_id=False)
         for _ in range(5):
             next(self.steps)
@@ -466,7 +559,9 @@ class Growing:
 
 
 def test_partitions_that_a_request_adds_are_read_whatever_happens_meanwhile() -> None:
-    """Rights change, or a fetch that was parked reads: both begin the list of what is to be read anew."""
+    """Rights change, or a fetch that was parked reads: both begin the list of what is to be read
+    anew.
+    """
     reviewed, read = Growing(), Growing()
     reviewed.sessions.review()
     assert drained(reviewed.steps) == (reviewed.session, True)
@@ -479,7 +574,14 @@ def test_partitions_that_a_request_adds_are_read_whatever_happens_meanwhile() ->
 
 def test_a_session_that_is_closed_during_a_request_is_not_found() -> None:
     growing = Growing()
-    drained(growing.sessions.for_request(FETCH.request(session_id=growing.session.id, session_epoch=0), CONSUMER, 0.0, by_id=False))
+    drained(
+        growing.sessions.for_request(
+            FETCH.request(session_id=growing.session.id, session_epoch=0),
+            CONSUMER,
+            0.0,
+            by_id=False,
+        )
+    )
 
     assert growing.refused() is Code.FETCH_SESSION_ID_NOT_FOUND
     assert growing.sessions.partitions == 0
@@ -488,7 +590,10 @@ def test_a_session_that_is_closed_during_a_request_is_not_found() -> None:
 def test_of_two_requests_of_one_epoch_at_once_one_goes_on() -> None:
     growing = Growing()
     row = FETCH.request(session_id=growing.session.id, session_epoch=1)
-    assert drained(growing.sessions.for_request(row, CONSUMER, 0.0, by_id=False)) == (growing.session, True)
+    assert drained(growing.sessions.for_request(row, CONSUMER, 0.0, by_id=False)) == (
+        growing.session,
+        True,
+    )
 
     assert growing.refused() is Code.INVALID_FETCH_SESSION_EPOCH
     assert growing.session.epoch == 2

@@ -6,8 +6,12 @@ from raftka.broker.replica.fetcher import PartitionFetchState
 from tests.broker.stage import Stage
 
 
-def test_offsets_that_come_late_change_no_log_that_is_not_fetched_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They began the log of a deleted topic anew, so the broker took its disk for broken; it could as well have been that of a leader by now."""
+def test_offsets_that_come_late_change_no_log_that_is_not_fetched_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They began the log of a deleted topic anew, so the broker took its disk for broken; it could
+    as well have been that of a leader by now.
+    """
     carried_out: list[PartitionFetchState] = []
     carry_out = PartitionFetchState.carry_out
 
@@ -20,7 +24,11 @@ def test_offsets_that_come_late_change_no_log_that_is_not_fetched_any_more(monke
         leader = stage.leader("t")
         node = stage.nodes[next(node_id for node_id in (1, 2, 3) if node_id != leader)]
         fetchers, partition = node.replicas.fetchers, node.replicas.partitions["t", 0]
-        stage.wait(lambda: leader in fetchers.by_leader and fetchers.by_leader[leader].connection is not None)
+        stage.wait(
+            lambda: (
+                leader in fetchers.by_leader and fetchers.by_leader[leader].connection is not None
+            )
+        )
         fetcher = fetchers.by_leader[leader]
         state = fetcher.follows[partition.topic_id, 0]
         monkeypatch.setattr(PartitionFetchState, "carry_out", noted)

@@ -1,7 +1,9 @@
-"""An acknowledgement leaves when the record is on three disks and not before: seen from outside, by what three live processes ask of their kernel.
+"""An acknowledgement leaves when the record is on three disks and not before: seen from outside, by
+what three live processes ask of their kernel.
 
-A hundred acks=all produces, one by one, each traced in all three nodes (strace, one machine's clock). With the wait for the disk planted away the
-same check fails. Disks are slowed down in both runs, so that it is not their speed that decides.
+A hundred acks=all produces, one by one, each traced in all three nodes (strace, one machine's
+clock). With the wait for the disk planted away the same check fails. Disks are slowed down in both
+runs, so that it is not their speed that decides.
 """
 
 import os
@@ -26,10 +28,20 @@ from tests.broker.talk import GUARD_S, Line
 
 PRODUCES = 100
 BATCH = batch(b"x" * 100)
-CALLS = "pwritev,pwritev2,pwrite64,write,writev,fdatasync,fsync,io_submit,io_getevents,sendto,sendmsg"
-CALL = re.compile(r"(?P<tid>\d+) +(?P<at>[\d.]+) (?P<name>\w+)\((?P<fd>\d+)<(?P<what>.*?)>(?:[,)]| <unfinished)(?P<rest>.*)")
-RESUMED = re.compile(r"(?P<tid>\d+) +(?P<at>[\d.]+) <\.\.\. (?P<name>\w+) resumed>.*\) = (?P<result>-?\d+)")
-SUBMITTED = re.compile(r"\{aio_data=(?P<number>\w+), aio_lio_opcode=IOCB_CMD_FDSYNC, aio_fildes=\d+<(?P<what>.*?)>")  # an asynchronous fdatasync
+CALLS = (
+    "pwritev,pwritev2,pwrite64,write,writev,fdatasync,fsync,io_submit,io_getevents,sendto,sendmsg"
+)
+CALL = re.compile(
+    r"(?P<tid>\d+) +(?P<at>[\d.]+) (?P<name>\w+)\((?P<fd>\d+)<(?P<what>.*?)>(?:[,)]| "
+    r"<unfinished)(?P<rest>.*)"
+)
+RESUMED = re.compile(
+    r"(?P<tid>\d+) +(?P<at>[\d.]+) <\.\.\. (?P<name>\w+) resumed>.*\) = (?P<result>-?\d+)"
+)
+# an asynchronous fdatasync
+SUBMITTED = re.compile(
+    r"\{aio_data=(?P<number>\w+), aio_lio_opcode=IOCB_CMD_FDSYNC, aio_fildes=\d+<(?P<what>.*?)>"
+)
 DONE = re.compile(r"\{data=(?P<number>\w+), obj=\w+, res=(?P<result>-?\d+)")
 ENDED = re.compile(r"\) += (?P<result>-?\d+).*<(?P<took>[\d.]+)>$")
 
@@ -38,7 +50,8 @@ import os, threading
 from raftka.runtime.real.flushes import Flusher
 def ready(self, events):
     os.eventfd_read(self.eventfd)
-    threading.Timer(0.02, self._post, [lambda: self._reap(wait=False)]).start()  # so much later it is known
+    # so much later it is known
+    threading.Timer(0.02, self._post, [lambda: self._reap(wait=False)]).start()
 Flusher.ready = ready
 """
 NO_WAIT = """
@@ -65,7 +78,9 @@ def why_not() -> str | None:
         return "there is no strace"
     with subprocess.Popen(["sleep", "60"]) as child:
         try:
-            tracer = subprocess.Popen(["strace", "-p", str(child.pid)], stderr=subprocess.PIPE, text=True)
+            tracer = subprocess.Popen(
+                ["strace", "-p", str(child.pid)], stderr=subprocess.PIPE, text=True
+            )
             assert tracer.stderr is not None
             said = tracer.stderr.readline()
             tracer.terminate()
@@ -85,7 +100,22 @@ def _may_trace() -> None:
 @contextmanager
 def traced(pid: int, output: Path) -> Iterator[None]:
     """All threads of the process, also those to come, while the block runs."""
-    command = ["strace", "-f", "-v", "-ttt", "-T", "-yy", "-s", "0", "-e", f"trace={CALLS}", "-o", str(output), "-p", str(pid)]
+    command = [
+        "strace",
+        "-f",
+        "-v",
+        "-ttt",
+        "-T",
+        "-yy",
+        "-s",
+        "0",
+        "-e",
+        f"trace={CALLS}",
+        "-o",
+        str(output),
+        "-p",
+        str(pid),
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
         assert tracer.stderr is not None
         assert "attached" in tracer.stderr.readline()
@@ -105,22 +135,42 @@ def calls_of(output: Path) -> list[Call]:
             flushing[flush["number"]] = (float(line.split()[1]), flush["what"])
         for flush in DONE.finditer(line):
             since, what = flushing.pop(flush["number"])
-            found.append(Call("fdatasync", what, since, float(line.split()[1]), int(flush["result"])))
+            found.append(
+                Call("fdatasync", what, since, float(line.split()[1]), int(flush["result"]))
+            )
         if (resumed := RESUMED.match(line)) is not None:
             begun = unfinished.pop(resumed["tid"], None)
             if begun is not None:
-                found.append(Call(begun["name"], begun["what"], float(begun["at"]), float(resumed["at"]), int(resumed["result"])))
+                found.append(
+                    Call(
+                        begun["name"],
+                        begun["what"],
+                        float(begun["at"]),
+                        float(resumed["at"]),
+                        int(resumed["result"]),
+                    )
+                )
         elif (begun := CALL.match(line)) is not None:
             if (ended := ENDED.search(line)) is not None:
                 at = float(begun["at"])
-                found.append(Call(begun["name"], begun["what"], at, at + float(ended["took"]), int(ended["result"])))
+                found.append(
+                    Call(
+                        begun["name"],
+                        begun["what"],
+                        at,
+                        at + float(ended["took"]),
+                        int(ended["result"]),
+                    )
+                )
             elif line.endswith("<unfinished ...>"):
                 unfinished[begun["tid"]] = begun
     return sorted(found, key=lambda call: call.begin)
 
 
 def durable_at(calls: list[Call]) -> list[float]:
-    """For each record in its order, when the first flush came back that began after the record was written."""
+    """For each record in its order, when the first flush came back that began after the record was
+    written.
+    """
     of_log = [call for call in calls if call.what.endswith("/t-0/00000000000000000000.log")]
     written: list[float] = []  # by record, when its write came back
     size = 0
@@ -129,17 +179,31 @@ def durable_at(calls: list[Call]) -> list[float]:
             size += each.result
             written += [each.end] * (size // len(BATCH) - len(written))
     flushes = [call for call in of_log if "sync" in call.name and call.result == 0]
-    return [min((flush.end for flush in flushes if flush.begin >= at), default=float("inf")) for at in written]
+    return [
+        min((flush.end for flush in flushes if flush.begin >= at), default=float("inf"))
+        for at in written
+    ]
 
 
 def answered_at(calls: list[Call], client: tuple[str, int]) -> list[float]:
-    return [call.begin for call in calls if call.name.startswith("send") and call.what.endswith(f"->{client[0]}:{client[1]}]")]
+    return [
+        call.begin
+        for call in calls
+        if call.name.startswith("send") and call.what.endswith(f"->{client[0]}:{client[1]}]")
+    ]
 
 
 def run(cluster: Processes, folder: Path) -> list[tuple[int, int]]:
-    """Produce; (record, node) of each record whose answer left before it was on that node's disk."""
+    """Produce; (record, node) of each record whose answer left before it was on that node's
+    disk.
+    """
     request = CREATE_TOPICS.request
-    call(cluster.addresses[0], CREATE_TOPICS, request(topics=[request.topics(name="t", num_partitions=1, replication_factor=3)]), timeout=GUARD_S)
+    call(
+        cluster.addresses[0],
+        CREATE_TOPICS,
+        request(topics=[request.topics(name="t", num_partitions=1, replication_factor=3)]),
+        timeout=GUARD_S,
+    )
     view = _settled(cluster)
     with ExitStack() as stack:
         for node_id, node in cluster.nodes.items():
@@ -149,7 +213,8 @@ def run(cluster: Processes, folder: Path) -> list[tuple[int, int]]:
             for offset in range(PRODUCES):
                 answer = produced(line.ask(PRODUCE, produce("t", BATCH, timeout_ms=20_000), 12))
                 assert (answer.error_code, answer.base_offset) == (0, offset)
-            line.ask(API_VERSIONS, API_VERSIONS.request(), 0)  # so that strace has seen the end of each send before
+            # so that strace has seen the end of each send before
+            line.ask(API_VERSIONS, API_VERSIONS.request(), 0)
     (partition,) = _settled(cluster).of("t")
     assert partition.leader == view.of("t")[0].leader
     traces = {node_id: calls_of(folder / f"{node_id}.strace") for node_id in cluster.nodes}
@@ -159,7 +224,9 @@ def run(cluster: Processes, folder: Path) -> list[tuple[int, int]]:
     for node_id in sorted(partition.isr):
         durable = durable_at(traces[node_id])
         assert len(durable) == PRODUCES, f"node {node_id} wrote {len(durable)} records"
-        early += [(record, node_id) for record in range(PRODUCES) if answers[record] < durable[record]]
+        early += [
+            (record, node_id) for record in range(PRODUCES) if answers[record] < durable[record]
+        ]
     return early
 
 
@@ -174,22 +241,30 @@ def _settled(cluster: Processes) -> ClusterView:
 
 
 @contextmanager
-def cluster_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *customized: str) -> Iterator[Processes]:
+def cluster_with(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *customized: str
+) -> Iterator[Processes]:
     """Three processes that run this Python before anything else."""
     (folder / "sitecustomize.py").write_text("".join(customized), encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    )
     with running(nodes=3) as cluster:
         yield cluster
 
 
 @pytest.mark.usefixtures("_may_trace")
-def test_no_answer_leaves_before_the_record_is_on_every_in_sync_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer_leaves_before_the_record_is_on_every_in_sync_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with cluster_with(tmp_path, monkeypatch, SLOW_DISK) as cluster:
         assert run(cluster, tmp_path) == []
 
 
 @pytest.mark.usefixtures("_may_trace")
-def test_without_the_wait_the_same_check_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_wait_the_same_check_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with cluster_with(tmp_path, monkeypatch, SLOW_DISK, NO_WAIT) as cluster:
         early = run(cluster, tmp_path)
 

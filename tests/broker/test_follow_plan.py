@@ -1,4 +1,6 @@
-"""The short way of a follower's Fetch: followers have the same log and the same high watermark, and strangers gain nothing by it."""
+"""The short way of a follower's Fetch: followers have the same log and the same high watermark, and
+strangers gain nothing by it.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,13 +25,21 @@ WAITS: dict[str, Any] = {"last_fetched_epoch": 0, "max_wait_ms": 500}
 
 def write(stage: Stage, partition: int, value: bytes) -> int:
     """Return the offset of a record that all replicas have."""
-    answer = produced(stage.wire(stage.leader("t", partition)).ask(PRODUCE, produce("t", batch(value), partition, acks=-1)))
+    answer = produced(
+        stage.wire(stage.leader("t", partition)).ask(
+            PRODUCE, produce("t", batch(value), partition, acks=-1)
+        )
+    )
     assert answer.error_code == 0
     return answer.base_offset
 
 
-@pytest.mark.parametrize(("leaders", "followers"), [(True, True), (True, False), (False, True), (False, False)])
-def test_followers_have_what_the_leader_has(leaders: bool, followers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("leaders", "followers"), [(True, True), (True, False), (False, True), (False, False)]
+)
+def test_followers_have_what_the_leader_has(
+    leaders: bool, followers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whichever of the two sides goes the long way."""
     if not followers:
         monkeypatch.setattr(ReplicaFetcher, "_sent", lambda self, wanted: False)
@@ -72,7 +82,9 @@ class Pretender:
         return self.answer()
 
     def send(self, offset: int, **fields: Any) -> None:
-        state = FETCH.request.replica_state(replica_id=self.follower, replica_epoch=fields.pop("broker_epoch", self.broker_epoch))
+        state = FETCH.request.replica_state(
+            replica_id=self.follower, replica_epoch=fields.pop("broker_epoch", self.broker_epoch)
+        )
         leader_epoch = self.stage.partition("t").leader_epoch
         given = {
             "session_id": self.session_id,
@@ -82,7 +94,9 @@ class Pretender:
             "log_start_offset": 0,
             **fields,
         }
-        self.wire.request(FETCH, fetch("t", offset, topic_id=self.topic_id, replica_state=state, **given), 17)
+        self.wire.request(
+            FETCH, fetch("t", offset, topic_id=self.topic_id, replica_state=state, **given), 17
+        )
 
     def answer(self) -> FetchResponse:
         answer = self.wire.answer(FETCH, 17)
@@ -104,7 +118,9 @@ def pretender(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Pretender, list
 
 
 def fetched_values(answer: FetchResponse) -> list[bytes | None]:
-    return [value for topic in answer.responses for row in topic.partitions for value in values(row)]
+    return [
+        value for topic in answer.responses for row in topic.partitions for value in values(row)
+    ]
 
 
 def test_records_come_the_short_way(pretender: tuple[Pretender, list[bool]]) -> None:
@@ -114,7 +130,9 @@ def test_records_come_the_short_way(pretender: tuple[Pretender, list[bool]]) -> 
     assert taken[-1] is True
 
 
-def test_a_follower_that_has_all_waits_and_hears_of_the_high_watermark_when_its_time_is_up(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_a_follower_that_has_all_waits_and_hears_of_the_high_watermark_when_its_time_is_up(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, taken = pretender
     write(reader.stage, 0, b"1")
 
@@ -125,7 +143,9 @@ def test_a_follower_that_has_all_waits_and_hears_of_the_high_watermark_when_its_
     assert taken[-2:] == [True, True]
 
 
-def test_a_follower_that_waits_gets_what_is_written(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_a_follower_that_waits_gets_what_is_written(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, taken = pretender
     reader.send(1, **WAITS)
     write(reader.stage, 0, b"1")
@@ -134,7 +154,9 @@ def test_a_follower_that_waits_gets_what_is_written(pretender: tuple[Pretender, 
     assert taken[-1] is True
 
 
-def test_a_follower_whose_last_records_are_of_another_epoch_is_not_noted(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_a_follower_whose_last_records_are_of_another_epoch_is_not_noted(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, _ = pretender
 
     answer = reader.ask(1, last_fetched_epoch=5)
@@ -145,11 +167,15 @@ def test_a_follower_whose_last_records_are_of_another_epoch_is_not_noted(pretend
 def test_a_wrong_session_epoch_is_refused(pretender: tuple[Pretender, list[bool]]) -> None:
     reader, taken = pretender
 
-    assert reader.ask(0, session_epoch=reader.epoch + 1).error_code == Code.INVALID_FETCH_SESSION_EPOCH
+    assert (
+        reader.ask(0, session_epoch=reader.epoch + 1).error_code == Code.INVALID_FETCH_SESSION_EPOCH
+    )
     assert taken[-1] is False
 
 
-def test_another_broker_epoch_is_no_replica_any_more(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_another_broker_epoch_is_no_replica_any_more(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     """The broker has started again since, or somebody else says to be it."""
     reader, taken = pretender
     known: Any = reader.stage.nodes[reader.leader].context.metadata.image.brokers
@@ -157,7 +183,10 @@ def test_another_broker_epoch_is_no_replica_any_more(pretender: tuple[Pretender,
 
     answer = reader.ask(0)
 
-    assert (answer.responses[0].partitions[0].error_code, taken[-1]) == (Code.NOT_LEADER_OR_FOLLOWER, False)
+    assert (answer.responses[0].partitions[0].error_code, taken[-1]) == (
+        Code.NOT_LEADER_OR_FOLLOWER,
+        False,
+    )
 
 
 def test_another_leader_epoch_is_fenced(pretender: tuple[Pretender, list[bool]]) -> None:
@@ -165,18 +194,28 @@ def test_another_leader_epoch_is_fenced(pretender: tuple[Pretender, list[bool]])
 
     answer = reader.ask(0, current_leader_epoch=7)
 
-    assert (answer.responses[0].partitions[0].error_code, taken[-1]) == (Code.UNKNOWN_LEADER_EPOCH, False)
+    assert (answer.responses[0].partitions[0].error_code, taken[-1]) == (
+        Code.UNKNOWN_LEADER_EPOCH,
+        False,
+    )
 
 
-def test_an_offset_beyond_the_log_is_told_the_short_way_as_well(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_an_offset_beyond_the_log_is_told_the_short_way_as_well(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, taken = pretender
 
     answer = reader.ask(99)
 
-    assert (answer.responses[0].partitions[0].error_code, taken[-1]) == (Code.OFFSET_OUT_OF_RANGE, True)
+    assert (answer.responses[0].partitions[0].error_code, taken[-1]) == (
+        Code.OFFSET_OUT_OF_RANGE,
+        True,
+    )
 
 
-def test_a_partition_that_the_session_does_not_know_goes_the_long_way(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_a_partition_that_the_session_does_not_know_goes_the_long_way(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, taken = pretender
 
     answer = reader.ask(0, partition=5)
@@ -208,25 +247,37 @@ def waiting(reader: Pretender) -> FollowWait:
     return session.parked
 
 
-def test_another_request_of_the_session_ends_the_wait(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_another_request_of_the_session_ends_the_wait(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, _ = pretender
     waiting(reader)
 
     reader.send(1, session_epoch=reader.epoch + 1, **WAITS)
 
-    assert [reader.answer().error_code, reader.answer().error_code] == [Code.INVALID_FETCH_SESSION_EPOCH, Code.NONE]
+    assert [reader.answer().error_code, reader.answer().error_code] == [
+        Code.INVALID_FETCH_SESSION_EPOCH,
+        Code.NONE,
+    ]
 
 
-def test_a_topic_that_goes_while_a_follower_waits_is_told_the_long_way(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_a_topic_that_goes_while_a_follower_waits_is_told_the_long_way(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, _ = pretender
     waiting(reader)
 
     reader.stage.delete("t")
 
-    assert reader.answer().responses[0].partitions[0].error_code in (Code.UNKNOWN_TOPIC_ID, Code.NOT_LEADER_OR_FOLLOWER)
+    assert reader.answer().responses[0].partitions[0].error_code in (
+        Code.UNKNOWN_TOPIC_ID,
+        Code.NOT_LEADER_OR_FOLLOWER,
+    )
 
 
-def test_a_session_that_was_taken_away_while_a_follower_waits_is_told_to_be_over(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_a_session_that_was_taken_away_while_a_follower_waits_is_told_to_be_over(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, _ = pretender
     wait = waiting(reader)
     sessions = reader.stage.nodes[reader.leader].fetch_sessions
@@ -236,7 +287,9 @@ def test_a_session_that_was_taken_away_while_a_follower_waits_is_told_to_be_over
     assert wait.plan.session.partitions == {}
 
 
-def test_a_right_that_is_lost_while_a_follower_waits(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_a_right_that_is_lost_while_a_follower_waits(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, _ = pretender
     waiting(reader)
     reader.stage.nodes[reader.leader].dispatcher.authorizer = Deny("CLUSTER_ACTION")
@@ -265,7 +318,9 @@ def test_a_session_that_has_grown_while_a_follower_waits_is_read_in_slices(
     assert len(long_way) == 1
 
 
-def test_a_follower_that_goes_while_it_waits_leaves_nothing(pretender: tuple[Pretender, list[bool]]) -> None:
+def test_a_follower_that_goes_while_it_waits_leaves_nothing(
+    pretender: tuple[Pretender, list[bool]],
+) -> None:
     reader, _ = pretender
     wait = waiting(reader)
     node = reader.stage.nodes[reader.leader]
@@ -279,7 +334,9 @@ def test_a_follower_that_goes_while_it_waits_leaves_nothing(pretender: tuple[Pre
     assert wait.later.keys() <= wait.plan.session.dirty.keys()
 
 
-def test_a_mistake_in_an_answer_that_waits_harms_nobody_else(pretender: tuple[Pretender, list[bool]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_an_answer_that_waits_harms_nobody_else(
+    pretender: tuple[Pretender, list[bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader, _ = pretender
     waiting(reader)
 

@@ -1,4 +1,5 @@
-"""Frames that nobody would write, some of each API, to a node on virtual time: it answers or closes, never fails, and a neighbour is served.
+"""Frames that nobody would write, some of each API, to a node on virtual time: it answers or
+closes, never fails, and a neighbour is served.
 
 `python -m tests.broker.fuzz` sends many more to live nodes and looks at memory too.
 """
@@ -49,33 +50,59 @@ def test_a_node_that_looks_at_every_record_takes_any_frame_too(lowered: Lower) -
 
 
 @pytest.mark.parametrize("api", [each.api for each in HANDLERS.values()], ids=lambda api: api.name)
-def test_a_node_takes_any_words_of_the_greatest_length(api: AnyApi, lowered: Lower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_takes_any_words_of_the_greatest_length(
+    api: AnyApi, lowered: Lower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its answers quote them."""
-    monkeypatch.setattr(fuzz_frames, "WORDS", [*fuzz_frames.TOPICS, "y" * MAX_STRING, "ü" * (MAX_STRING // 2), "1" * MAX_STRING])
+    monkeypatch.setattr(
+        fuzz_frames,
+        "WORDS",
+        [*fuzz_frames.TOPICS, "y" * MAX_STRING, "ü" * (MAX_STRING // 2), "1" * MAX_STRING],
+    )
 
-    fuzzed(api, lowered, frames_of=lambda frames: [frame for frame in (frames.of_row() for _ in range(OF_ROW)) if harmless(frame)])
+    fuzzed(
+        api,
+        lowered,
+        frames_of=lambda frames: [
+            frame for frame in (frames.of_row() for _ in range(OF_ROW)) if harmless(frame)
+        ],
+    )
 
 
 def frames_of_both_kinds(frames: Frames) -> list[bytes]:
     return [*frames.by_hypothesis(BY_HYPOTHESIS), *islice(frames, BY_SEED)]
 
 
-def fuzzed(api: AnyApi, lowered: Lower, validation: str = "header", frames_of: Callable[[Frames], list[bytes]] = frames_of_both_kinds) -> None:
+def fuzzed(
+    api: AnyApi,
+    lowered: Lower,
+    validation: str = "header",
+    frames_of: Callable[[Frames], list[bytes]] = frames_of_both_kinds,
+) -> None:
     lowered(TOPICS, 60)
     lowered(PARTITIONS, 200)
     with Stage(raftka_validation=validation) as stage:
         stage.world.network.delay("client", "n1", 0.0)
-        ids = {name: stage.create(name, 2, configs=configs) for name, configs in fuzz_frames.TOPICS.items()}
+        ids = {
+            name: stage.create(name, 2, configs=configs)
+            for name, configs in fuzz_frames.TOPICS.items()
+        }
         stage.create(NEIGHBOUR)
         neighbour, wire = stage.wire(), stage.wire()
         for frame in frames_of(Frames(api, ids, 7)):
             wire, came = sent(stage, wire, frame)
             assert came is None or judged(api, frame, came) is None, frame.hex()
-            assert stage.counted("raftka_handler_errors_total") == 0, (frame.hex(), stage.events("handler_failed"))
+            assert stage.counted("raftka_handler_errors_total") == 0, (
+                frame.hex(),
+                stage.events("handler_failed"),
+            )
 
         written = produced(neighbour.ask(PRODUCE, produce(NEIGHBOUR, batch(b"1"))))
         assert (written.error_code, written.base_offset) == (0, 0)
-        assert bytes(fetched(neighbour.ask(FETCH, fetch(NEIGHBOUR))).records or b"")[61:] == batch(b"1")[61:]
+        assert (
+            bytes(fetched(neighbour.ask(FETCH, fetch(NEIGHBOUR))).records or b"")[61:]
+            == batch(b"1")[61:]
+        )
         assert not stage.world.failures
         assert '"level": "error"' not in stage.logs[1].getvalue()
 
@@ -83,7 +110,10 @@ def fuzzed(api: AnyApi, lowered: Lower, validation: str = "header", frames_of: C
 def test_the_same_seed_gives_the_same_frames() -> None:
     ids = dict.fromkeys(fuzz_frames.TOPICS, bytes(15) + b"\1")
 
-    first, second, other = ([next(frames) for _ in range(50)] for frames in (iter(Frames(FETCH, ids, number)) for number in (1, 1, 2)))
+    first, second, other = (
+        [next(frames) for _ in range(50)]
+        for frames in (iter(Frames(FETCH, ids, number)) for number in (1, 1, 2))
+    )
 
     assert first == second != other
 
@@ -105,9 +135,22 @@ def test_frames_are_of_both_kinds() -> None:
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ([bytes.fromhex("00000001") + API_VERSIONS.encode_response(0, API_VERSIONS.response())], None),
-        ([bytes.fromhex("00000002") + API_VERSIONS.encode_response(0, API_VERSIONS.response())], "another answer"),
-        ([bytes.fromhex("00000001") + API_VERSIONS.encode_response(0, API_VERSIONS.response()) + b"!"], "bytes behind the answer"),
+        (
+            [bytes.fromhex("00000001") + API_VERSIONS.encode_response(0, API_VERSIONS.response())],
+            None,
+        ),
+        (
+            [bytes.fromhex("00000002") + API_VERSIONS.encode_response(0, API_VERSIONS.response())],
+            "another answer",
+        ),
+        (
+            [
+                bytes.fromhex("00000001")
+                + API_VERSIONS.encode_response(0, API_VERSIONS.response())
+                + b"!"
+            ],
+            "bytes behind the answer",
+        ),
         ([bytes.fromhex("00000001") + b"\x00"], "an answer that is none"),
         ([], "no answer"),
     ],

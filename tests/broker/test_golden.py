@@ -1,7 +1,9 @@
-"""Exchanges recorded with Apache Kafka 4.3.1, asked again of a fresh node: field by field the same answers, but for what two tables tell.
+"""Exchanges recorded with Apache Kafka 4.3.1, asked again of a fresh node: field by field the same
+answers, but for what two tables tell.
 
-A line of golden.jsonl: number, what it shows, API key, version, frames in hex without their sizes. Topic ids are paired as they come, the node's wall
-clock stands where the recorded one stood, order in arrays is not compared where the real broker has none. Both tables must stay true.
+A line of golden.jsonl: number, what it shows, API key, version, frames in hex without their sizes.
+Topic ids are paired as they come, the node's wall clock stands where the recorded one stood, order
+in arrays is not compared where the real broker has none. Both tables must stay true.
 """
 
 from collections.abc import Callable
@@ -18,7 +20,16 @@ from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch, iterate
-from tests.broker.golden import Differences, Exchange, Replay, all_found, append, not_meant, numbers_of, recorded
+from tests.broker.golden import (
+    Differences,
+    Exchange,
+    Replay,
+    all_found,
+    append,
+    not_meant,
+    numbers_of,
+    recorded,
+)
 from tests.broker.requests import produce
 from tests.broker.stage import Stage, Wire
 
@@ -26,9 +37,21 @@ NOT_YET = {  # what is sent and gets an answer, no more
     "internal topics": (526,),
 }
 DIFFERENT = [  # (exchanges, field, reason)
-    ((83,), r".*configs\((advertised.listeners|listeners|controller.quorum.voters)\).*", "addresses of that run"),
-    ((83,), r".*configs\(broker.(session.timeout|heartbeat.interval).ms\).*", "a broker that is gone is replaced sooner"),
-    ((83,), rf".*configs\(({'|'.join(line.split()[0] for line in OURS.strip().splitlines())})\)", "settings that Kafka does not have"),
+    (
+        (83,),
+        r".*configs\((advertised.listeners|listeners|controller.quorum.voters)\).*",
+        "addresses of that run",
+    ),
+    (
+        (83,),
+        r".*configs\(broker.(session.timeout|heartbeat.interval).ms\).*",
+        "a broker that is gone is replaced sooner",
+    ),
+    (
+        (83,),
+        rf".*configs\(({'|'.join(line.split()[0] for line in OURS.strip().splitlines())})\)",
+        "settings that Kafka does not have",
+    ),
     ((520,), r".*configs\(log.cleaner.threads\).*", "what is set holds as soon as it is answered"),
     ((21,), r".*error_message", "the text says what is wrong"),
     ((79,), r".*documentation", "our own words"),
@@ -49,11 +72,14 @@ GIVEN = {  # the recorded broker's file, beside where it is and who it is
     "super.users": "User:ANONYMOUS",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.replication.factor": "1",
-    "raftka.group.consumer.busy.interval.ms": "0",  # else members are asked for heartbeats sooner while something happens
-    "raftka.validation": "records",  # else records are not looked into, and two of the answers are others
+    # else members are asked for heartbeats sooner while something happens
+    "raftka.group.consumer.busy.interval.ms": "0",
+    # else records are not looked into, and two of the answers are others
+    "raftka.validation": "records",
 }
 CLOCK_MS = 1_795_249_727_000
-TRANSACTION_BEGAN_MS, COMMITTED_MS, ABORTED_MS = 1_795_249_747_005, 1_795_249_747_669, 1_795_249_748_176
+TRANSACTION_BEGAN_MS, COMMITTED_MS = 1_795_249_747_005, 1_795_249_747_669
+ABORTED_MS = 1_795_249_748_176
 CLOCKS_MS = {
     249: TRANSACTION_BEGAN_MS,
     281: COMMITTED_MS - 1,  # the marker follows
@@ -64,7 +90,8 @@ CLOCKS_MS = {
     482: 1_795_249_752_238,
 }
 RECORDED = recorded(Path(__file__).parent / "golden.jsonl")
-EXCHANGES = [exchange for exchange in RECORDED if exchange.key in HANDLERS]  # what has no handler yet is not announced either
+# what has no handler yet is not announced either
+EXCHANGES = [exchange for exchange in RECORDED if exchange.key in HANDLERS]
 BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
 REASONS_NOT_YET = {n: reason for reason, numbers in NOT_YET.items() for n in numbers}
 
@@ -74,7 +101,11 @@ class Recorded(Stage):
 
     def properties(self, node_id: int) -> dict[str, str]:
         planned = super().properties(node_id)
-        return {name: planned[name] for name in planned if name not in ("min.insync.replicas", "default.replication.factor")} | GIVEN
+        return {
+            name: planned[name]
+            for name in planned
+            if name not in ("min.insync.replicas", "default.replication.factor")
+        } | GIVEN
 
 
 class WholeReplay(Replay):
@@ -84,7 +115,11 @@ class WholeReplay(Replay):
         return CLOCKS_MS.get(n, CLOCK_MS)
 
     def request(self, exchange: Exchange) -> bytes:
-        return super().request(exchange) if exchange.request is not None else self.with_our_ids(_large(exchange))
+        return (
+            super().request(exchange)
+            if exchange.request is not None
+            else self.with_our_ids(_large(exchange))
+        )
 
 
 def _large(exchange: Exchange) -> bytes:
@@ -100,7 +135,9 @@ def _large(exchange: Exchange) -> bytes:
 
 
 def _fresh_cluster(replay: Replay, wire: Wire) -> None:
-    """Kafka's has min.insync.replicas set for all brokers, because its ELR is on (ours is off); and its log was at WARN."""
+    """Kafka's has min.insync.replicas set for all brokers, because its ELR is on (ours is off); and
+    its log was at WARN.
+    """
     replay.stage.set(BROKER, "", min_insync_replicas="1")
     replay.stage.set(BROKER_LOGGER, "1", root="WARN")
 
@@ -109,14 +146,24 @@ def _offsets_topic(replay: Replay, wire: Wire) -> None:
     """It was asked for by 15."""
     stage = replay.stage
     runtime = stage.nodes[1].groups.runtime.partitions
-    stage.wait(lambda: len(runtime) == 50 and all(coordinator.loaded for coordinator in runtime.values()))
-    replay.ids[replay.recorded_ids["__consumer_offsets"]] = stage.nodes[1].image.topic_ids["__consumer_offsets"]
+    stage.wait(
+        lambda: len(runtime) == 50 and all(coordinator.loaded for coordinator in runtime.values())
+    )
+    replay.ids[replay.recorded_ids["__consumer_offsets"]] = stage.nodes[1].image.topic_ids[
+        "__consumer_offsets"
+    ]
 
 
 def _offset_of_a_transaction(replay: Replay, wire: Wire) -> None:
     request = OFFSET_COMMIT.request
-    partition = request.topics.partitions(partition_index=0, committed_offset=5, committed_metadata="m")
-    wire.ask(OFFSET_COMMIT, request(group_id="tg", topics=[request.topics(name="tx", partitions=[partition])]), 9)
+    partition = request.topics.partitions(
+        partition_index=0, committed_offset=5, committed_metadata="m"
+    )
+    wire.ask(
+        OFFSET_COMMIT,
+        request(group_id="tg", topics=[request.topics(name="tx", partitions=[partition])]),
+        9,
+    )
 
 
 def _auto_created(replay: Replay, wire: Wire) -> None:
@@ -168,7 +215,9 @@ def _transaction_topic(replay: Replay, wire: Wire) -> None:
 
 def _marker_at(offset: int) -> Callable[[Replay, Wire], None]:
     """The answer to EndTxn comes before the marker."""
-    return lambda replay, wire: replay.stage.wait(lambda: replay.stage.partition("tx").high_watermark > offset)
+    return lambda replay, wire: replay.stage.wait(
+        lambda: replay.stage.partition("tx").high_watermark > offset
+    )
 
 
 PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
@@ -195,10 +244,16 @@ PREPARED: dict[int, Callable[[Replay, Wire], None]] = {
 @cache
 def replayed() -> dict[int, Differences]:
     with Recorded() as stage:
-        return WholeReplay(stage, EXCHANGES, {t.name: t.topic_id for t in BY_NUMBER[526].answer.topics}).run()
+        return WholeReplay(
+            stage, EXCHANGES, {t.name: t.topic_id for t in BY_NUMBER[526].answer.topics}
+        ).run()
 
 
-@pytest.mark.parametrize("exchange", [each for each in EXCHANGES if each.n not in REASONS_NOT_YET], ids=lambda exchange: exchange.name)
+@pytest.mark.parametrize(
+    "exchange",
+    [each for each in EXCHANGES if each.n not in REASONS_NOT_YET],
+    ids=lambda exchange: exchange.name,
+)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
     assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 

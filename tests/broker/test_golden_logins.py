@@ -1,7 +1,9 @@
-"""Logins at a secured Apache Kafka 4.3.1, recorded in golden_security.jsonl and played again: PLAIN, SCRAM, re-authentication, and strangers.
+"""Logins at a secured Apache Kafka 4.3.1, recorded in golden_security.jsonl and played again:
+PLAIN, SCRAM, re-authentication, and strangers.
 
-Nonces of servers are random, so messages of SCRAM are translated: where the recorded client had sent the right proof for its message, ours does
-too. Answers are compared field by field, and whether the connection ended. What differs stands in DIFFERENT with its reason, and in
+Nonces of servers are random, so messages of SCRAM are translated: where the recorded client had
+sent the right proof for its message, ours does too. Answers are compared field by field, and
+whether the connection ended. What differs stands in DIFFERENT with its reason, and in
 docs/compatibility.md.
 """
 
@@ -20,20 +22,52 @@ from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS
 from tests.broker import tls
-from tests.broker.golden import Differences, Exchange, Replay, all_found, not_meant, numbers_of, recorded
+from tests.broker.golden import (
+    Differences,
+    Exchange,
+    Replay,
+    all_found,
+    not_meant,
+    numbers_of,
+    recorded,
+)
 from tests.broker.sasl import SECURE, authenticate, logged_in
 from tests.broker.stage import Stage, Wire
 
-EXCHANGES = [each for each in recorded(Path(__file__).parent / "golden_security.jsonl") if each.n < 307 or each.n > 743]
+EXCHANGES = [
+    each
+    for each in recorded(Path(__file__).parent / "golden_security.jsonl")
+    if each.n < 307 or each.n > 743
+]
 BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
 SAME = {"127.0.0.1": "n1", 24092: 9092, 24095: 9092}
-FRAMES = (32, 33, 78, 80)  # bytes that were sent as one frame; those of the others are the connection's first
+# bytes that were sent as one frame; those of the others are the connection's first
+FRAMES = (32, 33, 78, 80)
 SCRAM = "SCRAM-SHA-256"
 SESSIONS_END = range(274, 305)  # on a listener with connections.max.reauth.ms=3000
 OVER_TLS = range(173, 176)  # on a listener with SASL_SSL
 
-# Which connection an exchange is on. A new one begins with a SaslHandshake that nobody recorded, or as alice, or bare.
-GOES_ON = {3, 5, 7, 8, 22, *range(74, 78), 79, 174, *range(275, 284), *range(285, 290), 291, 292, 295, 297, 298, 301, 304}
+# Which connection an exchange is on. A new one begins with a SaslHandshake that nobody recorded, or
+# as alice, or bare.
+GOES_ON = {
+    3,
+    5,
+    7,
+    8,
+    22,
+    *range(74, 78),
+    79,
+    174,
+    *range(275, 284),
+    *range(285, 290),
+    291,
+    292,
+    295,
+    297,
+    298,
+    301,
+    304,
+}
 HANDSHAKES = {
     **dict.fromkeys((24, 26, 28, 30, 32, *range(43, 74), 303), ("PLAIN", 1)),
     **dict.fromkeys((33, 78, 80), ("PLAIN", 0)),
@@ -41,13 +75,26 @@ HANDSHAKES = {
     83: ("SCRAM-SHA-512", 1),
 }
 AS_ALICE = (290, 294, 296, 300, 745)
-PAUSES_S = {278: 1.1, 283: 3.1, 287: 3.1, 290: 1.1, 294: 1.1, 296: 1.1, 300: 1.1, 304: 3.1}  # before the exchange
+# before the exchange
+PAUSES_S = {278: 1.1, 283: 3.1, 287: 3.1, 290: 1.1, 294: 1.1, 296: 1.1, 300: 1.1, 304: 3.1}
 DIFFERENT = [  # (exchanges, field, reason)
-    ((24, 26, 28, 30, 301), "outcome", "requests before the login is over are not decoded: the connection ends"),
+    (
+        (24, 26, 28, 30, 301),
+        "outcome",
+        "requests before the login is over are not decoded: the connection ends",
+    ),
     ((98,), r".*", "names beyond ASCII can log in"),
-    ((110,), r".*", "an extension that is mandatory and unknown is refused at once, as RFC 5802 wants"),
+    (
+        (110,),
+        r".*",
+        "an extension that is mandatory and unknown is refused at once, as RFC 5802 wants",
+    ),
     ((111,), "outcome", "so nothing follows"),
-    ((115,), r".*", "a name that is no token's fails with the last message, as one that is no user's does"),
+    (
+        (115,),
+        r".*",
+        "a name that is no token's fails with the last message, as one that is no user's does",
+    ),
     ((146,), r".*", "an extension of the last message is under the proof, as RFC 5802 wants"),
     ((292,), r".error_message", "the words do not name the users"),
     ((294,), r".*", "another mechanism is refused at the handshake"),
@@ -59,7 +106,9 @@ def salted_passwords() -> dict[tuple[str, str], bytes]:
     frame = memoryview(bytes.fromhex(BY_NUMBER[1].request or ""))
     _, position = decode_request_header(frame, flexible=True)
     row, _ = ALTER_USER_SCRAM_CREDENTIALS.decode_request(0, frame, position)
-    return {(each.name, NUMBERS[each.mechanism]): bytes(each.salted_password) for each in row.upsertions}
+    return {
+        (each.name, NUMBERS[each.mechanism]): bytes(each.salted_password) for each in row.upsertions
+    }
 
 
 SALTED = salted_passwords()
@@ -75,7 +124,9 @@ def proof(mechanism: str, salted: bytes, message: str) -> str:
 
 def server_signature(mechanism: str, salted: bytes, message: str) -> bytes:
     name = HASHES[mechanism]
-    return b"v=" + b64encode(hmac.digest(hmac.digest(salted, b"Server Key", name), message.encode(), name))
+    return b"v=" + b64encode(
+        hmac.digest(hmac.digest(salted, b"Server Key", name), message.encode(), name)
+    )
 
 
 class Scram:
@@ -91,12 +142,18 @@ class Scram:
         self.signature = b""  # of our server, when our proof is right
 
     def translated(self, client_final: str) -> str:
-        """The recorded client's last message with our server's nonce, and with a proof that is right if the recorded one was."""
-        theirs, mine = (text.split(",")[0].removeprefix("r=") for text in (self.recorded, self.ours))
+        """The recorded client's last message with our server's nonce, and with a proof that is
+        right if the recorded one was.
+        """
+        theirs, mine = (
+            text.split(",")[0].removeprefix("r=") for text in (self.recorded, self.ours)
+        )
         if ",p=" not in client_final:
             return client_final
         bare, sent = client_final.rsplit(",p=", 1)
-        was_right = sent == proof(self.mechanism, self.salted, f"{self.bare},{self.recorded},{bare}")
+        was_right = sent == proof(
+            self.mechanism, self.salted, f"{self.bare},{self.recorded},{bare}"
+        )
         bare = bare.replace(theirs, mine)
         message = f"{self.bare},{self.ours},{bare}"
         self.signature = server_signature(self.mechanism, self.salted, message)
@@ -123,7 +180,11 @@ class LoginReplay(Replay):
             return self.bytes_of(exchange)
         self.wire.send_frame(self.request(exchange))
         found = self.compare(exchange, data := self.wire.frame())
-        if exchange.closes and data is not None and not self.stage.world.run(lambda: self.wire.close_reason is not None, at_most_s=5.0):
+        if (
+            exchange.closes
+            and data is not None
+            and not self.stage.world.run(lambda: self.wire.close_reason is not None, at_most_s=5.0)
+        ):
             found["closes"] = True, False
         return found
 
@@ -141,7 +202,12 @@ class LoginReplay(Replay):
         self.wire = self.stage.wire()
         if n in HANDSHAKES:
             self.mechanism, version = HANDSHAKES[n]
-            assert self.wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=self.mechanism), version).error_code == 0
+            assert (
+                self.wire.ask(
+                    SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=self.mechanism), version
+                ).error_code
+                == 0
+            )
         if n == 154:
             authenticate(self.wire, b"n,,n=alice,r=first")
 
@@ -172,7 +238,9 @@ class LoginReplay(Replay):
         if exchange.key != SASL_AUTHENTICATE.key:
             return data
         frame = memoryview(data)
-        _, position = decode_request_header(frame, flexible=exchange.version in SASL_AUTHENTICATE.flexible)
+        _, position = decode_request_header(
+            frame, flexible=exchange.version in SASL_AUTHENTICATE.flexible
+        )
         row, _ = SASL_AUTHENTICATE.decode_request(exchange.version, frame, position)
         token = bytes(row.auth_bytes)
         if not exchange.comment.endswith("client-final"):
@@ -185,10 +253,17 @@ class LoginReplay(Replay):
     def same(self, path: str, name: str, recorded: Any, ours: Any) -> bool:
         if name == "auth_bytes" and recorded and ours and self.scram is not None:
             return self.same_message(bytes(recorded).decode(), bytes(ours))
-        return super().same(path, name, SAME.get(recorded, recorded) if isinstance(recorded, str | int) else recorded, ours)
+        return super().same(
+            path,
+            name,
+            SAME.get(recorded, recorded) if isinstance(recorded, str | int) else recorded,
+            ours,
+        )
 
     def same_message(self, recorded: str, ours: bytes) -> bool:
-        """The first message of a server: another nonce behind the client's, same salt and iterations; its last: its signature."""
+        """The first message of a server: another nonce behind the client's, same salt and
+        iterations; its last: its signature.
+        """
         scram = self.scram
         assert scram is not None
         if recorded.startswith("v="):
@@ -196,18 +271,33 @@ class LoginReplay(Replay):
         scram.recorded, scram.ours = recorded, ours.decode()
         (nonce, *rest), (own, *own_rest) = recorded.split(","), scram.ours.split(",")
         client = scram.bare.split("r=", 1)[1].split(",")[0]
-        return own.startswith(f"r={client}") and len(own) >= len(f"r={client}") + 20 and own != nonce and rest == own_rest
+        return (
+            own.startswith(f"r={client}")
+            and len(own) >= len(f"r={client}") + 20
+            and own != nonce
+            and rest == own_rest
+        )
 
 
 @cache
 def replayed() -> dict[int, Differences]:
     found: dict[int, Differences] = {}
-    ended, over_tls = ([each for each in EXCHANGES if each.n in numbers] for numbers in (SESSIONS_END, OVER_TLS))
+    ended, over_tls = (
+        [each for each in EXCHANGES if each.n in numbers] for numbers in (SESSIONS_END, OVER_TLS)
+    )
     with Stage(**SECURE) as stage:
-        found |= LoginReplay(stage, [each for each in EXCHANGES if each not in ended and each not in over_tls]).run()
+        found |= LoginReplay(
+            stage, [each for each in EXCHANGES if each not in ended and each not in over_tls]
+        ).run()
     with Stage(**SECURE, connections_max_reauth_ms="3000") as stage:
         found |= LoginReplay(stage, [BY_NUMBER[1], *ended]).run()
-    with Stage(**{**tls.SECURE, **SECURE, "listener_security_protocol_map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT"}) as stage:
+    with Stage(
+        **{
+            **tls.SECURE,
+            **SECURE,
+            "listener_security_protocol_map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
+        }
+    ) as stage:
         stage.wire = lambda node_id=1: tls.tls_wire(stage, node_id=node_id)  # type: ignore[method-assign]
         found |= LoginReplay(stage, [BY_NUMBER[1], *over_tls]).run()
     return found

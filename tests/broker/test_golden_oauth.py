@@ -1,7 +1,9 @@
-"""Logins with tokens of an issuer at a secured Apache Kafka 4.3.1, recorded in golden_oauth.jsonl and played again with tokens of our issuer.
+"""Logins with tokens of an issuer at a secured Apache Kafka 4.3.1, recorded in golden_oauth.jsonl
+and played again with tokens of our issuer.
 
-The recorded issuer's key is not there, so each token is made anew: the same header and claims, times as far from now as they were, and a signature
-of the same kind: right, cut, made with the public key as a secret, or none. What differs stands in DIFFERENT with its reason.
+The recorded issuer's key is not there, so each token is made anew: the same header and claims,
+times as far from now as they were, and a signature of the same kind: right, cut, made with the
+public key as a secret, or none. What differs stands in DIFFERENT with its reason.
 """
 
 import json
@@ -15,7 +17,15 @@ import pytest
 
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE
-from tests.broker.golden import Differences, Exchange, Replay, all_found, not_meant, numbers_of, recorded
+from tests.broker.golden import (
+    Differences,
+    Exchange,
+    Replay,
+    all_found,
+    not_meant,
+    numbers_of,
+    recorded,
+)
 from tests.broker.oauth import TRUSTING, begun, now_s, stage_with_keys
 from tests.broker.stage import Stage
 from tests.security.issuer import base64, signature
@@ -27,9 +37,18 @@ UNSECURED = range(263, 273)  # on a listener that takes tokens without a signatu
 BEGAN_S = 1795409453  # the recorded clock, at the first exchange
 TIMES = ("iat", "exp", "nbf")
 DIFFERENT = [  # (exchanges, field, reason)
-    ((181,), r".auth_bytes", "a token that has expired is refused, also within the skew of clocks: a session of no length has no use"),
+    (
+        (181,),
+        r".auth_bytes",
+        "a token that has expired is refused, also within the skew of clocks: a session of no "
+        "length has no use",
+    ),
     ((225,), r".*", "a name with blanks around it is refused: another one would be let in"),
-    ((251,), "outcome", "a message without a token is refused with an answer before the connection ends"),
+    (
+        (251,),
+        "outcome",
+        "a message without a token is refused with an answer before the connection ends",
+    ),
     ((262,), r".*", "after an invalid token the login is over"),
 ]
 
@@ -48,7 +67,11 @@ class TokenReplay(Replay):
             self.wire = begun(self.stage)
         self.wire.send_frame(self.request(exchange))
         found = self.compare(exchange, data := self.wire.frame())
-        if exchange.closes and data is not None and not self.stage.world.run(lambda: self.wire.close_reason is not None, at_most_s=5.0):
+        if (
+            exchange.closes
+            and data is not None
+            and not self.stage.world.run(lambda: self.wire.close_reason is not None, at_most_s=5.0)
+        ):
             found["closes"] = True, False
         return found
 
@@ -58,7 +81,9 @@ class TokenReplay(Replay):
             return data
         _, position = decode_request_header(memoryview(data), flexible=True)
         row, _ = SASL_AUTHENTICATE.decode_request(exchange.version, memoryview(data), position)
-        row.auth_bytes = TOKEN.sub(lambda found: self.made_anew(found[0].decode()).encode(), bytes(row.auth_bytes))
+        row.auth_bytes = TOKEN.sub(
+            lambda found: self.made_anew(found[0].decode()).encode(), bytes(row.auth_bytes)
+        )
         return data[:position] + SASL_AUTHENTICATE.encode_request(exchange.version, row)
 
     def made_anew(self, token: str) -> str:
@@ -70,7 +95,9 @@ class TokenReplay(Replay):
         if BEGAN_S <= claims.get("iat", 0) < BEGAN_S + 60:
             self.recorded_s = claims["iat"]
         later_s = int(now_s(self.stage)) - self.recorded_s
-        moved = {name: value + later_s if name in TIMES else value for name, value in claims.items()}
+        moved = {
+            name: value + later_s if name in TIMES else value for name, value in claims.items()
+        }
         text = f"{head}.{base64(json.dumps(moved).encode())}"
         made = base64(signature(text.encode(), header["alg"]))
         return f"{text}.{made[: len(sealed)] or sealed}"

@@ -1,7 +1,7 @@
 """Requests in one write, and one that outlives its session, at a secured Apache Kafka 4.3.1.
 
-golden_pipelined.jsonl has the recorded answers; the requests were not recorded as bytes and stand in ASKED.
-What differs stands in DIFFERENT with its reason.
+golden_pipelined.jsonl has the recorded answers; the requests were not recorded as bytes and stand
+in ASKED. What differs stands in DIFFERENT with its reason.
 """
 
 import json
@@ -25,9 +25,16 @@ from tests.broker.stage import Stage, Wire, decoded
 from tests.broker.test_golden_logins import SAME
 
 Question = tuple[AnyApi, int, Row]
-RECORDED = {line["n"]: line for line in map(json.loads, (Path(__file__).parent / "golden_pipelined.jsonl").read_text(encoding="utf-8").splitlines())}
+RECORDED = {
+    line["n"]: line
+    for line in map(
+        json.loads,
+        (Path(__file__).parent / "golden_pipelined.jsonl").read_text(encoding="utf-8").splitlines(),
+    )
+}
 SILENT_S, WAITS_MS, BEFORE_ANOTHER_LOGIN_S = 2.0, 5000, 1.1
-OURS = ("cluster_id", "session_lifetime_ms")  # of every cluster its own; 3000 in the recording, of the time that is left
+# of every cluster its own; 3000 in the recording, of the time that is left
+OURS = ("cluster_id", "session_lifetime_ms")
 HANDSHAKE: Question = (SASL_HANDSHAKE, 1, SASL_HANDSHAKE.request(mechanism="PLAIN"))
 NO_TOPICS: Question = (METADATA, 12, METADATA.request(topics=[]))
 ALL_TOPICS: Question = (METADATA, 12, METADATA.request(topics=None))
@@ -51,7 +58,12 @@ DIFFERENT = [  # (exchanges, field, reason)
 
 
 def ask(wire: Wire, questions: list[Question]) -> None:
-    wire.send(b"".join(encode_request(api, version, number, "sec", row) for number, (api, version, row) in enumerate(questions)))
+    wire.send(
+        b"".join(
+            encode_request(api, version, number, "sec", row)
+            for number, (api, version, row) in enumerate(questions)
+        )
+    )
 
 
 def compared(n: int, wire: Wire) -> Differences:
@@ -121,7 +133,13 @@ def replayed() -> dict[int, Differences]:
     with Stage(**SECURE, connections_max_reauth_ms="3000") as stage:
         row = CREATE_TOPICS.request
         topic = row.topics(name="open", num_partitions=1, replication_factor=1)
-        assert logged_in(stage).ask(CREATE_TOPICS, row(topics=[topic], timeout_ms=1000)).topics[0].error_code == 0
+        assert (
+            logged_in(stage)
+            .ask(CREATE_TOPICS, row(topics=[topic], timeout_ms=1000))
+            .topics[0]
+            .error_code
+            == 0
+        )
         found |= {n: in_a_session(stage, n) for n in (305, 306)}
         assert not stage.world.failures
     return found

@@ -1,7 +1,9 @@
-"""A secured Apache Kafka 4.3.1, recorded in golden_security.jsonl and asked again: rights, ACLs and SCRAM credentials.
+"""A secured Apache Kafka 4.3.1, recorded in golden_security.jsonl and asked again: rights, ACLs and
+SCRAM credentials.
 
-An administrator made topics and ACLs between the recorded exchanges; ACLS and PREPARED do it anew, as the comments of the exchanges say. What
-differs stands in DIFFERENT with its reason, and in docs/compatibility.md.
+An administrator made topics and ACLs between the recorded exchanges; ACLS and PREPARED do it anew,
+as the comments of the exchanges say. What differs stands in DIFFERENT with its reason, and in
+docs/compatibility.md.
 """
 
 from collections.abc import Callable
@@ -18,11 +20,23 @@ from raftka.security.acls import ALLOW, DENY, LITERAL, PREFIXED, Acl
 from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
-from tests.broker.golden import Differences, Exchange, Replay, all_found, not_meant, numbers_of, recorded
+from tests.broker.golden import (
+    Differences,
+    Exchange,
+    Replay,
+    all_found,
+    not_meant,
+    numbers_of,
+    recorded,
+)
 from tests.broker.sasl import SECURE, log_in
 from tests.broker.stage import Stage, Wire
 
-EXCHANGES = [each for each in recorded(Path(__file__).parent / "golden_security.jsonl") if each.n == 1 or 307 <= each.n <= 743]
+EXCHANGES = [
+    each
+    for each in recorded(Path(__file__).parent / "golden_security.jsonl")
+    if each.n == 1 or 307 <= each.n <= 743
+]
 BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
 RECORDED_IDS = {
     "secret": UUID("7573e58b-5e0e-4171-96a2-4a30c83aed44").bytes,
@@ -31,22 +45,37 @@ RECORDED_IDS = {
 SAME = {"127.0.0.1": "n1", 24092: 9092}
 HERE = "client"  # the client's address in the simulation
 CLOCK_MS = 1_795_409_500_000
-USERS = "".join(f' user_{name}="{name}-secret"' for name in ("node", "pat", "admin", "alice", "bob"))
+USERS = "".join(
+    f' user_{name}="{name}-secret"' for name in ("node", "pat", "admin", "alice", "bob")
+)
 SETTINGS: dict[str, Any] = {
     **SECURE,
-    "listener.name.plaintext.plain.sasl.jaas.config": f'x.PlainLoginModule required username="node" password="node-secret"{USERS};'.replace(
-        "x.", "org.apache.kafka.common.security.plain."
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required"
+        f' username="node" password="node-secret"{USERS};'
     ),
     "authorizer_class_name": STANDARD_AUTHORIZER,
     "super_users": "User:node;User:admin",
 }
 WORDS = (353, 354, 355, 356, 357, 358, 379, 380, 383, 384, 385, 392, 395, 396, 400)
 DIFFERENT = [  # (exchanges, field, reason)
-    (WORDS, r".*error_message", "a refusal does not print the request: Cluster authorization failed."),
+    (
+        WORDS,
+        r".*error_message",
+        "a refusal does not print the request: Cluster authorization failed.",
+    ),
     ((383, 384), r".*responses\(secret\)", "the refusal of a whole request stands at its top"),
     ((381, 382), r".*responses\(2\).error_message", "a refusal of loggers has words too"),
-    ((391,), r".*(error_message|results\(.*\))", "the refusal of a whole request stands at its top, with words"),
-    ((576, 577, 578, 579), r".*error_(code|message)", "INVALID_REQUEST and why, in place of an unknown server error"),
+    (
+        (391,),
+        r".*(error_message|results\(.*\))",
+        "the refusal of a whole request stands at its top, with words",
+    ),
+    (
+        (576, 577, 578, 579),
+        r".*error_(code|message)",
+        "INVALID_REQUEST and why, in place of an unknown server error",
+    ),
 ]
 
 
@@ -177,8 +206,15 @@ class RightsReplay(Replay):
         return self.wires[user]
 
     def replace_acls(self, wanted: tuple[Acl, ...]) -> None:
-        admin, filters, row = self.of("admin"), DELETE_ACLS.request.filters, CREATE_ACLS.request.creations
-        everything = filters(resource_type_filter=1, resource_name_filter=None, pattern_type_filter=1, operation=1, permission_type=1)
+        admin, filters = self.of("admin"), DELETE_ACLS.request.filters
+        row = CREATE_ACLS.request.creations
+        everything = filters(
+            resource_type_filter=1,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            operation=1,
+            permission_type=1,
+        )
         admin.ask(DELETE_ACLS, DELETE_ACLS.request(filters=[everything]))
         creations = [
             row(
@@ -192,13 +228,21 @@ class RightsReplay(Replay):
             )
             for each in wanted
         ]
-        assert not any(each.error_code for each in admin.ask(CREATE_ACLS, CREATE_ACLS.request(creations=creations)).results)
+        assert not any(
+            each.error_code
+            for each in admin.ask(CREATE_ACLS, CREATE_ACLS.request(creations=creations)).results
+        )
         self.stage.wait(lambda: set(self.stage.nodes[1].image.acls) == set(wanted))
 
     def same(self, path: str, name: str, recorded: Any, ours: Any) -> bool:
         if name == "transaction_start_time_ms" and recorded > 0:
             return bool(ours > 0)
-        return super().same(path, name, SAME.get(recorded, recorded) if isinstance(recorded, str | int) else recorded, ours)
+        return super().same(
+            path,
+            name,
+            SAME.get(recorded, recorded) if isinstance(recorded, str | int) else recorded,
+            ours,
+        )
 
 
 # what the administrator did between the exchanges
@@ -219,15 +263,28 @@ def _coordinators(replay: RightsReplay) -> None:
         admin.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key_type=kind, coordinator_keys=[key]))
     node = replay.stage.nodes[1]
     runtimes = node.transactions.runtime, node.groups.runtime
-    replay.stage.wait(lambda: all(len(each.partitions) == 50 and all(its.loaded for its in each.partitions.values()) for each in runtimes))
+    replay.stage.wait(
+        lambda: all(
+            len(each.partitions) == 50 and all(its.loaded for its in each.partitions.values())
+            for each in runtimes
+        )
+    )
 
 
 def _first_producer(replay: RightsReplay) -> None:
     """One had been given out before."""
-    replay.of("admin").ask(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=1000))
+    replay.of("admin").ask(
+        INIT_PRODUCER_ID,
+        INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=1000),
+    )
 
 
-PREPARED: dict[int, Callable[[RightsReplay], None]] = {307: _begin, 486: _topics, 518: _coordinators, 539: _first_producer}
+PREPARED: dict[int, Callable[[RightsReplay], None]] = {
+    307: _begin,
+    486: _topics,
+    518: _coordinators,
+    539: _first_producer,
+}
 
 
 @cache

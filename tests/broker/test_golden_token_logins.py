@@ -1,6 +1,8 @@
-"""Logins with delegation tokens at a secured Apache Kafka 4.3.1, recorded in golden_token_logins.jsonl and played again with our tokens.
+"""Logins with delegation tokens at a secured Apache Kafka 4.3.1, recorded in
+golden_token_logins.jsonl and played again with our tokens.
 
-Where the recorded client had sent the right proof for its message and its token, ours does too. What differs stands in DIFFERENT with its reason.
+Where the recorded client had sent the right proof for its message and its token, ours does too.
+What differs stands in DIFFERENT with its reason.
 """
 
 from base64 import b64decode, b64encode
@@ -15,8 +17,21 @@ from raftka.security.delegation_tokens import password_of
 from raftka.security.scram import salted_password
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.delegation_tokens import CREATE_DELEGATION_TOKEN
-from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslAuthenticateRequest, SaslAuthenticateResponse
-from tests.broker.golden import Differences, Exchange, Replay, all_found, not_meant, numbers_of, recorded
+from raftka.wire.messages.sasl import (
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from tests.broker.golden import (
+    Differences,
+    Exchange,
+    Replay,
+    all_found,
+    not_meant,
+    numbers_of,
+    recorded,
+)
 from tests.broker.rights import admin_of, create_acls, topic_acl
 from tests.broker.sasl import log_in
 from tests.broker.stage import Stage, Wire, decoded
@@ -29,9 +44,14 @@ MECHANISMS = {713: "SCRAM-SHA-512"}  # of the others: SCRAM-SHA-256
 MADE_BY = (681, 688)  # exchanges that made the tokens: one for a day, one for 300 ms
 BY_ALICE, BY_FIRST_TOKEN, GOES_ON = (725,), (712, 728), (724,)
 OF_THE_TOPIC = ("records", "high_watermark", "last_stable_offset")  # there it had records
-LATE = (715, 717, 726)  # refused at once there, and here with the last message of the login, by the same words
+# refused at once there, and here with the last message of the login, by the same words
+LATE = (715, 717, 726)
 DIFFERENT = [  # (exchanges, field, reason)
-    (LATE, "message", "a name that is no token's, or no user's, fails with the last message of the login"),
+    (
+        LATE,
+        "message",
+        "a name that is no token's, or no user's, fails with the last message of the login",
+    ),
     ((723,), r".*", "a token that has expired lets in nobody, removed or not"),
 ]
 
@@ -44,7 +64,9 @@ class Password(NamedTuple):
 class Login:
     """A recorded login and ours, side by side."""
 
-    def __init__(self, mechanism: str, recorded_first: str, our_first: str, password: Password) -> None:
+    def __init__(
+        self, mechanism: str, recorded_first: str, our_first: str, password: Password
+    ) -> None:
         self.mechanism = mechanism
         self.password = password
         self.bare = recorded_first.split(",", 2)[2], our_first.split(",", 2)[2]
@@ -54,16 +76,28 @@ class Login:
     def translated(self, client_final: str) -> str:
         """With our server's nonce, and with a proof that is right if the recorded one was."""
         bare, sent = client_final.rsplit(",p=", 1)
-        was_right = sent == proof(self.mechanism, self._salted(self.password.recorded, self.recorded), f"{self.bare[0]},{self.recorded},{bare}")
-        theirs, mine = (text.split(",")[0].removeprefix("r=") for text in (self.recorded, self.ours))
+        was_right = sent == proof(
+            self.mechanism,
+            self._salted(self.password.recorded, self.recorded),
+            f"{self.bare[0]},{self.recorded},{bare}",
+        )
+        theirs, mine = (
+            text.split(",")[0].removeprefix("r=") for text in (self.recorded, self.ours)
+        )
         bare = bare.replace(theirs, mine)
-        salted, message = self._salted(self.password.ours, self.ours), f"{self.bare[1]},{self.ours},{bare}"
+        salted = self._salted(self.password.ours, self.ours)
+        message = f"{self.bare[1]},{self.ours},{bare}"
         self.signature = server_signature(self.mechanism, salted, message)
         return f"{bare},p={proof(self.mechanism, salted, message) if was_right else sent}"
 
     def _salted(self, password: str, server_first: str) -> bytes:
         _, salt, iterations = server_first.split(",")
-        return salted_password(self.mechanism, password, b64decode(salt.removeprefix("s=")), int(iterations.removeprefix("i=")))
+        return salted_password(
+            self.mechanism,
+            password,
+            b64decode(salt.removeprefix("s=")),
+            int(iterations.removeprefix("i=")),
+        )
 
 
 class TokenReplay(Replay):
@@ -71,13 +105,24 @@ class TokenReplay(Replay):
         super().__init__(stage, EXCHANGES, {})
         stage.wire = lambda node_id=1: admin_of(stage, node_id)  # type: ignore[method-assign]
         stage.create("open")
-        assert create_acls(stage, topic_acl(acls.READ, name="open")._replace(principal="User:alice")) == [0]
+        assert create_acls(
+            stage, topic_acl(acls.READ, name="open")._replace(principal="User:alice")
+        ) == [0]
         self.passwords: dict[str, Password] = {}  # by the recorded ids of their tokens
         for n, life_ms in zip(MADE_BY, (-1, 300), strict=True):
-            theirs = decoded(CREATE_DELEGATION_TOKEN, BY_NUMBER[n].version, bytes.fromhex(BY_NUMBER[n].response or ""))
+            theirs = decoded(
+                CREATE_DELEGATION_TOKEN,
+                BY_NUMBER[n].version,
+                bytes.fromhex(BY_NUMBER[n].response or ""),
+            )
             mine = create(self.alice(), life_ms=life_ms)
-            self.ids |= {theirs.token_id.encode(): mine.token_id.encode(), bytes(theirs.hmac): bytes(mine.hmac)}
-            self.passwords[theirs.token_id] = Password(password_of(bytes(theirs.hmac)), password_of(bytes(mine.hmac)))
+            self.ids |= {
+                theirs.token_id.encode(): mine.token_id.encode(),
+                bytes(theirs.hmac): bytes(mine.hmac),
+            }
+            self.passwords[theirs.token_id] = Password(
+                password_of(bytes(theirs.hmac)), password_of(bytes(mine.hmac))
+            )
         stage.world.run(stage.world.now + 1)
         self.current = self.by_token = Stage.wire(stage)
         self.login: Login
@@ -98,7 +143,12 @@ class TokenReplay(Replay):
         elif "client-final" not in exchange.comment and exchange.n not in GOES_ON:
             self.current = Stage.wire(self.stage)
             mechanism = MECHANISMS.get(exchange.n, "SCRAM-SHA-256")
-            assert self.current.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=mechanism)).error_code == 0
+            assert (
+                self.current.ask(
+                    SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=mechanism)
+                ).error_code
+                == 0
+            )
         self.current.send_frame(self.request(exchange))
         data = self.current.frame()
         if exchange.n in LATE and data is not None:
@@ -108,7 +158,13 @@ class TokenReplay(Replay):
             found["message"] = "first", "last"
         if exchange.n == 708:
             self.by_token = self.current
-        if exchange.closes and data is not None and not self.stage.world.run(lambda: self.current.close_reason is not None, at_most_s=5.0):
+        if (
+            exchange.closes
+            and data is not None
+            and not self.stage.world.run(
+                lambda: self.current.close_reason is not None, at_most_s=5.0
+            )
+        ):
             found["closes"] = True, False
         return found
 
@@ -126,7 +182,9 @@ class TokenReplay(Replay):
             return data
         position, row = _read(exchange, data)
         if "client-final" not in exchange.comment:
-            recorded_first = bytes(_read(exchange, bytes.fromhex(exchange.request or ""))[1].auth_bytes).decode()
+            recorded_first = bytes(
+                _read(exchange, bytes.fromhex(exchange.request or ""))[1].auth_bytes
+            ).decode()
             name = recorded_first.split(",")[2].removeprefix("n=")
             password = self.passwords.get(name, Password("", ""))
             mechanism = MECHANISMS.get(exchange.n, "SCRAM-SHA-256")
@@ -142,22 +200,34 @@ class TokenReplay(Replay):
             return bool((recorded > 0) == (ours > 0))
         if name in OF_THE_TOPIC:
             return True
-        return super().same(path, name, SAME.get(recorded, recorded) if isinstance(recorded, str | int) else recorded, ours)
+        return super().same(
+            path,
+            name,
+            SAME.get(recorded, recorded) if isinstance(recorded, str | int) else recorded,
+            ours,
+        )
 
     def same_message(self, recorded: str, ours: bytes) -> bool:
-        """The first message of a server: another nonce behind the client's, a salt, the same iterations; its last: its signature."""
+        """The first message of a server: another nonce behind the client's, a salt, the same
+        iterations; its last: its signature.
+        """
         login = self.login
         if recorded.startswith("v="):
             return ours == login.signature
         login.recorded, login.ours = recorded, ours.decode()
-        (nonce, _, iterations), (own, _, own_iterations) = recorded.split(","), login.ours.split(",")
+        (nonce, _, iterations), (own, _, own_iterations) = (
+            recorded.split(","),
+            login.ours.split(","),
+        )
         client = login.bare[1].split("r=", 1)[1].split(",")[0]
         return own.startswith(f"r={client}") and own != nonce and iterations == own_iterations
 
 
 def _read(exchange: Exchange, data: bytes) -> tuple[int, SaslAuthenticateRequest]:
     frame = memoryview(data)
-    _, position = decode_request_header(frame, flexible=exchange.version in SASL_AUTHENTICATE.flexible)
+    _, position = decode_request_header(
+        frame, flexible=exchange.version in SASL_AUTHENTICATE.flexible
+    )
     return position, SASL_AUTHENTICATE.decode_request(exchange.version, frame, position)[0]
 
 

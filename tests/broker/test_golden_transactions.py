@@ -1,8 +1,11 @@
-"""Transactions of Apache Kafka 4.3.1, recorded in golden_transactions.jsonl and asked again: the same answers, but for what two tables tell.
+"""Transactions of Apache Kafka 4.3.1, recorded in golden_transactions.jsonl and asked again: the
+same answers, but for what two tables tell.
 
-Between the recorded exchanges topics were created, ids begun, most batches sent, and markers waited for: PREPARED does it anew, as their comments
-say. Producer ids are inside of batches, so they must be the recorded ones: the node gives them out in the same order. Times of the broker's clock are
-not compared, those of clients are. What CONCURRENT_TRANSACTIONS refuses in Kafka waits here: HELD tells which later exchange has that answer.
+Between the recorded exchanges topics were created, ids begun, most batches sent, and markers waited
+for: PREPARED does it anew, as their comments say. Producer ids are inside of batches, so they must
+be the recorded ones: the node gives them out in the same order. Times of the broker's clock are not
+compared, those of clients are. What CONCURRENT_TRANSACTIONS refuses in Kafka waits here: HELD tells
+which later exchange has that answer.
 """
 
 from collections.abc import Callable
@@ -22,7 +25,15 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.transactions import ADD_OFFSETS_TO_TXN, TXN_OFFSET_COMMIT
 from raftka.wire.records import build_batch, iterate
-from tests.broker.golden import Differences, Exchange, Replay, all_found, not_meant, numbers_of, recorded
+from tests.broker.golden import (
+    Differences,
+    Exchange,
+    Replay,
+    all_found,
+    not_meant,
+    numbers_of,
+    recorded,
+)
 from tests.broker.requests import produce
 from tests.broker.stage import BY_NAME, Stage, Wire
 from tests.broker.test_transactions import Client, settled
@@ -40,9 +51,17 @@ TOPICS = {  # of the recorded run
 HELD = {154: 156, 173: 174, 190: 191}  # the later ones are not asked
 DIFFERENT: list[tuple[tuple[int, ...], str, str]] = [  # (exchanges, field, reason)
     ((28,), r".*topics\(ta\).*", "the partitions of a transaction are in no order"),
-    ((155,), r".*\(tf\)\.(transaction_state|transaction_start_time_ms|producer_epoch)", "the InitProducerId before has waited for the abort"),
+    (
+        (155,),
+        r".*\(tf\)\.(transaction_state|transaction_start_time_ms|producer_epoch)",
+        "the InitProducerId before has waited for the abort",
+    ),
     ((218,), "outcome", "a request for no transactions is answered"),
-    ((221,), r".*error_code", "a marker of an epoch that is gone has nothing to end: its coordinator goes on"),
+    (
+        (221,),
+        r".*error_code",
+        "a marker of an epoch that is gone has nothing to end: its coordinator goes on",
+    ),
     ((237,), r".*\(tb1\)\.(transaction_state|topics\(ta\))", "so its coordinator completes"),
     ((238,), r".*", "and the id goes on"),
 ]
@@ -68,7 +87,9 @@ class TransactionReplay(Replay):
             return {}
         if exchange.n in HELD:
             wire.send_frame(self.request(exchange))
-            return self.compare(exchange._replace(response=BY_NUMBER[HELD[exchange.n]].response), wire.frame())
+            return self.compare(
+                exchange._replace(response=BY_NUMBER[HELD[exchange.n]].response), wire.frame()
+            )
         if exchange.n == 77:  # it waits since before 76
             assert self.parked is not None
             return self.compare(exchange, self.parked.frame())
@@ -82,23 +103,32 @@ class TransactionReplay(Replay):
     def content(self, records: memoryview) -> Any:
         """Markers have the broker's clock."""
         return [
-            (header.base_offset, bytes(found)) if not header.attributes & CONTROL else marker_of(header, found) for header, found in iterate(records)
+            (header.base_offset, bytes(found))
+            if not header.attributes & CONTROL
+            else marker_of(header, found)
+            for header, found in iterate(records)
         ]
 
     # what was done between the exchanges
 
-    def begin(self, transactional_id: str, producer_id: int, epoch: int = 0, **fields: Any) -> Client:
+    def begin(
+        self, transactional_id: str, producer_id: int, epoch: int = 0, **fields: Any
+    ) -> Client:
         client = self.clients.setdefault(transactional_id, Client(self.stage, transactional_id))
         assert client.init(**fields).error_code == 0
         assert client.pair == (producer_id, epoch)
         return client
 
     def send(self, transactional_id: str, topic: str, records: bytes, *, adds: bool = True) -> None:
-        """A batch of the id's transaction, to partition 0; `adds`: as a client of transactions of version 1."""
+        """A batch of the id's transaction, to partition 0; `adds`: as a client of transactions of
+        version 1.
+        """
         client = self.clients[transactional_id]
         if adds:
             assert client.add((topic, 0)) == [0]
-        answer = client.wire.ask(PRODUCE, produce(topic, records, transactional_id=transactional_id), 11 if adds else 12)
+        answer = client.wire.ask(
+            PRODUCE, produce(topic, records, transactional_id=transactional_id), 11 if adds else 12
+        )
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
 
     def plain(self, topic: str, records: bytes) -> None:
@@ -108,10 +138,17 @@ class TransactionReplay(Replay):
     def commit_in(self, transactional_id: str, group_id: str, offset: int = 1) -> None:
         client = self.clients[transactional_id]
         producer_id, epoch = client.pair
-        row = ADD_OFFSETS_TO_TXN.request(transactional_id=client.id, producer_id=producer_id, producer_epoch=epoch, group_id=group_id)
+        row = ADD_OFFSETS_TO_TXN.request(
+            transactional_id=client.id,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            group_id=group_id,
+        )
         assert client.wire.ask(ADD_OFFSETS_TO_TXN, row, 3).error_code == 0
         request = TXN_OFFSET_COMMIT.request
-        asked = request.topics.partitions(partition_index=0, committed_offset=offset, committed_metadata="m")
+        asked = request.topics.partitions(
+            partition_index=0, committed_offset=offset, committed_metadata="m"
+        )
         given = request(
             transactional_id=client.id,
             group_id=group_id,
@@ -123,13 +160,21 @@ class TransactionReplay(Replay):
 
 
 def marker_of(header: Any, found: memoryview) -> tuple[int, int, int, int, bytes]:
-    return header.base_offset, header.attributes, header.producer_id, header.producer_epoch, bytes(found[61:])
+    return (
+        header.base_offset,
+        header.attributes,
+        header.producer_id,
+        header.producer_epoch,
+        bytes(found[61:]),
+    )
 
 
 def batch_at(n: int, offset: int) -> bytes:
     """A batch of the recorded answer to that Fetch, as its producer sent it."""
     ((partition,),) = [topic.partitions for topic in BY_NUMBER[n].answer.responses]
-    (found,) = [bytes(each) for header, each in iterate(partition.records) if header.base_offset == offset]
+    (found,) = [
+        bytes(each) for header, each in iterate(partition.records) if header.base_offset == offset
+    ]
     return bytes(8) + found[8:12] + b"\xff" * 4 + found[16:]
 
 
@@ -139,12 +184,20 @@ def _create_topics(replay: TransactionReplay) -> None:
         replay.create(name, 3 if name == "ta" else 1)
     Client(replay.stage, "v0")
     wire = replay.stage.wire()
-    answer = wire.ask(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=60_000))
+    answer = wire.ask(
+        INIT_PRODUCER_ID,
+        INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=60_000),
+    )
     assert answer.producer_id == 0
     wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key_type=0, coordinator_keys=["og"]))
     node = replay.stage.nodes[1]
     runtimes = node.transactions.runtime, node.groups.runtime
-    replay.stage.wait(lambda: all(len(each.partitions) == 50 and all(its.loaded for its in each.partitions.values()) for each in runtimes))
+    replay.stage.wait(
+        lambda: all(
+            len(each.partitions) == 50 and all(its.loaded for its in each.partitions.values())
+            for each in runtimes
+        )
+    )
 
 
 def _park(replay: TransactionReplay) -> None:
@@ -164,7 +217,9 @@ def _over(transactional_id: str, state: str) -> Callable[[TransactionReplay], No
     """The markers are through."""
 
     def wait(replay: TransactionReplay) -> None:
-        settled(replay.clients.get(transactional_id) or Client(replay.stage, transactional_id), state)
+        settled(
+            replay.clients.get(transactional_id) or Client(replay.stage, transactional_id), state
+        )
 
     return wait
 
@@ -176,8 +231,17 @@ def _end_of_session(replay: TransactionReplay) -> None:
 
 def _offsets_begin(replay: TransactionReplay) -> None:
     request = OFFSET_COMMIT.request
-    topic = request.topics(name="ta", partitions=[request.topics.partitions(partition_index=0, committed_offset=1)])
-    assert replay.stage.wire().ask(OFFSET_COMMIT, request(group_id="og", topics=[topic]), 8).topics[0].partitions[0].error_code == 0
+    topic = request.topics(
+        name="ta", partitions=[request.topics.partitions(partition_index=0, committed_offset=1)]
+    )
+    assert (
+        replay.stage.wire()
+        .ask(OFFSET_COMMIT, request(group_id="og", topics=[topic]), 8)
+        .topics[0]
+        .partitions[0]
+        .error_code
+        == 0
+    )
     replay.begin("to", 12)
 
 
@@ -192,11 +256,15 @@ def _member(replay: TransactionReplay) -> None:
         protocols=[JOIN_GROUP.request.protocols(name="range", metadata=b"")],
     )
     joined = wire.ask(JOIN_GROUP, join, 7)
-    sync = SYNC_GROUP.request(group_id="mg", generation_id=1, member_id=joined.member_id, group_instance_id="inst")
+    sync = SYNC_GROUP.request(
+        group_id="mg", generation_id=1, member_id=joined.member_id, group_instance_id="inst"
+    )
     assert (joined.error_code, wire.ask(SYNC_GROUP, sync, 3).error_code) == (0, 0)
     replay.ids[b"inst-be6a7733-8e48-4d5c-a3ce-1cd58bd3b73d"] = joined.member_id.encode()
     replay.begin("tm", 13)
-    row = ADD_OFFSETS_TO_TXN.request(transactional_id="tm", producer_id=13, producer_epoch=0, group_id="mg")
+    row = ADD_OFFSETS_TO_TXN.request(
+        transactional_id="tm", producer_id=13, producer_epoch=0, group_id="mg"
+    )
     assert wire.ask(ADD_OFFSETS_TO_TXN, row, 3).error_code == 0
 
 
@@ -264,7 +332,15 @@ def _third_epochs(replay: TransactionReplay) -> None:
 
 def transactional(producer_id: int, epoch: int, sequence: int, *values: bytes) -> bytes:
     records = [(None, value, (), CLIENT_MS) for value in values or (b"v",)]
-    return bytes(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=True))
+    return bytes(
+        build_batch(
+            records,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+    )
 
 
 def begins(transactional_id: str, producer_id: int) -> Callable[[TransactionReplay], None]:

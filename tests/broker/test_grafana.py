@@ -1,6 +1,8 @@
-"""What the usual dashboards ask of Kafka is answered by /metrics: Strimzi's pages for Kafka and KRaft, kafka_exporter's, and those for jmx_exporter.
+"""What the usual dashboards ask of Kafka is answered by /metrics: Strimzi's pages for Kafka and
+KRaft, kafka_exporter's, and those for jmx_exporter.
 
-Each name is there after real traffic through three nodes and the death of one, with the value that this traffic must have given it.
+Each name is there after real traffic through three nodes and the death of one, with the value that
+this traffic must have given it.
 """
 
 from collections.abc import Callable
@@ -41,7 +43,11 @@ class Samples(list[Sample]):
     """As Prometheus has them."""
 
     def of(self, name: str, **labels: str) -> list[float]:
-        return [each.value for each in self if each.name == name and all(each.labels.get(k, "") == v for k, v in labels.items())]
+        return [
+            each.value
+            for each in self
+            if each.name == name and all(each.labels.get(k, "") == v for k, v in labels.items())
+        ]
 
     def sum(self, name: str, **labels: str) -> float:
         found = self.of(name, **labels)
@@ -52,10 +58,14 @@ class Samples(list[Sample]):
 def scraped(stage: Stage) -> Samples:
     samples = Samples()
     for node_id in stage.nodes:
-        _, headers, body = Browser(stage, node_id).answer_to(b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")
+        _, headers, body = Browser(stage, node_id).answer_to(
+            b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n"
+        )
         assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         for family in text_string_to_metric_families(body.decode()):
-            samples += [Sample(node_id, each.name, dict(each.labels), each.value) for each in family.samples]
+            samples += [
+                Sample(node_id, each.name, dict(each.labels), each.value) for each in family.samples
+            ]
     return samples
 
 
@@ -76,16 +86,33 @@ def traffic(stage: Stage) -> None:
 def a_group(stage: Stage) -> None:
     """One member, which has committed an offset of t-1; its name is a hard one."""
     stage.wire().ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[GROUP]))
-    stage.wait(lambda: any(coordinator.loaded for node in stage.nodes.values() for coordinator in node.groups.runtime.partitions.values()))
+    stage.wait(
+        lambda: any(
+            coordinator.loaded
+            for node in stage.nodes.values()
+            for coordinator in node.groups.runtime.partitions.values()
+        )
+    )
     wire = stage.wire(stage.leader("__consumer_offsets"))
-    assert wire.ask(OFFSET_COMMIT, commit(GROUP, partition=1, offset=RECORDS), 9).topics[0].partitions[0].error_code == 0
+    assert (
+        wire.ask(OFFSET_COMMIT, commit(GROUP, partition=1, offset=RECORDS), 9)
+        .topics[0]
+        .partitions[0]
+        .error_code
+        == 0
+    )
     assert wire.ask(JOIN_GROUP, join(GROUP), 3).error_code == 0
 
 
 @pytest.fixture(scope="module")
 def busy() -> Samples:
     """Three nodes, all well."""
-    with Stage(nodes=3, metrics_port=str(PORT), offsets_topic_num_partitions="1", group_initial_rebalance_delay_ms="0") as stage:
+    with Stage(
+        nodes=3,
+        metrics_port=str(PORT),
+        offsets_topic_num_partitions="1",
+        group_initial_rebalance_delay_ms="0",
+    ) as stage:
         traffic(stage)
         a_group(stage)
         stage.world.run(stage.world.now + 2.0)
@@ -142,21 +169,33 @@ DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[floa
     ("kafka_brokers", ()): 3,
     ("kafka_broker_info", ()): 3,
     ("kafka_topic_partitions", (("topic", "t"),)): 2,
-    ("kafka_topic_partition_current_offset", (("topic", "t"), ("partition", "1"))): ROUNDS * RECORDS,
+    ("kafka_topic_partition_current_offset", (("topic", "t"), ("partition", "1"))): ROUNDS
+    * RECORDS,
     ("kafka_topic_partition_oldest_offset", (("topic", "t"),)): 0,
     ("kafka_topic_partition_in_sync_replica", (("topic", "t"),)): 6,
     ("kafka_topic_partition_replicas", (("topic", "t"),)): 6,
     ("kafka_topic_partition_leader_is_preferred", (("topic", "t"),)): 2,
     ("kafka_topic_partition_under_replicated_partition", (("topic", "t"),)): 0,
     ("kafka_consumergroup_members", (("consumergroup", GROUP),)): 1,
-    ("kafka_consumergroup_current_offset", (("consumergroup", GROUP), ("topic", "t"), ("partition", "1"))): RECORDS,
-    ("kafka_consumergroup_lag", (("consumergroup", GROUP), ("topic", "t"), ("partition", "1"))): (ROUNDS - 1) * RECORDS,
+    (
+        "kafka_consumergroup_current_offset",
+        (("consumergroup", GROUP), ("topic", "t"), ("partition", "1")),
+    ): RECORDS,
+    ("kafka_consumergroup_lag", (("consumergroup", GROUP), ("topic", "t"), ("partition", "1"))): (
+        ROUNDS - 1
+    )
+    * RECORDS,
     # the older pages for jmx_exporter
     ("kafka_coordinator_group_groupmetadatamanager_numgroups", ()): 1,
     ("kafka_coordinator_group_groupmetadatamanager_numoffsets", ()): 1,
     ("kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance", ()): 1,
-    ("kafka_server_brokertopicmetrics_bytesin_total", (("topic", ""),)): lambda value: SENT < value < SENT + 1000,  # the group's records too
-    ("kafka_server_brokertopicmetrics_replicationbytesin_total", ()): lambda value: 2 * SENT < value < 2 * SENT + 2000,
+    # the group's records too
+    ("kafka_server_brokertopicmetrics_bytesin_total", (("topic", ""),)): lambda value: (
+        SENT < value < SENT + 1000
+    ),
+    ("kafka_server_brokertopicmetrics_replicationbytesin_total", ()): lambda value: (
+        2 * SENT < value < 2 * SENT + 2000
+    ),
     ("kafka_server_brokertopicmetrics_replicationbytesout_total", ()): MORE,
     ("kafka_network_requestmetrics_requests_total", (("request", "Produce"),)): 2 * ROUNDS + 2,
     ("kafka_network_requestmetrics_requests_total", (("request", "FetchConsumer"),)): 8,
@@ -164,9 +203,17 @@ DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[floa
     ("kafka_network_requestmetrics_requests_total", (("request", "ListOffsets"),)): MORE,
     ("kafka_network_requestmetrics_totaltimems_count", (("request", "Produce"),)): 2 * ROUNDS + 2,
     ("kafka_network_requestmetrics_totaltimems_sum", (("request", "Produce"),)): MORE,
-    ("kafka_network_requestmetrics_totaltimems_bucket", (("request", "Produce"), ("le", "+Inf"))): 2 * ROUNDS + 2,
-    ("kafka_server_delayedoperationpurgatory_purgatorysize", (("delayedOperation", "Fetch"),)): MORE,
-    ("kafka_server_delayedoperationpurgatory_numdelayedoperations", (("delayedOperation", "Produce"),)): 0,
+    ("kafka_network_requestmetrics_totaltimems_bucket", (("request", "Produce"), ("le", "+Inf"))): 2
+    * ROUNDS
+    + 2,
+    (
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+        (("delayedOperation", "Fetch"),),
+    ): MORE,
+    (
+        "kafka_server_delayedoperationpurgatory_numdelayedoperations",
+        (("delayedOperation", "Produce"),),
+    ): 0,
     ("kafka_server_replicamanager_isrshrinks_total", ()): 0,
     ("kafka_server_replicamanager_isrexpands_total", ()): ANY,
     ("kafka_server_replicamanager_failedisrupdates_total", ()): ANY,
@@ -174,8 +221,14 @@ DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[floa
     ("kafka_server_replicamanager_partitionswithlatetransactionscount", ()): 0,
     ("kafka_server_group_coordinator_metrics_partition_load_time_max", ()): ANY,
     ("kafka_server_transaction_coordinator_metrics_partition_load_time_avg", ()): ANY,
-    ("kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize", ()): 0,
-    ("kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize", ()): 0,
+    (
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize",
+        (),
+    ): 0,
+    (
+        "kafka_coordinator_transaction_transactionmarkerchannelmanager_logappendretryqueuesize",
+        (),
+    ): 0,
     ("kafka_server_addpartitionstotxnmanager_verificationfailurerate_total", ()): 0,
     ("kafka_server_replicafetchermanager_maxlag", (("clientId", "Replica"),)): ANY,
     ("kafka_log_logflushstats_logflushrateandtimems_count", ()): MORE,
@@ -190,8 +243,14 @@ DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[floa
 }
 
 
-@pytest.mark.parametrize("query", DASHBOARDS, ids=lambda query: query[0] + "".join(f",{name}={value}" for name, value in query[1]))
-def test_a_dashboard_has_its_answer(busy: Samples, query: tuple[str, tuple[tuple[str, str], ...]]) -> None:
+@pytest.mark.parametrize(
+    "query",
+    DASHBOARDS,
+    ids=lambda query: query[0] + "".join(f",{name}={value}" for name, value in query[1]),
+)
+def test_a_dashboard_has_its_answer(
+    busy: Samples, query: tuple[str, tuple[tuple[str, str], ...]]
+) -> None:
     expected = DASHBOARDS[query]
     found = busy.sum(query[0], **dict(query[1]))
 
@@ -207,16 +266,27 @@ def test_every_limit_has_its_counter(busy: Samples) -> None:
 def test_what_is_shown_is_in_the_table_and_the_table_in_the_document(busy: Samples) -> None:
     suffixes = ("_bucket", "_sum", "_count")
     histograms = {name for name, (kind, _) in FAMILIES.items() if kind == "histogram"}
-    limit_counters = {limit.metric for limit in vars(limits).values() if isinstance(limit, limits.Limit)}
-    shown = {next((h for h in histograms if each.name in [h + suffix for suffix in suffixes]), each.name) for each in busy}
+    limit_counters = {
+        limit.metric for limit in vars(limits).values() if isinstance(limit, limits.Limit)
+    }
+    shown = {
+        next((h for h in histograms if each.name in [h + suffix for suffix in suffixes]), each.name)
+        for each in busy
+    }
 
-    assert shown - limit_counters == FAMILIES.keys() - {"raftka_certificate_expiry_timestamp_seconds"}, "that one is there with TLS alone"
+    assert shown - limit_counters == FAMILIES.keys() - {
+        "raftka_certificate_expiry_timestamp_seconds"
+    }, "that one is there with TLS alone"
     told = [row for row in rows("## Metrics") if len(row) == 3][1:]
     assert told == [[name, kind, text] for name, (kind, text) in FAMILIES.items()]
 
 
 def test_a_histogram_grows_with_its_bounds(busy: Samples) -> None:
-    found = {each.labels["le"]: each.value for each in busy if each.name == "kafka_network_requestmetrics_totaltimems_bucket" and each.node == 1}
+    found = {
+        each.labels["le"]: each.value
+        for each in busy
+        if each.name == "kafka_network_requestmetrics_totaltimems_bucket" and each.node == 1
+    }
 
     assert list(found)[:3] == ["0.5", "1", "2.5"]
     assert list(found.values()) == sorted(found.values())
@@ -277,7 +347,10 @@ def test_partitions_can_be_left_out() -> None:
 
 def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Snapshot] = []
-    monkeypatch.setattr("raftka.broker.exporter.pages.take_snapshot", lambda *given: taken.append(take_snapshot(*given)) or taken[-1])  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        "raftka.broker.exporter.pages.take_snapshot",
+        lambda *given: taken.append(take_snapshot(*given)) or taken[-1],  # type: ignore[func-returns-value]
+    )
     with Stage() as stage:
         page, pages = MetricsPage(stage.nodes[1].services), list[bytes]()
 
@@ -316,7 +389,9 @@ def test_a_mistake_in_gathering_harms_the_page_alone(monkeypatch: pytest.MonkeyP
     with Stage(metrics_port=str(PORT)) as stage:
         stage.create("t", partitions=3)
         partition = stage.partition("t", 2)
-        monkeypatch.setattr("raftka.broker.exporter.pages.numbers_of", lambda each, _: 1 / (each is not partition))
+        monkeypatch.setattr(
+            "raftka.broker.exporter.pages.numbers_of", lambda each, _: 1 / (each is not partition)
+        )
         status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")
 
         assert status == 503

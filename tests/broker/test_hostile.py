@@ -1,6 +1,8 @@
-"""What strangers send to a live node: each case ends as with the real broker or better, nobody else notices, and memory stays where it was.
+"""What strangers send to a live node: each case ends as with the real broker or better, nobody else
+notices, and memory stays where it was.
 
-One process for all cases, over real sockets: whatever one of them leaves behind is there for those that follow.
+One process for all cases, over real sockets: whatever one of them leaves behind is there for those
+that follow.
 """
 
 import os
@@ -31,7 +33,8 @@ from tests.broker.talk import Line
 MIB = 1 << 20
 CLIENT = API_VERSIONS.request(client_software_name="test", client_software_version="1")
 BOMBS, BOMBS_MAY_TAKE = 20, 25 * MIB
-LENIENT_V0 = bytes.fromhex("0012000000000001ffff")  # ApiVersions v0 with correlation id 1 and no client id
+# ApiVersions v0 with correlation id 1 and no client id
+LENIENT_V0 = bytes.fromhex("0012000000000001ffff")
 
 
 class Target(NamedTuple):
@@ -47,7 +50,11 @@ class Target(NamedTuple):
 
     @property
     def resident_bytes(self) -> int:
-        pages = Path(f"/proc/{self.processes.nodes[1].pid}/statm").read_text(encoding="ascii").split()[1]
+        pages = (
+            Path(f"/proc/{self.processes.nodes[1].pid}/statm")
+            .read_text(encoding="ascii")
+            .split()[1]
+        )
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def line(self) -> Line:
@@ -65,13 +72,18 @@ def node() -> Iterator[Target]:
         target = Target(processes)
         with target.line() as line:
             request = CREATE_TOPICS.request
-            line.ask(CREATE_TOPICS, request(topics=[request.topics(name="t", num_partitions=1, replication_factor=1)]))
+            line.ask(
+                CREATE_TOPICS,
+                request(topics=[request.topics(name="t", num_partitions=1, replication_factor=1)]),
+            )
         yield target
 
 
 @pytest.fixture(autouse=True)
 def _neighbour(node: Target) -> Iterator[None]:
-    """Another client's connection is there before, is served after, and the node is the same process."""
+    """Another client's connection is there before, is served after, and the node is the same
+    process.
+    """
     pid = node.processes.nodes[1].pid
     with node.line() as line:
         assert line.ask(API_VERSIONS, CLIENT).error_code == 0
@@ -81,7 +93,9 @@ def _neighbour(node: Target) -> Iterator[None]:
     assert node.processes.nodes[1].pid == pid
 
 
-def header(key: int, version: int, client_id: bytes = b"\xff\xff", correlation_id: int = 7) -> bytes:
+def header(
+    key: int, version: int, client_id: bytes = b"\xff\xff", correlation_id: int = 7
+) -> bytes:
     return pack(">hhi", key, version, correlation_id) + client_id
 
 
@@ -105,7 +119,15 @@ def flexible_header(tags: bytes) -> bytes:
 def raw_produce(records: bytes, announced: int | None = None) -> bytes:
     """Produce v9 to topic t with any bytes as records, and any claim of how many they are."""
     size = _unsigned((len(records) if announced is None else announced) + 1)
-    return sized(header(0, 9) + b"\x00" + b"\x00\xff\xff\x00\x00\x13\x88" + b"\x02\x02t\x02\x00\x00\x00\x00" + size + records + b"\x00\x00\x00")
+    return sized(
+        header(0, 9)
+        + b"\x00"
+        + b"\x00\xff\xff\x00\x00\x13\x88"
+        + b"\x02\x02t\x02\x00\x00\x00\x00"
+        + size
+        + records
+        + b"\x00\x00\x00"
+    )
 
 
 def _unsigned(value: int) -> bytes:
@@ -137,7 +159,10 @@ CLOSED: dict[str, tuple[bytes, str]] = {
     "a controller's API": (sized(header(52, 0)), "API key 52"),
     "an announced version that is not served": (sized(header(0, 2)), "API key 0 version 2"),
     "ApiVersions v99 without tags": (sized(header(18, 99)), "inside its header"),
-    "ApiVersions v99 with garbage behind the client id": (sized(header(18, 99) + b"\xff" * 9), "a varint of more than 5 bytes"),
+    "ApiVersions v99 with garbage behind the client id": (
+        sized(header(18, 99) + b"\xff" * 9),
+        "a varint of more than 5 bytes",
+    ),
     "ApiVersions v3 without a body": (sized(header(18, 3)), ""),
     "noise": (b"\x9b\x17" * 512, "bytes, 104857600 are possible"),
     "HTTP": (b"GET /topics HTTP/1.1\r\nHost: kafka\r\n\r\n", "HTTP"),
@@ -150,9 +175,15 @@ CLOSED: dict[str, tuple[bytes, str]] = {
     "null name": (metadata_v1(b"\x00\x00\x00\x01\xff\xff"), ""),
     "cut in a name": (metadata_v1(b"\x00\x00\x00\x01\x00\x10abc"), ""),
     "tag longer than the frame": (flexible_header(b"\x01\x05" + LONGEST), ""),
-    "10,001 tags": (flexible_header(_unsigned(10_001) + b"\x05\x00" * 10_001), "10001 tagged fields"),
+    "10,001 tags": (
+        flexible_header(_unsigned(10_001) + b"\x05\x00" * 10_001),
+        "10001 tagged fields",
+    ),
     "records longer than the frame": (raw_produce(batch(b"1"), 50_000), ""),
-    "a million and one objects": (metadata_v1(pack(">i", 600_000) + bytes(2 * 600_000)), "more than 1000000 values"),
+    "a million and one objects": (
+        metadata_v1(pack(">i", 600_000) + bytes(2 * 600_000)),
+        "more than 1000000 values",
+    ),
 }
 
 
@@ -183,11 +214,19 @@ ANSWERED: dict[str, tuple[bytes, int]] = {
     "array length -2": (metadata_v1(b"\xff\xff\xff\xfe"), 7),
     "compact array length 2^32-1": (metadata_v12(LONGEST), 7),
     "boolean 7": (metadata_v12(b"\x01", b"\x07\x00\x00"), 7),
-    "10,000 unknown tags": (flexible_header(_unsigned(10_000) + b"".join(_unsigned(tag) + b"\x01x" for tag in range(10_000))), 7),
+    "10,000 unknown tags": (
+        flexible_header(
+            _unsigned(10_000) + b"".join(_unsigned(tag) + b"\x01x" for tag in range(10_000))
+        ),
+        7,
+    ),
     "2^32-1 tags announced": (flexible_header(LONGEST), 7),  # as a signed number that is -1
     "a tag twice": (flexible_header(b"\x02\x05\x01a\x05\x01b"), 7),
     "tags descending": (flexible_header(b"\x02\x09\x01a\x05\x01b"), 7),
-    "unknown tag of 1 MB": (sized(header(18, 3) + b"\x00\x05test\x021\x01\x05" + _unsigned(MIB) + bytes(MIB)), 7),
+    "unknown tag of 1 MB": (
+        sized(header(18, 3) + b"\x00\x05test\x021\x01\x05" + _unsigned(MIB) + bytes(MIB)),
+        7,
+    ),
 }
 
 
@@ -204,7 +243,9 @@ def test_answered_as_the_real_broker_does(node: Target, name: str) -> None:
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767, -1])
-def test_an_unknown_version_of_api_versions_is_answered_as_version_0(node: Target, version: int) -> None:
+def test_an_unknown_version_of_api_versions_is_answered_as_version_0(
+    node: Target, version: int
+) -> None:
     with node.line() as line:
         line.send(sized(header(18, version) + b"\x00\x05test\x021\x00"))
 
@@ -230,10 +271,16 @@ def changed(records: bytes, at: int, data: bytes, *, sealed: bool = True) -> byt
 
 
 GOOD = batch(b"1", b"2")
-NO_CODEC = {codec: changed(GOOD, 22, bytes([number])) for number, codec in enumerate(("gzip", "snappy", "lz4", "zstd"), 1)}
+NO_CODEC = {
+    codec: changed(GOOD, 22, bytes([number]))
+    for number, codec in enumerate(("gzip", "snappy", "lz4", "zstd"), 1)
+}
 RECORDS: dict[str, tuple[bytes, Code]] = {
     "wrong CRC": (changed(GOOD, 17, b"\0\0\0\1", sealed=False), Code.CORRUPT_MESSAGE),
-    "batch length 2^31-1": (changed(GOOD, 8, b"\x7f\xff\xff\xff", sealed=False), Code.INVALID_RECORD),
+    "batch length 2^31-1": (
+        changed(GOOD, 8, b"\x7f\xff\xff\xff", sealed=False),
+        Code.INVALID_RECORD,
+    ),
     "batch length 0": (changed(GOOD, 8, b"\0\0\0\0", sealed=False), Code.CORRUPT_MESSAGE),
     "batch length -1": (changed(GOOD, 8, b"\xff\xff\xff\xff", sealed=False), Code.CORRUPT_MESSAGE),
     "record count 2^31-1": (changed(GOOD, 57, b"\x7f\xff\xff\xff"), Code.INVALID_RECORD),
@@ -273,7 +320,9 @@ def test_null_records_are_answered(node: Target) -> None:
 
 @pytest.mark.parametrize("codec", NO_CODEC)
 def test_a_payload_that_is_not_of_its_codec_harms_nobody(node: Target, codec: str) -> None:
-    """Batches are judged by their header: it is stored, and its reader sees it as it was sent. (With raftka.validation=records it is refused.)"""
+    """Batches are judged by their header: it is stored, and its reader sees it as it was sent.
+    (With raftka.validation=records it is refused.)
+    """
     with node.line() as line:
         assert produced(line.ask(PRODUCE, produce("t", NO_CODEC[codec]), 12)).error_code == 0
 
@@ -315,7 +364,12 @@ def test_100_000_partitions_of_an_unknown_topic(node: Target) -> None:
 def test_100_000_partitions_to_create(node: Target) -> None:
     request = CREATE_TOPICS.request
     with node.line() as line:
-        (topic,) = line.ask(CREATE_TOPICS, request(topics=[request.topics(name="many", num_partitions=100_000, replication_factor=1)])).topics
+        (topic,) = line.ask(
+            CREATE_TOPICS,
+            request(
+                topics=[request.topics(name="many", num_partitions=100_000, replication_factor=1)]
+            ),
+        ).topics
 
     assert topic.error_code == Code.POLICY_VIOLATION
 
@@ -324,7 +378,9 @@ def test_100_000_partitions_to_create(node: Target) -> None:
 
 
 def test_a_hundred_mib_that_are_only_announced_take_no_memory(node: Target) -> None:
-    """The real broker allocates them on the word of the size field: 20 of these and it has no memory left."""
+    """The real broker allocates them on the word of the size field: 20 of these and it has no
+    memory left.
+    """
     with ExitStack() as stack:
         node.serves()
         before = node.resident_bytes
@@ -371,7 +427,10 @@ def test_who_shuts_down_its_side_still_gets_the_answer(node: Target) -> None:
 def test_who_shuts_down_while_a_topic_is_made_still_gets_the_answer(node: Target) -> None:
     request = CREATE_TOPICS.request
     with node.line() as line:
-        line.request(CREATE_TOPICS, request(topics=[request.topics(name="late", num_partitions=1, replication_factor=1)]))
+        line.request(
+            CREATE_TOPICS,
+            request(topics=[request.topics(name="late", num_partitions=1, replication_factor=1)]),
+        )
         line.end()
 
         assert line.answer(CREATE_TOPICS).topics[0].error_code == 0
@@ -432,7 +491,9 @@ def test_1000_idle_connections_and_a_new_client_is_served(node: Target) -> None:
 
 
 def test_what_came_before_is_all_still_there(node: Target) -> None:
-    """The log of a topic that was attacked is one that a consumer reads from its beginning to its end."""
+    """The log of a topic that was attacked is one that a consumer reads from its beginning to its
+    end.
+    """
     with node.line() as line:
         wanted = produced(line.ask(PRODUCE, produce("t", batch(b"last")), 12)).base_offset
         offset = 0
@@ -443,7 +504,8 @@ def test_what_came_before_is_all_still_there(node: Target) -> None:
             records = bytes(partition.records or b"")
             position = 0
             while position < len(records):
-                base, length = int.from_bytes(records[position : position + 8]), int.from_bytes(records[position + 8 : position + 12])
+                base = int.from_bytes(records[position : position + 8])
+                length = int.from_bytes(records[position + 8 : position + 12])
                 assert base == offset
                 offset += 1 + int.from_bytes(records[position + 23 : position + 27])
                 position += 12 + length
@@ -454,9 +516,16 @@ def test_what_came_before_is_all_still_there(node: Target) -> None:
 def test_many_partitions_of_a_topic_whose_name_is_none(node: Target) -> None:
     """Each is told what is wrong, and none in 32 KB of its name."""
     name, many = "y" * 32767, list(range(8000))
-    election = ELECT_LEADERS.request(topic_partitions=[ELECT_LEADERS.request.topic_partitions(topic=name, partitions=many)])
-    producers = DESCRIBE_PRODUCERS.request(topics=[DESCRIBE_PRODUCERS.request.topics(name=name, partition_indexes=many)])
-    asked: tuple[tuple[AnyApi, Row], ...] = ((ELECT_LEADERS, election), (DESCRIBE_PRODUCERS, producers))
+    election = ELECT_LEADERS.request(
+        topic_partitions=[ELECT_LEADERS.request.topic_partitions(topic=name, partitions=many)]
+    )
+    producers = DESCRIBE_PRODUCERS.request(
+        topics=[DESCRIBE_PRODUCERS.request.topics(name=name, partition_indexes=many)]
+    )
+    asked: tuple[tuple[AnyApi, Row], ...] = (
+        (ELECT_LEADERS, election),
+        (DESCRIBE_PRODUCERS, producers),
+    )
     for api, row in asked:
         with node.line() as line:
             line.request(api, row)

@@ -1,4 +1,6 @@
-"""The metrics port: pages for who asks properly, one answer and the end for who does not, and nobody else feels it."""
+"""The metrics port: pages for who asks properly, one answer and the end for who does not, and
+nobody else feels it.
+"""
 
 import json
 from collections.abc import Iterator
@@ -33,10 +35,14 @@ class Browser(Wire):
         return self.page(head_only=request.startswith(b"HEAD"))
 
     def page(self, head_only: bool = False) -> tuple[int, dict[str, str], bytes]:
-        assert self.world.run(lambda: b"\r\n\r\n" in self.came or self.close_reason is not None, at_most_s=60.0)
+        assert self.world.run(
+            lambda: b"\r\n\r\n" in self.came or self.close_reason is not None, at_most_s=60.0
+        )
         head, _, _ = bytes(self.came).partition(b"\r\n\r\n")
         line, *fields = head.decode().split("\r\n")
-        headers = {name.lower(): value for name, _, value in (field.partition(": ") for field in fields)}
+        headers = {
+            name.lower(): value for name, _, value in (field.partition(": ") for field in fields)
+        }
         size = 0 if head_only else int(headers["content-length"])
         end = len(head) + 4 + size
         assert self.world.run(lambda: len(self.came) >= end, at_most_s=60.0)
@@ -86,7 +92,10 @@ def test_head_has_no_body(stage: Stage) -> None:
     assert browser.answer_to(GET)[0] == 200
 
 
-@pytest.mark.parametrize("request_", [b"GET /health HTTP/1.0\r\n\r\n", b"GET /health HTTP/1.1\r\nConnection: Close\r\n\r\n"])
+@pytest.mark.parametrize(
+    "request_",
+    [b"GET /health HTTP/1.0\r\n\r\n", b"GET /health HTTP/1.1\r\nConnection: Close\r\n\r\n"],
+)
 def test_who_wants_to_go_is_let_go(stage: Stage, request_: bytes) -> None:
     browser = Browser(stage)
 
@@ -97,7 +106,10 @@ def test_who_wants_to_go_is_let_go(stage: Stage, request_: bytes) -> None:
 HOSTILE = {
     "no HTTP": (b"\x00\x00\x00\x10" + bytes(16) + b"\r\n\r\n", 400),
     "a body": (b"GET /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nabcde", 400),
-    "a body in pieces": (b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "a body in pieces": (
+        b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
     "another method": (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
     "another version": (b"GET /metrics HTTP/2.0\r\n\r\n", 400),
     "no path": (b"GET  HTTP/1.1\r\n\r\n", 400),

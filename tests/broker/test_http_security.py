@@ -1,4 +1,6 @@
-"""The metrics port with TLS and logins: pages for those who may see them, and nothing for others."""
+"""The metrics port with TLS and logins: pages for those who may see them, and nothing for
+others.
+"""
 
 import json
 from base64 import b64encode
@@ -85,7 +87,9 @@ def test_a_client_without_login_is_told_how_to_get_one_and_closed() -> None:
         assert (code, headers["www-authenticate"]) == (401, 'Basic realm="raftka", charset="UTF-8"')
         stage.wait(lambda: browser.close_reason is not None)
         assert stage.counted(FAILED_LOGINS) == 0, "it has shown nothing that could be wrong"
-        assert Browser(stage).answer_to(b"GET /nothing HTTP/1.1\r\n\r\n")[0] == 401, "which pages there are is not told either"
+        assert Browser(stage).answer_to(b"GET /nothing HTTP/1.1\r\n\r\n")[0] == 401, (
+            "which pages there are is not told either"
+        )
 
 
 def test_two_logins_in_one_request_are_none() -> None:
@@ -98,7 +102,9 @@ def test_health_tells_strangers_the_status_alone() -> None:
         code, _, body = Browser(stage).answer_to(GET)
         assert (code, json.loads(body)) == (200, {"status": "ok"})
         assert Browser(stage).answer_to(GET[:-2] + basic("ops", "wrong") + b"\r\n")[0] == 401
-        assert "cluster_id" in json.loads(Browser(stage).answer_to(GET[:-2] + basic("ops", "geheim") + b"\r\n")[2])
+        assert "cluster_id" in json.loads(
+            Browser(stage).answer_to(GET[:-2] + basic("ops", "geheim") + b"\r\n")[2]
+        )
     with scraped(**USERS, metrics_auth_health="true") as stage:
         assert Browser(stage).answer_to(GET)[0] == 401
 
@@ -118,14 +124,25 @@ def test_a_failed_login_is_answered_after_a_while_and_told_at_most_ten_times_a_s
 
 
 def test_files_of_users_and_tokens_are_read_again() -> None:
-    files = {"metrics_auth_basic_users_location": "/users", "metrics_auth_bearer_token_location": "/tokens"}
-    with scraped(files={"/users": "# scrapers\nops:one\n", "/tokens": "old\nnew\n"}, **files) as stage:
-        assert [status(stage, each) for each in (basic("ops", "one"), bearer("old"), bearer("new"), bearer("# scrapers"))] == [200] * 3 + [401]
+    files = {
+        "metrics_auth_basic_users_location": "/users",
+        "metrics_auth_bearer_token_location": "/tokens",
+    }
+    with scraped(
+        files={"/users": "# scrapers\nops:one\n", "/tokens": "old\nnew\n"}, **files
+    ) as stage:
+        assert [
+            status(stage, each)
+            for each in (basic("ops", "one"), bearer("old"), bearer("new"), bearer("# scrapers"))
+        ] == [200] * 3 + [401]
 
         stage.put("/users", "ops:two\n")
         stage.put("/tokens", "new\n")
         stage.world.run(stage.world.now + 11)
-        assert [status(stage, each) for each in (basic("ops", "one"), basic("ops", "two"), bearer("old"), bearer("new"))] == [401, 200, 401, 200]
+        assert [
+            status(stage, each)
+            for each in (basic("ops", "one"), basic("ops", "two"), bearer("old"), bearer("new"))
+        ] == [401, 200, 401, 200]
 
         stage.put("/users", "no-password-here\n")
         stage.world.run(stage.world.now + 11)
@@ -139,15 +156,28 @@ def test_files_of_users_and_tokens_are_read_again() -> None:
 
 
 def test_a_node_does_not_start_where_a_login_is_meant_and_cannot_be() -> None:
-    with Stage(metrics_port=str(PORT), metrics_auth_basic_users_location="/none", wait=False) as stage:
+    with Stage(
+        metrics_port=str(PORT), metrics_auth_basic_users_location="/none", wait=False
+    ) as stage:
         stage.wait(partial(contains, stage.refused, 1))
         assert "/none cannot be read" in str(stage.refused[1])
 
 
-@pytest.mark.parametrize("name", ["metrics.auth.basic.users", "metrics.auth.bearer.token", "metrics.auth.bearer.token.location"])
+@pytest.mark.parametrize(
+    "name",
+    ["metrics.auth.basic.users", "metrics.auth.bearer.token", "metrics.auth.bearer.token.location"],
+)
 def test_an_empty_setting_does_not_open_the_pages(name: str) -> None:
-    properties = {"node.id": "1", "process.roles": "broker,controller", "listeners": "PLAINTEXT://n1:9092,CONTROLLER://n1:9093"}
-    properties |= {"controller.listener.names": "CONTROLLER", "controller.quorum.voters": "1@n1:9093", name: " "}
+    properties = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://n1:9092,CONTROLLER://n1:9093",
+    }
+    properties |= {
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@n1:9093",
+        name: " ",
+    }
     with pytest.raises(SettingError, match=f"{name} is empty"):
         NodeSettings.from_properties(properties)
 
@@ -165,7 +195,9 @@ def test_logins_without_tls_are_warned_of() -> None:
 def test_pages_with_tls() -> None:
     with scraped(**TLS, **TOKEN) as stage:
         browser = TlsBrowser(stage)
-        assert [browser.answer_to(METRICS % bearer("a-token-of-letters"))[0] for _ in range(3)] == [200] * 3
+        assert [browser.answer_to(METRICS % bearer("a-token-of-letters"))[0] for _ in range(3)] == [
+            200
+        ] * 3
         _, _, body = browser.answer_to(METRICS % bearer("a-token-of-letters"))
         assert b'raftka_certificate_expiry_timestamp_seconds{listener="metrics"}' in body
         assert TlsBrowser(stage).answer_to(METRICS % b"")[0] == 401
@@ -197,7 +229,11 @@ def test_certificates_of_clients_are_asked_for_by_the_ports_own_setting() -> Non
 
 
 def test_a_key_store_of_the_ports_own_is_read_again_when_it_changes() -> None:
-    with scraped(files={"/web.pem": AUTHORITY.issue("web", ["n1"]).key_store}, metrics_ssl_keystore_location="/web.pem", **TLS) as stage:
+    with scraped(
+        files={"/web.pem": AUTHORITY.issue("web", ["n1"]).key_store},
+        metrics_ssl_keystore_location="/web.pem",
+        **TLS,
+    ) as stage:
         assert TlsBrowser(stage).answer_to(GET)[0] == 200
         stage.put("/web.pem", AUTHORITY.issue("web", ["another"]).key_store)
         stage.world.run(stage.world.now + 11)
@@ -213,7 +249,9 @@ def test_a_key_store_of_the_ports_own_is_read_again_when_it_changes() -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x40\x00", b"G"])
 @pytest.mark.parametrize("secured", [TLS, TOKEN])
-def test_who_is_silent_before_the_login_is_closed_early(secured: dict[str, Any], sent: bytes) -> None:
+def test_who_is_silent_before_the_login_is_closed_early(
+    secured: dict[str, Any], sent: bytes
+) -> None:
     with scraped(**secured) as stage:
         browser = Browser(stage)
         browser.send(sent)
@@ -221,7 +259,9 @@ def test_who_is_silent_before_the_login_is_closed_early(secured: dict[str, Any],
 
 
 @pytest.mark.parametrize("secured", [TLS, TOKEN])
-def test_silent_strangers_do_not_keep_out_those_who_may_come_in(secured: dict[str, Any], lowered: Lower) -> None:
+def test_silent_strangers_do_not_keep_out_those_who_may_come_in(
+    secured: dict[str, Any], lowered: Lower
+) -> None:
     lowered(HTTP_CONNECTIONS, 4)
     with scraped(**secured) as stage:
 

@@ -1,4 +1,6 @@
-"""flush.ms, where answers do not wait for the disk (raftka.log.flush=os): so long after it was written a record is there, as a power cut shows."""
+"""flush.ms, where answers do not wait for the disk (raftka.log.flush=os): so long after it was
+written a record is there, as a power cut shows.
+"""
 
 from typing import Any
 
@@ -33,7 +35,13 @@ def left(stage: Stage, topic: str = "t") -> int:
     """Records, after the power was cut."""
     stage.kill(1, power_loss=True)
     node = stage.start(1)
-    stage.wait(lambda: node.ready.is_set() and (topic, 0) in node.replicas.partitions and node.replicas.partitions[topic, 0].leader is not None)
+    stage.wait(
+        lambda: (
+            node.ready.is_set()
+            and (topic, 0) in node.replicas.partitions
+            and node.replicas.partitions[topic, 0].leader is not None
+        )
+    )
     (of_topic,) = stage.wire().ask(LIST_OFFSETS, list_offsets(topic, -1)).topics
     return int(of_topic.partitions[0].offset)
 
@@ -145,7 +153,9 @@ def test_of_many_logs_some_are_flushed_in_a_turn(monkeypatch: pytest.MonkeyPatch
         there.create("t", partitions=10)
         row = produce("t", batch(b"v"))
         parts = PRODUCE.request.topic_data.partition_data
-        row.topic_data[0].partition_data = [parts(index=index, records=batch(b"v")) for index in range(10)]
+        row.topic_data[0].partition_data = [
+            parts(index=index, records=batch(b"v")) for index in range(10)
+        ]
         there.wire().ask(PRODUCE, row)
         later(there, 1.0)
 

@@ -1,4 +1,6 @@
-"""Every limit of the broker is hit: what then happens to who went too far, that nobody else feels it, and that its counter moves."""
+"""Every limit of the broker is hit: what then happens to who went too far, that nobody else feels
+it, and that its counter moves.
+"""
 
 import os
 import resource
@@ -47,7 +49,10 @@ from tests.broker.stage import CONTROLLER_PORT, Stage, Wire
 from tests.broker.talk import Line
 
 CLIENT = API_VERSIONS.request(client_software_name="test", client_software_version="1")
-HUNDRED_NAMES = METADATA.request(topics=[METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(100)], allow_auto_topic_creation=False)
+HUNDRED_NAMES = METADATA.request(
+    topics=[METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(100)],
+    allow_auto_topic_creation=False,
+)
 
 
 @pytest.fixture
@@ -176,8 +181,20 @@ def test_partial_bytes(stage: Stage, lowered: Lower) -> None:
     ("limit", "sent"),
     [
         (REQUEST_BYTES, (REQUEST_BYTES.value + 1).to_bytes(4, "big")),
-        (DECODED_OBJECTS, encode_request(METADATA, 0, 1, None, METADATA.request(topics=[METADATA.request.topics(name="")] * 600_000))),
-        (TAGGED_FIELDS, b"\0\0\x4e\x2e" + b"\0\x12\0\3\0\0\0\1\xff\xff" + b"\x91\x4e" + b"\5\0" * 10_001),
+        (
+            DECODED_OBJECTS,
+            encode_request(
+                METADATA,
+                0,
+                1,
+                None,
+                METADATA.request(topics=[METADATA.request.topics(name="")] * 600_000),
+            ),
+        ),
+        (
+            TAGGED_FIELDS,
+            b"\0\0\x4e\x2e" + b"\0\x12\0\3\0\0\0\1\xff\xff" + b"\x91\x4e" + b"\5\0" * 10_001,
+        ),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -199,13 +216,21 @@ def controller(stage: Stage) -> Wire:
 
 def greeted(stage: Stage, node_id: int = 7) -> Wire:
     wire = controller(stage)
-    wire.send_frame(msgpack.packb((int(Kind.HELLO), MAGIC, stage.nodes[1].image.cluster_id, node_id, False, False)))
+    wire.send_frame(
+        msgpack.packb(
+            (int(Kind.HELLO), MAGIC, stage.nodes[1].image.cluster_id, node_id, False, False)
+        )
+    )
     assert wire.frame() is not None
     return wire
 
 
-@pytest.mark.parametrize(("connect", "limit"), [(controller, GREETING_BYTES), (greeted, CONTROLLER_FRAME_BYTES)])
-def test_frames_of_the_controller_port(stage: Stage, connect: Callable[[Stage], Wire], limit: Limit) -> None:
+@pytest.mark.parametrize(
+    ("connect", "limit"), [(controller, GREETING_BYTES), (greeted, CONTROLLER_FRAME_BYTES)]
+)
+def test_frames_of_the_controller_port(
+    stage: Stage, connect: Callable[[Stage], Wire], limit: Limit
+) -> None:
     wire = connect(stage)
     wire.send((limit.value + 1).to_bytes(4, "big"))
 
@@ -239,7 +264,8 @@ def test_output_to_an_observer(stage: Stage, lowered: Lower) -> None:
     while not stage.counted(PEER_OUTPUT_BYTES.metric):
         written: list[int] = []
         entry = WriteExtension("test", ((b"key", bytes(100 * KIB)),))
-        stage.nodes[1].controller.call(entry, lambda error, offset: written.append(offset))  # noqa: B023  # done before the next one is made
+        # done before the next one is made
+        stage.nodes[1].controller.call(entry, lambda error, offset: written.append(offset))  # noqa: B023
         stage.wait(lambda: bool(written))  # noqa: B023
         assert written[0] < 100, "it is sent more and more"
 
@@ -254,8 +280,12 @@ def test_output_to_an_observer(stage: Stage, lowered: Lower) -> None:
 
 def test_one_entry_of_the_metadata_log(stage: Stage) -> None:
     request = INCREMENTAL_ALTER_CONFIGS.request
-    configs = [request.resources.configs(name=f"of.a.plugin.{i}", value="x" * 30_000) for i in range(300)]
-    row = request(resources=[request.resources(resource_type=BROKER, resource_name="", configs=configs)])
+    configs = [
+        request.resources.configs(name=f"of.a.plugin.{i}", value="x" * 30_000) for i in range(300)
+    ]
+    row = request(
+        resources=[request.resources(resource_type=BROKER, resource_name="", configs=configs)]
+    )
 
     (answer,) = stage.wire().ask(INCREMENTAL_ALTER_CONFIGS, row).responses
 
@@ -273,7 +303,10 @@ def test_proposals_in_flight(stage: Stage) -> None:
 
     def flood() -> None:
         for _ in range(PROPOSALS_IN_FLIGHT.value + 10):
-            node.controller.call(AllocateProducerIds(1, node.lifecycle.broker_epoch), lambda error, reply: outcomes.append(error))
+            node.controller.call(
+                AllocateProducerIds(1, node.lifecycle.broker_epoch),
+                lambda error, reply: outcomes.append(error),
+            )
 
     stage.world.at(stage.world.now, flood)
     stage.wait(lambda: len(outcomes) == PROPOSALS_IN_FLIGHT.value + 10)
@@ -286,9 +319,25 @@ def test_proposals_in_flight(stage: Stage) -> None:
 
 
 HIT_HERE = {
-    *(CONNECTIONS, REQUESTS_IN_HAND, OUTPUT_BYTES, IDLE_SECONDS, PARTIAL_FRAME_SECONDS, PARTIAL_BYTES, REQUEST_BYTES, DECODED_OBJECTS),
+    *(
+        CONNECTIONS,
+        REQUESTS_IN_HAND,
+        OUTPUT_BYTES,
+        IDLE_SECONDS,
+        PARTIAL_FRAME_SECONDS,
+        PARTIAL_BYTES,
+        REQUEST_BYTES,
+        DECODED_OBJECTS,
+    ),
     TAGGED_FIELDS,
-    *(GREETING_BYTES, CONTROLLER_FRAME_BYTES, CONTROLLER_CONNECTIONS, PEER_OUTPUT_BYTES, RAFT_ENTRY_BYTES, PROPOSALS_IN_FLIGHT),
+    *(
+        GREETING_BYTES,
+        CONTROLLER_FRAME_BYTES,
+        CONTROLLER_CONNECTIONS,
+        PEER_OUTPUT_BYTES,
+        RAFT_ENTRY_BYTES,
+        PROPOSALS_IN_FLIGHT,
+    ),
 }
 ELSEWHERE = {
     "automatic_topics": "test_topic_creation",
@@ -405,7 +454,9 @@ async def test_some_descriptors_are_kept_for_logs() -> None:
         with trio.fail_after(30):
             async with await trio.open_tcp_stream("127.0.0.1", node.broker_port) as stream:
                 assert await stream.receive_some() == b""
-        assert "no descriptors are left" in cluster.nodes[1].plan.log_file.read_text(encoding="utf-8")
+        assert "no descriptors are left" in cluster.nodes[1].plan.log_file.read_text(
+            encoding="utf-8"
+        )
         assert not node.dispatcher.connections
 
 
@@ -426,7 +477,12 @@ def test_without_descriptors_strangers_are_turned_away_and_neighbours_are_served
                 assert line.ask(API_VERSIONS, CLIENT).error_code == 0
             with Line(cluster.addresses[0]) as newcomer:
                 newcomer.ask(API_VERSIONS, CLIENT)
-        assert cluster.nodes[1].plan.log_file.read_text(encoding="utf-8").count("no descriptors are left") == 40
+        assert (
+            cluster.nodes[1]
+            .plan.log_file.read_text(encoding="utf-8")
+            .count("no descriptors are left")
+            == 40
+        )
         for line in lines:
             line.sock.close()
 

@@ -1,4 +1,6 @@
-"""Limits that deeper floors keep, each hit through a node: its counter moves there, and what is refused is refused to that one alone."""
+"""Limits that deeper floors keep, each hit through a node: its counter moves there, and what is
+refused is refused to that one alone.
+"""
 
 from collections.abc import Iterator
 
@@ -59,14 +61,19 @@ def told(stage: Stage, command: Command) -> list[int]:
     """Error codes of the answer, or the one code of its refusal."""
     outcome: list[list[int]] = []
     stage.nodes[1].controller.call(
-        command, lambda error, reply: outcome.append([int(error.code)] if error is not None else [int(each.error) for each in reply])
+        command,
+        lambda error, reply: outcome.append(
+            [int(error.code)] if error is not None else [int(each.error) for each in reply]
+        ),
     )
     stage.wait(lambda: bool(outcome))
     return outcome[0]
 
 
 def configs(kind: int, name: str, *settings: str) -> AlterConfigs:
-    return AlterConfigs((ConfigResource(kind, name, tuple(ConfigChange(each, 0, "60000") for each in settings)),))
+    return AlterConfigs(
+        (ConfigResource(kind, name, tuple(ConfigChange(each, 0, "60000") for each in settings)),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,13 +84,21 @@ def configs(kind: int, name: str, *settings: str) -> AlterConfigs:
         (PARTITIONS, 3, CreatePartitions((MorePartitions("t", 4, None),))),
         (PARTITIONS_OF_REQUEST, 3, CreateTopics((NewTopic("u", 4, 1),))),
         (PARTITIONS_OF_REQUEST, 3, CreatePartitions((MorePartitions("t", 6, None),))),
-        (BROKERS, 1, RegisterBroker(7, bytes(16), bytes([7] * 16), None, (("PLAINTEXT", "n7", 9092, "PLAINTEXT"),))),
+        (
+            BROKERS,
+            1,
+            RegisterBroker(
+                7, bytes(16), bytes([7] * 16), None, (("PLAINTEXT", "n7", 9092, "PLAINTEXT"),)
+            ),
+        ),
         (CONFIGURED_RESOURCES, 0, configs(GROUP, "g", "consumer.session.timeout.ms")),
         (SETTINGS_OF_RESOURCE, 1, configs(BROKER, "1", "of.a.plugin", "of.another")),
     ],
     ids=lambda value: value.name if isinstance(value, Limit) else type(value).__name__,
 )
-def test_what_the_controller_refuses(stage: Stage, lowered: Lower, limit: Limit, value: int, command: Command) -> None:
+def test_what_the_controller_refuses(
+    stage: Stage, lowered: Lower, limit: Limit, value: int, command: Command
+) -> None:
     lowered(limit, value)
 
     assert told(stage, command) == [Code.POLICY_VIOLATION]
@@ -95,12 +110,17 @@ def test_moves_of_one_request(lowered: Lower) -> None:
     with Stage(nodes=2) as stage:
         stage.create("t", partitions=2, replication_factor=1)
         image = stage.nodes[1].image
-        moves = tuple(Move(i, (3 - p.leader,)) for i, p in enumerate(image.topics[image.topic_ids["t"]].partitions))
+        moves = tuple(
+            Move(i, (3 - p.leader,))
+            for i, p in enumerate(image.topics[image.topic_ids["t"]].partitions)
+        )
         lowered(RECORDS_OF_REQUEST, 1)
 
         assert told(stage, AlterReassignments((MovedTopic("t", moves),))) == [Code.POLICY_VIOLATION]
         assert [node.image.topics for node in stage.nodes.values()] == [image.topics] * 2
-        assert sum(stage.counted(RECORDS_OF_REQUEST.metric, node_id) for node_id in stage.nodes) == 1
+        assert (
+            sum(stage.counted(RECORDS_OF_REQUEST.metric, node_id) for node_id in stage.nodes) == 1
+        )
 
 
 def test_producers_of_a_partition(stage: Stage, lowered: Lower) -> None:
@@ -114,7 +134,9 @@ def test_producers_of_a_partition(stage: Stage, lowered: Lower) -> None:
 
 
 def test_transactions_that_are_about_to_begin(lowered: Lower) -> None:
-    """Of many that asked and wrote nothing, the one that asked longest ago must ask again; one that asked again meanwhile need not."""
+    """Of many that asked and wrote nothing, the one that asked longest ago must ask again; one that
+    asked again meanwhile need not.
+    """
     lowered(GUARDS_OF_PARTITION, 3)
     state = ProducerState()
     for producer_id in (1, 2, 3, 1, 4):
@@ -140,10 +162,23 @@ def test_a_snapshot_that_no_voter_takes(lowered: Lower) -> None:
     with Stage(nodes=3) as stage:
         wire = Wire(stage.world, stage.runtime, "n1", CONTROLLER_PORT)
         stage.kill(3)  # we speak in its place
-        wire.send_frame(msgpack.packb((int(Kind.HELLO), MAGIC, stage.nodes[1].image.cluster_id, 3, False, True)))
+        wire.send_frame(
+            msgpack.packb((int(Kind.HELLO), MAGIC, stage.nodes[1].image.cluster_id, 3, False, True))
+        )
         assert wire.frame() is not None
-        first = {"type": "snapshot", "term": 99, "seq": 1, "index": 5, "of_term": 1, "crc": 0, "position": 0, "data": b""}
-        wire.send_frame(msgpack.packb((int(Kind.RAFT), first | {"size": METADATA_SNAPSHOT_BYTES.value + 1})))
+        first = {
+            "type": "snapshot",
+            "term": 99,
+            "seq": 1,
+            "index": 5,
+            "of_term": 1,
+            "crc": 0,
+            "position": 0,
+            "data": b"",
+        }
+        wire.send_frame(
+            msgpack.packb((int(Kind.RAFT), first | {"size": METADATA_SNAPSHOT_BYTES.value + 1}))
+        )
 
         assert wire.frame() is None
         stage.wait(lambda: stage.counted(METADATA_SNAPSHOT_BYTES.metric) == 1)

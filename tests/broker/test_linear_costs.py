@@ -1,7 +1,8 @@
-"""No request costs more than linearly in its bytes: for each array of each announced API, n and 2n items cost about twice as many Python calls.
+"""No request costs more than linearly in its bytes: for each array of each announced API, n and 2n
+items cost about twice as many Python calls.
 
-The requests are made from the messages' own notation, so an API that is new is measured too. Calls are counted, not seconds: the count does not
-depend on the machine.
+The requests are made from the messages' own notation, so an API that is new is measured too. Calls
+are counted, not seconds: the count does not depend on the machine.
 """
 
 import sys
@@ -43,7 +44,8 @@ NOT_EACH = {  # arrays over which C code goes, not Python's, or which this reque
     "owners",  # with these a client must have logged in
     "renewers",
 }
-PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat"}  # their numbers are taken over in one go
+# their numbers are taken over in one go
+PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat"}
 KINDS = ("known", "unknown", "repeated", "refused")
 
 
@@ -75,10 +77,18 @@ def opened() -> Stage:
     create(stage, *[f"t{index}" for index in range(2 * ITEMS)])
     stage.create("wide", partitions=2 * ITEMS)
     stage.create("kept")
-    asked, wire = FIND_COORDINATOR.request(coordinator_keys=[f"g{index}" for index in range(2 * ITEMS)]), stage.wire()
-    stage.wait(lambda: {each.error_code for each in wire.ask(FIND_COORDINATOR, asked).coordinators} == {0})
+    asked = FIND_COORDINATOR.request(coordinator_keys=[f"g{index}" for index in range(2 * ITEMS)])
+    wire = stage.wire()
+    stage.wait(
+        lambda: {each.error_code for each in wire.ask(FIND_COORDINATOR, asked).coordinators} == {0}
+    )
     commit = OFFSET_COMMIT.request
-    kept = [commit.topics(name="kept", partitions=[commit.topics.partitions(partition_index=0, committed_offset=1)])]
+    kept = [
+        commit.topics(
+            name="kept",
+            partitions=[commit.topics.partitions(partition_index=0, committed_offset=1)],
+        )
+    ]
     wire.ask(OFFSET_COMMIT, commit(group_id="g", topics=kept), 9)  # so that there is such a group
     asked = FIND_COORDINATOR.request(key_type=1, coordinator_keys=["t"])
     stage.wait(lambda: wire.ask(FIND_COORDINATOR, asked).coordinators[0].error_code == 0)
@@ -94,7 +104,12 @@ def _is_known(wire: Wire, row: InitProducerIdRequest) -> bool:
 
 def create(stage: Stage, *names: str) -> None:
     request = CREATE_TOPICS.request
-    row = request(topics=[request.topics(name=name, num_partitions=1, replication_factor=1) for name in names], timeout_ms=30_000)
+    row = request(
+        topics=[
+            request.topics(name=name, num_partitions=1, replication_factor=1) for name in names
+        ],
+        timeout_ms=30_000,
+    )
     assert {topic.error_code for topic in stage.wire().ask(CREATE_TOPICS, row).topics} == {0}
 
 
@@ -112,7 +127,9 @@ def arrays(struct: Struct, version: int, path: tuple[str, ...] = ()) -> Iterator
 def cases() -> list[Any]:
     return [
         pytest.param(api, path, kind, id=f"{api.name}-{'.'.join(path)}-{kind}")
-        for api in sorted((registration.api for registration in HANDLERS.values()), key=lambda api: api.key)
+        for api in sorted(
+            (registration.api for registration in HANDLERS.values()), key=lambda api: api.key
+        )
         for path in arrays(api.request.struct, api.announced.high)
         for kind in KINDS
     ]
@@ -121,7 +138,9 @@ def cases() -> list[Any]:
 class Maker:
     """A request whose array at `path` has `count` items; every other array has one."""
 
-    def __init__(self, stage: Stage, api: AnyApi, path: tuple[str, ...], kind: str, count: int) -> None:
+    def __init__(
+        self, stage: Stage, api: AnyApi, path: tuple[str, ...], kind: str, count: int
+    ) -> None:
         self.image = stage.nodes[1].image
         self.api = api
         self.version = api.announced.high
@@ -150,7 +169,9 @@ class Maker:
             return field.default
         count = self.count if path == self.path else 1
         items = [self.one(field, path, at if path == self.path else index) for at in range(count)]
-        return items if field.struct is not None or field.kind in ("string", "bytes") else tuple(items)
+        return (
+            items if field.struct is not None or field.kind in ("string", "bytes") else tuple(items)
+        )
 
     def one(self, field: Field, path: tuple[str, ...], index: int) -> Any:
         at = 0 if self.kind == "repeated" else index
@@ -160,14 +181,20 @@ class Maker:
             return self.row(field.struct, path, index)
         name = field.name
         if field.kind == "uuid":
-            return ZERO_UUID if self.api in (METADATA, DELETE_TOPICS) else self.topic_id(at)  # these take a name or an id
+            # these take a name or an id
+            return ZERO_UUID if self.api in (METADATA, DELETE_TOPICS) else self.topic_id(at)
         if field.kind == "string":
             return self.text(name, at)
         if field.kind == "records":
             return batch(b"x")
         if field.kind == "bytes":
             return b"x"
-        if "partition" in name and field.kind == "int32" and "max_bytes" not in name and "limit" not in name:
+        if (
+            "partition" in name
+            and field.kind == "int32"
+            and "max_bytes" not in name
+            and "limit" not in name
+        ):
             return at + (1_000_000 if self.kind == "unknown" else 0)
         return self.number(name, at)
 
@@ -182,11 +209,19 @@ class Maker:
             return f"gone{self.count}.{at}"
         if self.kind == "unknown":
             return f"no{at}"
-        return "wide" if self.wide and self.path[-1] not in ("configs", "configuration_keys") else f"t{at}"
+        return (
+            "wide"
+            if self.wide and self.path[-1] not in ("configs", "configuration_keys")
+            else f"t{at}"
+        )
 
     def text(self, name: str, at: int) -> Any:
         texts = {
-            "group_id": f"g{at}" if self.path[0] == "groups" else f"join{self.count}" if self.api is JOIN_GROUP else "g",
+            "group_id": f"g{at}"
+            if self.path[0] == "groups"
+            else f"join{self.count}"
+            if self.api is JOIN_GROUP
+            else "g",
             "groups": f"g{at}",
             "groups_names": f"g{at}",
             "group_ids": f"g{at}",
@@ -210,10 +245,21 @@ class Maker:
         }
         if name in texts:
             return texts[name]
-        if name in ("member_id", "committed_metadata", "client_software_name", "client_software_version", "reason", "host"):
+        if name in (
+            "member_id",
+            "committed_metadata",
+            "client_software_name",
+            "client_software_version",
+            "reason",
+            "host",
+        ):
             if self.api is JOIN_GROUP and name == "member_id":
                 return ""
-            return f"m{at}" if name == "member_id" and self.path[-1] in ("members", "assignments") else "m"
+            return (
+                f"m{at}"
+                if name == "member_id" and self.path[-1] in ("members", "assignments")
+                else "m"
+            )
         if self.api is JOIN_GROUP and name == "name":
             return f"p{at}"
         if self.path[-1] == "configs" and name == "name":
@@ -276,22 +322,33 @@ def calls(stage: Stage, api: Api[Req, Resp], row: Req) -> int:
 
 
 @pytest.mark.parametrize(("api", "path", "kind"), cases())
-def test_twice_the_items_are_twice_the_calls(shared: Stage, api: AnyApi, path: tuple[str, ...], kind: str) -> None:
+def test_twice_the_items_are_twice_the_calls(
+    shared: Stage, api: AnyApi, path: tuple[str, ...], kind: str
+) -> None:
     node = shared.nodes[1]
     before = node.dispatcher.authorizer
     try:
         if api is DELETE_TOPICS and kind == "known":
-            create(shared, *[f"gone{count}.{at}" for count in (1, ITEMS, 2 * ITEMS) for at in range(count)])
+            create(
+                shared,
+                *[f"gone{count}.{at}" for count in (1, ITEMS, 2 * ITEMS) for at in range(count)],
+            )
             shared.world.run(shared.world.now + 5)  # the logs are open
         if kind == "refused":
             node.dispatcher.authorizer = Nobody()
-        calls(shared, api, Maker(shared, api, path, kind, 1).request())  # from now on the message's code is compiled
+        # from now on the message's code is compiled
+        calls(shared, api, Maker(shared, api, path, kind, 1).request())
         some = calls(shared, api, Maker(shared, api, path, kind, ITEMS).request())
         more = calls(shared, api, Maker(shared, api, path, kind, 2 * ITEMS).request())
-        if more - some < ITEMS // 2:  # timers may have been due while the first answer was on its way
+        # timers may have been due while the first answer was on its way
+        if more - some < ITEMS // 2:
             some = min(some, calls(shared, api, Maker(shared, api, path, kind, ITEMS).request()))
     finally:
         node.dispatcher.authorizer = before
     assert more <= RATIO * some + NOISE, f"{some} calls for {ITEMS} items, {more} for {2 * ITEMS}"
-    if kind == "known" and NOT_EACH.isdisjoint(path) and not (api.name in PACKED and "partition" in path[-1]):
+    if (
+        kind == "known"
+        and NOT_EACH.isdisjoint(path)
+        and not (api.name in PACKED and "partition" in path[-1])
+    ):
         assert more - some >= ITEMS // 2, "the request was answered without a look at its items"

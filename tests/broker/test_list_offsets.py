@@ -1,4 +1,6 @@
-"""ListOffsets and OffsetForLeaderEpoch where who asks, and what is committed, make a difference; the rest was recorded (golden.jsonl)."""
+"""ListOffsets and OffsetForLeaderEpoch where who asks, and what is committed, make a difference;
+the rest was recorded (golden.jsonl).
+"""
 
 from collections.abc import Iterator
 
@@ -47,7 +49,9 @@ def stage() -> Iterator[Stage]:
 def ask(stage: Stage, node_id: int, timestamp: int, replica_id: int) -> tuple[Code, int]:
     request = list_offsets("t", timestamp)
     request.replica_id = replica_id
-    ((row,),) = [topic.partitions for topic in stage.wire(node_id).ask(LIST_OFFSETS, request).topics]
+    ((row,),) = [
+        topic.partitions for topic in stage.wire(node_id).ask(LIST_OFFSETS, request).topics
+    ]
     return Code(row.error_code), row.offset
 
 
@@ -67,8 +71,12 @@ def test_a_follower_is_told_the_end_of_the_log_and_a_debugger_by_any_replica(sta
 
     assert ask(stage, leader, LATEST, follower) == (Code.NONE, RECORDS)
     assert ask(stage, follower, LATEST, follower) == (Code.NOT_LEADER_OR_FOLLOWER, -1)
-    assert [ask(stage, node_id, LATEST, DEBUGGER) for node_id in stage.nodes] == [(Code.NONE, RECORDS)] * 3
-    assert [ask(stage, node_id, EARLIEST, DEBUGGER) for node_id in stage.nodes] == [(Code.NONE, 0)] * 3
+    assert [ask(stage, node_id, LATEST, DEBUGGER) for node_id in stage.nodes] == [
+        (Code.NONE, RECORDS)
+    ] * 3
+    assert [ask(stage, node_id, EARLIEST, DEBUGGER) for node_id in stage.nodes] == [
+        (Code.NONE, 0)
+    ] * 3
 
 
 def test_a_time_that_only_uncommitted_records_have_is_not_found(stage: Stage) -> None:
@@ -80,14 +88,25 @@ def test_a_time_that_only_uncommitted_records_have_is_not_found(stage: Stage) ->
     assert ask(stage, stage.leader("t"), MAX_TIMESTAMP, CONSUMER) == (Code.NONE, -1)
 
 
-@pytest.mark.parametrize(("allowed", "code"), [("CLUSTER_ACTION", Code.NONE), ("DESCRIBE", Code.NONE), ("READ", Code.TOPIC_AUTHORIZATION_FAILED)])
-def test_epochs_are_told_to_brokers_and_to_who_may_describe_the_topic(stage: Stage, allowed: str, code: Code) -> None:
+@pytest.mark.parametrize(
+    ("allowed", "code"),
+    [
+        ("CLUSTER_ACTION", Code.NONE),
+        ("DESCRIBE", Code.NONE),
+        ("READ", Code.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
+def test_epochs_are_told_to_brokers_and_to_who_may_describe_the_topic(
+    stage: Stage, allowed: str, code: Code
+) -> None:
     leader = stage.leader("t")
     stage.nodes[leader].dispatcher.authorizer = Allows(allowed)
     request = OFFSET_FOR_LEADER_EPOCH.request
     asked = request.topics.partitions(partition=0, leader_epoch=stage.partition("t").leader_epoch)
 
-    answer = stage.wire(leader).ask(OFFSET_FOR_LEADER_EPOCH, request(topics=[request.topics(topic="t", partitions=[asked])]))
+    answer = stage.wire(leader).ask(
+        OFFSET_FOR_LEADER_EPOCH, request(topics=[request.topics(topic="t", partitions=[asked])])
+    )
 
     ((row,),) = [topic.partitions for topic in answer.topics]
     assert isinstance(row, Row)
@@ -101,7 +120,9 @@ def large(stage: Stage, count: int) -> Wire:
     """A topic with one batch, in which each record is a millisecond younger than the one before."""
     stage.create("large")
     wire = stage.wire()
-    records = bytes(build_batch([(b"k", b"v", [], TIME_MS + at) for at in range(count)], compression=4))
+    records = bytes(
+        build_batch([(b"k", b"v", [], TIME_MS + at) for at in range(count)], compression=4)
+    )
     assert produced(wire.ask(PRODUCE, produce("large", records))).error_code == 0
     return wire
 

@@ -1,4 +1,6 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: where replicas lie, and how they come to lie elsewhere while producers and readers go on."""
+"""DescribeLogDirs and AlterReplicaLogDirs: where replicas lie, and how they come to lie elsewhere
+while producers and readers go on.
+"""
 
 import errno
 from collections.abc import Iterable
@@ -30,12 +32,20 @@ def stage() -> Iterable[Stage]:
         yield stage
 
 
-def described(stage: Stage, node_id: int = 1, **asked: Any) -> dict[str, dict[tuple[str, int], tuple[int, int, bool]]]:
+def described(
+    stage: Stage, node_id: int = 1, **asked: Any
+) -> dict[str, dict[tuple[str, int], tuple[int, int, bool]]]:
     """By directory and partition: size, lag, whether it is a future replica."""
-    row = stage.wire(node_id).ask(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS.request(**({"topics": None} | asked)))
+    row = stage.wire(node_id).ask(
+        DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS.request(**({"topics": None} | asked))
+    )
     return {
         each.log_dir: {
-            (topic.name, partition.partition_index): (partition.partition_size, partition.offset_lag, partition.is_future_key)
+            (topic.name, partition.partition_index): (
+                partition.partition_size,
+                partition.offset_lag,
+                partition.is_future_key,
+            )
             for topic in each.topics
             for partition in topic.partitions
         }
@@ -46,7 +56,9 @@ def described(stage: Stage, node_id: int = 1, **asked: Any) -> dict[str, dict[tu
 
 def alter(stage: Stage, path: str, topic: str = "t", *partitions: int) -> list[Code]:
     request = ALTER_REPLICA_LOG_DIRS.request
-    row = request.dirs(path=path, topics=[request.dirs.topics(name=topic, partitions=partitions or (0,))])
+    row = request.dirs(
+        path=path, topics=[request.dirs.topics(name=topic, partitions=partitions or (0,))]
+    )
     (answer,) = stage.wire().ask(ALTER_REPLICA_LOG_DIRS, request(dirs=[row])).results
     return [Code(each.error_code) for each in answer.partitions]
 
@@ -79,33 +91,66 @@ def test_what_lies_where(stage: Stage) -> None:
     where = {key: size for each in described(stage).values() for key, (size, _, _) in each.items()}
     assert (where["t", 0], where["t", 1]) == (stage.partition("t").log.size_bytes, 0)
     request = DESCRIBE_LOG_DIRS.request
-    asked = described(stage, topics=[request.topics(topic="t", partitions=[0, 7]), request.topics(topic="nosuch", partitions=[0])])
+    asked = described(
+        stage,
+        topics=[
+            request.topics(topic="t", partitions=[0, 7]),
+            request.topics(topic="nosuch", partitions=[0]),
+        ],
+    )
     assert [key for each in asked.values() for key in each] == [("t", 0)]
 
 
 def test_a_directory_that_failed_is_reported(stage: Stage) -> None:
     stage.create("t", 2)
-    partition = next(partition for partition in stage.nodes[1].replicas.partitions.values() if partition.home.path == SECOND)
+    partition = next(
+        partition
+        for partition in stage.nodes[1].replicas.partitions.values()
+        if partition.home.path == SECOND
+    )
     stage.world.disk("n1").broken.add(SECOND)
     wire = stage.wire()
     wire.request(PRODUCE, produce(partition.topic, batch(b"1"), partition=partition.index))
     assert wire.frame() is None, "what it was told of the turn's writes cannot be said"
     row = stage.wire().ask(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS.request(topics=None))
-    assert [(each.log_dir, Code(each.error_code), each.total_bytes > 0) for each in row.results] == [
+    assert [
+        (each.log_dir, Code(each.error_code), each.total_bytes > 0) for each in row.results
+    ] == [
         (FIRST, Code.NONE, True),
         (SECOND, Code.KAFKA_STORAGE_ERROR, False),
     ]
     assert alter(stage, SECOND, "t", 1 - partition.index) == [Code.KAFKA_STORAGE_ERROR]
     assert alter(stage, FIRST, "t", partition.index) == [Code.KAFKA_STORAGE_ERROR]
-    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=1 - partition.index))).error_code == 0
-    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=partition.index))).error_code == Code.KAFKA_STORAGE_ERROR
+    assert (
+        produced(
+            stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=1 - partition.index))
+        ).error_code
+        == 0
+    )
+    assert (
+        produced(
+            stage.wire().ask(PRODUCE, produce("t", batch(b"2"), partition=partition.index))
+        ).error_code
+        == Code.KAFKA_STORAGE_ERROR
+    )
 
 
 def test_who_searches_by_time_in_a_directory_that_fails_is_told_so(stage: Stage) -> None:
-    """It was an unknown error, with which a client gives up; and the directory was not known to have failed."""
+    """It was an unknown error, with which a client gives up; and the directory was not known to
+    have failed.
+    """
     stage.create("t", 2)
-    partition = next(partition for partition in stage.nodes[1].replicas.partitions.values() if partition.home.path == SECOND)
-    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"1"), partition=partition.index))).error_code == Code.NONE
+    partition = next(
+        partition
+        for partition in stage.nodes[1].replicas.partitions.values()
+        if partition.home.path == SECOND
+    )
+    assert (
+        produced(
+            stage.wire().ask(PRODUCE, produce("t", batch(b"1"), partition=partition.index))
+        ).error_code
+        == Code.NONE
+    )
     stage.world.disk("n1").broken.add(SECOND)
 
     (topic,) = stage.wire().ask(LIST_OFFSETS, list_offsets("t", 0, partition.index)).topics
@@ -127,7 +172,9 @@ def test_what_is_refused(stage: Stage) -> None:
 def test_a_partition_that_is_not_there_yet_is_made_where_it_is_wanted(stage: Stage) -> None:
     assert alter(stage, SECOND, "new", 0, 1, 2) == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 3
     stage.create("new", 3)
-    assert {partition.home.path for partition in stage.nodes[1].replicas.partitions.values()} == {SECOND}
+    assert {partition.home.path for partition in stage.nodes[1].replicas.partitions.values()} == {
+        SECOND
+    }
 
 
 def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
@@ -142,7 +189,9 @@ def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
 
     assert content(stage) == before
     assert (partition.log.epochs.entries(), partition.log.flushed_offset) == (epochs, 8)
-    assert [sorted(each) for each in described(stage).values()] == ([[], [("t", 0)]] if target == SECOND else [[("t", 0)], []])
+    assert [sorted(each) for each in described(stage).values()] == (
+        [[], [("t", 0)]] if target == SECOND else [[("t", 0)], []]
+    )
     assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"9")))).base_offset == 8
     assert fetched(stage.wire().ask(FETCH, fetch("t", 8))).high_watermark == 9
     disk = stage.world.disk("n1")
@@ -152,7 +201,9 @@ def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
 
     stage.kill(1, power_loss=True)
     stage.start(1)
-    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
+    stage.wait(
+        lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions
+    )
     assert content(stage)[: len(before)] == before
     assert moved(stage, target)
 
@@ -162,19 +213,32 @@ def test_a_replica_moves_to_and_fro(stage: Stage) -> None:
     filled(stage, 3)
     before = content(stage)
     for number in range(6):
-        assert alter(stage, SECOND if stage.partition("t").home.path == FIRST else FIRST) == [Code.NONE]
+        assert alter(stage, SECOND if stage.partition("t").home.path == FIRST else FIRST) == [
+            Code.NONE
+        ]
         stage.wait(lambda: not stage.nodes[1].care.mover.moves)
-        assert produced(stage.wire().ask(PRODUCE, produce("t", batch(b"x")))).base_offset == 3 + number
+        assert (
+            produced(stage.wire().ask(PRODUCE, produce("t", batch(b"x")))).base_offset == 3 + number
+        )
     assert content(stage)[: len(before)] == before
     assert not stage.events("log_directory_move_failed")
     stage.world.run(stage.world.now + 100.0)
     disk = stage.world.disk("n1")
-    assert [name for path in (FIRST, SECOND) for name in disk.directory(path).entries if name.startswith("t-0")] == ["t-0"]
+    assert [
+        name
+        for path in (FIRST, SECOND)
+        for name in disk.directory(path).entries
+        if name.startswith("t-0")
+    ] == ["t-0"]
 
 
 @pytest.mark.parametrize("syncs", range(1, 12))
-def test_a_disk_that_fails_while_names_change_costs_nothing_that_was_acknowledged(stage: Stage, syncs: int) -> None:
-    """Each time another flush of the directory that is left or entered; with the other one the broker goes on."""
+def test_a_disk_that_fails_while_names_change_costs_nothing_that_was_acknowledged(
+    stage: Stage, syncs: int
+) -> None:
+    """Each time another flush of the directory that is left or entered; with the other one the
+    broker goes on.
+    """
     filled(stage, 2)
     if stage.partition("t").home.path == FIRST:
         alter(stage, SECOND)
@@ -213,7 +277,9 @@ def test_a_copy_that_finds_no_room_harms_nobody(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("broken", [FIRST, SECOND])
-def test_a_directory_that_fails_during_a_move_is_the_one_that_is_given_up(stage: Stage, broken: str) -> None:
+def test_a_directory_that_fails_during_a_move_is_the_one_that_is_given_up(
+    stage: Stage, broken: str
+) -> None:
     """The error of a read or a write does not say where it was."""
     filled(stage)
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
@@ -226,7 +292,9 @@ def test_a_directory_that_fails_during_a_move_is_the_one_that_is_given_up(stage:
 
 
 @pytest.mark.parametrize("target", [FIRST, SECOND])
-def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage: Stage, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(
+    stage: Stage, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The old one lies where the next start removes it."""
     filled(stage)
     if stage.partition("t").home.path == target:
@@ -260,7 +328,9 @@ def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(stage
 
 @pytest.mark.parametrize("start", [5, 6])
 def test_what_batches_do_not_tell_moves_too(stage: Stage, start: int) -> None:
-    """An epoch in which nothing was written, a log start inside a batch, producers whose batches are deleted."""
+    """An epoch in which nothing was written, a log start inside a batch, producers whose batches
+    are deleted.
+    """
     filled(stage, 4)
     partition = stage.partition("t")
     target = SECOND if partition.home.path == FIRST else FIRST
@@ -272,14 +342,22 @@ def test_what_batches_do_not_tell_moves_too(stage: Stage, start: int) -> None:
     epochs, producers = partition.log.epochs.entries(), dict(partition.log.producers.producers)
     alter(stage, target)
     stage.wait(lambda: moved(stage, target))
-    assert (partition.log.epochs.entries(), partition.log.latest_epoch, partition.log.start_offset) == (epochs, 7, start)
+    assert (
+        partition.log.epochs.entries(),
+        partition.log.latest_epoch,
+        partition.log.start_offset,
+    ) == (epochs, 7, start)
     assert partition.log.producers.producers == producers
 
     stage.kill(1, power_loss=True)
     stage.start(1)
-    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
+    stage.wait(
+        lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions
+    )
     assert stage.partition("t").log.start_offset == start
-    assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4, "a duplicate"
+    assert produced(stage.wire().ask(PRODUCE, produce("t", idempotent))).base_offset == 4, (
+        "a duplicate"
+    )
 
 
 def test_a_move_is_called_off_or_sent_elsewhere(stage: Stage) -> None:
@@ -293,7 +371,9 @@ def test_a_move_is_called_off_or_sent_elsewhere(stage: Stage) -> None:
     assert alter(stage, home) == [Code.NONE]
 
     assert moved(stage, home)
-    assert not [name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")]
+    assert not [
+        name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")
+    ]
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=None)
     alter(stage, target)
     stage.wait(lambda: moved(stage, target))
@@ -311,14 +391,17 @@ def test_a_move_keeps_to_its_rate(stage: Stage) -> None:
 
 def test_what_the_present_log_loses_meanwhile_the_future_one_loses(stage: Stage) -> None:
     filled(stage)
-    partition, target = stage.partition("t"), SECOND if stage.partition("t").home.path == FIRST else FIRST
+    partition = stage.partition("t")
+    target = SECOND if stage.partition("t").home.path == FIRST else FIRST
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
     alter(stage, target)
     move: Move = stage.nodes[1].care.mover.moves[partition]
     stage.wait(lambda: move.future.flushed_offset == 8 - 2 or move.future.end_offset >= 6)
     partition.log.truncate_to(3)
     partition.log.assign_epoch(partition.leader_epoch + 1)
-    partition.log.append_as_leader(memoryview(bytearray(batch(b"other"))), partition.leader_epoch + 1, EPOCH_MS)
+    partition.log.append_as_leader(
+        memoryview(bytearray(batch(b"other"))), partition.leader_epoch + 1, EPOCH_MS
+    )
     partition.log.write_staged()
     before = content(stage)
     stage.wait(lambda: moved(stage, target))
@@ -335,7 +418,9 @@ def test_a_topic_that_is_deleted_takes_its_future_with_it(stage: Stage) -> None:
     stage.delete("t")
     stage.wait(lambda: not stage.nodes[1].replicas.partitions)
     assert not stage.nodes[1].care.mover.moves
-    assert not [name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")]
+    assert not [
+        name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")
+    ]
 
 
 def test_the_next_process_goes_on_with_a_move(stage: Stage) -> None:
@@ -346,7 +431,9 @@ def test_the_next_process_goes_on_with_a_move(stage: Stage) -> None:
     stage.world.run(stage.world.now + 1.0)
     stage.kill(1, power_loss=True)
     stage.start(1)
-    stage.wait(lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
+    stage.wait(
+        lambda: stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions
+    )
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=None)
     stage.wait(lambda: moved(stage, target), 600.0)
     assert content(stage) == before
@@ -380,14 +467,22 @@ class PowerCut:
 
 
 def is_back(stage: Stage) -> bool:
-    return 1 in stage.refused or (stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions)
+    return 1 in stage.refused or (
+        stage.nodes[1].ready.is_set() and ("t", 0) in stage.nodes[1].replicas.partitions
+    )
 
 
 def change_with_power_cut(at: int, keeps_nothing: bool) -> bool:
-    """False: it was through before. The next start finds one log and all of it, and so does the one behind it."""
-    with Stage(seed=at, log_dirs=f"{FIRST},{SECOND}") as stage, pytest.MonkeyPatch.context() as monkeypatch:
+    """False: it was through before. The next start finds one log and all of it, and so does the one
+    behind it.
+    """
+    with (
+        Stage(seed=at, log_dirs=f"{FIRST},{SECOND}") as stage,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
         filled(stage, 3)
-        before, target = content(stage), SECOND if stage.partition("t").home.path == FIRST else FIRST
+        before = content(stage)
+        target = SECOND if stage.partition("t").home.path == FIRST else FIRST
         stage.world.disk("n1").keeps_nothing = keeps_nothing
         cut = PowerCut(stage, at)
         cut.plant(monkeypatch)
@@ -415,8 +510,12 @@ def test_the_power_goes_at_every_file_call_of_the_change(keeps_nothing: bool) ->
 
 
 @pytest.mark.parametrize("written", [0, 1])
-def test_a_log_whose_names_an_earlier_process_did_not_flush(written: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It had made the log, written to it perhaps, and ended before it came to flush; the next claims what it finds, and only then the power goes."""
+def test_a_log_whose_names_an_earlier_process_did_not_flush(
+    written: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had made the log, written to it perhaps, and ended before it came to flush; the next
+    claims what it finds, and only then the power goes.
+    """
     with Stage() as stage:
         stage.world.disk("n1").keeps_nothing = True
         stage.create("t")

@@ -1,4 +1,6 @@
-"""Thousands of partitions at once: their logs are opened some a turn, and whatever becomes of them meanwhile, nothing is left over."""
+"""Thousands of partitions at once: their logs are opened some a turn, and whatever becomes of them
+meanwhile, nothing is left over.
+"""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -40,7 +42,9 @@ def deleted_now(node: Node) -> None:
     """As the next entry of the metadata log, which takes no time here."""
     topic = node.image.topic_named("many")
     assert topic is not None
-    node.metadata.image, delta = node.image.apply(node.image.offset + 1, [TopicDeleted(topic.topic_id)])
+    node.metadata.image, delta = node.image.apply(
+        node.image.offset + 1, [TopicDeleted(topic.topic_id)]
+    )
     node.replicas.on_image(node.image, delta)
 
 
@@ -60,7 +64,12 @@ def test_a_partition_whose_turn_has_not_come_is_as_one_that_is_led_elsewhere() -
             stage.nodes[1].replicas.find("many", MANY - 1)
         assert refused.value.code == Code.NOT_LEADER_OR_FOLLOWER
         stage.wait(lambda: opened(stage) == MANY)
-        assert produced(stage.wire().ask(PRODUCE, produce("many", batch(b"1"), partition=MANY - 1))).error_code == Code.NONE
+        assert (
+            produced(
+                stage.wire().ask(PRODUCE, produce("many", batch(b"1"), partition=MANY - 1))
+            ).error_code
+            == Code.NONE
+        )
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -80,7 +89,9 @@ def test_a_topic_that_is_deleted_before_it_was_opened_leaves_nothing(again: bool
 
 
 def test_logs_that_lie_on_the_disk_are_opened_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them may have gigabytes to be read again. The broker is fenced until all are open, for one may have lost what others have."""
+    """One of them may have gigabytes to be read again. The broker is fenced until all are open, for
+    one may have lost what others have.
+    """
     off_the_loop: list[bool] = []
     at_work: list[bool] = [False]
     open_log, prepare = Log.open, LogManager.prepare

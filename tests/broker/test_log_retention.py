@@ -1,4 +1,6 @@
-"""Retention and compaction on a running broker, in the simulation: what goes, when, and what nothing of it may disturb."""
+"""Retention and compaction on a running broker, in the simulation: what goes, when, and what
+nothing of it may disturb.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +31,13 @@ def stage() -> Iterator[Stage]:
         yield stage
 
 
-def put(wire: Wire, *rows: tuple[bytes, bytes | None], topic: str = "t", timestamp: int = EPOCH_MS, acks: int = -1) -> int:
+def put(
+    wire: Wire,
+    *rows: tuple[bytes, bytes | None],
+    topic: str = "t",
+    timestamp: int = EPOCH_MS,
+    acks: int = -1,
+) -> int:
     """One batch; its base offset."""
     batch = bytes(build_batch([(key, value, [], timestamp) for key, value in rows]))
     answer = produced(wire.ask(PRODUCE, requests.produce(topic, batch, acks=acks)))
@@ -50,7 +58,12 @@ def update(stage: Stage, count: int, keys: int = 7, topic: str = "t") -> dict[by
 
 def compacted(stage: Stage, partition: Partition, times: int = 1) -> None:
     counted = stage.counted("raftka_compactions_total", partition.manager.context.node_id)
-    stage.wait(lambda: stage.counted("raftka_compactions_total", partition.manager.context.node_id) >= counted + times)
+    stage.wait(
+        lambda: (
+            stage.counted("raftka_compactions_total", partition.manager.context.node_id)
+            >= counted + times
+        )
+    )
 
 
 def clean(stage: Stage, partition: Partition) -> None:
@@ -60,7 +73,12 @@ def clean(stage: Stage, partition: Partition) -> None:
     def nothing_to_do() -> bool:
         dirt = dirt_of(log, partition.high_watermark, stage.nodes[1].runtime.clock.wall_ms())
         written_down = log.settled_point >= log.active.base_offset
-        return log.cleaned_offset > 0 and written_down and not log.cleaning and (dirt is None or not is_worth_it(log, dirt))
+        return (
+            log.cleaned_offset > 0
+            and written_down
+            and not log.cleaning
+            and (dirt is None or not is_worth_it(log, dirt))
+        )
 
     stage.wait(nothing_to_do)
 
@@ -88,7 +106,11 @@ def test_a_compacted_topic_is_compacted_while_it_is_written_and_read(stage: Stag
     (line, *_) = stage.events("log_compacted")
     assert line["partition"] == "t-0"
     assert line["until"] > 0
-    assert stage.counted("raftka_compaction_bytes_read_total") > stage.counted("raftka_compaction_bytes_written_total") > 0
+    assert (
+        stage.counted("raftka_compaction_bytes_read_total")
+        > stage.counted("raftka_compaction_bytes_written_total")
+        > 0
+    )
 
 
 def test_nothing_is_compacted_twice(stage: Stage) -> None:
@@ -105,7 +127,8 @@ def test_nothing_that_is_not_committed_is_compacted(stage: Stage) -> None:
     partition = stage.partition("t")
     update(stage, 120)
     assert partition.leader is not None
-    committed = partition.leader.high_watermark = partition.log.cleaned_offset + 10  # as if the followers had no more
+    # as if the followers had no more
+    committed = partition.leader.high_watermark = partition.log.cleaned_offset + 10
     stage.wait(lambda: partition.log.settled_point >= partition.log.active.base_offset > committed)
     stage.world.run(stage.world.now + 5)
 
@@ -147,7 +170,12 @@ def test_replicas_compact_each_for_itself_and_follow_each_other() -> None:
         compacted(stage, stage.partition("t"))
         stage.start(behind)
         stage.wait(lambda: ("t", 0) in stage.nodes[behind].replicas.partitions)
-        stage.wait(lambda: stage.partition("t", node_id=behind).log.end_offset == stage.partition("t").log.end_offset)
+        stage.wait(
+            lambda: (
+                stage.partition("t", node_id=behind).log.end_offset
+                == stage.partition("t").log.end_offset
+            )
+        )
         for node_id in stage.nodes:
             partition = stage.partition("t", node_id=node_id)
             stage.wait(lambda partition=partition: partition.log.cleaned_offset > 100)  # type: ignore[misc]
@@ -162,11 +190,20 @@ def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
         random = stage.world.random("when the power goes")
         for _ in range(4):
             table |= update(stage, 60)
-            stage.wait(lambda: bool(stage.nodes[1].care.retention.cleaner.rounds) or stage.counted("raftka_compactions_total") > 0)
+            stage.wait(
+                lambda: (
+                    bool(stage.nodes[1].care.retention.cleaner.rounds)
+                    or stage.counted("raftka_compactions_total") > 0
+                )
+            )
             stage.world.run(stage.world.now + random.random() * 0.02)
             stage.kill(1, power_loss=True)
             stage.start(1)
-            stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions and stage.nodes[1].ready.is_set())
+            stage.wait(
+                lambda: (
+                    ("t", 0) in stage.nodes[1].replicas.partitions and stage.nodes[1].ready.is_set()
+                )
+            )
             assert table_of(stage.partition("t")) == table, f"seed {seed}"
         stage.wait(lambda: stage.partition("t").log.cleaned_offset > 200)
         assert table_of(stage.partition("t")) == table
@@ -188,7 +225,9 @@ def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("moment", range(20))
-def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(stage: Stage, moment: int) -> None:
+def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(
+    stage: Stage, moment: int
+) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 70)
     partition, cleaner = stage.partition("t"), stage.nodes[1].care.retention.cleaner
@@ -201,10 +240,15 @@ def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(stage: St
     assert table_of(partition) == table
     assert partition.log.end_offset == end <= 42
     assert not partition.log.cleaning
-    assert not [name for name in stage.nodes[1].runtime.files.list(partition.log.directory) if name.endswith((".cleaned", ".swap"))]
+    assert not [
+        name
+        for name in stage.nodes[1].runtime.files.list(partition.log.directory)
+        if name.endswith((".cleaned", ".swap"))
+    ]
 
 
-@pytest.mark.parametrize(("byte", "told"), [(90, "no batch at byte 89"), (140, "CRC")])  # of the second batch: its base offset, a value
+# of the second batch: its base offset, a value
+@pytest.mark.parametrize(("byte", "told"), [(90, "no batch at byte 89"), (140, "CRC")])
 def test_a_log_that_cannot_be_read_is_left_alone(stage: Stage, byte: int, told: str) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 12)
@@ -323,28 +367,49 @@ def segments(partition: Partition) -> list[int]:
 
 def test_retention_by_time_and_size_below_the_high_watermark() -> None:
     with Stage(log_retention_check_interval_ms="1000", log_segment_delete_delay_ms="5000") as stage:
-        limits: dict[str, Any] = {"old": {"retention_ms": "5000"}, "large": {"retention_bytes": "3000"}, "kept": {"retention_ms": "-1"}}
+        limits: dict[str, Any] = {
+            "old": {"retention_ms": "5000"},
+            "large": {"retention_bytes": "3000"},
+            "kept": {"retention_ms": "-1"},
+        }
         for name, configs in limits.items():
             stage.create(name, configs=configs | {"internal_segment_bytes": "1000"})
             for at in range(40):
-                put(stage.wire(), (b"%d" % at, b"x" * 30), topic=name, timestamp=stage.nodes[1].runtime.clock.wall_ms())
+                put(
+                    stage.wire(),
+                    (b"%d" % at, b"x" * 30),
+                    topic=name,
+                    timestamp=stage.nodes[1].runtime.clock.wall_ms(),
+                )
         replicas = {name: stage.partition(name) for name in limits}
         before = segments(replicas["kept"])
-        stage.wait(lambda: len(segments(replicas["old"])) == 1 and replicas["old"].log.size_bytes == 0)
+        stage.wait(
+            lambda: len(segments(replicas["old"])) == 1 and replicas["old"].log.size_bytes == 0
+        )
 
-        assert replicas["old"].log.start_offset == 40, "the active segment goes too, when all of it is too old"
+        assert replicas["old"].log.start_offset == 40, (
+            "the active segment goes too, when all of it is too old"
+        )
         assert 3000 <= replicas["large"].log.size_bytes < 4000
         assert segments(replicas["kept"]) == before
-        assert stage.counted("raftka_segments_deleted_total") == len(before) + len(before) - len(segments(replicas["large"]))
+        assert stage.counted("raftka_segments_deleted_total") == len(before) + len(before) - len(
+            segments(replicas["large"])
+        )
 
 
-def test_retention_waits_until_the_snapshot_of_the_producers_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a retry after a loss of power would be taken for new. The next checkpoint is enough, no second round of retention."""
+def test_retention_waits_until_the_snapshot_of_the_producers_is_on_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a retry after a loss of power would be taken for new. The next checkpoint is enough, no
+    second round of retention.
+    """
     with Stage(log_retention_check_interval_ms="60000") as stage:
         stage.create("t", configs={"retention_ms": "5000"})
         stage.world.run(stage.world.now + 25)
         idempotent = batch(b"1", producer_id=9, producer_epoch=0, base_sequence=0)
-        assert produced(stage.wire().ask(PRODUCE, requests.produce("t", idempotent))).error_code == 0
+        assert (
+            produced(stage.wire().ask(PRODUCE, requests.produce("t", idempotent))).error_code == 0
+        )
         log = stage.partition("t").log
         due = stage.nodes[1].replicas.checkpoint
         monkeypatch.setattr(stage.nodes[1].replicas, "checkpoint", lambda: None)
@@ -361,12 +426,20 @@ def test_retention_waits_until_the_snapshot_of_the_producers_is_on_disk(monkeypa
 def test_nothing_is_deleted_once_the_logs_are_closed() -> None:
     """The next node may have the directory before this one's last timer fires."""
     with Stage(2, log_retention_check_interval_ms="1000") as stage:
-        stage.create("t", replication_factor=2, configs={"retention_ms": "5000", "internal_segment_bytes": "500"})
+        stage.create(
+            "t",
+            replication_factor=2,
+            configs={"retention_ms": "5000", "internal_segment_bytes": "500"},
+        )
         leader = stage.leader("t")
         follower = stage.nodes[3 - leader]
         partition = stage.partition("t", node_id=3 - leader)
         for at in range(20):
-            put(stage.wire(leader), (b"%d" % at, b"x" * 30), timestamp=stage.nodes[1].runtime.clock.wall_ms())
+            put(
+                stage.wire(leader),
+                (b"%d" % at, b"x" * 30),
+                timestamp=stage.nodes[1].runtime.clock.wall_ms(),
+            )
         stage.wait(lambda: partition.high_watermark == 20)
         before = segments(partition)
         follower.replicas.close()
@@ -387,7 +460,9 @@ def test_retention_keeps_what_is_not_committed() -> None:
         assert 0 < partition.log.start_offset <= 10
 
 
-def test_the_removal_of_a_segment_is_on_the_disk_before_the_next_one_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_removal_of_a_segment_is_on_the_disk_before_the_next_one_goes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Else a loss of power could give back an older one without those behind it."""
     delete, in_memory = Log.delete_oldest, []
     with Stage(log_retention_check_interval_ms="60000") as stage:
@@ -416,14 +491,28 @@ def test_a_reader_below_the_log_start_gets_an_error() -> None:
         update(stage, 40)
         stage.wait(lambda: stage.partition("t").log.start_offset > 0)
 
-        assert fetched(stage.wire().ask(FETCH, requests.fetch("t", 0))).error_code == Code.OFFSET_OUT_OF_RANGE
+        assert (
+            fetched(stage.wire().ask(FETCH, requests.fetch("t", 0))).error_code
+            == Code.OFFSET_OUT_OF_RANGE
+        )
 
 
 def test_a_topic_with_both_policies_is_compacted_and_forgotten(stage: Stage) -> None:
-    stage.create("t", configs={"cleanup_policy": "compact,delete", "internal_segment_bytes": "2000", "retention_ms": "20000"})
+    stage.create(
+        "t",
+        configs={
+            "cleanup_policy": "compact,delete",
+            "internal_segment_bytes": "2000",
+            "retention_ms": "20000",
+        },
+    )
     wire = stage.wire()
     for at in range(100):
-        put(wire, (b"%d" % (at % 7), b"%d" % at * 20), timestamp=stage.nodes[1].runtime.clock.wall_ms())
+        put(
+            wire,
+            (b"%d" % (at % 7), b"%d" % at * 20),
+            timestamp=stage.nodes[1].runtime.clock.wall_ms(),
+        )
     partition = stage.partition("t")
     compacted(stage, partition)
     assert len(records(partition.log)) < 60
@@ -433,8 +522,16 @@ def test_a_topic_with_both_policies_is_compacted_and_forgotten(stage: Stage) -> 
 
 
 def in_sync(stage: Stage) -> bool:
-    known = [partition for node in stage.nodes.values() if (partition := node.replicas.partitions.get(("t", 0))) is not None]
-    return len(known) == len(stage.nodes) and all(len(each.image.isr) == 3 for each in known) and any(each.leader is not None for each in known)
+    known = [
+        partition
+        for node in stage.nodes.values()
+        if (partition := node.replicas.partitions.get(("t", 0))) is not None
+    ]
+    return (
+        len(known) == len(stage.nodes)
+        and all(len(each.image.isr) == 3 for each in known)
+        and any(each.leader is not None for each in known)
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -445,14 +542,19 @@ def test_nodes_lose_their_power_while_all_compact(seed: int) -> None:
         table: dict[bytes, bytes] = {}
         for _ in range(4):
             table |= update(stage, 70)
-            stage.world.run(stage.world.now + 5 + random.random() * 0.5)  # the recovery point is written down every five seconds
+            # the recovery point is written down every five seconds
+            stage.world.run(stage.world.now + 5 + random.random() * 0.5)
             node_id = random.choice(sorted(stage.nodes))
             stage.kill(node_id, power_loss=True)
             stage.start(node_id)
             stage.wait(lambda: in_sync(stage))
         for node_id in stage.nodes:
             partition = stage.partition("t", node_id=node_id)
-            stage.wait(lambda partition=partition: partition.log.cleaned_offset > 200 and partition.log.end_offset == 280)  # type: ignore[misc]
+            stage.wait(
+                lambda partition=partition: (  # type: ignore[misc]
+                    partition.log.cleaned_offset > 200 and partition.log.end_offset == 280
+                )
+            )
             assert table_of(partition) == table, f"node {node_id}"
             assert not partition.log.cleaning
         assert not any(stage.events("compaction_failed", node_id) for node_id in stage.nodes)
@@ -460,7 +562,11 @@ def test_nodes_lose_their_power_while_all_compact(seed: int) -> None:
 
 def test_the_file_of_a_deleted_segment_is_written_over_whatever_the_delay() -> None:
     """For as long as raftka.log.segment.reuse.ms says; and a crash finds the records alone."""
-    with Stage(log_retention_check_interval_ms="1000", log_segment_delete_delay_ms="60000", raftka_log_segment_reuse_ms="20000") as stage:
+    with Stage(
+        log_retention_check_interval_ms="1000",
+        log_segment_delete_delay_ms="60000",
+        raftka_log_segment_reuse_ms="20000",
+    ) as stage:
         stage.create("t", configs={"retention_bytes": "3000", "internal_segment_bytes": "1000"})
         stage.world.run(stage.world.now + 31)
         partition = stage.partition("t")
@@ -491,6 +597,8 @@ def test_the_file_of_a_deleted_segment_is_written_over_whatever_the_delay() -> N
         end = partition.log.end_offset
         stage.kill(1)
         stage.start(1)
-        stage.wait(lambda: stage.leader("t", 0) == 1 and ("t", 0) in stage.nodes[1].replicas.partitions)
+        stage.wait(
+            lambda: stage.leader("t", 0) == 1 and ("t", 0) in stage.nodes[1].replicas.partitions
+        )
         assert stage.partition("t").log.end_offset == end
         assert not stage.events("log_cut")

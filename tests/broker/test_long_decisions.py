@@ -1,4 +1,6 @@
-"""The shell of coordinators when a decision takes several turns: what comes meanwhile waits, and nobody else does."""
+"""The shell of coordinators when a decision takes several turns: what comes meanwhile waits, and
+nobody else does.
+"""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -22,7 +24,9 @@ def stage() -> Iterator[ToyStage]:
         yield stage
 
 
-def test_what_comes_during_a_long_decision_waits_and_is_decided_in_its_order(stage: ToyStage) -> None:
+def test_what_comes_during_a_long_decision_waits_and_is_decided_in_its_order(
+    stage: ToyStage,
+) -> None:
     stage.topic()
 
     asked = stage.ask_all(Slow("a", "1"), Read("a"), Add("a", ("2",)), Slow("a", "3"), Read("a"))
@@ -36,7 +40,9 @@ def test_what_comes_during_a_long_decision_waits_and_is_decided_in_its_order(sta
 
 def test_other_coordinators_do_not_wait_for_a_long_decision(stage: ToyStage) -> None:
     stage.topic(partitions=2)
-    elsewhere = next(name for name in "abcdef" if partition_for(name, 2) != partition_for("slow", 2))
+    elsewhere = next(
+        name for name in "abcdef" if partition_for(name, 2) != partition_for("slow", 2)
+    )
     stage.ask(Add(elsewhere, ("1",)))
     stage.world.run(stage.world.now + 0.01)  # the node has nothing to do
 
@@ -122,5 +128,7 @@ def test_a_large_batch_is_loaded_in_slices(stage: ToyStage) -> None:
     stage.wait(loaded)
     steps = sorted(seen)
     assert steps[-1] == len(words)
-    assert max(after - before for before, after in pairwise(steps)) <= LOADED_AT_ONCE // RECORD_WEIGHT
+    assert (
+        max(after - before for before, after in pairwise(steps)) <= LOADED_AT_ONCE // RECORD_WEIGHT
+    )
     assert stage.ask(Read("a")) == list(words)

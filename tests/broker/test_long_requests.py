@@ -1,4 +1,6 @@
-"""Long requests take turns: other clients are answered between their slices, few of them are in memory at a time, and none is lost."""
+"""Long requests take turns: other clients are answered between their slices, few of them are in
+memory at a time, and none is lost.
+"""
 
 import gc
 from collections.abc import Iterator
@@ -54,15 +56,22 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unknown(count: int) -> MetadataRequest:
     """Names of topics that there are not: a request of some 20 bytes for each."""
-    return METADATA.request(topics=[METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(count)], allow_auto_topic_creation=False)
+    return METADATA.request(
+        topics=[METADATA.request.topics(name=f"no-such-topic-{i}") for i in range(count)],
+        allow_auto_topic_creation=False,
+    )
 
 
 def wide(count: int = 600, **fields: Any) -> FetchRequest:
     """A full Fetch of many partitions."""
     request = FETCH.request
-    partitions = [request.topics.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000) for i in range(count)]
+    partitions = [
+        request.topics.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000)
+        for i in range(count)
+    ]
     return request(
-        topics=[request.topics(topic="wide", partitions=partitions)], **({"max_bytes": 1 << 20, "max_wait_ms": 0, "min_bytes": 1} | fields)
+        topics=[request.topics(topic="wide", partitions=partitions)],
+        **({"max_bytes": 1 << 20, "max_wait_ms": 0, "min_bytes": 1} | fields),
     )
 
 
@@ -102,7 +111,9 @@ def test_so_many_long_requests_are_at_work_and_others_wait(stage: Stage, lowered
 
 
 @pytest.mark.usefixtures("tiny")
-def test_the_next_long_request_enters_when_the_one_before_is_freed(stage: Stage, lowered: Lower, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_long_request_enters_when_the_one_before_is_freed(
+    stage: Stage, lowered: Lower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lowered(LONG_REQUEST_BYTES, 100_000)
     requests = stage.nodes[1].dispatcher.long_requests
     inside: list[int] = []
@@ -125,7 +136,9 @@ def test_the_next_long_request_enters_when_the_one_before_is_freed(stage: Stage,
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("pieces", [1, 10])
-def test_no_further_long_frame_is_read_while_too_much_waits(stage: Stage, lowered: Lower, monkeypatch: pytest.MonkeyPatch, pieces: int) -> None:
+def test_no_further_long_frame_is_read_while_too_much_waits(
+    stage: Stage, lowered: Lower, monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
     """Short requests are read and answered meanwhile."""
     monkeypatch.setattr("raftka.runtime.simulated.network.IGNORE_ROOM", -1.0)
     lowered(LONG_REQUEST_BYTES, 100_000)
@@ -164,7 +177,13 @@ def test_a_client_that_goes_makes_room(stage: Stage, lowered: Lower, moment: str
     gone, kept = (second, first) if moment == "waits" else (first, second)
     gone.close()
     assert [len(wire.answer(METADATA).topics) for wire in (kept, third)] == [MANY] * 2
-    stage.wait(lambda: not requests._inside and not requests._bytes and not stage.nodes[1].dispatcher.long_work.waiting)
+    stage.wait(
+        lambda: (
+            not requests._inside
+            and not requests._bytes
+            and not stage.nodes[1].dispatcher.long_work.waiting
+        )
+    )
 
 
 @pytest.mark.usefixtures("tiny")
@@ -190,7 +209,10 @@ class Client:
 
 
 def test_long_requests_of_clients_that_left_do_not_pile_up() -> None:
-    requests = LongRequests(Metrics(), lambda request: bool(request.connection.gone or request.connection.left))  # type: ignore[attr-defined]
+    requests = LongRequests(
+        Metrics(),
+        lambda request: bool(request.connection.gone or request.connection.left),  # type: ignore[attr-defined]
+    )
     begun: list[int] = []
 
     def enter(number: int) -> Any:
@@ -212,7 +234,12 @@ def test_long_requests_of_clients_that_left_do_not_pile_up() -> None:
 
 def test_a_long_frame_that_cannot_be_decoded_ends_its_connection_alone(stage: Stage) -> None:
     wire, other = stage.wire(), stage.wire()
-    body = bytes.fromhex("0003 0001 00000001 0001 61") + (MANY).to_bytes(4, "big") + b"\0\1a" * (MANY - 1) + b"\x7f\xff"
+    body = (
+        bytes.fromhex("0003 0001 00000001 0001 61")
+        + (MANY).to_bytes(4, "big")
+        + b"\0\1a" * (MANY - 1)
+        + b"\x7f\xff"
+    )
     assert len(body) > LONG_FRAME_BYTES // 2
     wire.send_frame(body + bytes(LONG_FRAME_BYTES - 4000))
 
@@ -223,7 +250,9 @@ def test_a_long_frame_that_cannot_be_decoded_ends_its_connection_alone(stage: St
 
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize("broken", ["_decoded", "_answer"])
-def test_an_error_where_a_long_request_ends_closes_its_connection_alone(stage: Stage, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+def test_an_error_where_a_long_request_ends_closes_its_connection_alone(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
     wire, other = stage.wire(), stage.wire()
     dispatcher = stage.nodes[1].dispatcher
     monkeypatch.setattr(dispatcher, broken, Mock(side_effect=ValueError("a bug of ours")))
@@ -239,7 +268,9 @@ def test_an_error_where_a_long_request_ends_closes_its_connection_alone(stage: S
 def test_work_that_no_client_waits_for_fails_alone(stage: Stage) -> None:
     long_work = stage.nodes[1].dispatcher.long_work
     ended: list[Exception | None] = []
-    long_work.resume("first", (None for _ in range(3)), Mock(side_effect=ValueError("a bug of ours")))
+    long_work.resume(
+        "first", (None for _ in range(3)), Mock(side_effect=ValueError("a bug of ours"))
+    )
     long_work.resume("second", (None for _ in range(3)), ended.append)
 
     stage.wait(lambda: bool(ended))
@@ -249,38 +280,66 @@ def test_work_that_no_client_waits_for_fails_alone(stage: Stage) -> None:
 
 def test_each_of_100_groups_is_answered_while_others_go_on(stage: Stage) -> None:
     request = OFFSET_FETCH.request
-    groups = [request.groups(group_id=f"group-{i}", topics=[request.groups.topics(name="t", partition_indexes=[0])]) for i in range(MANY)]
+    groups = [
+        request.groups(
+            group_id=f"group-{i}", topics=[request.groups.topics(name="t", partition_indexes=[0])]
+        )
+        for i in range(MANY)
+    ]
     long, other = stage.wire(), stage.wire()
     long.request(OFFSET_FETCH, request(groups=groups), 9)
     assert other.ask(METADATA, ONE).topics[0].error_code == Code.NONE
 
-    assert {each.error_code for each in long.answer(OFFSET_FETCH, 9).groups} == {Code.NOT_COORDINATOR}
+    assert {each.error_code for each in long.answer(OFFSET_FETCH, 9).groups} == {
+        Code.NOT_COORDINATOR
+    }
 
 
 @pytest.mark.usefixtures("tiny")
 def test_an_answer_that_comes_later_names_all_that_the_request_named(stage: Stage) -> None:
-    """Also where the handler is async: the request is freed behind its answer, not behind the handler."""
+    """Also where the handler is async: the request is freed behind its answer, not behind the
+    handler.
+    """
     wire = stage.wire()
     for key_type, key in enumerate(("g", "t")):
         coordinator = FIND_COORDINATOR.request(key_type=key_type, coordinator_keys=[key])
-        stage.wait(lambda row=coordinator: not wire.ask(FIND_COORDINATOR, row).coordinators[0].error_code)  # type: ignore[misc]
+        stage.wait(
+            lambda row=coordinator: not wire.ask(FIND_COORDINATOR, row).coordinators[0].error_code  # type: ignore[misc]
+        )
     given = INIT_PRODUCER_ID.request(transactional_id="t", transaction_timeout_ms=60_000)
     stage.wait(lambda: not wire.ask(INIT_PRODUCER_ID, given).error_code)
     pair = wire.ask(INIT_PRODUCER_ID, given)
     request = TXN_OFFSET_COMMIT.request
     of_topic = request.topics
-    topics = [of_topic(name="wide", partitions=[of_topic.partitions(partition_index=i % 600, committed_offset=1)]) for i in range(MANY)]
+    topics = [
+        of_topic(
+            name="wide",
+            partitions=[of_topic.partitions(partition_index=i % 600, committed_offset=1)],
+        )
+        for i in range(MANY)
+    ]
 
-    row = request(transactional_id="t", group_id="g", producer_id=pair.producer_id, producer_epoch=pair.producer_epoch, topics=topics)
+    row = request(
+        transactional_id="t",
+        group_id="g",
+        producer_id=pair.producer_id,
+        producer_epoch=pair.producer_epoch,
+        topics=topics,
+    )
     answer = wire.ask(TXN_OFFSET_COMMIT, row)
 
     assert [each.error_code for topic in answer.topics for each in topic.partitions] == [0] * MANY
 
 
-def test_a_fetch_in_slices_tells_every_partition_and_brings_records_of_the_first(stage: Stage) -> None:
+def test_a_fetch_in_slices_tells_every_partition_and_brings_records_of_the_first(
+    stage: Stage,
+) -> None:
     wire = stage.wire()
     for index in (0, 1, 300, 599):
-        assert produced(wire.ask(PRODUCE, produce("wide", batch(b"%d" % index), index))).error_code == 0
+        assert (
+            produced(wire.ask(PRODUCE, produce("wide", batch(b"%d" % index), index))).error_code
+            == 0
+        )
 
     (topic,) = wire.ask(FETCH, wide(), 12).responses
 
@@ -295,20 +354,42 @@ def test_a_fetch_in_slices_tells_every_partition_and_brings_records_of_the_first
 def test_a_session_reads_all_records_however_its_fetches_are_cut(stage: Stage) -> None:
     wire, expected = stage.wire(), set()
     for index in range(0, 600, 60):
-        assert produced(wire.ask(PRODUCE, produce("wide", batch(b"%d" % index), index))).error_code == 0
+        assert (
+            produced(wire.ask(PRODUCE, produce("wide", batch(b"%d" % index), index))).error_code
+            == 0
+        )
         expected.add(index)
     answer = wire.ask(FETCH, wide(session_id=0, session_epoch=0), 12)
     session, epoch, seen = answer.session_id, 1, set()
     assert session
     request = FETCH.request
     for _ in range(30):
-        found = [row.partition_index for topic in answer.responses for row in topic.partitions if row.records]
+        found = [
+            row.partition_index
+            for topic in answer.responses
+            for row in topic.partitions
+            if row.records
+        ]
         seen.update(found)
         if seen == expected:
             break
-        partitions = [request.topics.partitions(partition=i, fetch_offset=1, partition_max_bytes=1000) for i in found]
+        partitions = [
+            request.topics.partitions(partition=i, fetch_offset=1, partition_max_bytes=1000)
+            for i in found
+        ]
         topics = [request.topics(topic="wide", partitions=partitions)] if found else []
-        answer = wire.ask(FETCH, request(topics=topics, session_id=session, session_epoch=epoch, max_bytes=1 << 20, max_wait_ms=100, min_bytes=1), 12)
+        answer = wire.ask(
+            FETCH,
+            request(
+                topics=topics,
+                session_id=session,
+                session_epoch=epoch,
+                max_bytes=1 << 20,
+                max_wait_ms=100,
+                min_bytes=1,
+            ),
+            12,
+        )
         epoch += 1
         assert answer.error_code == 0
     assert seen == expected
@@ -320,7 +401,12 @@ def test_a_client_that_goes_in_the_middle_of_its_fetch_leaves_nothing_behind(sta
     wire.request(FETCH, wide(max_wait_ms=3_600_000), 12)
     stage.wait(lambda: stage.nodes[1].dispatcher.long_work.waiting > 0)
     wire.close()
-    stage.wait(lambda: not stage.nodes[1].dispatcher.long_work.waiting and not stage.nodes[1].metrics.parked_fetches)
+    stage.wait(
+        lambda: (
+            not stage.nodes[1].dispatcher.long_work.waiting
+            and not stage.nodes[1].metrics.parked_fetches
+        )
+    )
 
     assert not stage.nodes[1].fetch_sessions.by_id
     assert fetched(stage.wire().ask(FETCH, fetch("t", 0))).error_code == 0
@@ -349,9 +435,15 @@ def test_a_client_that_goes_while_its_session_is_made_is_no_bug_of_ours(stage: S
     assert not stage.events("handler_failed")
 
 
-@pytest.mark.parametrize("ends", [{"session_epoch": -1}, {"session_epoch": 0}, {"session_epoch": -1, "max_wait_ms": 20}])
-def test_a_session_that_has_ended_is_freed_without_the_garbage_collector(stage: Stage, ends: dict[str, int]) -> None:
-    """Its partitions lead to it and back: a hundred fetches of thousands of partitions were hundreds of megabytes."""
+@pytest.mark.parametrize(
+    "ends", [{"session_epoch": -1}, {"session_epoch": 0}, {"session_epoch": -1, "max_wait_ms": 20}]
+)
+def test_a_session_that_has_ended_is_freed_without_the_garbage_collector(
+    stage: Stage, ends: dict[str, int]
+) -> None:
+    """Its partitions lead to it and back: a hundred fetches of thousands of partitions were
+    hundreds of megabytes.
+    """
     stage.nodes[1].fetch_sessions.slots = 1
     wire = stage.wire()
     gc.collect()
@@ -360,10 +452,16 @@ def test_a_session_that_has_ended_is_freed_without_the_garbage_collector(stage: 
         for _ in range(3):
             answer = wire.ask(FETCH, wide(session_id=0, **ends), 12)
             if answer.session_id:
-                wire.ask(FETCH, FETCH.request(session_id=answer.session_id, session_epoch=-1, max_wait_ms=0), 12)
+                wire.ask(
+                    FETCH,
+                    FETCH.request(session_id=answer.session_id, session_epoch=-1, max_wait_ms=0),
+                    12,
+                )
         stage.wait(lambda: not stage.nodes[1].dispatcher.long_work.waiting)
         assert not stage.nodes[1].fetch_sessions.by_id
-        assert not [each for each in gc.get_objects() if isinstance(each, CachedPartition | FetchSession)]
+        assert not [
+            each for each in gc.get_objects() if isinstance(each, CachedPartition | FetchSession)
+        ]
     finally:
         gc.enable()
 
@@ -382,15 +480,22 @@ def test_records_that_come_while_a_fetch_reads_end_its_wait(stage: Stage) -> Non
 
 
 def ask_behind_an_early_answer(stage: Stage) -> None:
-    """A coordinator refuses at once: the answer is written while the handler goes on. Answers behind it must not wait for another one."""
+    """A coordinator refuses at once: the answer is written while the handler goes on. Answers
+    behind it must not wait for another one.
+    """
     wire, row = stage.wire(), OFFSET_DELETE.request
     partitions = [row.topics.partitions(partition_index=index) for index in range(20)]
     with busy():
         for _ in range(2):
-            answer = wire.ask(OFFSET_DELETE, row(group_id="group", topics=[row.topics(name="t", partitions=partitions)]))
+            answer = wire.ask(
+                OFFSET_DELETE,
+                row(group_id="group", topics=[row.topics(name="t", partitions=partitions)]),
+            )
             assert Code(answer.error_code) is Code.NOT_COORDINATOR
         wire.ask(METADATA, METADATA.request(topics=[]))
 
 
-def test_a_request_that_is_answered_before_its_handler_is_interrupted_has_one_place_among_the_answers(stage: Stage) -> None:
+def test_a_request_that_is_answered_before_its_interruption_has_one_place_among_the_answers(
+    stage: Stage,
+) -> None:
     ask_behind_an_early_answer(stage)

@@ -1,4 +1,6 @@
-"""Produces that come behind answered ones wait a few turns for more; then disk and followers get them together."""
+"""Produces that come behind answered ones wait a few turns for more; then disk and followers get
+them together.
+"""
 
 from collections.abc import Callable, Iterator
 from math import inf
@@ -14,7 +16,9 @@ from tests.broker.stage import Stage, Wire
 
 
 class Answered:
-    """A client whose two produces were answered at once, at a node whose looks come when the test says so."""
+    """A client whose two produces were answered at once, at a node whose looks come when the test
+    says so.
+    """
 
     def __init__(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         stage.create("t")

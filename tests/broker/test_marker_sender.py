@@ -1,4 +1,6 @@
-"""The sender of markers, with a coordinator, a writer and channels that the test speaks for: who is sent what, and what becomes of each answer."""
+"""The sender of markers, with a coordinator, a writer and channels that the test speaks for: who is
+sent what, and what becomes of each answer.
+"""
 
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -32,7 +34,12 @@ class Question:
 
     @property
     def places(self) -> list[Place]:
-        return [(topic.name, index) for marker in self.row.markers for topic in marker.topics for index in topic.partition_indexes]
+        return [
+            (topic.name, index)
+            for marker in self.row.markers
+            for topic in marker.topics
+            for index in topic.partition_indexes
+        ]
 
     def answer(self, codes: dict[Place, Code] | None = None) -> None:
         rows = WRITE_TXN_MARKERS.response.markers
@@ -44,7 +51,10 @@ class Question:
                     of_topic(
                         name=topic.name,
                         partitions=[
-                            of_topic.partitions(partition_index=index, error_code=int((codes or {}).get((topic.name, index), Code.NONE)))
+                            of_topic.partitions(
+                                partition_index=index,
+                                error_code=int((codes or {}).get((topic.name, index), Code.NONE)),
+                            )
                             for index in topic.partition_indexes
                         ],
                     )
@@ -60,7 +70,9 @@ class Question:
 
 
 class Scene:
-    """Broker 1, where a coordinator of epoch 5 is; broker 1 leads t-0, broker 2 t-1, t-2 and u-0, broker 3 t-3."""
+    """Broker 1, where a coordinator of epoch 5 is; broker 1 leads t-0, broker 2 t-1, t-2 and u-0,
+    broker 3 t-3.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -74,10 +86,17 @@ class Scene:
         self.leaders = {"t": [HERE, THERE, THERE, ELSEWHERE], "u": [THERE]}
         self.metadata = SimpleNamespace(image=self.image())
         events = SimpleNamespace(warning=lambda name, **fields: self.warned.append(name))
-        self.context = SimpleNamespace(node_id=HERE, metadata=self.metadata, runtime=self.runtime, events=events)
+        self.context = SimpleNamespace(
+            node_id=HERE, metadata=self.metadata, runtime=self.runtime, events=events
+        )
         context: Any = self.context
         self.failures: list[Exception] = []
-        self.sender = MarkerSender(context, LongWork(self.runtime.clock, self._failed), self._any(self._ask), self._any(self._write))
+        self.sender = MarkerSender(
+            context,
+            LongWork(self.runtime.clock, self._failed),
+            self._any(self._ask),
+            self._any(self._write),
+        )
         self.sender.runtime = self._any(self._submit)
 
     def _failed(self, name: str, error: Exception) -> None:
@@ -98,17 +117,23 @@ class Scene:
         assert marker.coordinator_epoch == self.coordinator.epoch
         self.written.append(((topic, partition), done))
 
-    def _submit(self, transactional_id: str, command: object, ticket: Callable[[KafkaError | None], None]) -> None:
+    def _submit(
+        self, transactional_id: str, command: object, ticket: Callable[[KafkaError | None], None]
+    ) -> None:
         self.told.append(command)
         ticket(self.refusal)
 
     def image(self) -> MetadataImage:
         ids = {"t": T, "u": U}
         topics = {
-            ids[name]: TopicImage(name, ids[name], tuple([NO_PARTITION._replace(leader=each) for each in leaders]))
+            ids[name]: TopicImage(
+                name, ids[name], tuple([NO_PARTITION._replace(leader=each) for each in leaders])
+            )
             for name, leaders in self.leaders.items()
         }
-        return MetadataImage(topics=topics, topic_ids={topic.name: topic_id for topic_id, topic in topics.items()})
+        return MetadataImage(
+            topics=topics, topic_ids={topic.name: topic_id for topic_id, topic in topics.items()}
+        )
 
     def do(self, action: Callable[[], None]) -> None:
         """In a turn of the node."""
@@ -119,7 +144,10 @@ class Scene:
         indexes: dict[str, set[int]] = {}
         for name, index in places:
             indexes.setdefault(name, set()).add(index)
-        topics = {name: TopicPartitions({"t": T, "u": U}[name], frozenset(each), b"") for name, each in indexes.items()}
+        topics = {
+            name: TopicPartitions({"t": T, "u": U}[name], frozenset(each), b"")
+            for name, each in indexes.items()
+        }
         self.do(lambda: self.sender.send(WRITE._replace(topics=topics, **fields), failure))
 
     def run(self, seconds: float) -> None:
@@ -149,9 +177,17 @@ def test_each_leader_is_told_and_then_the_coordinator(scene: Scene) -> None:
     scene.send(("t", 0), ("t", 1), ("t", 3), ("u", 0))
 
     assert [place for place, _ in scene.written] == [("t", 0)]
-    assert [(each.broker, each.places) for each in scene.questions] == [(THERE, [("t", 1), ("u", 0)]), (ELSEWHERE, [("t", 3)])]
+    assert [(each.broker, each.places) for each in scene.questions] == [
+        (THERE, [("t", 1), ("u", 0)]),
+        (ELSEWHERE, [("t", 3)]),
+    ]
     (marker,) = scene.questions[0].row.markers
-    assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_result) == (1000, 7, 5, True)
+    assert (
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.coordinator_epoch,
+        marker.transaction_result,
+    ) == (1000, 7, 5, True)
     assert marker.transaction_version == 2
     scene.do(lambda: scene.written[0][1](Code.NONE))
     scene.do(scene.questions[0].answer)
@@ -189,17 +225,27 @@ def test_a_request_has_a_bounded_number_of_markers(scene: Scene) -> None:
         scene.do(scene.questions[-1].answer)
         scene.run(1.0)
 
-    assert [len(each.places) for each in scene.questions] == [MARKERS_OF_REQUEST, MARKERS_OF_REQUEST, 1]
+    assert [len(each.places) for each in scene.questions] == [
+        MARKERS_OF_REQUEST,
+        MARKERS_OF_REQUEST,
+        1,
+    ]
     assert scene.is_over
 
 
 @pytest.mark.parametrize("here", [True, False])
-@pytest.mark.parametrize("code", [Code(code) for code in (3, 6, 7, 19, 20, 56)], ids=lambda code: str(code.name))
-def test_what_is_refused_for_a_time_is_tried_again_at_the_leader_as_then_known(scene: Scene, code: Code, here: bool) -> None:
+@pytest.mark.parametrize(
+    "code", [Code(code) for code in (3, 6, 7, 19, 20, 56)], ids=lambda code: str(code.name)
+)
+def test_what_is_refused_for_a_time_is_tried_again_at_the_leader_as_then_known(
+    scene: Scene, code: Code, here: bool
+) -> None:
     """The other partition is not sent again."""
     place = ("t", 0) if here else ("t", 1)
     scene.send(place, ("t", 3))
-    scene.do(lambda: scene.written[0][1](code) if here else scene.questions[0].answer({place: code}))
+    scene.do(
+        lambda: scene.written[0][1](code) if here else scene.questions[0].answer({place: code})
+    )
     scene.do(scene.questions[-1].answer)
     assert scene.sender.parked == 1
     assert scene.told == []
@@ -219,12 +265,17 @@ def test_what_is_refused_for_a_time_is_tried_again_at_the_leader_as_then_known(s
     assert scene.warned == []
 
 
-@pytest.mark.parametrize("code", [Code.INVALID_PRODUCER_EPOCH, Code.UNSUPPORTED_VERSION, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT])
+@pytest.mark.parametrize(
+    "code",
+    [Code.INVALID_PRODUCER_EPOCH, Code.UNSUPPORTED_VERSION, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT],
+)
 def test_a_partition_that_has_nothing_to_end_is_passed_over(scene: Scene, code: Code) -> None:
     """Kafka gives up all of the transaction's markers for the first of these."""
     scene.send(("t", 1), ("t", 2))
 
-    scene.do(lambda: scene.questions[0].answer({("t", 1): code, ("t", 2): Code.NOT_ENOUGH_REPLICAS}))
+    scene.do(
+        lambda: scene.questions[0].answer({("t", 1): code, ("t", 2): Code.NOT_ENOUGH_REPLICAS})
+    )
 
     assert scene.told == []
     assert scene.warned == ["marker_passed_over"]
@@ -286,7 +337,9 @@ def test_a_deleted_topic_is_passed_over_also_when_another_has_its_name(scene: Sc
     scene.leaders = {"t": [HERE]}  # of fewer partitions, too
     scene.metadata.image = scene.image()
     other = TopicImage("u", b"v" * 16, (NO_PARTITION._replace(leader=HERE),))
-    scene.metadata.image = MetadataImage(topics={**scene.metadata.image.topics, b"v" * 16: other}, topic_ids={"t": T, "u": b"v" * 16})
+    scene.metadata.image = MetadataImage(
+        topics={**scene.metadata.image.topics, b"v" * 16: other}, topic_ids={"t": T, "u": b"v" * 16}
+    )
     scene.do(scene.sender.on_image)
     scene.run(0.1)
 
@@ -338,7 +391,9 @@ def test_markers_that_are_on_their_way_are_not_sent_twice(scene: Scene) -> None:
     assert scene.is_over
 
 
-def test_a_coordinator_that_does_not_know_whether_the_end_is_committed_is_asked_again(scene: Scene) -> None:
+def test_a_coordinator_that_does_not_know_whether_the_end_is_committed_is_asked_again(
+    scene: Scene,
+) -> None:
     scene.refusal = KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
     scene.send(("t", 1), failure=scene.refusal)
     scene.run(1.1)
@@ -363,7 +418,9 @@ def test_a_coordinator_that_cannot_write_the_end_is_told_again(scene: Scene) -> 
 
 
 def test_the_next_transaction_of_an_epoch_gets_its_own_markers(scene: Scene) -> None:
-    """The coordinator has gone on, though it could not say so when the markers of the one before were written."""
+    """The coordinator has gone on, though it could not say so when the markers of the one before
+    were written.
+    """
     scene.refusal = KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
     scene.send(("t", 1))
     scene.do(scene.questions[0].answer)
@@ -371,7 +428,10 @@ def test_the_next_transaction_of_an_epoch_gets_its_own_markers(scene: Scene) -> 
     scene.refusal = None
     scene.run(1.0)
 
-    assert [question.row.markers[0].transaction_result for question in scene.questions] == [True, False]
+    assert [question.row.markers[0].transaction_result for question in scene.questions] == [
+        True,
+        False,
+    ]
     assert scene.told == [MarkersWritten("x", 1000, 7, (1, 2))]  # once, and nobody heard of it
     scene.do(scene.questions[1].answer)
     assert scene.told[1:] == [MarkersWritten("x", 1000, 7, (3, 4))]

@@ -1,4 +1,6 @@
-"""What a node counts: requests and their times, however they are answered; bytes and records by topic, over every change of leaders."""
+"""What a node counts: requests and their times, however they are answered; bytes and records by
+topic, over every change of leaders.
+"""
 
 from raftka.broker.telemetry.metrics import BOUNDS_S, Latency
 from raftka.wire.messages.api_versions import API_VERSIONS
@@ -17,7 +19,12 @@ def test_a_time_falls_into_the_first_bucket_that_holds_it() -> None:
         latency.add(took)
 
     found = dict(zip((*BOUNDS_S, None), latency.buckets, strict=True))
-    assert {bound: count for bound, count in found.items() if count} == {0.0005: 1, 0.001: 2, 0.025: 1, None: 1}
+    assert {bound: count for bound, count in found.items() if count} == {
+        0.0005: 1,
+        0.001: 2,
+        0.025: 1,
+        None: 1,
+    }
     assert latency.count == 5
     assert round(latency.sum_s, 4) == 31.0215
 
@@ -42,8 +49,15 @@ def test_every_request_is_counted_once_however_it_is_answered() -> None:
         wire.answer(FETCH)
         wire.answer(METADATA)
 
-        counted = {name: latency.count - before.get(name, 0) for name, latency in stage.nodes[1].metrics.requests.items()}
-        assert {name: count for name, count in counted.items() if count} == {"Produce": 9, "Fetch": 7, "Metadata": 1}
+        counted = {
+            name: latency.count - before.get(name, 0)
+            for name, latency in stage.nodes[1].metrics.requests.items()
+        }
+        assert {name: count for name, count in counted.items() if count} == {
+            "Produce": 9,
+            "Fetch": 7,
+            "Metadata": 1,
+        }
 
 
 def test_an_answer_that_waited_took_as_long_as_it_waited() -> None:
@@ -65,7 +79,11 @@ def test_bytes_and_records_of_a_partition_survive_its_leaderships() -> None:
         wire = stage.wire(leader)
         for _ in range(3):
             assert produced(wire.ask(PRODUCE, produce("t", data))).error_code == 0
-        assert (partition.messages_in, partition.bytes_in, partition.produced) == (6, 3 * len(data), 3)
+        assert (partition.messages_in, partition.bytes_in, partition.produced) == (
+            6,
+            3 * len(data),
+            3,
+        )
 
         stage.nodes[leader].lifecycle.withdraw("a test")  # others lead now
         stage.wait(lambda: stage.leader("t") != leader and partition.leader is None)
@@ -74,8 +92,16 @@ def test_bytes_and_records_of_a_partition_survive_its_leaderships() -> None:
         for _ in range(2):
             assert produced(stage.wire(other).ask(PRODUCE, produce("t", data))).error_code == 0
         elsewhere = stage.partition("t", node_id=other)
-        assert (partition.messages_in, partition.bytes_in, partition.produced) == (6, 3 * len(data), 3)
-        assert (elsewhere.messages_in, elsewhere.bytes_in, elsewhere.produced) == (4, 2 * len(data), 2)
+        assert (partition.messages_in, partition.bytes_in, partition.produced) == (
+            6,
+            3 * len(data),
+            3,
+        )
+        assert (elsewhere.messages_in, elsewhere.bytes_in, elsewhere.produced) == (
+            4,
+            2 * len(data),
+            2,
+        )
 
 
 def test_what_is_appended_is_counted_also_behind_a_new_segment() -> None:
@@ -101,7 +127,9 @@ def test_reads_of_consumers_and_followers_are_counted_apart() -> None:
         node = stage.nodes[leader]
         assert partition.bytes_out == 4 * len(data)
         assert node.metrics.replication_bytes_out == 2 * len(data)
-        assert sum(stage.nodes[each].metrics.replication_bytes_in for each in (1, 2, 3)) == 2 * len(data)
+        assert sum(stage.nodes[each].metrics.replication_bytes_in for each in (1, 2, 3)) == 2 * len(
+            data
+        )
         assert node.metrics.requests["Fetch"].count == 4
         assert node.metrics.requests["FetchFollower"].count > 0
         assert node.metrics.flushes.count > 0

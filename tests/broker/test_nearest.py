@@ -1,4 +1,6 @@
-"""Fetch from the nearest replica (KIP-392): to whom a consumer that tells its rack is sent, and what a follower serves it."""
+"""Fetch from the nearest replica (KIP-392): to whom a consumer that tells its rack is sent, and
+what a follower serves it.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Self
@@ -37,12 +39,21 @@ class Racks(Stage):
         self.world.network.cut(f"n{self.leader('t')}", f"n{node_id}", one_way=False)
 
     def in_step(self) -> None:
-        self.wait(lambda: all(node.replicas.partitions["t", 0].high_watermark == 6 for node in self.nodes.values()))
+        self.wait(
+            lambda: all(
+                node.replicas.partitions["t", 0].high_watermark == 6 for node in self.nodes.values()
+            )
+        )
 
 
 @pytest.fixture
 def stage() -> Iterator[Racks]:
-    with Racks(3, replica_selector_class=SELECTOR, replica_lag_time_max_ms="60000", broker_session_timeout_ms="60000") as stage:
+    with Racks(
+        3,
+        replica_selector_class=SELECTOR,
+        replica_lag_time_max_ms="60000",
+        broker_session_timeout_ms="60000",
+    ) as stage:
         filled(stage)
         stage.in_step()
         yield stage
@@ -53,7 +64,12 @@ def test_the_leader_sends_its_consumers_to_their_racks(stage: Racks) -> None:
 
     row = stage.read(leader, f"r{follower}", 6, max_wait_ms=LONG_MS, min_bytes=1)
 
-    assert (row.error_code, row.preferred_read_replica, row.high_watermark, bytes(row.records or b"")) == (0, follower, 6, b"")
+    assert (
+        row.error_code,
+        row.preferred_read_replica,
+        row.high_watermark,
+        bytes(row.records or b""),
+    ) == (0, follower, 6, b"")
     assert stage.world.now < begin + 0.1
     assert stage.read(leader, f"r{follower}").preferred_read_replica == follower
     assert values(stage.read(follower, f"r{follower}")) == VALUES
@@ -68,10 +84,15 @@ def test_who_is_nowhere_near_a_follower_is_served_by_the_leader(stage: Racks, ra
     assert (row.preferred_read_replica, values(row)) == (-1, VALUES)
 
 
-def test_nobody_is_sent_to_a_follower_that_has_not_got_the_offset_or_is_not_in_sync(stage: Racks) -> None:
+def test_nobody_is_sent_to_a_follower_that_has_not_got_the_offset_or_is_not_in_sync(
+    stage: Racks,
+) -> None:
     leader, follower = stage.leader("t"), stage.follower
     stage.cut_off(follower)
-    assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new"), acks=1))).error_code == 0
+    assert (
+        produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new"), acks=1))).error_code
+        == 0
+    )
 
     assert stage.read(leader, f"r{follower}", 6).preferred_read_replica == follower
     assert stage.read(leader, f"r{follower}", 7).preferred_read_replica == -1
@@ -84,11 +105,18 @@ def test_of_two_in_a_rack_the_one_that_has_more_is_chosen() -> None:
         def properties(self, node_id: int) -> dict[str, str]:
             return {**super().properties(node_id), "broker.rack": "far"}
 
-    with Two(3, replica_selector_class=SELECTOR, replica_lag_time_max_ms="60000", broker_session_timeout_ms="60000") as stage:
+    with Two(
+        3,
+        replica_selector_class=SELECTOR,
+        replica_lag_time_max_ms="60000",
+        broker_session_timeout_ms="60000",
+    ) as stage:
         filled(stage)
         stage.in_step()
         leader = stage.leader("t")
-        assert stage.read(leader, "far").preferred_read_replica == -1, "the leader is in that rack too"
+        assert stage.read(leader, "far").preferred_read_replica == -1, (
+            "the leader is in that rack too"
+        )
         image = stage.nodes[leader].image
         for node_id, broker in image.brokers.items():
             image.brokers[node_id] = broker._replace(rack="here" if node_id == leader else "far")  # type: ignore[index]
@@ -124,14 +152,24 @@ def test_a_follower_serves_who_names_a_rack_and_nobody_else(stage: Racks) -> Non
 
 def test_a_follower_shows_what_it_knows_to_be_committed(stage: Racks) -> None:
     leader, follower = stage.leader("t"), stage.follower
-    stage.world.network.cut(f"n{leader}", f"n{next(i for i in stage.nodes if i not in (leader, follower))}", one_way=False)
-    assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new"), acks=1))).error_code == 0
+    stage.world.network.cut(
+        f"n{leader}",
+        f"n{next(i for i in stage.nodes if i not in (leader, follower))}",
+        one_way=False,
+    )
+    assert (
+        produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"new"), acks=1))).error_code
+        == 0
+    )
     stage.wait(lambda: stage.partition("t", node_id=follower).log.end_offset == 7)
 
     assert values(stage.read(follower, "r")) == VALUES
     row = stage.read(follower, "r", 6)
     assert (row.error_code, row.high_watermark, bytes(row.records or b"")) == (0, 6, b"")
-    assert (stage.read(follower, "r", 7).error_code, stage.read(follower, "r", 8).error_code) == (0, Code.OFFSET_OUT_OF_RANGE)
+    assert (stage.read(follower, "r", 7).error_code, stage.read(follower, "r", 8).error_code) == (
+        0,
+        Code.OFFSET_OUT_OF_RANGE,
+    )
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(0, Code.NONE), (1, Code.UNKNOWN_LEADER_EPOCH)])
@@ -149,7 +187,12 @@ def test_what_is_committed_is_at_the_followers_at_once(stage: Racks) -> None:
         stage.wait(lambda: stage.nodes[follower].metrics.parked_fetches == 1)
         begin = stage.world.now
 
-        assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"%d" % number)))).error_code == 0
+        assert (
+            produced(
+                stage.wire(leader).ask(PRODUCE, produce("t", batch(b"%d" % number)))
+            ).error_code
+            == 0
+        )
 
         assert values(fetched(reader.answer(FETCH))) == [b"%d" % number]
         assert stage.world.now < begin + 0.05

@@ -1,4 +1,6 @@
-"""Login with tokens (OAUTHBEARER) on simulated nodes: keys from a file or by HTTP, sessions as long as tokens, tokens without signatures."""
+"""Login with tokens (OAUTHBEARER) on simulated nodes: keys from a file or by HTTP, sessions as long
+as tokens, tokens without signatures.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,11 +24,23 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from tests.broker.oauth import KEYS, LATER_KEYS, OURS, SECURE, TRUSTING, begun, now_s, present, stage_with_keys
+from tests.broker.oauth import (
+    KEYS,
+    LATER_KEYS,
+    OURS,
+    SECURE,
+    TRUSTING,
+    begun,
+    now_s,
+    present,
+    stage_with_keys,
+)
 from tests.broker.sasl import authenticate, logged_in, works
 from tests.broker.stage import Stage
 from tests.broker.tls import AUTHORITY
 from tests.security.issuer import claims, jwks, rsa_row, token
+
+CALLBACKS = "sasl.server.callback.handler.class"
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +62,21 @@ def test_token_lets_in_its_subject_as_long_as_it_is_valid(shared: Stage) -> None
 def test_invalid_token_is_answered_twice_and_then_the_connection_ends(shared: Stage) -> None:
     wire = begun(shared)
     answer = present(wire, token(claims(now_s(shared), aud="elsewhere")))
-    assert (answer.error_code, bytes(answer.auth_bytes), answer.session_lifetime_ms) == (0, INVALID_TOKEN.encode(), 0)
+    assert (answer.error_code, bytes(answer.auth_bytes), answer.session_lifetime_ms) == (
+        0,
+        INVALID_TOKEN.encode(),
+        0,
+    )
     answer = authenticate(wire, b"\x01")
-    assert (answer.error_code, answer.error_message, bytes(answer.auth_bytes)) == (Code.SASL_AUTHENTICATION_FAILED, INVALID_TOKEN, b"")
+    assert (answer.error_code, answer.error_message, bytes(answer.auth_bytes)) == (
+        Code.SASL_AUTHENTICATION_FAILED,
+        INVALID_TOKEN,
+        b"",
+    )
     assert wire.frame() is None
-    assert shared.events("authentication_failed")[-1]["reason"].endswith("the token is invalid: it is for another audience (aud)")
+    assert shared.events("authentication_failed")[-1]["reason"].endswith(
+        "the token is invalid: it is for another audience (aud)"
+    )
 
 
 def test_no_second_token_after_an_invalid_one(shared: Stage) -> None:
@@ -74,13 +98,22 @@ def test_expired_token_never_gives_a_session_without_an_end(shared: Stage) -> No
 def test_token_renews_a_session(session_ms: str) -> None:
     with stage_with_keys(connections_max_reauth_ms=session_ms) as stage:
         wire = begun(stage)
-        assert present(wire, token(claims(now_s(stage), exp=int(now_s(stage)) + 8))).session_lifetime_ms <= 8000
+        assert (
+            present(
+                wire, token(claims(now_s(stage), exp=int(now_s(stage)) + 8))
+            ).session_lifetime_ms
+            <= 8000
+        )
         stage.world.run(stage.world.now + 5)
-        assert wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=OAUTHBEARER)).error_code == 0
+        assert (
+            wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=OAUTHBEARER)).error_code == 0
+        )
         assert present(wire, token(claims(now_s(stage)))).session_lifetime_ms > 500_000
         stage.world.run(stage.world.now + 5)
         assert works(wire)
-        assert wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=OAUTHBEARER)).error_code == 0
+        assert (
+            wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=OAUTHBEARER)).error_code == 0
+        )
         answer = present(wire, token(claims(now_s(stage), sub="admin")))
         assert (answer.error_code, answer.error_message) == (
             Code.SASL_AUTHENTICATION_FAILED,
@@ -100,7 +133,12 @@ def test_login_waits_for_the_keys_by_coming_again() -> None:
     with Stage(wait=False, **SECURE) as stage:
         stage.wait(stage.nodes[1].ready.is_set)
         wire = begun(stage)
-        wire.request(SASL_AUTHENTICATE, SASL_AUTHENTICATE.request(auth_bytes=OAuthBearerClient(token(claims(now_s(stage)))).first()))
+        wire.request(
+            SASL_AUTHENTICATE,
+            SASL_AUTHENTICATE.request(
+                auth_bytes=OAuthBearerClient(token(claims(now_s(stage)))).first()
+            ),
+        )
         assert wire.frame() is None, "neither let in nor refused"
         assert stage.counted("raftka_failed_authentications_total") == 0
         assert stage.events("issuer_keys_failed")
@@ -120,7 +158,9 @@ def test_unknown_key_has_the_keys_read_again_once_a_minute() -> None:
         for _ in range(3):
             present(begun(stage), token(claims(now_s(stage)), kid="k3"))
             stage.world.run(stage.world.now + 1)
-        assert bytes(present(begun(stage), new).auth_bytes) == b"", "keys are read once a minute, not for each stranger"
+        assert bytes(present(begun(stage), new).auth_bytes) == b"", (
+            "keys are read once a minute, not for each stranger"
+        )
 
 
 def test_keys_are_kept_while_new_ones_cannot_be_read() -> None:
@@ -130,7 +170,10 @@ def test_keys_are_kept_while_new_ones_cannot_be_read() -> None:
         assert bytes(present(begun(stage), token(claims(now_s(stage)))).auth_bytes) == b""
         stage.put("/keys.json", jwks(rsa_row("k2")).decode())
         stage.world.run(stage.world.now + 20)
-        assert bytes(present(begun(stage), token(claims(now_s(stage)))).auth_bytes) == INVALID_TOKEN.encode(), "a key that is gone"
+        assert (
+            bytes(present(begun(stage), token(claims(now_s(stage)))).auth_bytes)
+            == INVALID_TOKEN.encode()
+        ), "a key that is gone"
 
 
 class HttpServer:
@@ -168,15 +211,27 @@ def http(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
 
 
 def chunked(body: bytes) -> bytes:
-    return b"".join(b"%x;a=b\r\n%b\r\n" % (len(part), part) for part in (body[:100], body[100:])) + b"0\r\n\r\n"
+    return (
+        b"".join(b"%x;a=b\r\n%b\r\n" % (len(part), part) for part in (body[:100], body[100:]))
+        + b"0\r\n\r\n"
+    )
 
 
-def stage_with_server(answer: bytes, *, close: bool = True, own: Issued | None = None) -> tuple[Stage, list[bytes]]:
+def stage_with_server(
+    answer: bytes, *, close: bool = True, own: Issued | None = None
+) -> tuple[Stage, list[bytes]]:
     """`own`: the server's certificate, and it speaks TLS."""
     url = f"{'http' if own is None else 'https'}://issuer:8080/keys?a=b"
-    line = f'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required ssl.truststore.certificates="{AUTHORITY.trusted}";'
+    line = (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        f'ssl.truststore.certificates="{AUTHORITY.trusted}";'
+    )
     jaas = {"listener.name.plaintext.oauthbearer.sasl.jaas.config": line}
-    settings: dict[str, Any] = {**SECURE, **(jaas if own is not None else {}), f"{OURS}jwks.endpoint.url": url}
+    settings: dict[str, Any] = {
+        **SECURE,
+        **(jaas if own is not None else {}),
+        f"{OURS}jwks.endpoint.url": url,
+    }
     stage = Stage(wait=False, **settings)
     requests: list[bytes] = []
 
@@ -192,7 +247,9 @@ def stage_with_server(answer: bytes, *, close: bool = True, own: Issued | None =
 def with_tls(server: HttpServer, own: Issued) -> TlsConnection:
     settings = TlsSettings(StoreSettings(text=own.key_store))
     files = StoreFiles(lambda path: b"", lend)
-    return TlsConnection(server, server_context(settings, read_material(settings, files), files), Side(None), at_once)
+    return TlsConnection(
+        server, server_context(settings, read_material(settings, files), files), Side(None), at_once
+    )
 
 
 BODY = KEYS.encode()
@@ -217,16 +274,24 @@ def test_keys_come_by_https_from_the_host_that_the_url_names() -> None:
     stage, _ = stage_with_server(http(BODY), own=AUTHORITY.issue("issuer", ["issuer"]))
     with stage:
         stage.wait(lambda: bool(stage.events("issuer_keys_loaded")))
-    for stranger in (AUTHORITY.issue("other", ["other"]), Authority("another", edwards=True).issue("issuer", ["issuer"])):
+    for stranger in (
+        AUTHORITY.issue("other", ["other"]),
+        Authority("another", edwards=True).issue("issuer", ["issuer"]),
+    ):
         stage, requests = stage_with_server(http(BODY), own=stranger)
         with stage:
             stage.wait(lambda: bool(stage.events("issuer_keys_failed")))  # noqa: B023
-            assert "CERTIFICATE_VERIFY_FAILED" in stage.events("issuer_keys_failed")[0]["reason"].upper().replace(" ", "_")
+            assert "CERTIFICATE_VERIFY_FAILED" in stage.events("issuer_keys_failed")[0][
+                "reason"
+            ].upper().replace(" ", "_")
             assert requests == []
 
 
 REFUSED = {
-    "redirect": (http(b"", "Location: http://n1:9092/", status="302 Found"), "redirects are not followed"),
+    "redirect": (
+        http(b"", "Location: http://n1:9092/", status="302 Found"),
+        "redirects are not followed",
+    ),
     "not there": (http(b"", status="404 Not Found"), "the answer is 404"),
     "too short": (http(BODY[:50], f"Content-Length: {len(BODY)}"), "ends too early"),
     "too long": (http(b"", f"Content-Length: {KEY_SET_BYTES.value + 1}"), "ends too early"),
@@ -254,7 +319,9 @@ def test_answer_without_keys_is_told_and_asked_again(case: str) -> None:
 def test_issuer_that_does_not_answer_is_given_up() -> None:
     stage, _ = stage_with_server(b"", close=False)
     with stage:
-        stage.wait(lambda: bool(stage.events("issuer_keys_failed")), at_most_s=2 * KEY_SET_SECONDS.value)
+        stage.wait(
+            lambda: bool(stage.events("issuer_keys_failed")), at_most_s=2 * KEY_SET_SECONDS.value
+        )
         assert KEY_SET_SECONDS.name in stage.events("issuer_keys_failed")[0]["reason"]
         assert stage.counted(KEY_SET_SECONDS.metric) == 1
 
@@ -264,14 +331,26 @@ def test_token_without_a_signature_is_taken_where_that_is_asked_for() -> None:
         assert stage.events("unsecured_tokens")
         now = int(now_s(stage))
         wire = begun(stage)
-        assert 0 < present(wire, unsecured_jwt({"sub": "anybody", "exp": now + 60})).session_lifetime_ms <= 60_000
+        assert (
+            0
+            < present(wire, unsecured_jwt({"sub": "anybody", "exp": now + 60})).session_lifetime_ms
+            <= 60_000
+        )
         assert works(wire)
-        for refused in (token(claims(now)), unsecured_jwt({"sub": "x", "exp": now - 1}), unsecured_jwt({"sub": "x", "exp": now + 60}) + "AAAA"):
+        for refused in (
+            token(claims(now)),
+            unsecured_jwt({"sub": "x", "exp": now - 1}),
+            unsecured_jwt({"sub": "x", "exp": now + 60}) + "AAAA",
+        ):
             assert bytes(present(begun(stage), refused).auth_bytes) == INVALID_TOKEN.encode()
 
 
 def settings(**changes: str | None) -> NodeSettings:
-    properties = {name.replace("_", "."): value for name, value in {**SECURE, **changes}.items() if value is not None}
+    properties = {
+        name.replace("_", "."): value
+        for name, value in {**SECURE, **changes}.items()
+        if value is not None
+    }
     basis = {
         "node.id": "1",
         "process.roles": "broker,controller",
@@ -288,18 +367,26 @@ def settings(**changes: str | None) -> NodeSettings:
         ({f"{OURS}jwks.endpoint.url": None}, "OAUTHBEARER needs the keys of the tokens' issuer"),
         ({f"{OURS}jwks.endpoint.url": "ftp://h/keys"}, "must be file:///path, https://"),
         ({f"{OURS}jwks.endpoint.url": "https:///keys"}, "must be file:///path, https://"),
-        ({f"{OURS}jwks.endpoint.url": "https://user:secret@h/keys"}, "must be file:///path, https://"),
+        (
+            {f"{OURS}jwks.endpoint.url": "https://user:secret@h/keys"},
+            "must be file:///path, https://",
+        ),
         ({f"{OURS}jwks.endpoint.url": "http://h/a b"}, "must be file:///path, https://"),
         ({f"{OURS}jwks.endpoint.url": "file://h/keys"}, "must be file:///path, https://"),
         ({f"{OURS}sub.claim.name": ""}, "String must be non-empty"),
         ({"sasl_server_callback_handler_class": UNSECURED}, "remove one of them"),
         ({"sasl_server_callback_handler_class": "com.example.Handler"}, "String must be one of"),
-        ({"listener.name.plaintext.plain.sasl.server.callback.handler.class": "com.example.Handler"}, "String must be one of"),
+        (
+            {f"listener.name.plaintext.plain.{CALLBACKS}": "com.example.Handler"},
+            "String must be one of",
+        ),
         ({"sasl_oauthbearer_jwt_validator_class": "com.example.Validator"}, "no class is loaded"),
         ({"sasl_enabled_mechanisms": "GSSAPI"}, "GSSAPI"),
     ],
 )
-def test_settings_with_which_nobody_is_safe_are_refused(changes: dict[str, str | None], text: str) -> None:
+def test_settings_with_which_nobody_is_safe_are_refused(
+    changes: dict[str, str | None], text: str
+) -> None:
     with pytest.raises(SettingError, match=text):
         settings(**changes)
 
@@ -310,9 +397,18 @@ def test_kafkas_class_for_signed_tokens_may_be_named() -> None:
 
 def test_who_issues_tokens_cannot_be_changed_while_the_node_runs(shared: Stage) -> None:
     request = INCREMENTAL_ALTER_CONFIGS.request
-    for name in (f"{OURS}jwks.endpoint.url", "listener.name.plaintext.oauthbearer.sasl.server.callback.handler.class"):
-        config = request.resources.configs(name=name, config_operation=0, value="file:///other.json")
+    for name in (
+        f"{OURS}jwks.endpoint.url",
+        "listener.name.plaintext.oauthbearer.sasl.server.callback.handler.class",
+    ):
+        config = request.resources.configs(
+            name=name, config_operation=0, value="file:///other.json"
+        )
         resource = request.resources(resource_type=BROKER, resource_name="1", configs=[config])
-        (answer,) = logged_in(shared).ask(INCREMENTAL_ALTER_CONFIGS, request(resources=[resource])).responses
+        (answer,) = (
+            logged_in(shared)
+            .ask(INCREMENTAL_ALTER_CONFIGS, request(resources=[resource]))
+            .responses
+        )
         assert answer.error_code == Code.INVALID_REQUEST
         assert "Cannot update these configs dynamically" in (answer.error_message or "")

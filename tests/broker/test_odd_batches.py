@@ -1,6 +1,8 @@
-"""Batches that no client should write are answered, and stored, as by Apache Kafka 4.3.1: each of odd_batches.py, in every kind of topic.
+"""Batches that no client should write are answered, and stored, as by Apache Kafka 4.3.1: each of
+odd_batches.py, in every kind of topic.
 
-With raftka.validation=records all are but those below; with `header` what is inside of a batch is believed.
+With raftka.validation=records all are but those below; with `header` what is inside of a batch is
+believed.
 """
 
 from functools import cache
@@ -16,14 +18,26 @@ KAFKA = recorded()
 NAMES = sorted({case.name for case in KAFKA})
 DIFFERENT = {  # by what docs/compatibility.md tells of them
     "compressed records that are longer or shorter than they say": {
-        *("a record longer than it says", "a first record longer than it says", "a record shorter than it says", "a record of size -1"),
+        *(
+            "a record longer than it says",
+            "a first record longer than it says",
+            "a record shorter than it says",
+            "a record of size -1",
+        ),
         *("a record of size -1000", "a record of 100 MiB", "a record of 2 GiB"),
     },
-    "records that are more than 64 MiB when they are opened": {name for name in AT_PLAIN if "100 MiB" in name},
+    "records that are more than 64 MiB when they are opened": {
+        name for name in AT_PLAIN if "100 MiB" in name
+    },
     "compressed bytes that are damaged": {"compressed: a byte changed"},
 }
 MEANT = set().union(*DIFFERENT.values())
-BELIEVED = (Code.UNKNOWN_SERVER_ERROR, Code.INVALID_RECORD, Code.INVALID_TIMESTAMP, Code.MESSAGE_TOO_LARGE)
+BELIEVED = (
+    Code.UNKNOWN_SERVER_ERROR,
+    Code.INVALID_RECORD,
+    Code.INVALID_TIMESTAMP,
+    Code.MESSAGE_TOO_LARGE,
+)
 
 
 @cache
@@ -38,7 +52,11 @@ def answers(validation: str) -> Answers:
 
 
 def differing(name: str) -> list[Case]:
-    return [case for case, told in answers("records").items() if case.name == name and told != KAFKA[case]]
+    return [
+        case
+        for case, told in answers("records").items()
+        if case.name == name and told != KAFKA[case]
+    ]
 
 
 def test_all_of_them_are_recorded() -> None:
@@ -48,7 +66,9 @@ def test_all_of_them_are_recorded() -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in MEANT])
 def test_the_answer_is_kafkas(name: str) -> None:
-    assert {case: answers("records")[case] for case in differing(name)} == {case: KAFKA[case] for case in differing(name)}
+    assert {case: answers("records")[case] for case in differing(name)} == {
+        case: KAFKA[case] for case in differing(name)
+    }
 
 
 @pytest.mark.parametrize("name", sorted(MEANT))
@@ -57,7 +77,11 @@ def test_what_differs_is_refused_here(name: str) -> None:
 
     assert cases
     assert all(case.codec != "none" for case in cases)
-    assert {answers("records")[case]["code"] for case in cases} <= {Code.INVALID_RECORD, Code.MESSAGE_TOO_LARGE, Code.UNKNOWN_SERVER_ERROR}
+    assert {answers("records")[case]["code"] for case in cases} <= {
+        Code.INVALID_RECORD,
+        Code.MESSAGE_TOO_LARGE,
+        Code.UNKNOWN_SERVER_ERROR,
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,4 +95,8 @@ def test_headers_alone_say_the_same_or_are_believed(name: str) -> None:
             assert inside, case
             assert thorough["code"] in BELIEVED, case
         else:  # the largest timestamp, and what Kafka clears when it writes that
-            assert {field for field, value in told["stored"].items() if value != thorough["stored"].get(field)} <= {"max_timestamp", "attributes"}
+            assert {
+                field
+                for field, value in told["stored"].items()
+                if value != thorough["stored"].get(field)
+            } <= {"max_timestamp", "attributes"}

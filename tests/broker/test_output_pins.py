@@ -1,4 +1,6 @@
-"""Pieces of files in answers are pinned from the turn that makes the answer until they have left, or never will: no segment is written over them."""
+"""Pieces of files in answers are pinned from the turn that makes the answer until they have left,
+or never will: no segment is written over them.
+"""
 
 from typing import Any
 

@@ -1,7 +1,9 @@
-"""On a busy node a request goes on in a later turn, when the bytes it was received in have been overwritten: it owns its own.
+"""On a busy node a request goes on in a later turn, when the bytes it was received in have been
+overwritten: it owns its own.
 
-The simulated network overwrites what it has handed out when the turn ends, as the arena of a real one is filled again. A busy node is one whose
-CPU clock runs fast, so that long work is interrupted after a few steps.
+The simulated network overwrites what it has handed out when the turn ends, as the arena of a real
+one is filled again. A busy node is one whose CPU clock runs fast, so that long work is interrupted
+after a few steps.
 """
 
 from collections.abc import Iterator
@@ -36,11 +38,29 @@ def busy(reading_s: float = BUSY_S) -> Iterator[None]:
 def sent(client: Client, sequence: int, partitions: int = PARTITIONS) -> list[tuple[int, int]]:
     """The index and the error code of each partition of one transactional Produce."""
     request = PRODUCE.request
-    producer = {"producer_id": client.pair[0], "producer_epoch": client.pair[1], "base_sequence": sequence}
-    rows = [request.topic_data.partition_data(index=at, records=batch(b"%d" % at, **producer, transactional=True)) for at in range(partitions)]
-    row = request(acks=-1, timeout_ms=5000, transactional_id="x", topic_data=[request.topic_data(name="t", partition_data=rows)])
+    producer = {
+        "producer_id": client.pair[0],
+        "producer_epoch": client.pair[1],
+        "base_sequence": sequence,
+    }
+    rows = [
+        request.topic_data.partition_data(
+            index=at, records=batch(b"%d" % at, **producer, transactional=True)
+        )
+        for at in range(partitions)
+    ]
+    row = request(
+        acks=-1,
+        timeout_ms=5000,
+        transactional_id="x",
+        topic_data=[request.topic_data(name="t", partition_data=rows)],
+    )
     answer = client.wire.ask(PRODUCE, row, 12)
-    return [(row.index, row.error_code) for topic in answer.responses for row in topic.partition_responses]
+    return [
+        (row.index, row.error_code)
+        for topic in answer.responses
+        for row in topic.partition_responses
+    ]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -63,7 +83,9 @@ def test_a_transaction_begins_in_every_partition_of_a_request(seed: int) -> None
 def cases() -> list[Any]:
     return [
         pytest.param(api, path, id=f"{api.name}-{'.'.join(path)}")
-        for api in sorted((registration.api for registration in HANDLERS.values()), key=lambda api: api.key)
+        for api in sorted(
+            (registration.api for registration in HANDLERS.values()), key=lambda api: api.key
+        )
         for path in arrays(api.request.struct, api.announced.high)
         if api.name not in CLOCKED
     ]

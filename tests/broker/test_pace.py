@@ -83,11 +83,19 @@ def test_what_is_decided_while_a_batch_is_on_its_way_is_one_batch(three: ToyStag
 
     three.world.network.heal()
     three.wait(lambda: all(each.answers for each in asked))
-    assert [each.answer for each in asked] == [["1"], ["1", "2"], ["1", "2", "3"], ["1", "2", "3", "4"], ["1", "2", "3", "4"]]
+    assert [each.answer for each in asked] == [
+        ["1"],
+        ["1", "2"],
+        ["1", "2", "3"],
+        ["1", "2", "3", "4"],
+        ["1", "2", "3", "4"],
+    ]
     assert batches(three, leader) == [[b"1"], [b"2", b"3", b"4"]]
 
 
-def test_what_waits_is_written_also_when_the_batch_before_it_is_not_committed_in_time(three: ToyStage) -> None:
+def test_what_waits_is_written_also_when_the_batch_before_it_is_not_committed_in_time(
+    three: ToyStage,
+) -> None:
     leader = three.leader(TOPIC)
     for node_id in {1, 2, 3} - {leader}:
         three.world.pause(f"n{node_id}")
@@ -113,7 +121,9 @@ def test_a_batch_that_nobody_waits_for_keeps_nobody(three: ToyStage) -> None:
     three.wait(lambda: batches(three, leader) == [[b"rang"], [b"1"]], at_most_s=0.1)
 
 
-def test_a_coordinator_that_goes_tells_also_those_whose_words_are_not_written(three: ToyStage) -> None:
+def test_a_coordinator_that_goes_tells_also_those_whose_words_are_not_written(
+    three: ToyStage,
+) -> None:
     leader = three.leader(TOPIC)
     cut_off(three, leader)
     (first,) = three.ask_all(Add("a", ("1",)), node_id=leader)

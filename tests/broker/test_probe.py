@@ -1,4 +1,6 @@
-"""The controller's question whether a broker's process is gone: what tells so, and what does not."""
+"""The controller's question whether a broker's process is gone: what tells so, and what does
+not.
+"""
 
 import pytest
 
@@ -50,13 +52,17 @@ def test_a_listener_that_takes_a_connection_and_breaks_it_does_not_show_that_the
     """A process that is being killed closes its listener last."""
     heard: list[str] = []
     network, transport = _Network(), _Transport()
-    probe = open_probe(network, ("b", 1), lambda: heard.append("refused"), lambda: heard.append("broken"))
+    probe = open_probe(
+        network, ("b", 1), lambda: heard.append("refused"), lambda: heard.append("broken")
+    )
     assert network.connection is probe
     if opened:
         probe.opened(transport)
         assert probe.take_output()
     if answered:
-        versions = API_VERSIONS.response.api_keys(api_key=API_VERSIONS.key, min_version=0, max_version=4)
+        versions = API_VERSIONS.response.api_keys(
+            api_key=API_VERSIONS.key, min_version=0, max_version=4
+        )
         (answer,) = encode_response(API_VERSIONS, 4, 0, API_VERSIONS.response(api_keys=[versions]))
         assert isinstance(answer, bytes)
         probe.receive(memoryview(bytearray(answer)))

@@ -1,4 +1,6 @@
-"""Requests that wait: produces for the in-sync replicas, fetches for more to read; what ends each wait, and what it is answered."""
+"""Requests that wait: produces for the in-sync replicas, fetches for more to read; what ends each
+wait, and what it is answered.
+"""
 
 import pytest
 
@@ -23,7 +25,12 @@ def parked(stage: Stage, wire: Wire, row: FetchRequest, node_id: int = 1) -> Non
 
 def appended(stage: Stage, topic: str, *values: bytes) -> None:
     for value in values:
-        assert produced(stage.wire(stage.leader(topic)).ask(PRODUCE, produce(topic, batch(value)))).error_code == 0
+        assert (
+            produced(
+                stage.wire(stage.leader(topic)).ask(PRODUCE, produce(topic, batch(value)))
+            ).error_code
+            == 0
+        )
 
 
 def followers(stage: Stage, topic: str) -> list[int]:
@@ -44,7 +51,9 @@ def test_acks_all_waits_for_the_followers_and_no_longer_than_its_time() -> None:
             stage.world.network.cut(f"n{leader}", f"n{node_id}")
         begin = stage.world.now
 
-        answer = produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"2"), timeout_ms=1500)))
+        answer = produced(
+            stage.wire(leader).ask(PRODUCE, produce("t", batch(b"2"), timeout_ms=1500))
+        )
 
         assert (answer.error_code, answer.base_offset) == (Code.REQUEST_TIMED_OUT, -1)
         assert begin + 1.5 <= stage.world.now <= begin + 1.75
@@ -52,17 +61,28 @@ def test_acks_all_waits_for_the_followers_and_no_longer_than_its_time() -> None:
 
 
 def test_what_a_new_epoch_of_the_same_leader_commits_is_answered() -> None:
-    with Stage(3, replica_lag_time_max_ms="60000", broker_session_timeout_ms="60000", min_insync_replicas="1") as stage:
+    with Stage(
+        3,
+        replica_lag_time_max_ms="60000",
+        broker_session_timeout_ms="60000",
+        min_insync_replicas="1",
+    ) as stage:
         stage.create("t")
         leader = stage.leader("t")
         for node_id in followers(stage, "t"):
             stage.world.network.cut(f"n{leader}", f"n{node_id}")
         wire, partition = stage.wire(leader), stage.partition("t", node_id=leader)
         wire.request(PRODUCE, produce("t", batch(b"1"), timeout_ms=LONG_MS))
-        stage.wait(lambda: len(partition.delayed_by_commit) == 1 and partition.log.flushed_offset == 1)
+        stage.wait(
+            lambda: len(partition.delayed_by_commit) == 1 and partition.log.flushed_offset == 1
+        )
         begin = stage.world.now
 
-        alone = partition.image._replace(isr=(leader,), leader_epoch=partition.leader_epoch + 1, partition_epoch=partition.image.partition_epoch + 1)
+        alone = partition.image._replace(
+            isr=(leader,),
+            leader_epoch=partition.leader_epoch + 1,
+            partition_epoch=partition.image.partition_epoch + 1,
+        )
         partition.image = alone
         stage.nodes[leader].replicas._lead(partition, alone)
 
@@ -78,7 +98,12 @@ def test_what_timed_out_may_yet_be_committed() -> None:
         (one, other) = followers(stage, "t")
         for node_id in (one, other):
             stage.world.pause(f"n{node_id}")
-        assert produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=300))).error_code == Code.REQUEST_TIMED_OUT
+        assert (
+            produced(
+                stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=300))
+            ).error_code
+            == Code.REQUEST_TIMED_OUT
+        )
         for node_id in (one, other):
             stage.world.resume(f"n{node_id}")
 
@@ -110,9 +135,14 @@ def test_below_min_insync_replicas_acks_all_is_refused_and_others_are_not() -> N
         refused = produced(wire.ask(PRODUCE, produce("t", batch(b"2"))))
         taken = produced(wire.ask(PRODUCE, produce("t", batch(b"3"), acks=1)))
 
-        assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (Code.NOT_ENOUGH_REPLICAS, -1, -1)
+        assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (
+            Code.NOT_ENOUGH_REPLICAS,
+            -1,
+            -1,
+        )
         assert (taken.error_code, taken.base_offset) == (0, 1)
-        assert stage.partition("t", node_id=leader).high_watermark == 1  # KIP-966: nor is that shown to consumers
+        # KIP-966: nor is that shown to consumers
+        assert stage.partition("t", node_id=leader).high_watermark == 1
 
 
 def test_who_waits_while_the_isr_shrinks_below_the_minimum_is_not_told_that_all_is_well() -> None:
@@ -120,7 +150,10 @@ def test_who_waits_while_the_isr_shrinks_below_the_minimum_is_not_told_that_all_
         stage.create("t", replication_factor=2, configs={"min_insync_replicas": "2"})
         leader = stage.leader("t")
         wire = stage.wire(leader)
-        wire.ask(API_VERSIONS, API_VERSIONS.request(client_software_name="test", client_software_version="1"))
+        wire.ask(
+            API_VERSIONS,
+            API_VERSIONS.request(client_software_name="test", client_software_version="1"),
+        )
         stage.kill(followers(stage, "t")[0], power_loss=True)
 
         answer = produced(wire.ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=10_000)))
@@ -152,7 +185,11 @@ def test_who_waits_hears_at_once_that_the_topic_is_gone() -> None:
         leader = stage.leader("t")
         producing, reading = stage.wire(leader), stage.wire(leader)
         parked(stage, reading, fetch("t", 0, max_wait_ms=LONG_MS, min_bytes=1), leader)
-        controller = next(i for i, node in stage.nodes.items() if node.quorum.host is not None and node.quorum.host.active)
+        controller = next(
+            i
+            for i, node in stage.nodes.items()
+            if node.quorum.host is not None and node.quorum.host.active
+        )
         quiet = next(i for i in followers(stage, "t") if i != controller)
         stage.world.network.isolate(f"n{quiet}")
         producing.request(PRODUCE, produce("t", batch(b"1"), timeout_ms=LONG_MS))
@@ -163,7 +200,11 @@ def test_who_waits_hears_at_once_that_the_topic_is_gone() -> None:
 
         assert produced(producing.answer(PRODUCE)).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
         answer = fetched(reading.answer(FETCH))
-        assert (answer.error_code, answer.high_watermark, answer.aborted_transactions) == (Code.UNKNOWN_TOPIC_OR_PARTITION, -1, [])
+        assert (answer.error_code, answer.high_watermark, answer.aborted_transactions) == (
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            -1,
+            [],
+        )
         assert stage.world.now < begin + 1.0
 
 
@@ -229,14 +270,16 @@ def test_a_fetch_waits_for_all_the_bytes_it_asked_for() -> None:
 def test_a_request_of_another_kind_behind_a_waiting_fetch_hurries_it() -> None:
     with Stage() as stage:
         stage.create("t")
-        wire, client = stage.wire(), API_VERSIONS.request(client_software_name="test", client_software_version="1")
+        wire = stage.wire()
+        client = API_VERSIONS.request(client_software_name="test", client_software_version="1")
         appended(stage, "t", b"1")
         parked(stage, wire, fetch("t", 0, max_wait_ms=LONG_MS, min_bytes=1_000_000))
         begin = stage.world.now
 
         wire.request(API_VERSIONS, client)
 
-        assert len(fetched(wire.answer(FETCH)).records or b"") == len(batch(b"1"))  # with what there is
+        # with what there is
+        assert len(fetched(wire.answer(FETCH)).records or b"") == len(batch(b"1"))
         assert wire.answer(API_VERSIONS).error_code == 0
         assert stage.world.now < begin + 0.1
 
@@ -264,7 +307,10 @@ def test_an_error_ends_the_wait_before_it_begins(topic: str, partition: int) -> 
 
         found = stage.wire().ask(FETCH, row)
 
-        assert [each.error_code for topic in found.responses for each in topic.partitions] == [Code.UNKNOWN_TOPIC_OR_PARTITION, 0]
+        assert [each.error_code for topic in found.responses for each in topic.partitions] == [
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            0,
+        ]
         assert stage.world.now < begin + 0.1
 
 
@@ -293,7 +339,10 @@ def test_a_fetch_that_meets_an_error_leaves_no_trace_where_it_waited() -> None:
 
         stage.delete("u")
 
-        assert [each.partitions[0].error_code for each in wire.answer(FETCH).responses] == [0, Code.UNKNOWN_TOPIC_OR_PARTITION]
+        assert [each.partitions[0].error_code for each in wire.answer(FETCH).responses] == [
+            0,
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
         assert not stage.partition("t").idle_consumers
         assert stage.nodes[1].metrics.parked_fetches == 0
 

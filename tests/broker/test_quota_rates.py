@@ -1,4 +1,6 @@
-"""The sampled rate and the bucket of tokens, compared with Kafka's definition and with recorded numbers; which quota applies to whom."""
+"""The sampled rate and the bucket of tokens, compared with Kafka's definition and with recorded
+numbers; which quota applies to whom.
+"""
 
 from collections.abc import Mapping
 
@@ -24,7 +26,9 @@ SAMPLES = 11
 
 
 class Slow:
-    """Kafka's definition in milliseconds, over all events: a sample begins with the first event after the one before has ended."""
+    """Kafka's definition in milliseconds, over all events: a sample begins with the first event
+    after the one before has ended.
+    """
 
     def __init__(self) -> None:
         self.samples: list[tuple[int, int, int]] = []  # begin, last event, sum
@@ -50,7 +54,9 @@ def test_rate_is_kafkas(events: list[tuple[int, int]]) -> None:
         now_ms += pause_ms
         rate.record(value, now_ms / 1000)
         slow.record(value, now_ms)
-        assert rate.delay_s(1000, now_ms / 1000) * 1000 == pytest.approx(slow.delay_ms(1000, now_ms), abs=1)
+        assert rate.delay_s(1000, now_ms / 1000) * 1000 == pytest.approx(
+            slow.delay_ms(1000, now_ms), abs=1
+        )
 
 
 def test_recorded_delays() -> None:
@@ -107,7 +113,11 @@ def entity(components: Mapping[str, str | None]) -> QuotaEntity:
 
 @pytest.mark.parametrize("first", range(len(LEVELS)))
 def test_first_of_eight_levels_applies(first: int) -> None:
-    quotas = {entity(level): {PRODUCER_BYTE_RATE: 10.0 + at} for at, (level, _) in enumerate(LEVELS) if at >= first}
+    quotas = {
+        entity(level): {PRODUCER_BYTE_RATE: 10.0 + at}
+        for at, (level, _) in enumerate(LEVELS)
+        if at >= first
+    }
     quotas[entity({USER: "other"})] = quotas[entity({IP: None})] = {PRODUCER_BYTE_RATE: 1.0}
 
     found = applied(quotas, 1, "User:u", "c")
@@ -116,12 +126,20 @@ def test_first_of_eight_levels_applies(first: int) -> None:
 
 
 def test_each_key_is_looked_up_by_itself() -> None:
-    quotas: Quotas = {((USER, "u"),): {CONSUMER_BYTE_RATE: 5.0}, ((CLIENT_ID, None),): {PRODUCER_BYTE_RATE: 6.0, CONSUMER_BYTE_RATE: 7.0}}
+    quotas: Quotas = {
+        ((USER, "u"),): {CONSUMER_BYTE_RATE: 5.0},
+        ((CLIENT_ID, None),): {PRODUCER_BYTE_RATE: 6.0, CONSUMER_BYTE_RATE: 7.0},
+    }
     found = applied(quotas, 1, "User:u", None)
-    assert (found.produce, found.fetch) == (Bound((PRODUCER_BYTE_RATE, None, ""), 6.0), Bound((CONSUMER_BYTE_RATE, "u", None), 5.0))
+    assert (found.produce, found.fetch) == (
+        Bound((PRODUCER_BYTE_RATE, None, ""), 6.0),
+        Bound((CONSUMER_BYTE_RATE, "u", None), 5.0),
+    )
 
 
 def test_addresses_are_compared_as_numbers() -> None:
     names = ("10.0.0.9", "0:0:0:0:0:0:0:1", "::ffff:10.0.0.8", None)
-    quotas: Quotas = {((IP, name),): {CONNECTION_CREATION_RATE: float(at)} for at, name in enumerate(names)}
+    quotas: Quotas = {
+        ((IP, name),): {CONNECTION_CREATION_RATE: float(at)} for at, name in enumerate(names)
+    }
     assert rates_of_addresses(quotas) == {"10.0.0.9": 0.0, "::1": 1.0, "10.0.0.8": 2.0, None: 3.0}

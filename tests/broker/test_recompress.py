@@ -1,5 +1,6 @@
-"""Batches that a topic stores under another codec: large ones are compressed anew beside the loop. What a connection sends stays in its order, and
-nobody else waits."""
+"""Batches that a topic stores under another codec: large ones are compressed anew beside the loop.
+What a connection sends stays in its order, and nobody else waits.
+"""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -15,7 +16,15 @@ from raftka.wire.errors import Code, ProtocolError
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.produce import PRODUCE, ProduceRequest
-from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, build_batch, iterate, read_header, records_of, seal
+from raftka.wire.records import (
+    ATTRIBUTES_POSITION,
+    BATCH_HEADER_BYTES,
+    build_batch,
+    iterate,
+    read_header,
+    records_of,
+    seal,
+)
 from tests.broker.conftest import Lower
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage, Wire
@@ -73,13 +82,20 @@ def served(stage: Stage) -> bool:
 def three(*batches: tuple[int, bytes], acks: int = -1) -> ProduceRequest:
     """Batches for several partitions."""
     request = PRODUCE.request
-    data = [request.topic_data.partition_data(index=index, records=records) for index, records in batches]
-    return request(acks=acks, timeout_ms=5000, topic_data=[request.topic_data(name="t", partition_data=data)])
+    data = [
+        request.topic_data.partition_data(index=index, records=records)
+        for index, records in batches
+    ]
+    return request(
+        acks=acks, timeout_ms=5000, topic_data=[request.topic_data(name="t", partition_data=data)]
+    )
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
 @pytest.mark.parametrize("first", [b"", b"small"], ids=["the long way", "by a plan"])
-def test_what_one_connection_sends_is_stored_in_its_order(stage: Stage, held: Held, acks: int, first: bytes) -> None:
+def test_what_one_connection_sends_is_stored_in_its_order(
+    stage: Stage, held: Held, acks: int, first: bytes
+) -> None:
     wire = stage.wire()
     sent = [first] * bool(first) + [LARGE, b"a", LARGE[::-1], b"b", b"c"]
     for value in sent:
@@ -112,7 +128,8 @@ def test_one_is_worked_on_at_a_time_first_come_first_served(stage: Stage, held: 
     wires = [stage.wire() for _ in range(3)]
     for at, wire in enumerate(wires):
         wire.request(PRODUCE, produce("t", batch(LARGE + b"%d" % at)))
-        stage.wait(lambda: len(stage.nodes[1].background._waiting) == at + 1)  # noqa: B023  # done before the next one comes
+        # done before the next one comes
+        stage.wait(lambda: len(stage.nodes[1].background._waiting) == at + 1)  # noqa: B023
 
     assert len(held.jobs) == 1
     for wire in wires:
@@ -122,10 +139,14 @@ def test_one_is_worked_on_at_a_time_first_come_first_served(stage: Stage, held: 
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_request_with_several_partitions_is_answered_once_and_whole(stage: Stage, held: Held, acks: int) -> None:
+def test_a_request_with_several_partitions_is_answered_once_and_whole(
+    stage: Stage, held: Held, acks: int
+) -> None:
     wire = stage.wire()
     damaged = bytearray(build_batch([(None, LARGE, (), -5)]))
-    wire.request(PRODUCE, three((0, batch(b"a")), (1, bytes(damaged)), (2, batch(LARGE)), acks=acks))
+    wire.request(
+        PRODUCE, three((0, batch(b"a")), (1, bytes(damaged)), (2, batch(LARGE)), acks=acks)
+    )
     held.wait()
     stage.wait(lambda: stage.partition("t").log.flushed_offset == 1)
     assert served(stage)
@@ -151,7 +172,12 @@ def test_whatever_happens_to_the_topic_meanwhile(stage: Stage, held: Held) -> No
     held.let_go()
     held.let_go()  # once more
     assert produced(wire.answer(PRODUCE)).error_code == 0
-    assert read_header(memoryview(fetched(stage.wire().ask(FETCH, fetch("t"))).records or b"")).compression == 3
+    assert (
+        read_header(
+            memoryview(fetched(stage.wire().ask(FETCH, fetch("t"))).records or b"")
+        ).compression
+        == 3
+    )
 
     other.request(PRODUCE, produce("t", batch(LARGE)))
     held.wait()
@@ -200,7 +226,10 @@ def test_so_much_waits_and_no_more(stage: Stage, held: Held, lowered: Lower) -> 
     held.wait()
 
     other = stage.wire()
-    assert produced(other.ask(PRODUCE, produce("t", batch(LARGE[::-1])))).error_code == Code.REQUEST_TIMED_OUT
+    assert (
+        produced(other.ask(PRODUCE, produce("t", batch(LARGE[::-1])))).error_code
+        == Code.REQUEST_TIMED_OUT
+    )
     assert stage.counted(BESIDE_BYTES.metric) == 1
     assert len(held.jobs) == 1
     held.let_go()
@@ -218,7 +247,10 @@ def test_a_batch_waits_by_its_size_when_opened(stage: Stage, held: Held, lowered
     stage.wire().request(PRODUCE, produce("t", bytes(bomb)))
     held.wait()
 
-    assert produced(stage.wire().ask(PRODUCE, produce("t", batch(LARGE)))).error_code == Code.REQUEST_TIMED_OUT
+    assert (
+        produced(stage.wire().ask(PRODUCE, produce("t", batch(LARGE)))).error_code
+        == Code.REQUEST_TIMED_OUT
+    )
     held.let_go()
 
 
@@ -274,22 +306,34 @@ def test_what_waits_of_a_client_that_has_gone_is_not_begun_unless_it_asked_for_n
 
 def garbage() -> bytes:
     """A batch that says of noise that it is gzip."""
-    data = bytearray(build_batch([(None, b"", (), 1_700_000_000_000)] * 10)[:BATCH_HEADER_BYTES]) + LARGE
+    data = (
+        bytearray(build_batch([(None, b"", (), 1_700_000_000_000)] * 10)[:BATCH_HEADER_BYTES])
+        + LARGE
+    )
     data[8:12] = (len(data) - 12).to_bytes(4, "big")
     data[ATTRIBUTES_POSITION + 1] = 1
     seal(memoryview(data))
     return bytes(data)
 
 
-def test_a_batch_that_cannot_be_opened_leaves_nothing_in_memory(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its error's frames would hold all that was decompressed, 64 MiB of each, until the garbage is collected."""
+def test_a_batch_that_cannot_be_opened_leaves_nothing_in_memory(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error's frames would hold all that was decompressed, 64 MiB of each, until the garbage is
+    collected.
+    """
     monkeypatch.setattr("raftka.log.validation.AT_ONCE_BYTES", 1000)
     wire = stage.wire()
     gc.collect()
     gc.disable()
     try:
         for _ in range(3):
-            assert produced(wire.ask(PRODUCE, produce("t", garbage()), 12)).error_code == Code.UNKNOWN_SERVER_ERROR
-        assert not [each for each in gc.get_objects() if isinstance(each, RefusedRecords | ProtocolError)]
+            assert (
+                produced(wire.ask(PRODUCE, produce("t", garbage()), 12)).error_code
+                == Code.UNKNOWN_SERVER_ERROR
+            )
+        assert not [
+            each for each in gc.get_objects() if isinstance(each, RefusedRecords | ProtocolError)
+        ]
     finally:
         gc.enable()

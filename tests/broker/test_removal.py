@@ -1,5 +1,7 @@
-"""A replica that goes in the very turn in which it was written to: nothing is written to a file that is closed. (The mutants have the other
-way round, a flush that was asked for before: tests/mutants/scenarios_of_logs.py.)"""
+"""A replica that goes in the very turn in which it was written to: nothing is written to a file
+that is closed. (The mutants have the other way round, a flush that was asked for before:
+tests/mutants/scenarios_of_logs.py.)
+"""
 
 import pytest
 
@@ -8,7 +10,8 @@ from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage
 
-OBSERVER = {"process.roles": "broker", "listeners": "PLAINTEXT://n2:9092"}  # it applies what it hears of in the same turn
+# it applies what it hears of in the same turn
+OBSERVER = {"process.roles": "broker", "listeners": "PLAINTEXT://n2:9092"}
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -20,7 +23,10 @@ def test_records_come_with_the_end_of_their_topic(written_first: bool, acks: int
         stage.create("t", partitions=4, replication_factor=1)
         partition = next(at for at in range(4) if stage.leader("t", at) == 2)
         wire = stage.wire(2)
-        assert produced(wire.ask(PRODUCE, produce("t", batch(b"1"), partition=partition))).error_code == 0
+        assert (
+            produced(wire.ask(PRODUCE, produce("t", batch(b"1"), partition=partition))).error_code
+            == 0
+        )
 
         stage.world.pause("n2")  # all that comes meanwhile is one turn
         for is_record in (written_first, not written_first):

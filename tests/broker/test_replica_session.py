@@ -1,4 +1,6 @@
-"""Followers fetch in sessions: both sides agree on what is asked for, idle partitions cost nothing, and silence is neither absence nor presence."""
+"""Followers fetch in sessions: both sides agree on what is asked for, idle partitions cost nothing,
+and silence is neither absence nor presence.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,20 +74,41 @@ class Pair:
         return session
 
 
-positions = st.builds(Place, st.builds(Position, st.integers(0, 2), st.integers(-1, 1), st.integers(0, 1)), st.integers(0, 1))
+positions = st.builds(
+    Place,
+    st.builds(Position, st.integers(0, 2), st.integers(-1, 1), st.integers(0, 1)),
+    st.integers(0, 1),
+)
 keys = st.tuples(st.sampled_from(TOPICS), st.integers(0, 2))
 
 
-@given(st.lists(st.tuples(st.dictionaries(keys, st.none() | positions), st.sampled_from(["answered", "lost", "evicted"])), max_size=12))
-def test_the_leader_knows_what_the_follower_wants(rounds: list[tuple[dict[Key, Place | None], str]]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(keys, st.none() | positions),
+            st.sampled_from(["answered", "lost", "evicted"]),
+        ),
+        max_size=12,
+    )
+)
+def test_the_leader_knows_what_the_follower_wants(
+    rounds: list[tuple[dict[Key, Place | None], str]],
+) -> None:
     pair = Pair()
     for changes, fate in rounds:
         session = pair.exchange(changes, answered=fate != "lost")
         known = {
-            key: (each.fetch_request.fetch_offset, each.fetch_request.last_fetched_epoch, each.fetch_request.log_start_offset)
+            key: (
+                each.fetch_request.fetch_offset,
+                each.fetch_request.last_fetched_epoch,
+                each.fetch_request.log_start_offset,
+            )
             for key, each in session.partitions.items()
         }
-        assert known == {key: (place.position.fetch_offset, place.position.last_fetched_epoch, place.log_start) for key, place in pair.wanted.items()}
+        assert known == {
+            key: (place.position.fetch_offset, place.position.last_fetched_epoch, place.log_start)
+            for key, place in pair.wanted.items()
+        }
         if fate == "evicted" and session.id in pair.theirs.by_id:
             pair.theirs.close(session)
 
@@ -94,7 +117,11 @@ def test_a_request_tells_what_is_new() -> None:
     pair, place = Pair(), Place(Position(5, 0, 0), 0)
     pair.exchange({(TOPICS[0], i): place for i in range(1000)}, answered=True)
 
-    row = pair.mine.request({(TOPICS[0], 7): place, (TOPICS[0], 8): Place(Position(6, 0, 0), 0)}, {(TOPICS[0], 9): None}, 100)
+    row = pair.mine.request(
+        {(TOPICS[0], 7): place, (TOPICS[0], 8): Place(Position(6, 0, 0), 0)},
+        {(TOPICS[0], 9): None},
+        100,
+    )
 
     assert [[asked.partition for asked in topic.partitions] for topic in row.topics] == [[8]]
     assert [gone.partitions for gone in row.forgotten_topics_data] == [(9,)]
@@ -123,12 +150,22 @@ def test_after_an_error_the_old_session_is_ended(code: Code) -> None:
 def quiet(stage: Stage) -> None:
     """Everybody is in sync and everybody knows it."""
     partitions = sum(len(topic.partitions) for topic in stage.nodes[1].image.topics.values())
-    stage.wait(lambda: all(len(node.replicas.partitions) == partitions for node in stage.nodes.values()))
-    stage.wait(lambda: all(len(partition.image.isr) == 3 for node in stage.nodes.values() for partition in node.replicas.partitions.values()))
+    stage.wait(
+        lambda: all(len(node.replicas.partitions) == partitions for node in stage.nodes.values())
+    )
+    stage.wait(
+        lambda: all(
+            len(partition.image.isr) == 3
+            for node in stage.nodes.values()
+            for partition in node.replicas.partitions.values()
+        )
+    )
     stage.world.run(stage.world.now + 2.0)
 
 
-def test_idle_partitions_are_neither_asked_for_nor_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_partitions_are_neither_asked_for_nor_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage(3) as stage:
         stage.create("t", 90)
         quiet(stage)
@@ -159,7 +196,11 @@ def test_idle_partitions_are_neither_asked_for_nor_looked_at(monkeypatch: pytest
 
 def bystander(stage: Stage, leader: int) -> int:
     """A follower that is not the controller."""
-    controller = next(i for i, node in stage.nodes.items() if node.quorum.host is not None and node.quorum.host.active)
+    controller = next(
+        i
+        for i, node in stage.nodes.items()
+        if node.quorum.host is not None and node.quorum.host.active
+    )
     return next(i for i in stage.nodes if i not in (leader, controller))
 
 
@@ -189,19 +230,30 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 IDLE = range(40, 73)  # in five seconds: each of three asks two others twice a second
 
 
-def test_a_partition_that_is_gone_is_forgotten_by_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_is_gone_is_forgotten_by_both_sides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage(3) as stage:
         stage.create("t", 3)
         stage.create("u", 30)
         quiet(stage)
         stage.delete("u")
-        stage.wait(lambda: all(node.image.topic_named("u") is None for node in stage.nodes.values()))
+        stage.wait(
+            lambda: all(node.image.topic_named("u") is None for node in stage.nodes.values())
+        )
         stage.world.run(stage.world.now + 2.0)
 
         with counted(monkeypatch) as sizes:
             stage.world.run(stage.world.now + 5.0)
         assert len(sizes) in IDLE
-        assert sum(len(s.partitions) for node in stage.nodes.values() for s in node.fetch_sessions.by_id.values()) == 6
+        assert (
+            sum(
+                len(s.partitions)
+                for node in stage.nodes.values()
+                for s in node.fetch_sessions.by_id.values()
+            )
+            == 6
+        )
 
 
 def test_a_partition_in_error_rests_and_the_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,10 +266,17 @@ def test_a_partition_in_error_rests_and_the_others_do_not(monkeypatch: pytest.Mo
         with counted(monkeypatch) as sizes:
             stage.world.run(stage.world.now + 5.0)
         assert len(sizes) < 100
-        assert produced(stage.wire(stage.leader("t", 5)).ask(PRODUCE, produce("t", batch(b"1"), 5))).error_code == 0
+        assert (
+            produced(
+                stage.wire(stage.leader("t", 5)).ask(PRODUCE, produce("t", batch(b"1"), 5))
+            ).error_code
+            == 0
+        )
 
 
-def test_a_follower_that_was_refused_once_asks_to_be_let_in_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_that_was_refused_once_asks_to_be_let_in_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with Stage(3, **LAG) as stage:
         stage.create("t")
         quiet(stage)
@@ -271,7 +330,9 @@ def test_a_follower_that_went_away_while_nothing_happened_has_had_its_time() -> 
         assert len(stage.partition("t", node_id=leader).image.isr) == 3
         begin = stage.world.now
 
-        answer = produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=10_000)))
+        answer = produced(
+            stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=10_000))
+        )
 
         assert answer.error_code == 0
         assert stage.world.now < begin + 0.5
@@ -283,14 +344,24 @@ def test_a_leader_notices_that_nobody_follows_any_more() -> None:
     with Stage(3, **LAG) as stage:
         stage.create("t", 6, replication_factor=2, configs={"min_insync_replicas": "1"})
         stage.world.run(stage.world.now + 2.0)
-        controller = next(i for i, node in stage.nodes.items() if node.quorum.host is not None and node.quorum.host.active)
-        partition = next(p for p in range(6) if set(stage.partition("t", p).image.replicas) - {stage.leader("t", p)} != {controller})
+        controller = next(
+            i
+            for i, node in stage.nodes.items()
+            if node.quorum.host is not None and node.quorum.host.active
+        )
+        partition = next(
+            p
+            for p in range(6)
+            if set(stage.partition("t", p).image.replicas) - {stage.leader("t", p)} != {controller}
+        )
         leader = stage.leader("t", partition)
         (away,) = set(stage.partition("t", partition).image.replicas) - {leader}
         stage.world.network.cut(f"n{leader}", f"n{away}", one_way=False)
         stage.world.run(stage.world.now + 5.0)
 
-        answer = produced(stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), partition, timeout_ms=5000)))
+        answer = produced(
+            stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), partition, timeout_ms=5000))
+        )
 
         assert answer.error_code == 0
         assert stage.partition("t", partition, leader).image.isr == (leader,)
@@ -320,7 +391,12 @@ def test_a_session_that_the_leader_forgot_begins_anew() -> None:
             for session in tuple(node.fetch_sessions.by_id.values()):
                 node.fetch_sessions.close(session)
 
-        answers = [produced(stage.wire(stage.leader("t", p)).ask(PRODUCE, produce("t", batch(b"1"), p))).error_code for p in range(30)]
+        answers = [
+            produced(
+                stage.wire(stage.leader("t", p)).ask(PRODUCE, produce("t", batch(b"1"), p))
+            ).error_code
+            for p in range(30)
+        ]
 
         assert answers == [0] * 30
         assert all(len(node.fetch_sessions.by_id) == 2 for node in stage.nodes.values())
@@ -329,18 +405,38 @@ def test_a_session_that_the_leader_forgot_begins_anew() -> None:
 def test_followers_do_without_sessions_where_none_are_given() -> None:
     with Stage(3, max_incremental_fetch_session_cache_slots="0") as stage:
         stage.create("t", 6)
-        answers = [produced(stage.wire(stage.leader("t", p)).ask(PRODUCE, produce("t", batch(b"1"), p))).error_code for p in range(6)]
+        answers = [
+            produced(
+                stage.wire(stage.leader("t", p)).ask(PRODUCE, produce("t", batch(b"1"), p))
+            ).error_code
+            for p in range(6)
+        ]
 
         assert answers == [0] * 6
-        stage.wire().ask(API_VERSIONS, API_VERSIONS.request(client_software_name="test", client_software_version="1"))
+        stage.wire().ask(
+            API_VERSIONS,
+            API_VERSIONS.request(client_software_name="test", client_software_version="1"),
+        )
 
 
 def test_frames_that_come_in_pieces_are_received_into_the_nodes_buffers() -> None:
     with Stage(3) as stage:
-        fetchers = [fetcher for node in stage.nodes.values() for fetcher in node.replicas.fetchers.by_leader.values()]
+        fetchers = [
+            fetcher
+            for node in stage.nodes.values()
+            for fetcher in node.replicas.fetchers.by_leader.values()
+        ]
         stage.create("t", 6)
         quiet(stage)
-        fetchers = [fetcher for node in stage.nodes.values() for fetcher in node.replicas.fetchers.by_leader.values()]
+        fetchers = [
+            fetcher
+            for node in stage.nodes.values()
+            for fetcher in node.replicas.fetchers.by_leader.values()
+        ]
 
         assert fetchers
-        assert all(fetcher.connection is not None and fetcher.connection._frames._pool is fetcher.fetchers.pool for fetcher in fetchers)
+        assert all(
+            fetcher.connection is not None
+            and fetcher.connection._frames._pool is fetcher.fetchers.pool
+            for fetcher in fetchers
+        )

@@ -1,6 +1,8 @@
-"""What a request of very many entries takes at its most, by entry: its bytes, its rows, what is noted of each, and the answer.
+"""What a request of very many entries takes at its most, by entry: its bytes, its rows, what is
+noted of each, and the answer.
 
-100,000 of them are admitted, and an idle node has 40 MB: with 600 bytes each the largest peak is 100 MB.
+100,000 of them are admitted, and an idle node has 40 MB: with 600 bytes each the largest peak is
+100 MB.
 """
 
 import tracemalloc
@@ -22,8 +24,13 @@ ENTRIES = 10_000
 
 def fetch(count: int) -> Row:
     topic = FETCH.request.topics
-    partitions = [topic.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000) for i in range(count)]
-    return FETCH.request(max_bytes=1 << 20, session_epoch=-1, topics=[topic(topic="t", partitions=partitions)])
+    partitions = [
+        topic.partitions(partition=i, fetch_offset=0, partition_max_bytes=1000)
+        for i in range(count)
+    ]
+    return FETCH.request(
+        max_bytes=1 << 20, session_epoch=-1, topics=[topic(topic="t", partitions=partitions)]
+    )
 
 
 def metadata(count: int) -> Row:
@@ -33,11 +40,20 @@ def metadata(count: int) -> Row:
 
 def list_offsets(count: int) -> Row:
     topic = LIST_OFFSETS.request.topics
-    return LIST_OFFSETS.request(topics=[topic(name="t", partitions=[topic.partitions(partition_index=i, timestamp=1) for i in range(count)])])
+    return LIST_OFFSETS.request(
+        topics=[
+            topic(
+                name="t",
+                partitions=[topic.partitions(partition_index=i, timestamp=1) for i in range(count)],
+            )
+        ]
+    )
 
 
 def offset_fetch(count: int) -> Row:
-    return OFFSET_FETCH.request(groups=[OFFSET_FETCH.request.groups(group_id=f"g{i}", topics=[]) for i in range(count)])
+    return OFFSET_FETCH.request(
+        groups=[OFFSET_FETCH.request.groups(group_id=f"g{i}", topics=[]) for i in range(count)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +74,12 @@ def stage() -> Iterator[Stage]:
         pytest.param(OFFSET_FETCH, 8, offset_fetch, 600, id="OffsetFetch"),
     ],
 )
-def test_an_entry_takes_little_memory(stage: Stage, api: AnyApi, version: int, make: Callable[[int], Row], most: int) -> None:
+def test_an_entry_takes_little_memory(
+    stage: Stage, api: AnyApi, version: int, make: Callable[[int], Row], most: int
+) -> None:
     wire = stage.wire()
-    wire.send(encode_request(api, version, 1, "a", make(100)))  # from now on the message's code is compiled
+    # from now on the message's code is compiled
+    wire.send(encode_request(api, version, 1, "a", make(100)))
     wire.frame()
     data = encode_request(api, version, 2, "a", make(ENTRIES))
     tracemalloc.start()

@@ -1,6 +1,8 @@
-"""What every API asks of the authorizer: without rights it is refused in the right place, with exactly these it is not, and none is asked in vain.
+"""What every API asks of the authorizer: without rights it is refused in the right place, with
+exactly these it is not, and none is asked in vain.
 
-The requests are those that a recorded client without rights had sent (golden_security.jsonl), in the last version of each API.
+The requests are those that a recorded client without rights had sent (golden_security.jsonl), in
+the last version of each API.
 """
 
 from collections.abc import Iterator
@@ -30,11 +32,13 @@ Right = tuple[str, str, str]  # operation, kind and name of the resource
 OF_TOPIC, OF_GROUP, OF_CLUSTER, OF_ID = 29, 30, 31, 53
 REFUSALS = {OF_TOPIC, OF_GROUP, OF_CLUSTER, OF_ID}
 CLUSTER = ("cluster", "kafka-cluster")
-ALTER, DESCRIBE, ACTION = (("ALTER", *CLUSTER), ("DESCRIBE", *CLUSTER), ("CLUSTER_ACTION", *CLUSTER))
+ALTER, DESCRIBE = ("ALTER", *CLUSTER), ("DESCRIBE", *CLUSTER)
+ACTION = ("CLUSTER_ACTION", *CLUSTER)
 READ_GROUP, READ_TOPIC = ("READ", "group", "secret-g"), ("READ", "topic", "secret")
 DESCRIBE_GROUP, DESCRIBE_TOPIC = ("DESCRIBE", "group", "secret-g"), ("DESCRIBE", "topic", "secret")
 WRITE_ID, WRITE_TOPIC = ("WRITE", "transactional-id", "secret-t"), ("WRITE", "topic", "secret")
-RIGHTS: dict[int, tuple[set[int], tuple[Right, ...]]] = {  # by API: the codes of a client without rights; the rights that it needs
+# by API: the codes of a client without rights; the rights that it needs
+RIGHTS: dict[int, tuple[set[int], tuple[Right, ...]]] = {
     0: ({OF_TOPIC}, (WRITE_TOPIC,)),
     1: ({OF_TOPIC}, (READ_TOPIC,)),
     2: ({OF_TOPIC}, (DESCRIBE_TOPIC,)),
@@ -60,9 +64,16 @@ RIGHTS: dict[int, tuple[set[int], tuple[Right, ...]]] = {  # by API: the codes o
     28: ({OF_ID}, (WRITE_ID, READ_GROUP, READ_TOPIC)),
     32: (
         {OF_TOPIC, OF_GROUP, OF_CLUSTER},
-        (("DESCRIBE_CONFIGS", "topic", "secret"), ("DESCRIBE_CONFIGS", "group", "secret-g"), ("DESCRIBE_CONFIGS", *CLUSTER)),
+        (
+            ("DESCRIBE_CONFIGS", "topic", "secret"),
+            ("DESCRIBE_CONFIGS", "group", "secret-g"),
+            ("DESCRIBE_CONFIGS", *CLUSTER),
+        ),
     ),
-    33: ({OF_TOPIC, OF_CLUSTER}, (("ALTER_CONFIGS", "topic", "secret"), ("ALTER_CONFIGS", *CLUSTER))),
+    33: (
+        {OF_TOPIC, OF_CLUSTER},
+        (("ALTER_CONFIGS", "topic", "secret"), ("ALTER_CONFIGS", *CLUSTER)),
+    ),
     34: ({OF_CLUSTER}, (ALTER,)),
     35: ({OF_CLUSTER}, (DESCRIBE,)),
     37: ({OF_TOPIC}, (("ALTER", "topic", "secret"),)),
@@ -70,7 +81,11 @@ RIGHTS: dict[int, tuple[set[int], tuple[Right, ...]]] = {  # by API: the codes o
     43: ({OF_CLUSTER}, (ALTER,)),
     44: (
         {OF_TOPIC, OF_GROUP, OF_CLUSTER},
-        (("ALTER_CONFIGS", "topic", "secret"), ("ALTER_CONFIGS", "group", "secret-g"), ("ALTER_CONFIGS", *CLUSTER)),
+        (
+            ("ALTER_CONFIGS", "topic", "secret"),
+            ("ALTER_CONFIGS", "group", "secret-g"),
+            ("ALTER_CONFIGS", *CLUSTER),
+        ),
     ),
     45: ({OF_CLUSTER}, (ALTER,)),
     46: ({OF_CLUSTER}, (DESCRIBE,)),
@@ -91,18 +106,30 @@ RIGHTS: dict[int, tuple[set[int], tuple[Right, ...]]] = {  # by API: the codes o
 }
 GROUP_HEARTBEAT, GROUP_DESCRIBE = 68, 69
 EVERYBODYS = {17, 18, 36}  # what a login consists of
-ELSEWHERE = {29, 30, 31, 38, 39, 40, 41, 48, 49}  # ACLs are asked for with the authorizer that has them, below; the others have tests of their own
-REQUESTS = {each.key: each for each in recorded(Path(__file__).parent / "golden_security.jsonl") if 307 <= each.n <= 434}
+# ACLs are asked for with the authorizer that has them, below; the others have tests of their own
+ELSEWHERE = {29, 30, 31, 38, 39, 40, 41, 48, 49}
+REQUESTS = {
+    each.key: each
+    for each in recorded(Path(__file__).parent / "golden_security.jsonl")
+    if 307 <= each.n <= 434
+}
 
 
 class Grants(AllowAll):
     """ACLs that allow these to everybody."""
 
     def __init__(self, *rights: Right) -> None:
-        self.index = AclIndex(Acl(TYPES[kind], name, LITERAL, "User:*", "*", OPERATIONS[operation], ALLOW) for operation, kind, name in rights)
+        self.index = AclIndex(
+            Acl(TYPES[kind], name, LITERAL, "User:*", "*", OPERATIONS[operation], ALLOW)
+            for operation, kind, name in rights
+        )
 
     def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
-        return bool(self.index.decide("User:bob", "here", OPERATIONS[operation], TYPES[resource[0]], resource[1]))
+        return bool(
+            self.index.decide(
+                "User:bob", "here", OPERATIONS[operation], TYPES[resource[0]], resource[1]
+            )
+        )
 
     def allowed_any_topic(self, session: Session, operation: str) -> bool:
         return self.index.decide_any("User:bob", "here", OPERATIONS[operation], TOPIC)
@@ -112,9 +139,17 @@ class Grants(AllowAll):
 def stage() -> Iterator[Stage]:
     with Stage() as stage:
         for kind in (0, 1):
-            stage.wire().ask(FIND_COORDINATOR, FIND_COORDINATOR.request(key_type=kind, coordinator_keys=["any"]))
+            stage.wire().ask(
+                FIND_COORDINATOR, FIND_COORDINATOR.request(key_type=kind, coordinator_keys=["any"])
+            )
         node = stage.nodes[1]
-        stage.wait(lambda: len(node.groups.runtime.partitions) == len(node.transactions.runtime.partitions) == 50)
+        stage.wait(
+            lambda: (
+                len(node.groups.runtime.partitions)
+                == len(node.transactions.runtime.partitions)
+                == 50
+            )
+        )
         yield stage
         assert not stage.world.failures
 
@@ -195,7 +230,9 @@ def transactional(stage: Stage, transactional_id: str | None, *rights: Right) ->
         stage.create("secret")
     node.dispatcher.authorizer = Grants(*rights)
     records = batch(b"x", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
-    return produced(stage.wire().ask(PRODUCE, produce("secret", records, transactional_id=transactional_id), 11)).error_code
+    return produced(
+        stage.wire().ask(PRODUCE, produce("secret", records, transactional_id=transactional_id), 11)
+    ).error_code
 
 
 def test_batch_of_a_transaction_needs_its_transactional_id(stage: Stage) -> None:
@@ -216,7 +253,12 @@ def test_client_id_opens_no_internal_topic(stage: Stage) -> None:
         return produced(wire.answer(PRODUCE, 9)).error_code
 
     write = ("WRITE", "topic", "__consumer_offsets")
-    assert sent(write) == sent(write, client_id="other") == sent(write, ACTION, client_id="other") == Code.INVALID_TOPIC_EXCEPTION
+    assert (
+        sent(write)
+        == sent(write, client_id="other")
+        == sent(write, ACTION, client_id="other")
+        == Code.INVALID_TOPIC_EXCEPTION
+    )
     assert sent(write, ACTION) != Code.INVALID_TOPIC_EXCEPTION
     assert sent(write) == Code.INVALID_TOPIC_EXCEPTION
 
@@ -224,4 +266,10 @@ def test_client_id_opens_no_internal_topic(stage: Stage) -> None:
 def test_client_needs_the_right_for_some_topic_that_nobody_denies(stage: Stage) -> None:
     wire: Wire = stage.wire()
     stage.nodes[1].dispatcher.authorizer = Grants(READ_TOPIC)
-    assert wire.ask(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=1000)).error_code == OF_CLUSTER
+    assert (
+        wire.ask(
+            INIT_PRODUCER_ID,
+            INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=1000),
+        ).error_code
+        == OF_CLUSTER
+    )

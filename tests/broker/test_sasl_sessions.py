@@ -1,4 +1,6 @@
-"""Sessions of clients that logged in by SASL, and the credentials behind them: renewals, restarts, several nodes."""
+"""Sessions of clients that logged in by SASL, and the credentials behind them: renewals, restarts,
+several nodes.
+"""
 
 import pytest
 
@@ -28,7 +30,10 @@ def test_session_is_renewed_as_the_same_user_with_the_same_mechanism() -> None:
     with Stage(**SECURE, connections_max_reauth_ms="3000") as stage:
         wire = stage.wire()
         assert log_in(wire, "PLAIN", "pat", "pat-secret").session_lifetime_ms == 3000
-        assert wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism="PLAIN")).error_code == Code.ILLEGAL_SASL_STATE, "within a second"
+        assert (
+            wire.ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism="PLAIN")).error_code
+            == Code.ILLEGAL_SASL_STATE
+        ), "within a second"
         for _ in range(3):
             stage.world.run(stage.world.now + 2)
             assert log_in(wire, "PLAIN", "pat", "pat-secret").error_code == 0
@@ -59,7 +64,10 @@ def test_credentials_outlive_a_restart_and_a_snapshot() -> None:
 
 
 def test_brokers_log_in_at_each_other_with_tokens_of_a_file() -> None:
-    with_tokens = {"sasl_mechanism_inter_broker_protocol": OAUTHBEARER, "sasl_oauthbearer_token_endpoint_url": "file:///token"}
+    with_tokens = {
+        "sasl_mechanism_inter_broker_protocol": OAUTHBEARER,
+        "sasl_oauthbearer_token_endpoint_url": "file:///token",
+    }
     with Stage(3, wait=False, **{**TOKENS, **with_tokens}) as stage:
         for node_id in (1, 2, 3):
             stage.put("/keys.json", KEYS, node_id)
@@ -70,7 +78,9 @@ def test_brokers_log_in_at_each_other_with_tokens_of_a_file() -> None:
         created = logged_in(stage).ask(CREATE_TOPICS, request(topics=[topic])).topics[0]
         assert created.error_code == 0
         leader = stage.leader("t")
-        written = logged_in(stage, node_id=leader).ask(PRODUCE, produce("t", batch(b"x"), acks=-1), 12)
+        written = logged_in(stage, node_id=leader).ask(
+            PRODUCE, produce("t", batch(b"x"), acks=-1), 12
+        )
         assert produced(written).error_code == 0, "acknowledged by followers that have logged in"
         assert stage.counted("raftka_authentications_total", leader) >= 3
 
@@ -90,14 +100,24 @@ def lifetime_ms(stage: Stage, mechanism: str = "PLAIN", user: str = "pat") -> in
         ({f"{OWN}.connections.max.reauth.ms": "2000"}, 2000, 2000),
         ({f"{OWN}.plain.connections.max.reauth.ms": "3000"}, 3000, 0),
         (
-            {"connections.max.reauth.ms": "1000", f"{OWN}.connections.max.reauth.ms": "2000", f"{OWN}.plain.connections.max.reauth.ms": "3000"},
+            {
+                "connections.max.reauth.ms": "1000",
+                f"{OWN}.connections.max.reauth.ms": "2000",
+                f"{OWN}.plain.connections.max.reauth.ms": "3000",
+            },
             3000,
             2000,
         ),
-        ({"connections.max.reauth.ms": "1000", f"{OWN}.plain.connections.max.reauth.ms": "0"}, 0, 1000),
+        (
+            {"connections.max.reauth.ms": "1000", f"{OWN}.plain.connections.max.reauth.ms": "0"},
+            0,
+            1000,
+        ),
     ],
 )
-def test_session_lasts_as_long_as_the_strongest_setting_says(given: dict[str, str], of_plain: int, of_scram: int) -> None:
+def test_session_lasts_as_long_as_the_strongest_setting_says(
+    given: dict[str, str], of_plain: int, of_scram: int
+) -> None:
     with Stage(**(SECURE | given)) as stage:
         add_users(stage)
         assert (lifetime_ms(stage), lifetime_ms(stage, SHA_256, "alice")) == (of_plain, of_scram)
@@ -116,12 +136,24 @@ def test_session_of_one_mechanism_ends() -> None:
 def test_lifetime_of_sessions_changes_while_the_node_runs() -> None:
     with Stage(**SECURE) as stage:
         request = INCREMENTAL_ALTER_CONFIGS.request
-        names = [f"{OWN}.plain.connections.max.reauth.ms", f"{OWN}.plan.connections.max.reauth.ms", f"{OWN}.plain.ssl.client.auth"]
+        names = [
+            f"{OWN}.plain.connections.max.reauth.ms",
+            f"{OWN}.plan.connections.max.reauth.ms",
+            f"{OWN}.plain.ssl.client.auth",
+        ]
         codes = []
         for name in names:
-            config = request.resources.configs(name=name, config_operation=0, value="5000" if "reauth" in name else "required")
-            row = request(resources=[request.resources(resource_type=BROKER, resource_name="1", configs=[config])])
-            codes.append(logged_in(stage).ask(INCREMENTAL_ALTER_CONFIGS, row).responses[0].error_code)
+            config = request.resources.configs(
+                name=name, config_operation=0, value="5000" if "reauth" in name else "required"
+            )
+            row = request(
+                resources=[
+                    request.resources(resource_type=BROKER, resource_name="1", configs=[config])
+                ]
+            )
+            codes.append(
+                logged_in(stage).ask(INCREMENTAL_ALTER_CONFIGS, row).responses[0].error_code
+            )
         assert codes == [0, 0, Code.INVALID_REQUEST]
         assert lifetime_ms(stage) == 5000
         assert [event["name"] for event in stage.events("setting_not_used")] == names[1:2]

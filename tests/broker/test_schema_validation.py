@@ -1,4 +1,6 @@
-"""Topics whose records are compared with schemas when they are produced: which are refused, with which words, and what the registry is asked."""
+"""Topics whose records are compared with schemas when they are produced: which are refused, with
+which words, and what the registry is asked.
+"""
 
 import json
 import sys
@@ -45,12 +47,27 @@ class Scene:
     def create(self, topic: str = "t", **configs: str) -> None:
         self.stage.create(topic, configs={**ON, **configs})
 
-    def send(self, *values: bytes, topic: str = "t", wire: Wire | None = None, acks: int = -1, **fields: Any) -> PartitionProduceResponse:
-        return produced((wire or self.stage.wire()).ask(PRODUCE, produce(topic, batch(*values, **fields), acks=acks)))
+    def send(
+        self,
+        *values: bytes,
+        topic: str = "t",
+        wire: Wire | None = None,
+        acks: int = -1,
+        **fields: Any,
+    ) -> PartitionProduceResponse:
+        return produced(
+            (wire or self.stage.wire()).ask(
+                PRODUCE, produce(topic, batch(*values, **fields), acks=acks)
+            )
+        )
 
     def stored(self, topic: str = "t") -> list[Record]:
-        records = fetched(self.stage.wire().ask(FETCH, fetch(topic, 0, 0, max_bytes=1 << 20))).records
-        return [record for _, each in iterate(memoryview(records or b"")) for record in records_of(each)]
+        records = fetched(
+            self.stage.wire().ask(FETCH, fetch(topic, 0, 0, max_bytes=1 << 20))
+        ).records
+        return [
+            record for _, each in iterate(memoryview(records or b"")) for record in records_of(each)
+        ]
 
 
 @pytest.fixture
@@ -66,38 +83,61 @@ def test_record_with_a_schema_of_its_subject_is_taken(scene: Scene) -> None:
     scene.registry.register(7, "t-value")
     assert scene.send(framed(7), framed(7)).error_code == 0
     assert [record.value for record in scene.stored()] == [framed(7), framed(7)]
-    assert scene.registry.asked == ["/schemas/ids/7/versions"], "one question, however many records name it"
+    assert scene.registry.asked == ["/schemas/ids/7/versions"], (
+        "one question, however many records name it"
+    )
 
 
 BAD = {
-    "no magic byte": (b"plain text", "the value does not begin with a zero byte and the number of a schema"),
-    "too short": (b"\0\0\0\0", "the value does not begin with a zero byte and the number of a schema"),
+    "no magic byte": (
+        b"plain text",
+        "the value does not begin with a zero byte and the number of a schema",
+    ),
+    "too short": (
+        b"\0\0\0\0",
+        "the value does not begin with a zero byte and the number of a schema",
+    ),
     "empty": (b"", "the value does not begin with a zero byte and the number of a schema"),
     "unknown number": (framed(8), "schema 8 of the value is not registered under subject t-value"),
     "another subject": (framed(9), "schema 9 of the value is not registered under subject t-value"),
-    "negative number": (b"\0\xff\xff\xff\xff...", "schema -1 of the value is not registered under subject t-value"),
+    "negative number": (
+        b"\0\xff\xff\xff\xff...",
+        "schema -1 of the value is not registered under subject t-value",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 @pytest.mark.parametrize("compression", [0, 1, 4])
-def test_wrong_record_refuses_its_batch_and_is_named(scene: Scene, case: str, compression: int) -> None:
+def test_wrong_record_refuses_its_batch_and_is_named(
+    scene: Scene, case: str, compression: int
+) -> None:
     value, reason = BAD[case]
     scene.create()
     scene.registry.register(7, "t-value")
     scene.registry.register(9, "u-value")
     answer = scene.send(framed(7), value, framed(7), compression=compression)
     assert (Code(answer.error_code), answer.base_offset) == (Code.INVALID_RECORD, -1)
-    assert [(each.batch_index, each.batch_index_error_message) for each in answer.record_errors] == [(1, reason)]
-    told = f"only showing the first three errors at most: [RecordError(batchIndex=1, message='{reason}')]"
-    assert answer.error_message == f"One or more records have been rejected due to 1 record errors in total, and {told}"
+    assert [
+        (each.batch_index, each.batch_index_error_message) for each in answer.record_errors
+    ] == [(1, reason)]
+    told = (
+        "only showing the first three errors at most: [RecordError(batchIndex=1, "
+        f"message='{reason}')]"
+    )
+    assert (
+        answer.error_message
+        == f"One or more records have been rejected due to 1 record errors in total, and {told}"
+    )
     assert scene.stored() == []
     assert scene.stage.counted("raftka_schema_rejected_records_total") == 1
 
 
 def test_null_is_no_value_and_keys_have_a_switch_of_their_own(scene: Scene) -> None:
     scene.create()
-    scene.create("k", confluent_value_schema_validation="false", confluent_key_schema_validation="true")
+    scene.create(
+        "k", confluent_value_schema_validation="false", confluent_key_schema_validation="true"
+    )
     scene.registry.register(7, "k-key")
 
     def send(topic: str, key: bytes | None, value: bytes | None) -> int:
@@ -122,7 +162,10 @@ def test_subject_is_named_after_the_record_where_the_topic_says_so(scene: Scene)
     assert scene.send(framed(2), topic="r").error_code == Code.INVALID_RECORD
     for number, topic in ((3, "q"), (4, "q")):
         answer = scene.send(framed(number), topic=topic)
-        text = f"schema {number} of the value is not registered, or has no name of a record for its subject"
+        text = (
+            f"schema {number} of the value is not registered, or has no name of a record for "
+            "its subject"
+        )
         assert answer.record_errors[0].batch_index_error_message == text
 
 
@@ -133,7 +176,9 @@ def test_messages_of_protobuf_name_subjects_by_their_indexes(scene: Scene) -> No
     scene.create("q", **{STRATEGY: "RecordNameStrategy"})
     first, inner = framed(5, b"\0payload"), framed(5, b"\4\2\0payload")
     assert scene.send(first, inner, topic="q").error_code == 0
-    answer = scene.send(first, framed(5, b"\2\2..."), framed(5, b"\2\x40"), framed(5, b""), topic="q")
+    answer = scene.send(
+        first, framed(5, b"\2\2..."), framed(5, b"\2\x40"), framed(5, b""), topic="q"
+    )
     assert [each.batch_index_error_message for each in answer.record_errors] == [
         "schema 5 of the value is not registered under subject shop.Second",
         "schema 5 of the value is not registered, or has no name of a record for its subject",
@@ -182,7 +227,9 @@ def test_unknown_number_is_not_asked_for_each_time(scene: Scene) -> None:
     for _ in range(5):
         for wire in wires:
             wire.request(PRODUCE, produce("t", batch(framed(8))))
-        assert {produced(wire.answer(PRODUCE)).error_code for wire in wires} == {Code.INVALID_RECORD}
+        assert {produced(wire.answer(PRODUCE)).error_code for wire in wires} == {
+            Code.INVALID_RECORD
+        }
     took = scene.stage.world.now - began
     assert len(scene.registry.asked) <= 2 * (1 + took / AGAIN_S)
     assert took < 5 * 2 * AGAIN_S, "nobody waits longer"
@@ -220,7 +267,9 @@ AWAY: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("case", AWAY)
-def test_registry_without_an_answer_refuses_for_now_and_takes_nothing_unseen(scene: Scene, lowered: Lower, case: str) -> None:
+def test_registry_without_an_answer_refuses_for_now_and_takes_nothing_unseen(
+    scene: Scene, lowered: Lower, case: str
+) -> None:
     lowered(SCHEMA_DOCUMENT_BYTES, 1000)
     scene.create()
     scene.registry.register(7, "t-value")
@@ -384,14 +433,20 @@ def test_few_questions_are_asked_at_a_time(scene: Scene, lowered: Lower) -> None
     for number, wire in enumerate(wires):
         scene.registry.register(number, "t-value")
         wire.request(PRODUCE, produce("t", batch(framed(number))))
-    scene.stage.wait(lambda: scene.stage.counted(SCHEMA_LOOKUPS.metric) == 2 and len(scene.registry.asked) == 2)
+    scene.stage.wait(
+        lambda: scene.stage.counted(SCHEMA_LOOKUPS.metric) == 2 and len(scene.registry.asked) == 2
+    )
     scene.registry.answer = None
     codes = [produced(wire.answer(PRODUCE)).error_code for wire in wires]
     assert sorted(codes) == [0, 0, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS]
 
 
-@pytest.mark.parametrize("limit", [SCHEMA_DOCUMENTS, SCHEMA_DOCUMENTS_BYTES], ids=lambda limit: limit.name)
-def test_answers_of_the_registry_make_room_for_others(scene: Scene, lowered: Lower, limit: Any) -> None:
+@pytest.mark.parametrize(
+    "limit", [SCHEMA_DOCUMENTS, SCHEMA_DOCUMENTS_BYTES], ids=lambda limit: limit.name
+)
+def test_answers_of_the_registry_make_room_for_others(
+    scene: Scene, lowered: Lower, limit: Any
+) -> None:
     lowered(limit, 3 if limit is SCHEMA_DOCUMENTS else 120)
     scene.create()
     for number in range(6):
@@ -418,7 +473,9 @@ class Judge:
         self.schemas.append(schema)
         if self.error is not None:
             raise self.error
-        return [None if payload.endswith(b".") else f"{payload!r} has no dot" for payload in payloads]
+        return [
+            None if payload.endswith(b".") else f"{payload!r} has no dot" for payload in payloads
+        ]
 
 
 @pytest.fixture
@@ -428,19 +485,31 @@ def judge(scene: Scene) -> Judge:
     return judge
 
 
-def test_payload_is_compared_with_its_schema_and_all_that_it_refers_to(scene: Scene, judge: Judge) -> None:
+def test_payload_is_compared_with_its_schema_and_all_that_it_refers_to(
+    scene: Scene, judge: Judge
+) -> None:
     references = [{"name": "a", "subject": "s/a", "version": 2}]
     scene.registry.register(7, "t-value", text="seven", references=references)
     scene.registry.register(8, "t-value", kind="JSON", text="{}")
-    scene.registry.versions["s%2Fa/2"] = {"schema": "text of a", "references": [{"name": "b", "subject": "b", "version": 1}]}
+    scene.registry.versions["s%2Fa/2"] = {
+        "schema": "text of a",
+        "references": [{"name": "b", "subject": "b", "version": 1}],
+    }
     scene.registry.versions["b/1"] = {"schema": "text of b"}
     answer = scene.send(framed(7, b"a."), framed(8, b"b"), framed(7, b"c"), b"d")
-    assert [(each.batch_index, each.batch_index_error_message) for each in answer.record_errors] == [
+    assert [
+        (each.batch_index, each.batch_index_error_message) for each in answer.record_errors
+    ] == [
         (1, "it is no value of schema 8: b'b' has no dot"),
         (2, "it is no value of schema 7: b'c' has no dot"),
         (3, "the value does not begin with a zero byte and the number of a schema"),
     ]
-    assert sorted(judge.schemas)[0] == (7, "AVRO", "seven", (("b", "text of b"), ("a", "text of a")))
+    assert sorted(judge.schemas)[0] == (
+        7,
+        "AVRO",
+        "seven",
+        (("b", "text of b"), ("a", "text of a")),
+    )
     assert scene.send(framed(7, b"a."), framed(8, b"b.")).error_code == 0
     asked = len(scene.registry.asked)
     assert scene.send(framed(7, b"c.")).error_code == 0
@@ -448,7 +517,9 @@ def test_payload_is_compared_with_its_schema_and_all_that_it_refers_to(scene: Sc
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_payload_that_cannot_be_compared_is_refused_for_now(scene: Scene, judge: Judge, *, is_there: bool) -> None:
+def test_payload_that_cannot_be_compared_is_refused_for_now(
+    scene: Scene, judge: Judge, *, is_there: bool
+) -> None:
     judge.error = OSError("no process")
     if not is_there:
         scene.stage.nodes[1].services.schemas.judge = None

@@ -1,4 +1,6 @@
-"""Some frames of strangers and of a user without rights; `python -m tests.broker.fuzz --secured` sends more."""
+"""Some frames of strangers and of a user without rights; `python -m tests.broker.fuzz --secured`
+sends more.
+"""
 
 import pytest
 
@@ -22,7 +24,9 @@ def test_nothing_is_told_to_a_user_without_rights(api: AnyApi, lowered: Lower) -
     secured_fuzz.users(api, OF_NOBODY, 7)
 
 
-@pytest.mark.parametrize("name", ["Metadata", "Fetch", "OffsetFetch", "ListGroups", "ListTransactions"])
+@pytest.mark.parametrize(
+    "name", ["Metadata", "Fetch", "OffsetFetch", "ListGroups", "ListTransactions"]
+)
 def test_what_was_planted_is_found_by_the_administrator(name: str, lowered: Lower) -> None:
     lowered(TOPICS, 60)
     lowered(PARTITIONS, 200)

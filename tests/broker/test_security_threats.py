@@ -38,7 +38,9 @@ def stage() -> Iterator[Stage]:
 def add_user(admin: Wire, name: str, password: str) -> int:
     row, salt = ALTER_USER_SCRAM_CREDENTIALS.request, b"some salt"
     salted = salted_password(SHA_256, password, salt, 4096)
-    upsertion = row.upsertions(name=name, mechanism=1, iterations=4096, salt=salt, salted_password=salted)
+    upsertion = row.upsertions(
+        name=name, mechanism=1, iterations=4096, salt=salt, salted_password=salted
+    )
     (result,) = admin.ask(ALTER_USER_SCRAM_CREDENTIALS, row(upsertions=[upsertion])).results
     return result.error_code
 
@@ -52,9 +54,20 @@ def test_names_with_line_ends_forge_no_line_of_the_log(stage: Stage) -> None:
     assert add_user(stage.wire(), name, "secret") == 0
     wire = Stage.wire(stage)
     assert log_in(wire, SHA_256, name, "secret").error_code == 0
-    assert wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[FORGED])).coordinators[0].error_code
+    assert (
+        wire.ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[FORGED]))
+        .coordinators[0]
+        .error_code
+    )
     row = CREATE_TOPICS.request
-    assert wire.ask(CREATE_TOPICS, row(topics=[row.topics(name=FORGED, num_partitions=1, replication_factor=1)])).topics[0].error_code
+    assert (
+        wire.ask(
+            CREATE_TOPICS,
+            row(topics=[row.topics(name=FORGED, num_partitions=1, replication_factor=1)]),
+        )
+        .topics[0]
+        .error_code
+    )
     Stage.wire(stage).ask(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=FORGED))
 
     text = stage.logs[1].getvalue()
@@ -63,7 +76,20 @@ def test_names_with_line_ends_forge_no_line_of_the_log(stage: Stage) -> None:
     assert not set("\r\u2028\x85\x0b\x00") & set(text)
 
 
-@pytest.mark.parametrize("other", ["Alice", "alice ", " alice", "ａlice", "alic\u0435", "ali\u00adce", "alice\u0000", "alice\ufeff", "*"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        "Alice",
+        "alice ",
+        " alice",
+        "ａlice",
+        "alic\u0435",
+        "ali\u00adce",
+        "alice\u0000",
+        "alice\ufeff",
+        "*",
+    ],
+)
 def test_name_that_looks_like_another_is_another(stage: Stage, other: str) -> None:
     """There is no normalisation, of names or of what ACLs say."""
     admin = stage.wire()
@@ -111,7 +137,9 @@ def test_requests_and_a_renewed_login_in_one_write_are_served_in_order() -> None
 
 
 def test_strangers_that_announce_much_cost_little() -> None:
-    """More than a login needs is refused by its size; what is announced and does not come takes no memory."""
+    """More than a login needs is refused by its size; what is announced and does not come takes no
+    memory.
+    """
     with Stage(**SECURE) as stage:
         stage.world.network.delay("client", "n1", 0.0)
         client = logged_in(stage)
@@ -147,28 +175,41 @@ def test_a_thousand_slow_handshakes_do_not_hold_up_a_client() -> None:
             assert tls.works(client)
             assert stage.world.now - began < 0.5
         assert tls.works(tls.tls_wire(stage))
-        stage.wait(lambda: all(wire.close_reason is not None for wire in slow), at_most_s=LOGIN_SECONDS.value + 30)
+        stage.wait(
+            lambda: all(wire.close_reason is not None for wire in slow),
+            at_most_s=LOGIN_SECONDS.value + 30,
+        )
         assert tls.works(client)
 
 
 def test_renegotiation_is_refused_by_the_context() -> None:
     """OpenSSL's own refusal: it answers one with an alert."""
-    settings = TlsSettings(StoreSettings(text=tls.NODE.key_store), StoreSettings(text=tls.AUTHORITY.trusted))
+    settings = TlsSettings(
+        StoreSettings(text=tls.NODE.key_store), StoreSettings(text=tls.AUTHORITY.trusted)
+    )
     files = StoreFiles(lambda path: b"", lend)
 
-    assert server_context(settings, read_material(settings, files), files).options & OP_NO_RENEGOTIATION
+    assert (
+        server_context(settings, read_material(settings, files), files).options
+        & OP_NO_RENEGOTIATION
+    )
 
 
 # what was revoked while a node was away
 
 
 def attempts(stage: Stage, node_id: int) -> list[int]:
-    """What a user of SCRAM without a credential, and a user without a right, get from a node as it comes back; nothing where it is not there yet."""
+    """What a user of SCRAM without a credential, and a user without a right, get from a node as it
+    comes back; nothing where it is not there yet.
+    """
     told: list[int] = []
     for user, mechanism in (("alice", SHA_256), ("pat", "PLAIN")):
         wire = Stage.wire(stage, node_id)
         wire.request(SASL_HANDSHAKE, SASL_HANDSHAKE.request(mechanism=mechanism))
-        stage.world.run(lambda wire=wire: bool(wire.frames) or wire.close_reason is not None, at_most_s=1.0)  # type: ignore[misc]
+        stage.world.run(
+            lambda wire=wire: bool(wire.frames) or wire.close_reason is not None,  # type: ignore[misc]
+            at_most_s=1.0,
+        )
         wire.close()
         if wire.frames:
             wire = Stage.wire(stage, node_id)
@@ -180,7 +221,9 @@ def attempts(stage: Stage, node_id: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_node_that_was_away_lets_in_nothing_that_was_revoked_meanwhile(seed: int) -> None:
-    """An ACL and a password, from the first connection that it takes; however it went, and whether it was the controller."""
+    """An ACL and a password, from the first connection that it takes; however it went, and whether
+    it was the controller.
+    """
     with Stage(3, seed=seed, **WITH_ACLS) as stage:
         away = 2 + seed % 2
         stage.wire = lambda node_id=1: admin_of(stage, node_id)  # type: ignore[method-assign]
@@ -188,7 +231,11 @@ def test_node_that_was_away_lets_in_nothing_that_was_revoked_meanwhile(seed: int
         assert add_user(stage.wire(), "alice", "alice-secret") == 0
         mine = [topic_acl(acls.WRITE), topic_acl(acls.WRITE)._replace(principal="User:alice")]
         assert create_acls(stage, *mine) == [0, 0]
-        stage.wait(lambda: all(len(node.image.acls) == 2 and node.image.scram for node in stage.nodes.values()))
+        stage.wait(
+            lambda: all(
+                len(node.image.acls) == 2 and node.image.scram for node in stage.nodes.values()
+            )
+        )
         allowed = attempts(stage, away)
         assert Code.TOPIC_AUTHORIZATION_FAILED not in allowed
         assert allowed[0] == allowed[2] == 0
@@ -196,7 +243,9 @@ def test_node_that_was_away_lets_in_nothing_that_was_revoked_meanwhile(seed: int
         stage.wait(lambda: all(node.image.alive(away) is False for node in stage.nodes.values()))
         row = ALTER_USER_SCRAM_CREDENTIALS.request
         gone = row(deletions=[row.deletions(name="alice", mechanism=1)])
-        assert [each.error_code for each in stage.wire().ask(ALTER_USER_SCRAM_CREDENTIALS, gone).results] == [0]
+        assert [
+            each.error_code for each in stage.wire().ask(ALTER_USER_SCRAM_CREDENTIALS, gone).results
+        ] == [0]
         assert [delete_acl(stage, each) for each in mine] == [1, 1]
 
         node, told = stage.start(away), list[int]()
@@ -209,8 +258,12 @@ def test_node_that_was_away_lets_in_nothing_that_was_revoked_meanwhile(seed: int
 
         assert node.ready.is_set()
         assert len(told) >= 3
-        assert set(told) == {0, Code.SASL_AUTHENTICATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED}, "a password, and a right"
-        assert [told[at + 1] for at, code in enumerate(told[:-1]) if code == 0] == [Code.TOPIC_AUTHORIZATION_FAILED] * told.count(0)
+        assert set(told) == {0, Code.SASL_AUTHENTICATION_FAILED, Code.TOPIC_AUTHORIZATION_FAILED}, (
+            "a password, and a right"
+        )
+        assert [told[at + 1] for at, code in enumerate(told[:-1]) if code == 0] == [
+            Code.TOPIC_AUTHORIZATION_FAILED
+        ] * told.count(0)
         assert not stage.world.failures
 
 
@@ -224,7 +277,11 @@ def test_node_that_was_cut_off_is_unfenced_when_it_knows_what_was_revoked(seed: 
         mine = [topic_acl(acls.WRITE), topic_acl(acls.WRITE)._replace(principal="User:alice")]
         assert create_acls(stage, *mine) == [0, 0]
         away = next(node_id for node_id in (3, 2) if not is_controller(stage, node_id))
-        stage.wait(lambda: all(len(node.image.acls) == 2 and node.image.scram for node in stage.nodes.values()))
+        stage.wait(
+            lambda: all(
+                len(node.image.acls) == 2 and node.image.scram for node in stage.nodes.values()
+            )
+        )
         others = [node_id for node_id in stage.nodes if node_id != away]
         for other in others:
             stage.world.network.cut(f"n{away}", f"n{other}")
@@ -234,12 +291,18 @@ def test_node_that_was_cut_off_is_unfenced_when_it_knows_what_was_revoked(seed: 
         answer = stage.wire(others[0]).ask(ALTER_USER_SCRAM_CREDENTIALS, gone)
         assert [each.error_code for each in answer.results] == [0]
         assert [delete_acl(stage, each) for each in mine] == [1, 1]
-        assert Code.SASL_AUTHENTICATION_FAILED not in attempts(stage, away), "it is cut off and does not know"
+        assert Code.SASL_AUTHENTICATION_FAILED not in attempts(stage, away), (
+            "it is cut off and does not know"
+        )
 
         stage.world.network.heal()
         stage.wait(lambda: any(stage.nodes[other].image.alive(away) for other in others))
 
-        assert attempts(stage, away) == [Code.SASL_AUTHENTICATION_FAILED, 0, Code.TOPIC_AUTHORIZATION_FAILED]
+        assert attempts(stage, away) == [
+            Code.SASL_AUTHENTICATION_FAILED,
+            0,
+            Code.TOPIC_AUTHORIZATION_FAILED,
+        ]
         assert not stage.world.failures
 
 

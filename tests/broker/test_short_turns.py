@@ -1,4 +1,6 @@
-"""No request keeps the loop: of each announced API, 20,000 entries of each shape. CPU time is counted in calls (turns.py)."""
+"""No request keeps the loop: of each announced API, 20,000 entries of each shape. CPU time is
+counted in calls (turns.py).
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +38,9 @@ class Shaped(Maker):
 def shapes() -> list[Any]:
     return [
         pytest.param(api, path, id=f"{api.name}-{'.'.join(path)}")
-        for api in sorted((registration.api for registration in HANDLERS.values()), key=lambda api: api.key)
+        for api in sorted(
+            (registration.api for registration in HANDLERS.values()), key=lambda api: api.key
+        )
         for path in arrays(api.request.struct, api.announced.high)
     ]
 
@@ -51,14 +55,17 @@ def shared(calls: Calls) -> Iterator[Stage]:
 
 
 @pytest.mark.parametrize(("api", "path"), shapes())
-def test_no_request_of_20000_entries_keeps_the_loop(calls: Calls, shared: Stage, api: AnyApi, path: tuple[str, ...]) -> None:
+def test_no_request_of_20000_entries_keeps_the_loop(
+    calls: Calls, shared: Stage, api: AnyApi, path: tuple[str, ...]
+) -> None:
     node = shared.nodes[1]
     longest: dict[str, int] = {}
     before = node.dispatcher.authorizer
     for kind in KINDS:
         try:
             node.dispatcher.authorizer = Nobody() if kind == "refused" else before
-            most_calls(calls, shared, api, Shaped(shared, api, path, kind, 1).request())  # from now on the message's code is compiled
+            # from now on the message's code is compiled
+            most_calls(calls, shared, api, Shaped(shared, api, path, kind, 1).request())
             row = Shaped(shared, api, path, kind, ENTRIES).request()
             assert len(encode_request(api, api.announced.high, 1, None, row)) > LONG_FRAME_BYTES
             most_calls(calls, shared, api, row)
@@ -69,9 +76,13 @@ def test_no_request_of_20000_entries_keeps_the_loop(calls: Calls, shared: Stage,
     assert max(longest.values()) <= TURN_CALLS, longest
 
 
-def test_an_answer_that_is_encoded_in_one_piece_is_found(calls: Calls, shared: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_encoded_in_one_piece_is_found(
+    calls: Calls, shared: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(FetchAnswer, "finish_topics", lambda *_: iter(()))
 
-    most_calls(calls, shared, FETCH, Shaped(shared, FETCH, ("topics",), "unknown", ENTRIES).request())
+    most_calls(
+        calls, shared, FETCH, Shaped(shared, FETCH, ("topics",), "unknown", ENTRIES).request()
+    )
 
     assert calls.most > TURN_CALLS

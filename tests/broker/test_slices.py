@@ -1,4 +1,6 @@
-"""What happens to thousands of partitions at once is done some a turn: counted in partitions, never in time."""
+"""What happens to thousands of partitions at once is done some a turn: counted in partitions, never
+in time.
+"""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -119,7 +121,9 @@ def test_a_change_of_all_partitions_is_applied_some_a_turn(monkeypatch: pytest.M
         monkeypatch.setattr(ReplicaManager, "_on_partition", counted)
         stage.world.run(stage.world.now + 1.0)
 
-        node.replicas.on_image(node.image, Delta(partitions_changed=[(topic_id, index) for index in range(MANY)]))
+        node.replicas.on_image(
+            node.image, Delta(partitions_changed=[(topic_id, index) for index in range(MANY)])
+        )
 
         assert len(applied) <= PARTITIONS_OF_TURN
         assert steps(stage, lambda: len(applied), MANY) <= PARTITIONS_OF_TURN
@@ -133,7 +137,11 @@ def test_a_topic_is_deleted_some_partitions_a_turn() -> None:
         stage.delete("many")
         assert steps(stage, lambda: len(replicas), 0) <= PARTITIONS_OF_TURN
         stage.world.run(stage.world.now + 1.0)
-        assert [name for name in stage.nodes[1].runtime.files.list("/data") if name.startswith("many-") and not name.endswith("-delete")] == []
+        assert [
+            name
+            for name in stage.nodes[1].runtime.files.list("/data")
+            if name.startswith("many-") and not name.endswith("-delete")
+        ] == []
 
 
 def test_a_topic_of_the_same_name_is_made_while_the_old_one_goes() -> None:
@@ -142,10 +150,24 @@ def test_a_topic_of_the_same_name_is_made_while_the_old_one_goes() -> None:
         replicas = stage.nodes[1].replicas.partitions
         stage.delete("many")
         topic_id = stage.create("many", partitions=MANY)
-        stage.wait(lambda: len(replicas) == MANY and all(partition.topic_id == topic_id for partition in replicas.values()))
+        stage.wait(
+            lambda: (
+                len(replicas) == MANY
+                and all(partition.topic_id == topic_id for partition in replicas.values())
+            )
+        )
         stage.world.run(stage.world.now + 1.0)
         assert all(partition.topic_id == topic_id for partition in replicas.values())
-        assert len([name for name in stage.nodes[1].runtime.files.list("/data") if name.startswith("many-") and not name.endswith("-delete")]) == MANY
+        assert (
+            len(
+                [
+                    name
+                    for name in stage.nodes[1].runtime.files.list("/data")
+                    if name.startswith("many-") and not name.endswith("-delete")
+                ]
+            )
+            == MANY
+        )
 
 
 def test_a_default_of_all_topics_is_set_some_partitions_a_turn() -> None:
@@ -153,7 +175,16 @@ def test_a_default_of_all_topics_is_set_some_partitions_a_turn() -> None:
         stage.create("many", partitions=MANY)
         replicas = stage.nodes[1].replicas.partitions
         stage.set(BROKER, "", log_retention_ms="12345")
-        assert steps(stage, lambda: sum(partition.log.config.retention_ms == 12345 for partition in replicas.values()), MANY) <= PARTITIONS_OF_TURN
+        assert (
+            steps(
+                stage,
+                lambda: sum(
+                    partition.log.config.retention_ms == 12345 for partition in replicas.values()
+                ),
+                MANY,
+            )
+            <= PARTITIONS_OF_TURN
+        )
 
 
 def test_what_waits_when_the_node_ends_is_left() -> None:
@@ -161,7 +192,9 @@ def test_what_waits_when_the_node_ends_is_left() -> None:
         topic_id = stage.create("many", partitions=MANY)
         node = stage.nodes[1]
         stage.world.run(stage.world.now + 1.0)
-        node.replicas.on_image(node.image, Delta(partitions_changed=[(topic_id, index) for index in range(MANY)]))
+        node.replicas.on_image(
+            node.image, Delta(partitions_changed=[(topic_id, index) for index in range(MANY)])
+        )
         node.runtime.spawn(node.shutdown, "shutdown")
         stage.wait(lambda: node.context.stopped)
         stage.world.run(stage.world.now + 1.0)
@@ -170,7 +203,9 @@ def test_what_waits_when_the_node_ends_is_left() -> None:
 
 
 @pytest.mark.parametrize("many", [1, 2 * LOOKED_AT_IN_A_TURN + 1])
-def test_lagging_followers_are_looked_for_some_partitions_a_turn(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lagging_followers_are_looked_for_some_partitions_a_turn(
+    many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Stage() as stage:
         stage.create("t")
         replicas = stage.nodes[1].replicas
@@ -190,7 +225,9 @@ def test_lagging_followers_are_looked_for_some_partitions_a_turn(many: int, monk
         assert max(looked.count(when) for when in set(looked)) <= LOOKED_AT_IN_A_TURN
 
 
-def test_a_follower_asks_for_and_takes_some_partitions_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_asks_for_and_takes_some_partitions_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(replica_fetcher, "OF_TURN", 5)
     asked: list[int] = []
     taken: list[float] = []
@@ -215,14 +252,18 @@ def test_a_follower_asks_for_and_takes_some_partitions_a_turn(monkeypatch: pytes
         row = produce("t", batch(b"v"))
         parts = PRODUCE.request.topic_data.partition_data
         for number in (1, 2):
-            row.topic_data[0].partition_data = [parts(index=index, records=batch(b"v")) for index in led]
+            row.topic_data[0].partition_data = [
+                parts(index=index, records=batch(b"v")) for index in led
+            ]
             (topic,) = stage.wire(leader).ask(PRODUCE, row).responses
             assert {partition.error_code for partition in topic.partition_responses} == {0}
             assert {follower["t", index].log.end_offset for index in led} == {number}
 
         assert len(led) > 10
         assert max(asked) <= 5
-        assert max(taken.count(when) for when in set(taken)) <= 5 * 2, "two followers, each in its own turn"
+        assert max(taken.count(when) for when in set(taken)) <= 5 * 2, (
+            "two followers, each in its own turn"
+        )
 
 
 class Repeated(dict[tuple[str, int], Any]):

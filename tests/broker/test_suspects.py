@@ -1,4 +1,6 @@
-"""Answers that would name a broker whose connections have just broken wait for the next leader, and not for long."""
+"""Answers that would name a broker whose connections have just broken wait for the next leader, and
+not for long.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +22,9 @@ from tests.broker.stage import Stage, Wire
 OFFSETS = "__consumer_offsets"
 ASKED = METADATA.request(topics=[METADATA.request.topics(name="t")])
 FIND = FIND_COORDINATOR.request(key_type=0, coordinator_keys=["g"])
-DESCRIBE = DESCRIBE_TOPIC_PARTITIONS.request(topics=[DESCRIBE_TOPIC_PARTITIONS.request.topics(name="t")])
+DESCRIBE = DESCRIBE_TOPIC_PARTITIONS.request(
+    topics=[DESCRIBE_TOPIC_PARTITIONS.request.topics(name="t")]
+)
 
 Named = Callable[[Any], int]
 
@@ -85,7 +89,9 @@ def cut_off(stage: Stage, node: Node, other: int) -> None:
 
 
 @pytest.mark.parametrize(("api", "row", "named", "topic"), APIS)
-def test_a_held_answer_names_the_new_leader(stage: Stage, api: Api[Req, Resp], row: Req, named: Named, topic: str) -> None:
+def test_a_held_answer_names_the_new_leader(
+    stage: Stage, api: Api[Req, Resp], row: Req, named: Named, topic: str
+) -> None:
     dead = stage.leader(topic)
     node = another(stage, dead)
     wire = connected(stage, node)
@@ -94,7 +100,9 @@ def test_a_held_answer_names_the_new_leader(stage: Stage, api: Api[Req, Resp], r
 
     assert named(wire.ask(api, row)) in stage.nodes
     assert node.metrics.held.count == 1
-    assert stage.events("suspicion_over", node.node_id)[-1]["reason"] == "the controller has decided"
+    assert (
+        stage.events("suspicion_over", node.node_id)[-1]["reason"] == "the controller has decided"
+    )
 
 
 def test_nothing_is_held_when_nobody_is_suspected(stage: Stage) -> None:
@@ -130,8 +138,12 @@ def from_a_follower(node: Node, other: int) -> None:
     next(each for each in node.dispatcher.connections if each.follower == other).abort("a test")
 
 
-@pytest.mark.parametrize("connection", [to_the_controller, from_another_node, to_the_leader, from_a_follower])
-def test_a_broker_whose_connection_breaks_is_suspected_until_it_answers(stage: Stage, connection: Callable[[Node, int], None]) -> None:
+@pytest.mark.parametrize(
+    "connection", [to_the_controller, from_another_node, to_the_leader, from_a_follower]
+)
+def test_a_broker_whose_connection_breaks_is_suspected_until_it_answers(
+    stage: Stage, connection: Callable[[Node, int], None]
+) -> None:
     leader = stage.leader("t")
     node, other = another(stage, leader), leader
     if connection is from_a_follower:
@@ -148,7 +160,9 @@ def test_a_broker_whose_connection_breaks_is_suspected_until_it_answers(stage: S
     assert stage.events("suspicion_over", node.node_id)[-1]["reason"] == "the broker answered"
 
 
-def test_an_answer_that_names_several_leaders_waits_for_those_that_are_suspected_alone(stage: Stage) -> None:
+def test_an_answer_that_names_several_leaders_waits_for_those_that_are_suspected_alone(
+    stage: Stage,
+) -> None:
     stage.create("u", 3)
     leader = stage.leader("u")
     node = another(stage, leader)
@@ -201,7 +215,11 @@ def test_a_connection_that_is_closed_while_its_answer_is_held_leaves_nothing(sta
     wire.request(METADATA, ASKED)
     stage.wait(lambda: node.suspects.holding == 1)
 
-    (connection,) = [each for each in node.dispatcher.connections if each.slots and each.session.client_id == "test"]
+    (connection,) = [
+        each
+        for each in node.dispatcher.connections
+        if each.slots and each.session.client_id == "test"
+    ]
     on(node, lambda: connection.abort("a test"))
     stage.wait(lambda: node.suspects.holding == 0)
 

@@ -1,4 +1,6 @@
-"""Clients with quotas are told how long to wait, and their connections are not read for as long: on virtual time, with Kafka's own numbers."""
+"""Clients with quotas are told how long to wait, and their connections are not read for as long: on
+virtual time, with Kafka's own numbers.
+"""
 
 from collections.abc import Iterator
 from typing import NoReturn
@@ -78,7 +80,10 @@ def test_what_comes_behind_a_request_that_is_too_much_waits_with_it(stage: Stage
         produce_in(wire, 10, acks=1)
     assert PRODUCE.key in stage.server_side().plans
     assert alter(stage.wire(), {CLIENT_ID: "test"}, producer_byte_rate=1000.0) == 0
-    frames = [encode_request(PRODUCE, 12, at, "test", produce("t", batch(bytes(6_000)), acks=1)) for at in range(10, 14)]
+    frames = [
+        encode_request(PRODUCE, 12, at, "test", produce("t", batch(bytes(6_000)), acks=1))
+        for at in range(10, 14)
+    ]
     began = stage.world.now
     wire.send(b"".join(frames))
     arrived = []
@@ -143,7 +148,11 @@ def test_fetch_session_loses_nothing_when_it_is_throttled(stage: Stage) -> None:
     assert begun.session_id
     again = FETCH.request(session_id=begun.session_id, session_epoch=1, max_bytes=1 << 20)
     throttled = wire.ask(FETCH, again, 12)
-    assert (throttled.session_id, throttled.error_code, throttled.responses) == (begun.session_id, 0, [])
+    assert (throttled.session_id, throttled.error_code, throttled.responses) == (
+        begun.session_id,
+        0,
+        [],
+    )
     assert throttled.throttle_time_ms > 0
     for epoch in range(2, 5):
         again.session_epoch = epoch
@@ -159,7 +168,9 @@ def test_waiting_fetch_that_would_be_too_much_is_answered_empty(stage: Stage) ->
     writer.ask(PRODUCE, produce("t", batch(bytes(9_000))))
     begun = wire.ask(FETCH, fetch("t", 0, session_epoch=0), 12)
     assert len(fetched(begun).records or b"") > 9_000
-    request = fetch("t", 1, session_id=begun.session_id, session_epoch=1, max_wait_ms=30_000, min_bytes=1)
+    request = fetch(
+        "t", 1, session_id=begun.session_id, session_epoch=1, max_wait_ms=30_000, min_bytes=1
+    )
     wire.request(FETCH, request, 12)
     stage.world.run(stage.world.now + 0.2)
     assert stage.nodes[1].metrics.parked_fetches == 1
@@ -168,7 +179,13 @@ def test_waiting_fetch_that_would_be_too_much_is_answered_empty(stage: Stage) ->
     assert (throttled.responses, throttled.session_id) == ([], begun.session_id)
     assert 3_000 < throttled.throttle_time_ms < 5_000
     assert stage.nodes[1].metrics.parked_fetches == 0
-    again = FETCH.request(session_id=begun.session_id, session_epoch=2, max_wait_ms=1000, min_bytes=1, max_bytes=1 << 20)
+    again = FETCH.request(
+        session_id=begun.session_id,
+        session_epoch=2,
+        max_wait_ms=1000,
+        min_bytes=1,
+        max_bytes=1 << 20,
+    )
     for epoch in range(2, 6):
         again.session_epoch = epoch
         if (answer := wire.ask(FETCH, again, 12)).responses:
@@ -219,8 +236,12 @@ def test_who_only_says_that_it_is_a_broker_has_a_quota(stage: Stage) -> None:
     assert stage.wire().ask(FETCH, fetch("t", 0, replica_id=1), 12).throttle_time_ms == 1000
 
 
-def test_without_quotas_of_clients_nothing_is_counted(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by the short way nor by the long one; a quota of an address changes nothing for requests."""
+def test_without_quotas_of_clients_nothing_is_counted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither by the short way nor by the long one; a quota of an address changes nothing for
+    requests.
+    """
 
     def counted(*_: object) -> NoReturn:
         raise AssertionError("a request is counted")
@@ -243,7 +264,11 @@ def test_client_with_a_quota_does_not_slow_the_short_way_of_another(stage: Stage
     for _ in range(3):
         produce_in(limited, 10)
         produce_in(free, 10)
-    with_plans = {connection.session.client_id for connection in stage.nodes[1].dispatcher.connections if PRODUCE.key in connection.plans}
+    with_plans = {
+        connection.session.client_id
+        for connection in stage.nodes[1].dispatcher.connections
+        if PRODUCE.key in connection.plans
+    }
     assert with_plans == {"free"}
 
 
@@ -271,14 +296,21 @@ def test_throttled_answers_take_no_time_from_brokers() -> None:
     """With a quota for everybody, replication goes on at full speed."""
     with Stage(3) as stage:
         stage.create("t", replication_factor=3)
-        assert alter(stage.wire(), {USER: None}, request_percentage=0.0001, consumer_byte_rate=1.0) == 0
+        assert (
+            alter(stage.wire(), {USER: None}, request_percentage=0.0001, consumer_byte_rate=1.0)
+            == 0
+        )
         stage.wait(lambda: all(node.dispatcher.quotas.active for node in stage.nodes.values()))
         wire = stage.wire(stage.leader("t"))
         for _ in range(3):
             began = stage.world.now
             assert wire.ask(PRODUCE, produce("t", batch(b"x"))).throttle_time_ms == 1000
             assert stage.world.now - began < 1.4
-        assert [stage.partition("t", node_id=each).log.end_offset for each in stage.nodes] == [3, 3, 3]
+        assert [stage.partition("t", node_id=each).log.end_offset for each in stage.nodes] == [
+            3,
+            3,
+            3,
+        ]
 
 
 def test_sensors_are_bounded(stage: Stage, lowered: Lower) -> None:
@@ -305,7 +337,9 @@ def test_nobody_waits_longer_than_a_day(stage: Stage) -> None:
 
 
 def test_connections_that_come_too_fast_are_held_and_closed(stage: Stage) -> None:
-    """Exchange 680 of a recorded Apache Kafka 4.3.1: at 1 a second ten pass, then each is closed within a second; others go on."""
+    """Exchange 680 of a recorded Apache Kafka 4.3.1: at 1 a second ten pass, then each is closed
+    within a second; others go on.
+    """
     assert alter(stage.wire(), {IP: None}, connection_creation_rate=1.0) == 0
     served = [stage.wire() for _ in range(10)]
     assert max(asked(wire) for wire in served) < 0.1
@@ -341,15 +375,23 @@ def test_few_connections_are_held(stage: Stage, lowered: Lower) -> None:
 # topics
 
 
-def created(wire: Wire, version: int, *topics: tuple[str, int], validate_only: bool = False) -> tuple[float, list[int]]:
+def created(
+    wire: Wire, version: int, *topics: tuple[str, int], validate_only: bool = False
+) -> tuple[float, list[int]]:
     row = CREATE_TOPICS.request.topics
     asked = [row(name=name, num_partitions=count, replication_factor=1) for name, count in topics]
-    answer = wire.ask(CREATE_TOPICS, CREATE_TOPICS.request(topics=asked, validate_only=validate_only, timeout_ms=3000), version)
+    answer = wire.ask(
+        CREATE_TOPICS,
+        CREATE_TOPICS.request(topics=asked, validate_only=validate_only, timeout_ms=3000),
+        version,
+    )
     return answer.throttle_time_ms / 1000, [topic.error_code for topic in answer.topics]
 
 
 def test_mutations_as_kafka_counts_them(stage: Stage) -> None:
-    """Exchanges 668 to 679 of a recorded Apache Kafka 4.3.1: each on a connection of its own, so that none waits for another."""
+    """Exchanges 668 to 679 of a recorded Apache Kafka 4.3.1: each on a connection of its own, so
+    that none waits for another.
+    """
     over = int(Code.THROTTLING_QUOTA_EXCEEDED)
     assert alter(stage.wire(), {USER: ME}, controller_mutation_rate=1.0) == 0
     began = stage.world.now
@@ -366,7 +408,10 @@ def test_mutations_as_kafka_counts_them(stage: Stage) -> None:
     assert errors == [0]
     assert wait == pytest.approx(20 - now(), abs=0.2)
     assert created(stage.wire(), 7, ("m9", 1), validate_only=True)[1] == [over]
-    more = CREATE_PARTITIONS.request(topics=[CREATE_PARTITIONS.request.topics(name="m1", count=31, assignments=None)], timeout_ms=1000)
+    more = CREATE_PARTITIONS.request(
+        topics=[CREATE_PARTITIONS.request.topics(name="m1", count=31, assignments=None)],
+        timeout_ms=1000,
+    )
     (refused,) = stage.wire().ask(CREATE_PARTITIONS, more, 3).results
     assert (refused.error_code, refused.error_message) == (over, None)
     more.topics[0].count = 32
@@ -374,7 +419,10 @@ def test_mutations_as_kafka_counts_them(stage: Stage) -> None:
     assert delayed.results[0].error_code == 0
     assert delayed.throttle_time_ms / 1000 == pytest.approx(22 - now(), abs=0.2)
     by_name = DELETE_TOPICS.request(topic_names=["m1"], timeout_ms=1000)
-    for version, request in ((6, DELETE_TOPICS.request(topics=[DELETE_TOPICS.request.topics(name="m1")])), (5, by_name)):
+    for version, request in (
+        (6, DELETE_TOPICS.request(topics=[DELETE_TOPICS.request.topics(name="m1")])),
+        (5, by_name),
+    ):
         (topic,) = stage.wire().ask(DELETE_TOPICS, request, version).responses
         assert (topic.name, topic.error_code) == ("m1", over)
     gone = stage.wire().ask(DELETE_TOPICS, by_name, 4)
@@ -386,7 +434,10 @@ def test_mutations_as_kafka_counts_them(stage: Stage) -> None:
 def test_first_topic_of_a_request_may_overdraw_and_the_refused_cost_nothing(stage: Stage) -> None:
     over = int(Code.THROTTLING_QUOTA_EXCEEDED)
     assert alter(stage.wire(), {USER: ME}, controller_mutation_rate=1.0) == 0
-    assert created(stage.wire(), 7, ("a.b", 5), ("a_b", 100)) == (0, [0, Code.INVALID_TOPIC_EXCEPTION]), "refused by the controller"
+    assert created(stage.wire(), 7, ("a.b", 5), ("a_b", 100)) == (
+        0,
+        [0, Code.INVALID_TOPIC_EXCEPTION],
+    ), "refused by the controller"
     wait, errors = created(stage.wire(), 7, ("c", 9), ("d", 1))
     assert errors == [0, over]
     assert wait == pytest.approx(3, abs=0.3)
@@ -401,7 +452,9 @@ def test_topics_that_are_created_on_the_way_count_too(stage: Stage) -> None:
     stage.create("many", partitions=30)
     wire, row = stage.wire(), METADATA.request.topics
     for _ in range(3):
-        answer = wire.ask(METADATA, METADATA.request(topics=[row(name="new")], allow_auto_topic_creation=True))
+        answer = wire.ask(
+            METADATA, METADATA.request(topics=[row(name="new")], allow_auto_topic_creation=True)
+        )
         assert answer.throttle_time_ms == 0
     stage.world.run(stage.world.now + 1.0)
     assert stage.nodes[1].image.topic_named("new") is None
@@ -424,7 +477,10 @@ def test_node_that_was_away_holds_quotas_that_were_set_meanwhile(seed: int) -> N
         while not node.ready.is_set() or not throttled:
             wire = stage.wire(away)
             wire.request(PRODUCE, produce("not-there", batch(bytes(50_000))))
-            stage.world.run(lambda wire=wire: bool(wire.frames) or wire.close_reason is not None, at_most_s=1.0)  # type: ignore[misc]
+            stage.world.run(
+                lambda wire=wire: bool(wire.frames) or wire.close_reason is not None,  # type: ignore[misc]
+                at_most_s=1.0,
+            )
             if wire.frames:
                 throttled.append(wire.answer(PRODUCE).throttle_time_ms)
             wire.close()

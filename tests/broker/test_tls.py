@@ -1,10 +1,18 @@
-"""Listeners with TLS in the simulation: who comes in as whom, who does not, and how certificates are replaced."""
+"""Listeners with TLS in the simulation: who comes in as whom, who does not, and how certificates
+are replaced.
+"""
 
 from functools import partial
 from operator import contains
 from ssl import PROTOCOL_TLS_SERVER, SSLContext
 
-from raftka.broker.network.access.tls import DAY_S, FAILURES, HANDSHAKES, WATCH_S, watch_certificates
+from raftka.broker.network.access.tls import (
+    DAY_S,
+    FAILURES,
+    HANDSHAKES,
+    WATCH_S,
+    watch_certificates,
+)
 from raftka.limits import LOGIN_SECONDS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.security.client_security import ClientSecurity
@@ -24,7 +32,10 @@ BROKER = 4  # the kind of resource
 def test_three_nodes_replicate_over_tls() -> None:
     with Stage(3, **SECURE, ssl_client_auth="required") as stage:
         assert all(works(tls_wire(stage, ALICE, node_id)) for node_id in (1, 2, 3))
-        assert {each["listener"] for each in stage.events("certificate_loaded")} == {"PLAINTEXT", "outgoing"}
+        assert {each["listener"] for each in stage.events("certificate_loaded")} == {
+            "PLAINTEXT",
+            "outgoing",
+        }
 
 
 def test_the_same_seed_gives_the_same_run_with_tls_too() -> None:
@@ -43,7 +54,9 @@ def test_a_certificate_names_the_client() -> None:
 
 
 def test_rules_make_users_of_names_and_turn_others_away() -> None:
-    with Stage(**SECURE, ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^CN=(alice)$/$1/U") as stage:
+    with Stage(
+        **SECURE, ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^CN=(alice)$/$1/U"
+    ) as stage:
         assert principal(stage, tls_wire(stage, ALICE)) == "User:ALICE"
         wire = tls_wire(stage, AUTHORITY.issue("bob"))
         assert wire.frame() is None
@@ -68,8 +81,15 @@ def test_plain_bytes_at_a_listener_with_tls_end_the_connection_and_the_reverse()
 
 
 def test_a_login_counts_on_sasl_ssl_and_not_the_certificate() -> None:
-    secure = SECURE | {"listener_security_protocol_map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT", "ssl_client_auth": "required"}
-    secure |= {"sasl_enabled_mechanisms": "PLAIN", "sasl_mechanism_inter_broker_protocol": "PLAIN", "sasl_jaas_config": USERS}
+    secure = SECURE | {
+        "listener_security_protocol_map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "ssl_client_auth": "required",
+    }
+    secure |= {
+        "sasl_enabled_mechanisms": "PLAIN",
+        "sasl_mechanism_inter_broker_protocol": "PLAIN",
+        "sasl_jaas_config": USERS,
+    }
     with Stage(3, **secure) as stage:
         wire = tls_wire(stage)  # ssl.client.auth is not inherited: no certificate is asked for
         assert log_in(wire, "PLAIN", "pat", "pat-secret").error_code == 0
@@ -82,7 +102,10 @@ def test_a_login_counts_on_sasl_ssl_and_not_the_certificate() -> None:
 def with_topic(stage: Stage) -> Wire:
     """A client's connection that has created the topic t."""
     wire, row = tls_wire(stage), CREATE_TOPICS.request.topics
-    (created,) = wire.ask(CREATE_TOPICS, CREATE_TOPICS.request(topics=[row(name="t", num_partitions=1, replication_factor=1)])).topics
+    (created,) = wire.ask(
+        CREATE_TOPICS,
+        CREATE_TOPICS.request(topics=[row(name="t", num_partitions=1, replication_factor=1)]),
+    ).topics
     assert created.error_code == 0
     stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
     return wire
@@ -110,7 +133,11 @@ def test_large_request_may_follow_the_handshake_at_once() -> None:
 
 
 def test_files_are_read_again_when_they_change() -> None:
-    given = SECURE | {"ssl_keystore_key": "", "ssl_keystore_certificate_chain": "", "ssl_keystore_location": "/node.pem"}
+    given = SECURE | {
+        "ssl_keystore_key": "",
+        "ssl_keystore_certificate_chain": "",
+        "ssl_keystore_location": "/node.pem",
+    }
     with Stage(**given, files={"/node.pem": NODE.key_store}) as stage:
         before = tls_wire(stage)
         assert works(before)
@@ -128,7 +155,16 @@ def test_files_are_read_again_when_they_change() -> None:
         assert works(before), "connections that are open keep theirs"
         assert stage.nodes[1].metrics.certificates.keys() == {"PLAINTEXT", "outgoing"}
         for where in ("PLAINTEXT", "outgoing"):
-            assert len([each for each in stage.events("certificate_loaded") if each["listener"] == where]) == 3
+            assert (
+                len(
+                    [
+                        each
+                        for each in stage.events("certificate_loaded")
+                        if each["listener"] == where
+                    ]
+                )
+                == 3
+            )
         assert len(stage.events("certificate_refused")) >= 1
 
 
@@ -146,13 +182,19 @@ def test_the_end_of_a_certificate_is_announced_once_a_day_from_30_days_before() 
         watch_certificates(context, Ending(31), "FAR")
         watch_certificates(context, Ending(20), "NEAR")
         stage.world.run(stage.world.now + 3 * WATCH_S)
-        assert [(each["listener"], each["expires_in_days"]) for each in stage.events("certificate_expires")] == [("NEAR", 20)]
+        assert [
+            (each["listener"], each["expires_in_days"])
+            for each in stage.events("certificate_expires")
+        ] == [("NEAR", 20)]
 
 
 def test_a_node_does_not_start_with_keys_that_cannot_be_used() -> None:
     for wrong, words in (
         ({"ssl_keystore_certificate_chain": AUTHORITY.trusted}, "does not take the key"),
-        ({"ssl_truststore_certificates": "", "ssl_client_auth": "required"}, "ssl.client.auth=required needs"),
+        (
+            {"ssl_truststore_certificates": "", "ssl_client_auth": "required"},
+            "ssl.client.auth=required needs",
+        ),
         ({"ssl_keystore_key": "", "ssl_keystore_certificate_chain": ""}, "needs a private key"),
     ):
         with Stage(**(SECURE | wrong), wait=False) as stage:
@@ -167,7 +209,10 @@ def test_who_is_slow_with_the_handshake_is_closed() -> None:
         for wire in wires:
             wire.send(b"\x16\x03\x01\x40\x00")  # the head of a record, and nothing more
         assert works(tls_wire(stage)), "others are not held up"
-        stage.wait(lambda: all(wire.close_reason is not None for wire in wires), at_most_s=LOGIN_SECONDS.value + 30)
+        stage.wait(
+            lambda: all(wire.close_reason is not None for wire in wires),
+            at_most_s=LOGIN_SECONDS.value + 30,
+        )
 
 
 def test_handshakes_at_once_all_succeed() -> None:
@@ -195,19 +240,42 @@ def test_passwords_and_keys_are_not_shown() -> None:
 
 
 def test_key_store_is_changed_while_the_node_runs() -> None:
-    """By the setting of one broker with its listener's prefix, as Kafka's tools do it; a store that cannot be used leaves the one before."""
-    given = SECURE | {"ssl_keystore_key": "", "ssl_keystore_certificate_chain": "", "ssl_keystore_location": "/node.pem"}
-    files = {"/node.pem": NODE.key_store, "/new.pem": AUTHORITY.issue("new", ["n1"]).key_store, "/bad.pem": "nothing of use"}
+    """By the setting of one broker with its listener's prefix, as Kafka's tools do it; a store that
+    cannot be used leaves the one before.
+    """
+    given = SECURE | {
+        "ssl_keystore_key": "",
+        "ssl_keystore_certificate_chain": "",
+        "ssl_keystore_location": "/node.pem",
+    }
+    files = {
+        "/node.pem": NODE.key_store,
+        "/new.pem": AUTHORITY.issue("new", ["n1"]).key_store,
+        "/bad.pem": "nothing of use",
+    }
     with Stage(**given, files=files) as stage:
         admin, row = tls_wire(stage), INCREMENTAL_ALTER_CONFIGS.request.resources
 
         def point_to(path: str) -> int:
-            config = row.configs(name="listener.name.plaintext.ssl.keystore.location", config_operation=0, value=path)
-            request = INCREMENTAL_ALTER_CONFIGS.request(resources=[row(resource_type=BROKER, resource_name="1", configs=[config])])
+            config = row.configs(
+                name="listener.name.plaintext.ssl.keystore.location", config_operation=0, value=path
+            )
+            request = INCREMENTAL_ALTER_CONFIGS.request(
+                resources=[row(resource_type=BROKER, resource_name="1", configs=[config])]
+            )
             return int(admin.ask(INCREMENTAL_ALTER_CONFIGS, request).responses[0].error_code)
 
         for path, loaded in (("/new.pem", 2), ("/bad.pem", 2), ("/node.pem", 3)):
             assert point_to(path) == 0
             stage.world.run(stage.world.now + 12)
             assert works(tls_wire(stage))
-            assert len([each for each in stage.events("certificate_loaded") if each["listener"] == "PLAINTEXT"]) == loaded
+            assert (
+                len(
+                    [
+                        each
+                        for each in stage.events("certificate_loaded")
+                        if each["listener"] == "PLAINTEXT"
+                    ]
+                )
+                == loaded
+            )

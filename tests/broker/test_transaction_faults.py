@@ -1,5 +1,6 @@
-"""What befalls transactions from outside: clocks that jump, disks that are full, replicas that are away, one client with very many ids. A transaction
-ends as it was decided, and nobody else waits longer than its own time-out.
+"""What befalls transactions from outside: clocks that jump, disks that are full, replicas that are
+away, one client with very many ids. A transaction ends as it was decided, and nobody else waits
+longer than its own time-out.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,9 @@ def stable_offset(stage: Stage) -> int:
 
 
 @pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S])
-def test_a_clock_that_jumps_neither_ends_a_transaction_nor_keeps_it(stage: Stage, jump_s: float) -> None:
+def test_a_clock_that_jumps_neither_ends_a_transaction_nor_keeps_it(
+    stage: Stage, jump_s: float
+) -> None:
     kept, left = Client(stage, "kept"), Client(stage, "left")
     kept.init(timeout_ms=60_000)
     left.init(timeout_ms=2_000)
@@ -54,8 +57,12 @@ def test_a_clock_that_jumps_neither_ends_a_transaction_nor_keeps_it(stage: Stage
 
 
 @pytest.mark.parametrize("jump_s", [HOUR_S, -HOUR_S])
-def test_a_coordinator_with_another_clock_ends_an_open_transaction_within_its_time_out(jump_s: float) -> None:
-    """One that is ahead ends it at once, as Kafka's does: only the wall clock tells when it began."""
+def test_a_coordinator_with_another_clock_ends_an_open_transaction_within_its_time_out(
+    jump_s: float,
+) -> None:
+    """One that is ahead ends it at once, as Kafka's does: only the wall clock tells when it
+    began.
+    """
     with Stage(3, transaction_state_log_num_partitions="1") as stage:
         stage.create("t")
         client = Client(stage)
@@ -82,15 +89,21 @@ def test_others_wait_for_a_producer_that_died_no_longer_than_its_time_out(stage:
     began = stage.world.now
     wire = stage.wire()
 
-    answer = fetched(wire.ask(FETCH, fetch("t", 0, isolation_level=COMMITTED, max_wait_ms=10_000, min_bytes=1)))
+    answer = fetched(
+        wire.ask(FETCH, fetch("t", 0, isolation_level=COMMITTED, max_wait_ms=10_000, min_bytes=1))
+    )
 
     assert stage.world.now - began < 3
     assert answer.last_stable_offset == 3
-    assert [(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()] == [(client.pair[0], 0)]
+    assert [
+        (each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()
+    ] == [(client.pair[0], 0)]
 
 
 def test_markers_wait_for_enough_replicas_and_the_transaction_ends_as_decided() -> None:
-    with Stage(3, transaction_state_log_num_partitions="1", broker_session_timeout_ms="3000") as stage:
+    with Stage(
+        3, transaction_state_log_num_partitions="1", broker_session_timeout_ms="3000"
+    ) as stage:
         stage.create("t", configs={"min_insync_replicas": "3"})
         client = Client(stage)
         client.init()
@@ -137,11 +150,16 @@ def test_ten_thousand_ids_of_one_client_leave_its_neighbour_alone(stage: Stage) 
     neighbour.init()
     wire = stage.wire()
     for index in range(IDS):
-        wire.request(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transactional_id=f"i{index}", transaction_timeout_ms=60_000))
+        wire.request(
+            INIT_PRODUCER_ID,
+            INIT_PRODUCER_ID.request(transactional_id=f"i{index}", transaction_timeout_ms=60_000),
+        )
 
     assert neighbour.add(("t", 0)) == [0]
     assert neighbour.produce("t") == 0
     assert neighbour.end(version=3) == 0
 
     assert {wire.answer(INIT_PRODUCER_ID).error_code for _ in range(IDS)} == {0}
-    assert len(wire.ask(LIST_TRANSACTIONS, LIST_TRANSACTIONS.request()).transaction_states) == IDS + 1
+    assert (
+        len(wire.ask(LIST_TRANSACTIONS, LIST_TRANSACTIONS.request()).transaction_states) == IDS + 1
+    )

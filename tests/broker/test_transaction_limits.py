@@ -1,4 +1,6 @@
-"""What strangers ask too much of transactions: who asks is refused alone, its counter moves, and a transaction beside it goes on."""
+"""What strangers ask too much of transactions: who asks is refused alone, its counter moves, and a
+transaction beside it goes on.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -53,7 +55,12 @@ def test_transactional_ids_of_a_coordinator(stage: Stage, lowered: Lower) -> Non
 
 @pytest.mark.parametrize(
     ("limit", "value", "fits"),
-    [(PARTITIONS_OF_TRANSACTION, 3, 3), (TRANSACTION_BYTES, 17, 3), (TRANSACTION_BYTES_OF_COORDINATOR, 17, 3)],  # 2 + 1 + 4 of each + 1 of tags
+    # 2 + 1 + 4 of each + 1 of tags
+    [
+        (PARTITIONS_OF_TRANSACTION, 3, 3),
+        (TRANSACTION_BYTES, 17, 3),
+        (TRANSACTION_BYTES_OF_COORDINATOR, 17, 3),
+    ],
     ids=lambda each: getattr(each, "name", ""),
 )
 def test_partitions(stage: Stage, lowered: Lower, limit: Limit, value: int, fits: int) -> None:
@@ -72,8 +79,12 @@ def test_partitions(stage: Stage, lowered: Lower, limit: Limit, value: int, fits
     assert neighbour.is_well()
 
 
-def test_requests_that_wait_for_markers(stage: Stage, lowered: Lower, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that there is no room for hear at once what they would hear after a second; the others are served."""
+def test_requests_that_wait_for_markers(
+    stage: Stage, lowered: Lower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that there is no room for hear at once what they would hear after a second; the others
+    are served.
+    """
     neighbour, client = Neighbour(stage), Client(stage)
     lowered(HELD_BY_TRANSACTION, 3)
     client.init()
@@ -92,5 +103,15 @@ def test_requests_that_wait_for_markers(stage: Stage, lowered: Lower, monkeypatc
     for markers in ended:
         sender._spread(markers)
 
-    answers = [wire.answer(ADD_PARTITIONS_TO_TXN, 3).results_by_topic_v3_and_below[0].results_by_partition[0] for wire in wires]
-    assert sorted(answer.partition_error_code for answer in answers) == [0, 0, 0, *[Code.CONCURRENT_TRANSACTIONS] * 2]
+    answers = [
+        wire.answer(ADD_PARTITIONS_TO_TXN, 3)
+        .results_by_topic_v3_and_below[0]
+        .results_by_partition[0]
+        for wire in wires
+    ]
+    assert sorted(answer.partition_error_code for answer in answers) == [
+        0,
+        0,
+        0,
+        *[Code.CONCURRENT_TRANSACTIONS] * 2,
+    ]

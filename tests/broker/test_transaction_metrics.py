@@ -1,4 +1,6 @@
-"""What /metrics tells of transactions: those that nobody ends, transactional ids by state, markers that wait, questions that were refused."""
+"""What /metrics tells of transactions: those that nobody ends, transactional ids by state, markers
+that wait, questions that were refused.
+"""
 
 from collections.abc import Iterator
 
@@ -19,7 +21,9 @@ MAX_TIMEOUT_S, BUFFER_S = 10, 300
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with Stage(metrics_port=str(PORT), transaction_max_timeout_ms=str(MAX_TIMEOUT_S * 1000)) as stage:
+    with Stage(
+        metrics_port=str(PORT), transaction_max_timeout_ms=str(MAX_TIMEOUT_S * 1000)
+    ) as stage:
         stage.create("t", 3)
         yield stage
 
@@ -92,8 +96,19 @@ def test_transactional_ids_are_counted_by_state(stage: Stage) -> None:
     assert busy.add(("t", 0)) == [0]
 
     samples = scraped(stage)
-    found = {each.labels["state"]: each.value for each in samples if each.name == "raftka_transactional_ids"}
-    assert found == {"Empty": 1, "Ongoing": 1, "PrepareCommit": 0, "PrepareAbort": 0, "CompleteCommit": 0, "CompleteAbort": 0}
+    found = {
+        each.labels["state"]: each.value
+        for each in samples
+        if each.name == "raftka_transactional_ids"
+    }
+    assert found == {
+        "Empty": 1,
+        "Ongoing": 1,
+        "PrepareCommit": 0,
+        "PrepareAbort": 0,
+        "CompleteCommit": 0,
+        "CompleteAbort": 0,
+    }
 
 
 def test_markers_that_no_leader_takes_are_counted() -> None:
@@ -101,7 +116,9 @@ def test_markers_that_no_leader_takes_are_counted() -> None:
         stage.create("t", 3, replication_factor=1)
         producer = Client(stage)
         producer.init()
-        partition = next(index for index in range(3) if stage.leader("t", index) != producer.coordinator())
+        partition = next(
+            index for index in range(3) if stage.leader("t", index) != producer.coordinator()
+        )
         assert producer.add(("t", partition)) == [0]
         gone = stage.leader("t", partition)
         stage.kill(gone)
@@ -130,7 +147,10 @@ def test_questions_that_the_coordinator_refuses_are_counted(stage: Stage) -> Non
     scene.send(b"a")
     scene.coordinator.code = Code.INVALID_TXN_STATE
     assert scene.send(b"b", partition=1).error_code == Code.INVALID_TXN_STATE
-    assert scraped(stage).sum("kafka_server_addpartitionstotxnmanager_verificationfailurerate_total") == 1
+    assert (
+        scraped(stage).sum("kafka_server_addpartitionstotxnmanager_verificationfailurerate_total")
+        == 1
+    )
 
 
 def test_load_times_are_those_of_the_coordinators_that_serve_here(stage: Stage) -> None:

@@ -1,4 +1,6 @@
-"""Each request in each state of a transactional id, as Apache Kafka 4.3.1 answers it, but for what `expected` tells."""
+"""Each request in each state of a transactional id, as Apache Kafka 4.3.1 answers it, but for what
+`expected` tells.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,7 +12,17 @@ import pytest
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
 from raftka.wire.errors import Code
 from tests.broker.stage import Stage
-from tests.broker.transaction_table import LAST_EPOCH, PROBES, RECORDED, STANDS_STILL, STATES, Case, Question, Table, play
+from tests.broker.transaction_table import (
+    LAST_EPOCH,
+    PROBES,
+    RECORDED,
+    STANDS_STILL,
+    STATES,
+    Case,
+    Question,
+    Table,
+    play,
+)
 
 RECORDED_ANSWERS: Table = json.loads(RECORDED.read_text())
 WAITS, FOREIGN = str(int(Code.CONCURRENT_TRANSACTIONS)), str(int(Code.INVALID_PRODUCER_ID_MAPPING))
@@ -24,14 +36,19 @@ class StageLine:
         self.wires = {node: stage.wire(node) for node in stage.nodes}
 
     def ask(self, questions: Sequence[Question]) -> list[Any]:
-        """Several questions have a connection each: one that waits for markers holds up no other."""
+        """Several questions have a connection each: one that waits for markers holds up no
+        other.
+        """
         if len(questions) == 1:
             node, api, row, version = questions[0]
             return [self.wires[node].ask(api, row, version)]
         wires = [self.stage.wire(node) for node, _, _, _ in questions]
         for wire, (_, api, row, version) in zip(wires, questions, strict=True):
             wire.request(api, row, version)
-        return [wire.answer(api, version) for wire, (_, api, _, version) in zip(wires, questions, strict=True)]
+        return [
+            wire.answer(api, version)
+            for wire, (_, api, _, version) in zip(wires, questions, strict=True)
+        ]
 
     def sleep(self, seconds: float) -> None:
         self.stage.world.run(self.stage.world.now + seconds)
@@ -45,7 +62,9 @@ class StageLine:
             machine = coordinator.machine
             assert isinstance(machine, TransactionCoordinator)
             if case.id in machine.transactions:
-                machine.transactions[case.id] = replace(machine.transactions[case.id], epoch=LAST_EPOCH)
+                machine.transactions[case.id] = replace(
+                    machine.transactions[case.id], epoch=LAST_EPOCH
+                )
         case.before = case.answered = (case.before[0], LAST_EPOCH)
 
 
@@ -64,17 +83,26 @@ def answers() -> Iterator[Table]:
 
 
 def expected(state: str, request: str) -> str:
-    """The recorded answer, or ours where it differs for a reason that docs/compatibility.md tells."""
+    """The recorded answer, or ours where it differs for a reason that docs/compatibility.md
+    tells.
+    """
     recorded, (name, _, pair) = RECORDED_ANSWERS[state][request], request.rpartition(" ")
-    if state.startswith("ongoing") and recorded == WAITS and name.startswith("InitProducerId"):  # Kafka aborts the transaction; ours waits for that
-        return {"none": "0 same +2", "before": "0 same +1", "answered": "0 same +1"}.get(pair) or refusal(state, request)
-    if state.startswith("preparing") and recorded == WAITS and not is_its(state, name, pair):  # Kafka looks at the epoch when the markers are written
+    # Kafka aborts the transaction; ours waits for that
+    if state.startswith("ongoing") and recorded == WAITS and name.startswith("InitProducerId"):
+        return {"none": "0 same +2", "before": "0 same +1", "answered": "0 same +1"}.get(
+            pair
+        ) or refusal(state, request)
+    # Kafka looks at the epoch when the markers are written
+    if state.startswith("preparing") and recorded == WAITS and not is_its(state, name, pair):
         return refusal(state, request)
     if (
-        state.endswith("the last epoch") and pair == "answered" and recorded == str(int(Code.INVALID_PRODUCER_ID_MAPPING))
+        state.endswith("the last epoch")
+        and pair == "answered"
+        and recorded == str(int(Code.INVALID_PRODUCER_ID_MAPPING))
     ):  # it is valid a moment later
         return str(int(Code.NOT_ENOUGH_REPLICAS)) if name.startswith("Produce") else WAITS
-    if state.endswith("version 1") and name.startswith("EndTxn v5") and pair == "older":  # Kafka takes a fenced producer for one that asks again
+    # Kafka takes a fenced producer for one that asks again
+    if state.endswith("version 1") and name.startswith("EndTxn v5") and pair == "older":
         return refusal(state, request)
     return recorded
 
@@ -89,7 +117,11 @@ def is_its(state: str, name: str, pair: str) -> bool:
 def refusal(state: str, request: str) -> str:
     """As the request is refused where no transaction is under way."""
     name, _, pair = request.rpartition(" ")
-    is_foreign = pair == "stranger" or (pair == "beyond" and state.endswith("the last epoch") and not name.startswith("InitProducerId"))
+    is_foreign = pair == "stranger" or (
+        pair == "beyond"
+        and state.endswith("the last epoch")
+        and not name.startswith("InitProducerId")
+    )
     return RECORDED_ANSWERS["empty"][f"{name} {'stranger' if is_foreign else 'beyond'}"]
 
 
@@ -100,6 +132,10 @@ def test_the_table_is_whole() -> None:
 
 @pytest.mark.parametrize("state", STATES)
 def test_requests_in_a_state_are_answered_as_by_kafka(answers: Table, state: str) -> None:
-    wrong = {request: (answer, right) for request, answer in answers[state].items() if answer != (right := expected(state, request))}
+    wrong = {
+        request: (answer, right)
+        for request, answer in answers[state].items()
+        if answer != (right := expected(state, request))
+    }
 
     assert not wrong, "ours, and what is right"

@@ -1,4 +1,6 @@
-"""Transactions at the leader of a partition: batches, what readers of committed records see, markers. The coordinator is played here."""
+"""Transactions at the leader of a partition: batches, what readers of committed records see,
+markers. The coordinator is played here.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -68,14 +70,27 @@ class Scene:
         producer_id: int = 7,
         **fields: Any,
     ) -> Any:
-        records = batch(*values, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, transactional=transactional)
+        records = batch(
+            *values,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
         return produce("t", records, partition, transactional_id="tx", **fields)
 
     def send(self, *values: bytes, version: int = TV2, **fields: Any) -> PartitionProduceResponse:
         return produced(self.line.ask(PRODUCE, self.request(*values, **fields), version))
 
     def mark(
-        self, *, commit: bool, epoch: int = 0, version: int = 1, partitions: Sequence[int] = (0,), coordinator_epoch: int = 0, topic: str = "t"
+        self,
+        *,
+        commit: bool,
+        epoch: int = 0,
+        version: int = 1,
+        partitions: Sequence[int] = (0,),
+        coordinator_epoch: int = 0,
+        topic: str = "t",
     ) -> list[Code]:
         rows = WRITE_TXN_MARKERS.request.markers
         marker = rows(
@@ -86,11 +101,19 @@ class Scene:
             transaction_version=version,
             topics=[rows.topics(name=topic, partition_indexes=list(partitions))],
         )
-        (answer,) = self.stage.wire().ask(WRITE_TXN_MARKERS, WRITE_TXN_MARKERS.request(markers=[marker])).markers
+        (answer,) = (
+            self.stage.wire()
+            .ask(WRITE_TXN_MARKERS, WRITE_TXN_MARKERS.request(markers=[marker]))
+            .markers
+        )
         return [Code(row.error_code) for topic in answer.topics for row in topic.partitions]
 
     def read(self, offset: int = 0, **fields: Any) -> PartitionData:
-        return fetched(self.stage.wire().ask(FETCH, fetch("t", offset, isolation_level=READ_COMMITTED, **fields), 12))
+        return fetched(
+            self.stage.wire().ask(
+                FETCH, fetch("t", offset, isolation_level=READ_COMMITTED, **fields), 12
+            )
+        )
 
     def committed(self) -> list[bytes | None]:
         """What a reader of committed records makes of one answer."""
@@ -99,7 +122,9 @@ class Scene:
 
 
 def values_of(row: PartitionData) -> list[bytes | None]:
-    starts = sorted((each.first_offset, each.producer_id) for each in row.aborted_transactions or ())
+    starts = sorted(
+        (each.first_offset, each.producer_id) for each in row.aborted_transactions or ()
+    )
     values: list[bytes | None] = []
     aborting: set[int] = set()
     for header, data in iterate(memoryview(bytes(row.records or b""))):
@@ -124,7 +149,12 @@ def scene() -> Iterator[Scene]:
 def test_records_of_a_transaction_are_read_when_it_is_committed(scene: Scene) -> None:
     assert scene.send(b"a", b"b").base_offset == 0
     row = scene.read()
-    assert (row.high_watermark, row.last_stable_offset, bytes(row.records or b""), list(row.aborted_transactions or ())) == (2, 0, b"", [])
+    assert (
+        row.high_watermark,
+        row.last_stable_offset,
+        bytes(row.records or b""),
+        list(row.aborted_transactions or ()),
+    ) == (2, 0, b"", [])
     assert scene.mark(commit=True) == [Code.NONE]
     assert scene.committed() == [b"a", b"b"]
 
@@ -135,7 +165,9 @@ def test_records_of_an_aborted_transaction_are_named(scene: Scene) -> None:
     scene.send(b"b", sequence=1)
     scene.mark(commit=True)
     row = scene.read()
-    assert [(each.producer_id, each.first_offset) for each in row.aborted_transactions or ()] == [(7, 0)]
+    assert [(each.producer_id, each.first_offset) for each in row.aborted_transactions or ()] == [
+        (7, 0)
+    ]
     assert scene.committed() == [b"b"]
 
 
@@ -145,12 +177,20 @@ def test_the_fast_path_names_them_too(scene: Scene) -> None:
         scene.mark(commit=at % 2 == 0)
     wire, seen = scene.stage.wire(), []
     for offset in (0, 2, 4, 6, 0, 2, 4, 6):
-        row = fetched(wire.ask(FETCH, fetch("t", offset, isolation_level=READ_COMMITTED, partition_max_bytes=100), 12))
+        row = fetched(
+            wire.ask(
+                FETCH,
+                fetch("t", offset, isolation_level=READ_COMMITTED, partition_max_bytes=100),
+                12,
+            )
+        )
         seen.append((row.last_stable_offset, values_of(row)))
     assert seen == [(8, [b"0"]), (8, []), (8, [b"2"]), (8, [])] * 2
 
 
-def test_a_lost_index_is_made_again_before_the_answer_and_beside_other_work(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_index_is_made_again_before_the_answer_and_beside_other_work(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for at in range(30):
         scene.send(b"%d" % at, sequence=at)
         scene.mark(commit=at % 2 == 0)
@@ -170,7 +210,9 @@ def test_a_lost_index_is_made_again_before_the_answer_and_beside_other_work(scen
 def test_a_parked_reader_is_woken_by_the_marker(scene: Scene) -> None:
     scene.send(b"a")
     wire = scene.stage.wire()
-    wire.request(FETCH, fetch("t", 0, isolation_level=READ_COMMITTED, max_wait_ms=30_000, min_bytes=1), 12)
+    wire.request(
+        FETCH, fetch("t", 0, isolation_level=READ_COMMITTED, max_wait_ms=30_000, min_bytes=1), 12
+    )
     scene.stage.world.run(lambda: False, at_most_s=0.5)
     assert not wire.frames
     scene.mark(commit=True)
@@ -182,7 +224,13 @@ def test_the_end_for_readers_of_committed_records_is_the_last_stable_offset(scen
     wire = scene.stage.wire()
     for _ in range(3):  # the fast path too
         ends = [
-            wire.ask(LIST_OFFSETS, list_offsets("t", LATEST, replica_id=-1) if level is None else _list(level)).topics[0].partitions[0].offset
+            wire.ask(
+                LIST_OFFSETS,
+                list_offsets("t", LATEST, replica_id=-1) if level is None else _list(level),
+            )
+            .topics[0]
+            .partitions[0]
+            .offset
             for level in (0, READ_COMMITTED)
         ]
         assert ends == [1, 0]
@@ -218,7 +266,9 @@ def test_the_coordinator_is_asked_once_for_the_partitions_of_a_request(scene: Sc
         (TV2, Code.INVALID_PRODUCER_ID_MAPPING, Code.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_a_batch_is_refused_when_the_coordinator_does_not_know_its_transaction(scene: Scene, version: int, code: Code, told: Code) -> None:
+def test_a_batch_is_refused_when_the_coordinator_does_not_know_its_transaction(
+    scene: Scene, version: int, code: Code, told: Code
+) -> None:
     scene.coordinator.code = code
     answer = scene.send(b"a", version=version)
     assert (Code(answer.error_code), answer.base_offset, answer.log_start_offset) == (told, -1, -1)
@@ -249,8 +299,12 @@ def test_an_abort_while_the_coordinator_is_asked_keeps_the_batch_out(scene: Scen
 
 
 @pytest.mark.parametrize("version", [TV1 - 1, TV1, TV2])
-def test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again(scene: Scene, version: int) -> None:
-    """It has lost and regained its leadership in between: what it knew of producers was made anew."""
+def test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again(
+    scene: Scene, version: int
+) -> None:
+    """It has lost and regained its leadership in between: what it knew of producers was made
+    anew.
+    """
     partition = scene.stage.partition("t")
     scene.coordinator.held = []
     scene.line.request(PRODUCE, scene.request(b"a"), version)
@@ -262,25 +316,36 @@ def test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again(scene:
     assert scene.send(b"a", version=version).base_offset == 0
 
 
-def test_of_two_producers_in_one_request_only_transactional_batches_are_refused(scene: Scene) -> None:
+def test_of_two_producers_in_one_request_only_transactional_batches_are_refused(
+    scene: Scene,
+) -> None:
     request = scene.request(b"a")
     rows = request.topic_data[0].partition_data
     other = batch(b"b", producer_id=8, producer_epoch=0, base_sequence=0, transactional=True)
     rows.append(type(rows[0])(index=1, records=other))
     rows.append(type(rows[0])(index=2, records=batch(b"plain")))
     answer = scene.line.ask(PRODUCE, request, TV2).responses[0].partition_responses
-    assert [row.error_code for row in answer] == [Code.INVALID_PRODUCER_ID_MAPPING] * 2 + [Code.NONE]
+    assert [row.error_code for row in answer] == [Code.INVALID_PRODUCER_ID_MAPPING] * 2 + [
+        Code.NONE
+    ]
 
 
 def test_a_transactional_batch_without_a_transactional_id_is_refused(scene: Scene) -> None:
     request = scene.request(b"a")
     request.transactional_id = None
-    assert produced(scene.line.ask(PRODUCE, request, TV2)).error_code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert (
+        produced(scene.line.ask(PRODUCE, request, TV2)).error_code
+        == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    )
 
 
 def test_markers_are_answered_for_each_partition(scene: Scene) -> None:
     scene.send(b"a")
-    assert scene.mark(commit=True, partitions=(0, 1, 77)) == [Code.NONE, Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert scene.mark(commit=True, partitions=(0, 1, 77)) == [
+        Code.NONE,
+        Code.NONE,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
     assert scene.mark(commit=True, topic="nope") == [Code.UNKNOWN_TOPIC_OR_PARTITION]
     scene.send(b"b", sequence=1)
     scene.mark(commit=True, coordinator_epoch=5)
@@ -297,7 +362,12 @@ def test_a_marker_waits_for_its_replicas() -> None:
                 fetcher.replicas.fetchers.by_leader[leader].follows.clear()
         wire = stage.wire(leader)
         rows = WRITE_TXN_MARKERS.request.markers
-        marker = rows(producer_id=7, producer_epoch=0, transaction_result=True, topics=[rows.topics(name="t", partition_indexes=[0])])
+        marker = rows(
+            producer_id=7,
+            producer_epoch=0,
+            transaction_result=True,
+            topics=[rows.topics(name="t", partition_indexes=[0])],
+        )
         wire.request(WRITE_TXN_MARKERS, WRITE_TXN_MARKERS.request(markers=[marker]))
         stage.wait(lambda: partition.log.end_offset == 1)
         assert len(partition.delayed_by_commit) == 1
@@ -307,12 +377,22 @@ def test_a_marker_waits_for_its_replicas() -> None:
 def test_a_producer_is_described_with_the_time_of_its_last_batch_or_marker(scene: Scene) -> None:
     def described() -> Any:
         topics = [DESCRIBE_PRODUCERS.request.topics(name="t", partition_indexes=[0])]
-        (row,) = scene.stage.wire().ask(DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS.request(topics=topics)).topics[0].partitions[0].active_producers
+        (row,) = (
+            scene.stage.wire()
+            .ask(DESCRIBE_PRODUCERS, DESCRIBE_PRODUCERS.request(topics=topics))
+            .topics[0]
+            .partitions[0]
+            .active_producers
+        )
         return row
 
     scene.send(b"a")
     row = described()
-    assert (row.last_timestamp, row.current_txn_start_offset, row.last_sequence) == (1_700_000_000_000, 0, 0)
+    assert (row.last_timestamp, row.current_txn_start_offset, row.last_sequence) == (
+        1_700_000_000_000,
+        0,
+        0,
+    )
     before_ms = scene.stage.runtime.clock.wall_ms()
     scene.mark(commit=True, epoch=1, version=2)
     row = described()

@@ -1,4 +1,6 @@
-"""Transactions on one node, and on three: requests to the coordinator, its markers, and what happens when it moves."""
+"""Transactions on one node, and on three: requests to the coordinator, its markers, and what
+happens when it moves.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -40,7 +42,9 @@ class Client:
 
         def is_found() -> bool:
             (row,) = wire.ask(FIND_COORDINATOR, request).coordinators
-            found[:] = [row.node_id] if not row.error_code and row.node_id in self.stage.nodes else []
+            found[:] = (
+                [row.node_id] if not row.error_code and row.node_id in self.stage.nodes else []
+            )
             return bool(found)
 
         for _ in range(200):
@@ -51,7 +55,9 @@ class Client:
 
     def init(self, version: int = 5, timeout_ms: int = 60_000, **fields: Any) -> Any:
         for _ in range(100):
-            request = INIT_PRODUCER_ID.request(transactional_id=self.id, transaction_timeout_ms=timeout_ms, **fields)
+            request = INIT_PRODUCER_ID.request(
+                transactional_id=self.id, transaction_timeout_ms=timeout_ms, **fields
+            )
             answer = self.wire.ask(INIT_PRODUCER_ID, request, version)
             if answer.error_code not in (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR):
                 break
@@ -61,11 +67,22 @@ class Client:
         return answer
 
     def add(self, *partitions: tuple[str, int], version: int = 3) -> list[int]:
-        answer = self.wire.ask(ADD_PARTITIONS_TO_TXN, adding(self.id, self.pair, *partitions), version)
-        return [each.partition_error_code for topic in answer.results_by_topic_v3_and_below for each in topic.results_by_partition]
+        answer = self.wire.ask(
+            ADD_PARTITIONS_TO_TXN, adding(self.id, self.pair, *partitions), version
+        )
+        return [
+            each.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for each in topic.results_by_partition
+        ]
 
     def ending(self, *, commit: bool = True) -> EndTxnRequest:
-        return END_TXN.request(transactional_id=self.id, producer_id=self.pair[0], producer_epoch=self.pair[1], committed=commit)
+        return END_TXN.request(
+            transactional_id=self.id,
+            producer_id=self.pair[0],
+            producer_epoch=self.pair[1],
+            committed=commit,
+        )
 
     def end(self, *, commit: bool = True, version: int = 5, wire: Wire | None = None) -> int:
         answer = (wire or self.wire).ask(END_TXN, self.ending(commit=commit), version)
@@ -74,23 +91,48 @@ class Client:
         return int(answer.error_code)
 
     def describe(self) -> Any:
-        (row,) = self.wire.ask(DESCRIBE_TRANSACTIONS, DESCRIBE_TRANSACTIONS.request(transactional_ids=[self.id])).transaction_states
+        (row,) = self.wire.ask(
+            DESCRIBE_TRANSACTIONS, DESCRIBE_TRANSACTIONS.request(transactional_ids=[self.id])
+        ).transaction_states
         return row
 
-    def produce(self, topic: str, partition: int = 0, sequence: int = 0, version: int = 11, value: bytes = b"v") -> int:
+    def produce(
+        self,
+        topic: str,
+        partition: int = 0,
+        sequence: int = 0,
+        version: int = 11,
+        value: bytes = b"v",
+    ) -> int:
         """At the partition's leader."""
-        records = batch(value, producer_id=self.pair[0], producer_epoch=self.pair[1], base_sequence=sequence, transactional=True)
+        records = batch(
+            value,
+            producer_id=self.pair[0],
+            producer_epoch=self.pair[1],
+            base_sequence=sequence,
+            transactional=True,
+        )
         wire = self.stage.wire(self.stage.leader(topic, partition))
-        return int(produced(wire.ask(PRODUCE, produce(topic, records, partition, transactional_id=self.id), version)).error_code)
+        return int(
+            produced(
+                wire.ask(
+                    PRODUCE, produce(topic, records, partition, transactional_id=self.id), version
+                )
+            ).error_code
+        )
 
 
-def adding(transactional_id: str, pair: tuple[int, int], *partitions: tuple[str, int]) -> AddPartitionsToTxnRequest:
+def adding(
+    transactional_id: str, pair: tuple[int, int], *partitions: tuple[str, int]
+) -> AddPartitionsToTxnRequest:
     request = ADD_PARTITIONS_TO_TXN.request
     return request(
         v3_and_below_transactional_id=transactional_id,
         v3_and_below_producer_id=pair[0],
         v3_and_below_producer_epoch=pair[1],
-        v3_and_below_topics=[request.v3_and_below_topics(name=name, partitions=[index]) for name, index in partitions],
+        v3_and_below_topics=[
+            request.v3_and_below_topics(name=name, partitions=[index]) for name, index in partitions
+        ],
     )
 
 
@@ -157,7 +199,9 @@ def test_newer_producers_add_partitions_by_writing(stage: Stage) -> None:
     client = Client(stage)
     client.init()
     assert client.produce("t", 1, version=12) == 0
-    assert [(topic.topic, list(topic.partitions)) for topic in client.describe().topics] == [("t", [1])]
+    assert [(topic.topic, list(topic.partitions)) for topic in client.describe().topics] == [
+        ("t", [1])
+    ]
 
     assert client.end() == 0
 
@@ -169,7 +213,12 @@ def test_newer_producers_add_partitions_by_writing(stage: Stage) -> None:
 def test_a_group_joins_a_transaction(stage: Stage) -> None:
     client = Client(stage)
     client.init()
-    row = ADD_OFFSETS_TO_TXN.request(transactional_id="x", producer_id=client.pair[0], producer_epoch=client.pair[1], group_id="g")
+    row = ADD_OFFSETS_TO_TXN.request(
+        transactional_id="x",
+        producer_id=client.pair[0],
+        producer_epoch=client.pair[1],
+        group_id="g",
+    )
 
     assert client.wire.ask(ADD_OFFSETS_TO_TXN, row).error_code == 0
 
@@ -196,7 +245,12 @@ def test_one_bad_partition_keeps_all_others_out(stage: Stage) -> None:
 def test_time_outs_outside_their_bounds_are_refused(stage: Stage) -> None:
     client = Client(stage)
 
-    assert [client.init(timeout_ms=time).error_code for time in (0, -1, 900_001, 900_000)] == [50, 50, 50, 0]
+    assert [client.init(timeout_ms=time).error_code for time in (0, -1, 900_001, 900_000)] == [
+        50,
+        50,
+        50,
+        0,
+    ]
 
 
 def test_a_transaction_whose_time_is_over_is_aborted(stage: Stage) -> None:
@@ -216,11 +270,21 @@ def test_ids_are_listed(stage: Stage) -> None:
     client = Client(stage)
     client.init()
 
-    answer = client.wire.ask(LIST_TRANSACTIONS, LIST_TRANSACTIONS.request(state_filters=["Empty", "empty"], transactional_id_pattern="."))
+    answer = client.wire.ask(
+        LIST_TRANSACTIONS,
+        LIST_TRANSACTIONS.request(state_filters=["Empty", "empty"], transactional_id_pattern="."),
+    )
 
     assert list(answer.unknown_state_filters) == ["empty"]
-    assert [(row.transactional_id, row.transaction_state) for row in answer.transaction_states] == [("x", "Empty")]
-    assert client.wire.ask(LIST_TRANSACTIONS, LIST_TRANSACTIONS.request(transactional_id_pattern="(")).error_code == 128
+    assert [(row.transactional_id, row.transaction_state) for row in answer.transaction_states] == [
+        ("x", "Empty")
+    ]
+    assert (
+        client.wire.ask(
+            LIST_TRANSACTIONS, LIST_TRANSACTIONS.request(transactional_id_pattern="(")
+        ).error_code
+        == 128
+    )
 
 
 def test_a_deleted_topic_holds_no_transaction_up(stage: Stage) -> None:
@@ -234,14 +298,17 @@ def test_a_deleted_topic_holds_no_transaction_up(stage: Stage) -> None:
     assert client.end(version=3) == 0
 
     settled(client, "CompleteCommit")
-    assert stage.partition("t").log.end_offset == 0  # no marker of the transaction in the topic that has its name
+    # no marker of the transaction in the topic that has its name
+    assert stage.partition("t").log.end_offset == 0
 
 
 # three brokers
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_an_empty_transaction_may_end_before_the_markers_of_the_last_one(three: Stage, commit: bool) -> None:
+def test_an_empty_transaction_may_end_before_the_markers_of_the_last_one(
+    three: Stage, commit: bool
+) -> None:
     client = Client(three)
     client.init()
     for _ in range(5):
@@ -263,7 +330,8 @@ def test_markers_reach_the_leaders_on_other_brokers(three: Stage) -> None:
     assert client.end(version=3) == 0
 
     settled(client, "CompleteCommit")
-    assert [three.partition("t", index).log.end_offset for index in range(6)] == [2] * 6  # a record and a marker
+    # a record and a marker
+    assert [three.partition("t", index).log.end_offset for index in range(6)] == [2] * 6
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -274,7 +342,8 @@ def test_another_coordinator_ends_what_the_last_one_had_decided(three: Stage, co
     leader = three.leader(TOPIC)
     others = {1, 2, 3} - {leader}
     sender = three.nodes[leader].transactions.sender
-    sender._spread = lambda markers: None  # type: ignore[method-assign]  # they do not leave before it dies
+    # they do not leave before it dies
+    sender._spread = lambda markers: None  # type: ignore[method-assign]
     assert client.end(version=5, commit=commit) == 0
     three.kill(leader)
     three.wait(lambda: three.leader(TOPIC) in others)
@@ -282,7 +351,10 @@ def test_another_coordinator_ends_what_the_last_one_had_decided(three: Stage, co
     after = Client(three)
 
     settled(after, "CompleteCommit" if commit else "CompleteAbort")
-    assert after.init(producer_id=client.pair[0], producer_epoch=client.pair[1] - 1).producer_epoch == client.pair[1]
+    assert (
+        after.init(producer_id=client.pair[0], producer_epoch=client.pair[1] - 1).producer_epoch
+        == client.pair[1]
+    )
 
 
 def test_an_open_transaction_goes_on_at_another_coordinator(three: Stage) -> None:
@@ -304,7 +376,9 @@ def test_a_refused_partition_does_not_stop_the_others(three: Stage) -> None:
     client = Client(three)
     client.init()
     client.add(("t", 0), ("t", 1))
-    records = batch(b"v", producer_id=client.pair[0], producer_epoch=client.pair[1] + 7, base_sequence=0)
+    records = batch(
+        b"v", producer_id=client.pair[0], producer_epoch=client.pair[1] + 7, base_sequence=0
+    )
     three.wire(three.leader("t")).ask(PRODUCE, produce("t", records), 11)
     assert client.produce("t", 1) == 0
 

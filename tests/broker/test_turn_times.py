@@ -1,4 +1,6 @@
-"""How long the loop was kept from others is told: as a histogram, and with the name of each piece of a turn that took long."""
+"""How long the loop was kept from others is told: as a histogram, and with the name of each piece
+of a turn that took long.
+"""
 
 import io
 import json
@@ -43,7 +45,9 @@ async def test_each_turn_with_events_is_reported() -> None:
     assert all(took >= 0 for took in watch.turns)
 
 
-def test_a_piece_above_the_bound_is_reported_with_what_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_above_the_bound_is_reported_with_what_was_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [0.0]
     monkeypatch.setattr("raftka.runtime.real.turn.monotonic", lambda: now[0])
     turn, watch = Turn(), Watch()

@@ -1,4 +1,6 @@
-"""The questions of partition leaders to transaction coordinators: which go together, and that each hears its own answer."""
+"""The questions of partition leaders to transaction coordinators: which go together, and that each
+hears its own answer.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -26,16 +28,25 @@ class Scene:
         clock = SimpleNamespace(at_turn_end=self.turn_end.append)
         metadata = SimpleNamespace(settings={"transaction.partition.verification.enable": True})
         context: Any = SimpleNamespace(
-            node_id=HERE, metadata=metadata, runtime=SimpleNamespace(clock=clock), metrics=SimpleNamespace(count=lambda *_: None)
+            node_id=HERE,
+            metadata=metadata,
+            runtime=SimpleNamespace(clock=clock),
+            metrics=SimpleNamespace(count=lambda *_: None),
         )
         coordinators: Any = SimpleNamespace(coordinator_of=lambda name: int(name[0]))
-        channels: Any = SimpleNamespace(ask=lambda broker, _, row, on_reply: self.asked.append((broker, row, on_reply)))
+        channels: Any = SimpleNamespace(
+            ask=lambda broker, _, row, on_reply: self.asked.append((broker, row, on_reply))
+        )
         self.verifier = TransactionVerifier(context, coordinators, channels)
 
-    def ask(self, name: str, *partitions: int, as_: str = "", epoch: int = 0, version: int = 2) -> None:
+    def ask(
+        self, name: str, *partitions: int, as_: str = "", epoch: int = 0, version: int = 2
+    ) -> None:
         question = Question(name, 7, epoch, version)
         for index in partitions:
-            partition: Any = SimpleNamespace(topic="t", index=index, log=SimpleNamespace(producers=self.producers))
+            partition: Any = SimpleNamespace(
+                topic="t", index=index, log=SimpleNamespace(producers=self.producers)
+            )
             question.add(partition, self.producers.guard(7, epoch, 0, version, 0), index)
         self.verifier.ask(question, lambda refused: self.refused.__setitem__(as_ or name, refused))
 
@@ -46,7 +57,14 @@ class Scene:
         return [
             (
                 broker,
-                [(each.transactional_id, each.producer_epoch, [i for topic in each.topics for i in topic.partitions]) for each in row.transactions],
+                [
+                    (
+                        each.transactional_id,
+                        each.producer_epoch,
+                        [i for topic in each.topics for i in topic.partitions],
+                    )
+                    for each in row.transactions
+                ],
             )
             for broker, row, _ in self.asked
         ]
@@ -65,7 +83,10 @@ class Scene:
                                 name="t",
                                 results_by_partition=[
                                     topics.results_by_partition(
-                                        partition_index=index, partition_error_code=codes.get((each.transactional_id, index), Code.NONE)
+                                        partition_index=index,
+                                        partition_error_code=codes.get(
+                                            (each.transactional_id, index), Code.NONE
+                                        ),
                                     )
                                     for topic in each.topics
                                     for index in topic.partitions
@@ -91,7 +112,10 @@ def test_the_questions_of_a_turn_go_together() -> None:
     assert scene.end_turn() == [(2, [("2-a", 0, [0, 1]), ("2-b", 0, [1])]), (3, [("3-c", 0, [0])])]
 
     scene.answer(0, {("2-a", 1): Code.TRANSACTION_ABORTABLE, ("2-b", 1): Code.PRODUCER_FENCED})
-    assert (scene.codes("2-a"), scene.codes("2-b")) == ({1: Code.TRANSACTION_ABORTABLE}, {1: Code.PRODUCER_FENCED})
+    assert (scene.codes("2-a"), scene.codes("2-b")) == (
+        {1: Code.TRANSACTION_ABORTABLE},
+        {1: Code.PRODUCER_FENCED},
+    )
     assert "3-c" not in scene.refused
     scene.answer(1, {})
     assert scene.codes("3-c") == {}
@@ -101,13 +125,19 @@ def test_the_questions_of_a_turn_go_together() -> None:
 
 
 def test_an_id_is_asked_once_for_what_is_alike_and_again_for_what_is_not() -> None:
-    """Kafka's coordinator looks at an id once a request (B8): the answer for one epoch or version is not that for another."""
+    """Kafka's coordinator looks at an id once a request (B8): the answer for one epoch or version
+    is not that for another.
+    """
     scene = Scene()
     scene.ask("2-a", 0, as_="first")
     scene.ask("2-a", 1, 0, as_="second")
     scene.ask("2-a", 0, as_="newer", epoch=1)
     scene.ask("2-a", 0, as_="verified", epoch=1, version=1)
-    assert scene.end_turn() == [(2, [("2-a", 0, [0, 1])]), (2, [("2-a", 1, [0])]), (2, [("2-a", 1, [0])])]
+    assert scene.end_turn() == [
+        (2, [("2-a", 0, [0, 1])]),
+        (2, [("2-a", 1, [0])]),
+        (2, [("2-a", 1, [0])]),
+    ]
     assert [row.transactions[0].verify_only for _, row, _ in scene.asked] == [False, False, True]
 
     scene.answer(0, {("2-a", 1): Code.INVALID_TXN_STATE})

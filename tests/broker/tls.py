@@ -1,4 +1,6 @@
-"""Nodes whose listener has TLS, and clients with and without certificates. Keys are such that every handshake has the same size."""
+"""Nodes whose listener has TLS, and clients with and without certificates. Keys are such that every
+handshake has the same size.
+"""
 
 from typing import Any
 
@@ -13,7 +15,8 @@ from tests.broker.stage import CLIENT_PORT, Stage, Wire
 
 AUTHORITY = Authority(edwards=True)
 HOSTS = ["n1", "n2", "n3"]
-NODE, ALICE, STRANGER = AUTHORITY.issue("node", HOSTS), AUTHORITY.issue("alice"), Authority("another", edwards=True).issue("alice")
+NODE, ALICE = AUTHORITY.issue("node", HOSTS), AUTHORITY.issue("alice")
+STRANGER = Authority("another", edwards=True).issue("alice")
 SECURE: dict[str, Any] = {
     "listener_security_protocol_map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
     "ssl_keystore_key": NODE.key,
@@ -24,13 +27,17 @@ SECURE: dict[str, Any] = {
 
 def wrapped(own: Issued | None = None, trusted: str = AUTHORITY.trusted) -> Wrap:
     """What puts a client's side of TLS around a connection."""
-    settings = TlsSettings(StoreSettings(text=own.key_store if own is not None else ""), StoreSettings(text=trusted))
+    settings = TlsSettings(
+        StoreSettings(text=own.key_store if own is not None else ""), StoreSettings(text=trusted)
+    )
     files = StoreFiles(lambda path: b"", lend)
     context = client_context(settings, read_material(settings, files), files)
     return lambda connection, host: TlsConnection(connection, context, Side(host), at_once)
 
 
-def tls_wire(stage: Stage, own: Issued | None = None, node_id: int = 1, trusted: str = AUTHORITY.trusted) -> Wire:
+def tls_wire(
+    stage: Stage, own: Issued | None = None, node_id: int = 1, trusted: str = AUTHORITY.trusted
+) -> Wire:
     return Wire(stage.world, stage.runtime, f"n{node_id}", CLIENT_PORT, wrapped(own, trusted))
 
 

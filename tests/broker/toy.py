@@ -1,6 +1,8 @@
-"""A coordinator of lists of words, for tests of the shell that hosts coordinators: small, and every mistake of the shell is seen in a list.
+"""A coordinator of lists of words, for tests of the shell that hosts coordinators: small, and every
+mistake of the shell is seen in a list.
 
-A word appended twice is there twice, one lost is missing, and whoever reads sees a list that only ever grows.
+A word appended twice is there twice, one lost is missing, and whoever reads sees a list that only
+ever grows.
 """
 
 from collections.abc import Sequence
@@ -53,7 +55,9 @@ class Fail(NamedTuple):
 
 
 class Slow(NamedTuple):
-    """Answered with the list before it, after so many steps; then `word` is added. An empty word is refused with the last step."""
+    """Answered with the list before it, after so many steps; then `word` is added. An empty word is
+    refused with the last step.
+    """
 
     name: str
     word: str
@@ -152,12 +156,22 @@ class NoTopics:
     def growth_after(self, name: str, when: float) -> tuple[float, int] | None:
         return None
 
-    def on_image(self, before: MetadataImage, image: MetadataImage, delta: Delta, now: float) -> None:
+    def on_image(
+        self, before: MetadataImage, image: MetadataImage, delta: Delta, now: float
+    ) -> None:
         """There are no topics."""
 
 
 def start_runtime(node: Node) -> CoordinatorRuntime:
-    runtime = CoordinatorRuntime(node.context, node.replicas, node.lifecycle, node.dispatcher.long_work, TOPIC, NoTopics(), Toy)
+    runtime = CoordinatorRuntime(
+        node.context,
+        node.replicas,
+        node.lifecycle,
+        node.dispatcher.long_work,
+        TOPIC,
+        NoTopics(),
+        Toy,
+    )
     node.coordinators.append(runtime)
     return runtime
 
@@ -196,7 +210,14 @@ class ToyStage(Stage):
         self.wait(lambda: self.serving(partitions))
 
     def serving(self, partitions: int = 1) -> bool:
-        return sum(coordinator.loaded for runtime in self.runtimes.values() for coordinator in runtime.partitions.values()) == partitions
+        return (
+            sum(
+                coordinator.loaded
+                for runtime in self.runtimes.values()
+                for coordinator in runtime.partitions.values()
+            )
+            == partitions
+        )
 
     def ask_all(self, *commands: Any, node_id: int = 1) -> list[Asked]:
         """In one turn."""

@@ -1,7 +1,7 @@
 """CPU time that is counted in calls of the interpreter, Python's and C's: the same on each machine.
 
-The nodes' CPU clocks tick with each call, so long work is cut into slices by calls. A call takes some 0.2 us, a slice of 5 ms
-is 25,000 calls.
+The nodes' CPU clocks tick with each call, so long work is cut into slices by calls. A call takes
+some 0.2 us, a slice of 5 ms is 25,000 calls.
 """
 
 import cProfile
@@ -18,7 +18,8 @@ from raftka.wire.schema import Api, Req, Resp
 from tests.broker.stage import Stage
 
 CALL_S = 0.2e-6
-TURN_CALLS = 75_000  # 15 ms, a slice with its writes and one command: 50 ms on a machine that is three times as slow
+# 15 ms, a slice with its writes and one command: 50 ms on a machine that is three times as slow
+TURN_CALLS = 75_000
 SETTLE_S = 0.5  # what follows from the answer
 
 
@@ -26,7 +27,8 @@ class Calls:
     """Counts calls of the interpreter, by events of the simulated world."""
 
     def __init__(self) -> None:
-        self._tick = count().__next__  # the profiler asks for the time as a call begins and as it ends
+        # the profiler asks for the time as a call begins and as it ends
+        self._tick = count().__next__
         self.most = 0
         self.total = 0
 
@@ -57,7 +59,13 @@ def counting() -> Iterator[Calls]:
     calls = Calls()
     push = World.push
 
-    def counted_push(self: World, when: float, action: Callable[[Any, Any], object], a: object = None, b: object = None) -> None:
+    def counted_push(
+        self: World,
+        when: float,
+        action: Callable[[Any, Any], object],
+        a: object = None,
+        b: object = None,
+    ) -> None:
         push(self, when, calls.event, action, (a, b))
 
     with pytest.MonkeyPatch.context() as patch:
@@ -66,7 +74,9 @@ def counting() -> Iterator[Calls]:
         yield calls
 
 
-def most_calls(calls: Calls, stage: Stage, api: Api[Req, Resp], row: Req, settle_s: float = SETTLE_S) -> Resp | None:
+def most_calls(
+    calls: Calls, stage: Stage, api: Api[Req, Resp], row: Req, settle_s: float = SETTLE_S
+) -> Resp | None:
     """The answer; None: the connection was closed. `calls.most` is what the longest event took."""
     wire = stage.wire()
     wire.request(api, row, api.announced.high)

@@ -1,4 +1,6 @@
-"""Each anomaly, planted into a history that has none. A plant changes operations in place; one that finds no place for itself says so with Unfit."""
+"""Each anomaly, planted into a history that has none. A plant changes operations in place; one that
+finds no place for itself says so with Unfit.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -65,13 +67,25 @@ def _last_reader(history: History) -> tuple[str, list[Operation]]:
     return key, [each for each in polls if len(each.polled.get(key, ())) > 1]
 
 
-def _one_after_the_other(found: Sequence[Operation], random: Random, alike: Callable[[Operation, Operation], bool]) -> tuple[Operation, Operation]:
+def _one_after_the_other(
+    found: Sequence[Operation], random: Random, alike: Callable[[Operation, Operation], bool]
+) -> tuple[Operation, Operation]:
     found = random.sample(found, min(len(found), 60))
-    return _some(random, [(one, other) for one in found for other in found if one.ended < other.began and alike(one, other)])  # type: ignore[no-any-return]
+    return _some(  # type: ignore[no-any-return]
+        random,
+        [
+            (one, other)
+            for one in found
+            for other in found
+            if one.ended < other.began and alike(one, other)
+        ],
+    )
 
 
 def _sent_one_after_the_other(history: History, random: Random) -> tuple[Operation, Operation]:
-    return _one_after_the_other(_ok(history, PRODUCE), random, lambda one, other: one.sends[0][0] == other.sends[0][0])
+    return _one_after_the_other(
+        _ok(history, PRODUCE), random, lambda one, other: one.sends[0][0] == other.sends[0][0]
+    )
 
 
 def _with_offset(operation: Operation, place: int, offset: int) -> None:
@@ -88,13 +102,17 @@ def _lost_write(history: History, random: Random) -> None:
 
 
 def _torn(history: History, random: Random) -> None:
-    key, value, _ = _some(random, [each for each in _ok(history, TRANSACTION) if len(each.sends) > 1]).sends[0]
+    key, value, _ = _some(
+        random, [each for each in _ok(history, TRANSACTION) if len(each.sends) > 1]
+    ).sends[0]
     _forget(history, key, value)
 
 
 def _unseen(history: History, random: Random) -> None:
     key, _ = _last_reader(history)
-    sends = [send for each in _ok(history, PRODUCE, TRANSACTION) for send in each.sends if send[0] == key]
+    sends = [
+        send for each in _ok(history, PRODUCE, TRANSACTION) for send in each.sends if send[0] == key
+    ]
     reached = max(sends, key=lambda send: send[2])
     for each in history.operations:
         if key in each.polled:
@@ -102,7 +120,9 @@ def _unseen(history: History, random: Random) -> None:
 
 
 def _aborted_read(history: History, random: Random) -> None:
-    key, value, _ = _some(random, [each for each in history.operations if each.outcome == FAIL and each.sends]).sends[0]
+    key, value, _ = _some(
+        random, [each for each in history.operations if each.outcome == FAIL and each.sends]
+    ).sends[0]
     _append(history, key, value)
 
 
@@ -128,7 +148,14 @@ def _nonmonotonic_send(history: History, random: Random) -> None:
 
 
 def _inner_nonmonotonic_send(history: History, random: Random) -> None:
-    operation = _some(random, [each for each in _ok(history, PRODUCE) if len(each.sends) > 1 and each.sends[0][0] == each.sends[1][0]])
+    operation = _some(
+        random,
+        [
+            each
+            for each in _ok(history, PRODUCE)
+            if len(each.sends) > 1 and each.sends[0][0] == each.sends[1][0]
+        ],
+    )
     first, second = operation.sends[0][2], operation.sends[1][2]
     _with_offset(operation, 0, second)
     _with_offset(operation, 1, first)
@@ -136,19 +163,29 @@ def _inner_nonmonotonic_send(history: History, random: Random) -> None:
 
 def _reordered(history: History, random: Random) -> None:
     """Everybody sees two records of a producer in each other's place."""
-    pairs = [(one, other) for one, other in pairwise(_ok(history, PRODUCE)) if one.producer == other.producer]
-    one, other = _some(random, [(one, other) for one, other in pairs if one.sends[0][0] == other.sends[0][0]])
+    pairs = [
+        (one, other)
+        for one, other in pairwise(_ok(history, PRODUCE))
+        if one.producer == other.producer
+    ]
+    one, other = _some(
+        random, [(one, other) for one, other in pairs if one.sends[0][0] == other.sends[0][0]]
+    )
     (key, first, first_offset), (_, second, second_offset) = one.sends[0], other.sends[0]
     swapped = {first: second, second: first}
     _with_offset(one, 0, second_offset)
     _with_offset(other, 0, first_offset)
     for each in history.operations:
         if key in each.polled:
-            each.polled[key][:] = [(offset, swapped.get(value, value)) for offset, value in each.polled[key]]  # type: ignore[index]
+            each.polled[key][:] = [  # type: ignore[index]
+                (offset, swapped.get(value, value)) for offset, value in each.polled[key]
+            ]
 
 
 def _zombie_write(history: History, random: Random) -> None:
-    one, other = _one_after_the_other(_ok(history, TRANSACTION), random, lambda one, other: one.producer == other.producer)
+    one, other = _one_after_the_other(
+        _ok(history, TRANSACTION), random, lambda one, other: one.producer == other.producer
+    )
     one.epoch = other.epoch + 1
 
 
@@ -196,7 +233,10 @@ def _gap(history: History, random: Random, width: int = 1) -> None:
         return offset + width if offset is not None and offset >= middle else offset
 
     for each in history.operations:
-        each.sends = [(name, value, moved(offset) if name == key else offset) for name, value, offset in each.sends]
+        each.sends = [
+            (name, value, moved(offset) if name == key else offset)
+            for name, value, offset in each.sends
+        ]
         if key in each.polled:
             each.polled[key][:] = [(moved(offset), value) for offset, value in each.polled[key]]  # type: ignore[index]
         if key in each.told:
@@ -210,7 +250,9 @@ def _wide_gap(history: History, random: Random) -> None:
 def _beyond_high_watermark(history: History, random: Random) -> None:
     key, polls = _last_reader(history)
     poll = _some(random, polls)
-    poll.told[key] = poll.told[key]._replace(leader_epoch=-1, high_watermark=poll.polled[key][-1][0])
+    poll.told[key] = poll.told[key]._replace(
+        leader_epoch=-1, high_watermark=poll.polled[key][-1][0]
+    )
 
 
 def _beyond_last_stable(history: History, random: Random) -> None:
@@ -232,8 +274,16 @@ def _circle(history: History, random: Random) -> None:
 def _told_less(field: str) -> Plant:
     def plant(history: History, random: Random) -> None:
         key, _ = _last_reader(history)
-        polls = [each for each in _ok(history, POLL) if key in each.told and each.told[key].leader_epoch >= 0]
-        one, _ = _one_after_the_other(polls, random, lambda one, other: one.told[key].leader_epoch == other.told[key].leader_epoch)
+        polls = [
+            each
+            for each in _ok(history, POLL)
+            if key in each.told and each.told[key].leader_epoch >= 0
+        ]
+        one, _ = _one_after_the_other(
+            polls,
+            random,
+            lambda one, other: one.told[key].leader_epoch == other.told[key].leader_epoch,
+        )
         one.told[key] = one.told[key]._replace(**{field: UNKNOWN})  # type: ignore[index]
 
     return plant
@@ -241,7 +291,9 @@ def _told_less(field: str) -> Plant:
 
 def _end_back(history: History, random: Random) -> None:
     one, _ = _one_after_the_other(
-        _ok(history, LIST_OFFSETS), random, lambda one, other: one.process == other.process and one.told.keys() == other.told.keys()
+        _ok(history, LIST_OFFSETS),
+        random,
+        lambda one, other: one.process == other.process and one.told.keys() == other.told.keys(),
     )
     ((key, told),) = one.told.items()
     one.told[key] = told._replace(leader_epoch=0, high_watermark=UNKNOWN)  # type: ignore[index]
@@ -258,7 +310,10 @@ def _commit_lost(history: History, random: Random) -> None:
 def _told_after_a_commit(history: History) -> Iterator[tuple[Operation, str]]:
     for read in _ok(history, FETCH_OFFSET):
         for key in read.offsets:
-            if any(each.group == read.group and key in each.offsets and each.ended < read.began for each in _ok(history, COMMIT)):
+            if any(
+                each.group == read.group and key in each.offsets and each.ended < read.began
+                for each in _ok(history, COMMIT)
+            ):
                 yield read, key
 
 
@@ -268,7 +323,9 @@ def _phantom_commit(history: History, random: Random) -> None:
 
 
 def _zombie_commit(history: History, random: Random) -> None:
-    one, other = _one_after_the_other(_ok(history, COMMIT), random, lambda one, other: one.group == other.group)
+    one, other = _one_after_the_other(
+        _ok(history, COMMIT), random, lambda one, other: one.group == other.group
+    )
     one.generation = other.generation + 1
 
 

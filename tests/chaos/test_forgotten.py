@@ -1,4 +1,6 @@
-"""A producer's batch may be refused as out of order when recovery need not remember it, and in no other circumstances."""
+"""A producer's batch may be refused as out of order when recovery need not remember it, and in no
+other circumstances.
+"""
 
 from typing import Any
 
@@ -24,12 +26,18 @@ PRODUCER_ID = 7
 
 
 def reopened(others: int, *, snapshot: bool = True) -> tuple[Log, list[Forgotten]]:
-    """A log of three batches of a producer and then others, after a power loss; and what is noted as forgotten."""
+    """A log of three batches of a producer and then others, after a power loss; and what is noted
+    as forgotten.
+    """
     with World(1) as world:
         files = world.node("n1").files
         files.make_directory(DIRECTORY)
         log = open_log(files, index_interval_bytes=1)
-        append(log, *(batch(2, producer=PRODUCER_ID, sequence=2 * number) for number in range(3)), *(batch() for _ in range(others)))
+        append(
+            log,
+            *(batch(2, producer=PRODUCER_ID, sequence=2 * number) for number in range(3)),
+            *(batch() for _ in range(others)),
+        )
         point = checkpoint(log) if snapshot else 0
         files.sync_directory(DIRECTORY)
         world.kill("n1", power_loss=True)
@@ -59,7 +67,9 @@ def test_batches_near_the_snapshot_or_read_again_are_not_noted(others: int, snap
     assert forgotten == []
 
 
-def test_forgetting_a_batch_near_the_snapshot_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgetting_a_batch_near_the_snapshot_is_a_violation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(ProducerState, "remember_older", lambda self, batches: None)
 
     log, forgotten = reopened(ENTRIES_BACK - 5)
@@ -71,8 +81,12 @@ def test_forgetting_a_batch_near_the_snapshot_is_a_violation(monkeypatch: pytest
 # what a producer makes of it
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, excuse: dict[str, Any] | None) -> tuple[Producer, History, list[int]]:
-    """Of three batches the second is refused as out of order. Numbers of its records. `excuse`: what differs from one that fits; None: none."""
+def refused(
+    monkeypatch: pytest.MonkeyPatch, excuse: dict[str, Any] | None
+) -> tuple[Producer, History, list[int]]:
+    """Of three batches the second is refused as out of order. Numbers of its records. `excuse`:
+    what differs from one that fits; None: none.
+    """
     codes = [Code.NONE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.NONE]
     with World(1) as world:
         client, history = Client(world.node("client"), [("n1", 1)]), History()
@@ -92,7 +106,9 @@ def refused(monkeypatch: pytest.MonkeyPatch, excuse: dict[str, Any] | None) -> t
             producer._begin_batch()
             batch = producer._waiting[0]
             if excuse is not None:
-                history.forgotten.add(Forgotten("n1", "t-0", PRODUCER_ID, 0, batch.first)._replace(**excuse))
+                history.forgotten.add(
+                    Forgotten("n1", "t-0", PRODUCER_ID, 0, batch.first)._replace(**excuse)
+                )
             await producer._send_all()
             numbers.extend(range(batch.first, batch.first + batch.count))
 
@@ -106,28 +122,47 @@ def refused(monkeypatch: pytest.MonkeyPatch, excuse: dict[str, Any] | None) -> t
 
 def _answer(code: Code) -> ProduceResponse:
     response = PRODUCE.response
-    partition = response.responses.partition_responses(index=0, error_code=int(code), base_offset=-1)
+    partition = response.responses.partition_responses(
+        index=0, error_code=int(code), base_offset=-1
+    )
     return response(responses=[response.responses(name="t", partition_responses=[partition])])
 
 
-def test_a_producer_continues_after_a_refusal_of_a_batch_that_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_producer_continues_after_a_refusal_of_a_batch_that_may_be_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     producer, history, numbers = refused(monkeypatch, {})
 
     assert history.violations == []
     assert history.given_up[producer.stream] == set(numbers)
     assert not history.acknowledged[producer.stream].keys() & set(numbers)
-    assert (producer._epoch, producer._epoch_begins_at, producer._waiting) == (1, history.begun[producer.stream], [])
+    assert (producer._epoch, producer._epoch_begins_at, producer._waiting) == (
+        1,
+        history.begun[producer.stream],
+        [],
+    )
 
 
 @pytest.mark.parametrize(
     "excuse",
-    [None, {"machine": "n2"}, {"partition": "t-1"}, {"producer_id": 8}, {"epoch": 1}, {"sequence": 0}],
+    [
+        None,
+        {"machine": "n2"},
+        {"partition": "t-1"},
+        {"producer_id": 8},
+        {"epoch": 1},
+        {"sequence": 0},
+    ],
     ids=lambda excuse: str(excuse and next(iter(excuse))),
 )
-def test_any_other_refusal_is_a_violation(excuse: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_refusal_is_a_violation(
+    excuse: dict[str, Any] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     producer, history, numbers = refused(monkeypatch, excuse)
 
-    assert history.violations == [f"{producer.stream}: the batch at {numbers[0]} is refused with OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert history.violations == [
+        f"{producer.stream}: the batch at {numbers[0]} is refused with OUT_OF_ORDER_SEQUENCE_NUMBER"
+    ]
     assert [batch.first for batch in producer._waiting] == numbers[:1]
 
 
@@ -138,5 +173,10 @@ def test_only_records_that_were_given_up_may_be_missing() -> None:
 
     assert verify.records(history, "t", 0, [(0, b"a/0/"), (1, b"a/2/")]) == []
     assert verify.records(history, "t", 0, [(0, b"a/0/"), (1, b"a/1/"), (2, b"a/2/")]) == []
-    assert verify.records(history, "t", 0, [(0, b"a/0/"), (1, b"a/3/")]) == [f"{stream}: there is a gap"]
-    assert verify.records(history, "t", 0, [(0, b"a/1/"), (1, b"a/1/")]) == [f"{stream}: 1 records are there twice", f"{stream}: there is a gap"]
+    assert verify.records(history, "t", 0, [(0, b"a/0/"), (1, b"a/3/")]) == [
+        f"{stream}: there is a gap"
+    ]
+    assert verify.records(history, "t", 0, [(0, b"a/1/"), (1, b"a/1/")]) == [
+        f"{stream}: 1 records are there twice",
+        f"{stream}: there is a gap",
+    ]

@@ -1,4 +1,6 @@
-"""Histories go out as lines and come back the same; what is no history is refused. And all of this is pure, though floor 4 need not be."""
+"""Histories go out as lines and come back the same; what is no history is refused. And all of this
+is pure, though floor 4 need not be.
+"""
 
 import ast
 from pathlib import Path
@@ -7,12 +9,31 @@ import pytest
 
 import raftka.chaos
 from raftka.chaos.checker import check
-from raftka.chaos.history import COMMIT, FAIL, INFO, NEVER, OK, POLL, PRODUCE, History, HistoryFailed, Told, dump, load
+from raftka.chaos.history import (
+    COMMIT,
+    FAIL,
+    INFO,
+    NEVER,
+    OK,
+    POLL,
+    PRODUCE,
+    History,
+    HistoryFailed,
+    Told,
+    dump,
+    load,
+)
 from tests.chaos.toy import Toy
 from tests.test_architecture import OUTSIDE_OF_PURE, imports
 
 ROOT = Path(raftka.chaos.__path__[0])
-PURE = [ROOT / "history.py", ROOT / "verdict.py", ROOT / "checker.py", ROOT / "linearizable.py", *sorted((ROOT / "checks").glob("*.py"))]
+PURE = [
+    ROOT / "history.py",
+    ROOT / "verdict.py",
+    ROOT / "checker.py",
+    ROOT / "linearizable.py",
+    *sorted((ROOT / "checks").glob("*.py")),
+]
 
 
 def told() -> tuple[History, list[str]]:
@@ -29,7 +50,10 @@ def told() -> tuple[History, list[str]]:
 def test_a_history_is_written_as_operations_happen() -> None:
     _, lines = told()
 
-    assert lines[0] == '["invoke",1,0.5,"produce",{"sends":[["t-0",7,null]],"producer":"p","epoch":0}]\n'
+    assert (
+        lines[0]
+        == '["invoke",1,0.5,"produce",{"sends":[["t-0",7,null]],"producer":"p","epoch":0}]\n'
+    )
     assert lines[3] == '["ok",2,0.8,{"polled":{"t-0":[[42,7]]},"told":{"t-0":[3,0,43,43]}}]\n'
     assert len(lines) == 5
 
@@ -65,7 +89,10 @@ def test_a_line_that_is_cut_off_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (['["invoke",1,0.0,"produce",{}]', '["invoke",1,0.0,"poll",{}]'], "line 2: process 1 begins poll while its produce is under way"),
+        (
+            ['["invoke",1,0.0,"produce",{}]', '["invoke",1,0.0,"poll",{}]'],
+            "line 2: process 1 begins poll while its produce is under way",
+        ),
         (['["ok",1,0.0,{}]'], "line 1: process 1 ends what it has not begun"),
         (['["invoke",1,0.0,"dance",{}]'], "line 1: there is no verb dance"),
         (['["invoke",1,0.0,"poll",{"began":3}]'], "line 1: an operation has no began"),
@@ -94,4 +121,8 @@ def test_the_checker_is_pure(path: Path) -> None:
     found = [target for _, target in imports(ast.parse(path.read_text()), relative)]
 
     assert not [target for target in found if target.split(".")[0] in OUTSIDE_OF_PURE]
-    assert all(target.startswith(("raftka.chaos.", "raftka.json_values")) for target in found if target.startswith("raftka"))
+    assert all(
+        target.startswith(("raftka.chaos.", "raftka.json_values"))
+        for target in found
+        if target.startswith("raftka")
+    )

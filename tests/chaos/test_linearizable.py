@@ -1,4 +1,6 @@
-"""The checker of registers against one that tries every order, and against histories that it cannot finish."""
+"""The checker of registers against one that tries every order, and against histories that it cannot
+finish.
+"""
 
 from collections.abc import Iterator
 from itertools import permutations
@@ -14,7 +16,12 @@ from raftka.chaos.verdict import Outcome, Rules
 STEPS = 100_000
 VALUES = st.sampled_from([None, 1, 2])
 CALLS = st.tuples(
-    st.sampled_from([READ, WRITE, COMPARE_AND_SET]), VALUES, VALUES, st.booleans(), st.sampled_from([OK, OK, OK, INFO, FAIL]), st.integers(0, 5)
+    st.sampled_from([READ, WRITE, COMPARE_AND_SET]),
+    VALUES,
+    VALUES,
+    st.booleans(),
+    st.sampled_from([OK, OK, OK, INFO, FAIL]),
+    st.integers(0, 5),
 )
 Call = tuple[str, object, object, bool, str, int]
 
@@ -23,7 +30,16 @@ def operations_of(calls: list[Call]) -> list[Operation]:
     """Each begins in its turn, and ends so many turns later."""
     found = []
     for turn, (verb, expected, value, matched, outcome, length) in enumerate(calls):
-        operation = Operation(turn, verb, turn * 20, 0.0, key="r", expected=expected, value=value, outcome=outcome)  # type: ignore[arg-type]
+        operation = Operation(
+            turn,
+            verb,
+            turn * 20,
+            0.0,
+            key="r",
+            expected=expected,  # type: ignore[arg-type]
+            value=value,  # type: ignore[arg-type]
+            outcome=outcome,
+        )
         operation.matched = matched or verb != COMPARE_AND_SET or outcome == INFO
         if outcome != INFO:
             operation.ended = (turn + length) * 20 + turn + 1
@@ -58,8 +74,22 @@ def explains(order: tuple[Operation, ...]) -> bool:
 
 @settings(max_examples=1500, deadline=None)
 @given(st.lists(CALLS, max_size=6))
-@example([(WRITE, None, 1, True, OK, 5), (WRITE, None, 1, True, OK, 0), (WRITE, None, 2, True, OK, 0), (COMPARE_AND_SET, 1, 2, True, OK, 0)])
-@example([(WRITE, None, 1, True, INFO, 0), (WRITE, None, 2, True, OK, 0), (READ, None, 1, True, OK, 0), (READ, None, 2, True, OK, 0)])
+@example(
+    [
+        (WRITE, None, 1, True, OK, 5),
+        (WRITE, None, 1, True, OK, 0),
+        (WRITE, None, 2, True, OK, 0),
+        (COMPARE_AND_SET, 1, 2, True, OK, 0),
+    ]
+)
+@example(
+    [
+        (WRITE, None, 1, True, INFO, 0),
+        (WRITE, None, 2, True, OK, 0),
+        (READ, None, 1, True, OK, 0),
+        (READ, None, 2, True, OK, 0),
+    ]
+)
 def test_the_checker_agrees_with_trying_every_order(calls: list[Call]) -> None:
     operations = operations_of(calls)
 
@@ -69,17 +99,28 @@ def test_the_checker_agrees_with_trying_every_order(calls: list[Call]) -> None:
 
 
 def history_of(count: int) -> History:
-    """Compare-and-sets that nobody hears of again, each from anywhere to anywhere; then a read of what is nowhere."""
+    """Compare-and-sets that nobody hears of again, each from anywhere to anywhere; then a read of
+    what is nowhere.
+    """
     history = History()
     for process in range(count * count):
-        history.invoke(process, COMPARE_AND_SET, 0.0, key="r", expected=process // count or None, value=process % count)
+        history.invoke(
+            process,
+            COMPARE_AND_SET,
+            0.0,
+            key="r",
+            expected=process // count or None,
+            value=process % count,
+        )
     history.invoke(-1, READ, 1.0, key="r")
     history.end(-1, OK, 1.0, value=-1)
     return history
 
 
 def test_calls_without_a_result_cost_little() -> None:
-    """Forty of one value, forty of others: in any order that would be more steps than there are atoms."""
+    """Forty of one value, forty of others: in any order that would be more steps than there are
+    atoms.
+    """
     history = History()
     for process in range(80):
         history.invoke(process, WRITE, 0.0, key="r", value=process if process % 2 else 0)
@@ -116,13 +157,19 @@ def test_the_checker_gives_up_with_unknown() -> None:
 
 def test_a_violation_names_the_operations() -> None:
     history = History()
-    for verb, body, told in ((WRITE, {"value": 1}, {}), (COMPARE_AND_SET, {"expected": 2, "value": 3}, {"matched": True})):
+    for verb, body, told in (
+        (WRITE, {"value": 1}, {}),
+        (COMPARE_AND_SET, {"expected": 2, "value": 3}, {"matched": True}),
+    ):
         history.invoke(1, verb, 0.0, key="r", **body)
         history.end(1, OK, 1.0, **told)
 
     (anomaly,) = check(history).anomalies
 
-    assert anomaly.sentence == "r: no order explains that process 1 was told that 2 was there, by a compare-and-set to 3; it held 1"
+    assert anomaly.sentence == (
+        "r: no order explains that process 1 was told that 2 was there, by a "
+        "compare-and-set to 3; it held 1"
+    )
     assert anomaly.operations == [2]
 
 

@@ -1,4 +1,6 @@
-"""The checks of logs against a plain scan: a sound log passes, and each thing that is derived from the batches is missed when it is wrong."""
+"""The checks of logs against a plain scan: a sound log passes, and each thing that is derived from
+the batches is missed when it is wrong.
+"""
 
 from collections.abc import Callable
 
@@ -27,7 +29,11 @@ def files() -> MemoryFiles:
 def log(files: MemoryFiles) -> Log:
     log = open_log(files, segment_bytes=2000, index_interval_bytes=100)
     for number in range(30):
-        append(log, batch(2, producer=7, sequence=2 * number, timestamp=NOW + 10 * number, size=50), epoch=number // 10)
+        append(
+            log,
+            batch(2, producer=7, sequence=2 * number, timestamp=NOW + 10 * number, size=50),
+            epoch=number // 10,
+        )
     return log
 
 
@@ -91,16 +97,26 @@ def _size(log: Log) -> None:
         (_size, "its batches have"),
     ],
 )
-def test_a_wrong_index_or_snapshot_is_found(log: Log, files: MemoryFiles, damage: Callable[[Log], None], said: str) -> None:
+def test_a_wrong_index_or_snapshot_is_found(
+    log: Log, files: MemoryFiles, damage: Callable[[Log], None], said: str
+) -> None:
     damage(log)
 
     assert any(said in each for each in wrong_with(log, files))
 
 
 @pytest.mark.parametrize("segments", [1, 10, 100])
-def test_recovery_may_forget_batches_of_a_producer_that_lie_far_before_the_snapshot_and_no_others(files: MemoryFiles, segments: int) -> None:
+def test_recovery_may_forget_batches_of_a_producer_that_lie_far_before_the_snapshot_and_no_others(
+    files: MemoryFiles, segments: int
+) -> None:
     log = open_log(files, index_interval_bytes=100)
-    append(log, *(batch(2, producer=7, sequence=2 * number, size=60) for number in range(BATCHES_REMEMBERED)))
+    append(
+        log,
+        *(
+            batch(2, producer=7, sequence=2 * number, size=60)
+            for number in range(BATCHES_REMEMBERED)
+        ),
+    )
     whole, counts = log.producers, []
     for number in range(ENTRIES_BACK + 5):
         append(log, batch(1, size=40))
@@ -139,14 +155,17 @@ def test_a_bit_that_flipped_is_found(log: Log, files: MemoryFiles) -> None:
     assert any("is damaged" in each for each in wrong_with(log, files))
 
 
-def test_index_entries_of_lost_records_do_not_come_back_with_a_clean_end(files: MemoryFiles) -> None:
+def test_index_entries_of_lost_records_do_not_come_back_with_a_clean_end(
+    files: MemoryFiles,
+) -> None:
     log = open_log(files, index_interval_bytes=100)
     for number in range(10):
         append(log, batch(2, timestamp=NOW + 10 * number, size=80))
     log.close(clean=True)
     path = segment_path(DIRECTORY, 0, ".log")
     data = files.read(path)
-    files.replace(path, data[: len(data) // 2])  # a power loss took the tail of the records, and not that of the time index
+    # a power loss took the tail of the records, and not that of the time index
+    files.replace(path, data[: len(data) // 2])
     index = segment_path(DIRECTORY, 0, ".index")
     files.replace(index, files.read(index)[:8])
 
@@ -154,7 +173,9 @@ def test_index_entries_of_lost_records_do_not_come_back_with_a_clean_end(files: 
     assert log.end_offset == 10
     log.close(clean=True)
 
-    assert not wrong_with(open_log(files, clean=True, recovery_point=10, index_interval_bytes=100), files)
+    assert not wrong_with(
+        open_log(files, clean=True, recovery_point=10, index_interval_bytes=100), files
+    )
 
 
 # disks that are copied
@@ -166,12 +187,18 @@ def _written(world: World) -> Cluster:
     client = cluster.client()
     cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
     cluster.do(client, lambda: client.produce(TOPIC, 0, [b"a/0/", b"a/1/"], 5, 0))
-    assert cluster.settled(lambda: all(partition.high_watermark == 2 for partition in cluster.partitions(TOPIC, 0).values()))
+    assert cluster.settled(
+        lambda: all(
+            partition.high_watermark == 2 for partition in cluster.partitions(TOPIC, 0).values()
+        )
+    )
     return cluster
 
 
 @pytest.mark.parametrize("how", ["kill", "power", "nothing kept"])
-def test_a_copied_disk_has_everything_the_log_claims(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copied_disk_has_everything_the_log_claims(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("raftka.chaos.simulated.checks.shadows.HOW", (how,))
     with World(3) as world:
         cluster = _written(world)
@@ -184,7 +211,9 @@ def test_a_claim_of_records_not_on_disk_is_found() -> None:
         cluster = _written(world)
         partition = cluster.partitions(TOPIC, 0)[1]
         assert unflushed(partition.log, cluster.disk(1)) is None
-        partition.log.segments[0].file.write(0, cluster.disk(1).file(partition.log.segments[0].file.path).content[:20])
+        partition.log.segments[0].file.write(
+            0, cluster.disk(1).file(partition.log.segments[0].file.path).content[:20]
+        )
 
         assert "is not flushed" in (unflushed(partition.log, cluster.disk(1)) or "")
 

@@ -1,4 +1,6 @@
-"""A run's folder as a page: everything that belongs there stands there, nothing comes from elsewhere, a browser that is here shows it."""
+"""A run's folder as a page: everything that belongs there stands there, nothing comes from
+elsewhere, a browser that is here shows it.
+"""
 
 import json
 import re
@@ -33,7 +35,12 @@ def history() -> History:
     made.invoke(3, ASSIGN, 2.0, keys=[KEY])
     made.end(3, OK, 2.0)
     made.invoke(3, POLL, 2.1)
-    made.end(3, OK, 2.2, polled={KEY: [(offset, offset) for offset in range(10) if offset != 4] + [(10, 3)]})
+    made.end(
+        3,
+        OK,
+        2.2,
+        polled={KEY: [(offset, offset) for offset in range(10) if offset != 4] + [(10, 3)]},
+    )
     return made
 
 
@@ -47,15 +54,40 @@ def folder(tmp_path: Path) -> Path:
         {"at_s": 0.7, "until_s": 1.5, "kind": "one-way", "what": "1 </script> 2"},
     ]
     samples = [
-        {"at_s": 0.0, "alive": [1, 2], "leaders": {KEY: 1}, "isr": {KEY: [1, 2]}, "ends": {KEY: 0}, "high_watermarks": {KEY: 0}},
-        {"at_s": 0.6, "alive": [2], "leaders": {KEY: -1}, "isr": {KEY: [2]}, "ends": {}, "high_watermarks": {}},
-        {"at_s": 1.2, "alive": [1, 2], "leaders": {KEY: 2}, "isr": {KEY: [2]}, "ends": {KEY: 9}, "high_watermarks": {KEY: 9}},
+        {
+            "at_s": 0.0,
+            "alive": [1, 2],
+            "leaders": {KEY: 1},
+            "isr": {KEY: [1, 2]},
+            "ends": {KEY: 0},
+            "high_watermarks": {KEY: 0},
+        },
+        {
+            "at_s": 0.6,
+            "alive": [2],
+            "leaders": {KEY: -1},
+            "isr": {KEY: [2]},
+            "ends": {},
+            "high_watermarks": {},
+        },
+        {
+            "at_s": 1.2,
+            "alive": [1, 2],
+            "leaders": {KEY: 2},
+            "isr": {KEY: [2]},
+            "ends": {KEY: 9},
+            "high_watermarks": {KEY: 9},
+        },
     ]
     plan = {"kind": "live", "seed": 5, "commit": "abc", "replay": "raftka chaos live --seed 5"}
     (tmp_path / "history.jsonl").write_text("".join(dump(made)))
     (tmp_path / "faults.jsonl").write_text("".join(json.dumps(each) + "\n" for each in faults))
-    (tmp_path / "samples.jsonl").write_text("".join(json.dumps(each) + "\n" for each in samples) + '{"at_s": 9')
-    (tmp_path / "verdict.json").write_text(json.dumps({**verdict_fields(verdict), "missing": ["a <C> compiler"]}))
+    (tmp_path / "samples.jsonl").write_text(
+        "".join(json.dumps(each) + "\n" for each in samples) + '{"at_s": 9'
+    )
+    (tmp_path / "verdict.json").write_text(
+        json.dumps({**verdict_fields(verdict), "missing": ["a <C> compiler"]})
+    )
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     return tmp_path
 
@@ -131,9 +163,19 @@ def test_a_browser_runs_it_without_complaint(folder: Path, tmp_path: Path) -> No
     if browser is None:
         pytest.skip("there is no browser: " + ", ".join(BROWSERS))
     page = report(folder)
-    (shown := folder / "shown.html").write_text(page.read_text().replace("</body>", f"<script>{MOVES}</script></body>"))
+    (shown := folder / "shown.html").write_text(
+        page.read_text().replace("</body>", f"<script>{MOVES}</script></body>")
+    )
     done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", shown.as_uri()],
+        [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom",
+            shown.as_uri(),
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -149,9 +191,10 @@ def test_a_browser_runs_it_without_complaint(folder: Path, tmp_path: Path) -> No
 # Moves the pointer over the first chart as a person would, after the page's own script.
 MOVES = """
 addEventListener("error", event => document.documentElement.dataset.error = event.message);
-const all = document.querySelectorAll("svg.chart"), first = all[0], place = first.getBoundingClientRect();
+const all = document.querySelectorAll("svg.chart"), first = all[0];
+const place = first.getBoundingClientRect(), seconds = +first.dataset.seconds;
 document.documentElement.dataset.charts = all.length;
-const x = place.left + place.width * (left + (width - left - right) * 0.75 / +first.dataset.seconds) / width;
+const x = place.left + place.width * (left + (width - left - right) * 0.75 / seconds) / width;
 first.dispatchEvent(new MouseEvent("mousemove", { clientX: x, clientY: place.top + 5 }));
 """
 
@@ -169,22 +212,37 @@ def test_numbers_by_time() -> None:
 def test_equal_samples_are_one_span() -> None:
     samples = [{"at_s": float(i), "x": value} for i, value in enumerate("aabb")]
 
-    assert spans(samples, lambda sample: sample["x"], 5.0) == [Span(0.0, 2.0, "a"), Span(2.0, 5.0, "b")]
-    assert lines_of([{"at_s": 0, "ends": {"t-10": 1, "t-9": 2}}], "ends") == {"t-9": [(0, 2)], "t-10": [(0, 1)]}
+    assert spans(samples, lambda sample: sample["x"], 5.0) == [
+        Span(0.0, 2.0, "a"),
+        Span(2.0, 5.0, "b"),
+    ]
+    assert lines_of([{"at_s": 0, "ends": {"t-10": 1, "t-9": 2}}], "ends") == {
+        "t-9": [(0, 2)],
+        "t-10": [(0, 1)],
+    }
 
 
 def test_operations_around_an_offset() -> None:
     offsets, rows = Witnesses(history()).around(KEY, [3])
 
     assert offsets == [0, 1, 2, 3, 4, 5, 6]
-    assert dict(rows) == {"acknowledged": list("0123456"), "read by 3": ["0", "1", "2", "3", "", "5", "6"]}
+    assert dict(rows) == {
+        "acknowledged": list("0123456"),
+        "read by 3": ["0", "1", "2", "3", "", "5", "6"],
+    }
 
 
 def test_charts_stay_inside_their_frame() -> None:
     axis = Axis(10.0, [Span(2.0, 30.0, ("kill", "said", "process"))])
-    drawn = curves(axis, {"a": [(0.0, 1.0), (5.0, None), (10.0, 50.0)]}, top=10.0) + lanes(axis, [("x", [(Span(-5, 99, 1), "up", "<&>")])])
+    drawn = curves(axis, {"a": [(0.0, 1.0), (5.0, None), (10.0, 50.0)]}, top=10.0) + lanes(
+        axis, [("x", [(Span(-5, 99, 1), "up", "<&>")])]
+    )
 
-    numbers = [float(number) for number in re.findall(r'(?:x|x1|x2|cx)="(-?[\d.]+)"', drawn) if number != "-9"]
+    numbers = [
+        float(number)
+        for number in re.findall(r'(?:x|x1|x2|cx)="(-?[\d.]+)"', drawn)
+        if number != "-9"
+    ]
     assert min(numbers) >= 0
     assert max(numbers) <= 1100
     assert "<&>" not in drawn

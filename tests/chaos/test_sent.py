@@ -1,4 +1,6 @@
-"""What clients of lives send is what docs/reliability.md says, and what they do not send has a reason there."""
+"""What clients of lives send is what docs/reliability.md says, and what they do not send has a
+reason there.
+"""
 
 import re
 from collections import defaultdict
@@ -28,7 +30,10 @@ def table(head: str) -> dict[str, str]:
     return {name: second for first, second, *_ in cells for name in first.split(", ")}
 
 
-SENT = {name: {int(each) for each in versions.split()} for name, versions in table("| request | versions | odd").items()}
+SENT = {
+    name: {int(each) for each in versions.split()}
+    for name, versions in table("| request | versions | odd").items()
+}
 NOT_SENT = table("| not sent | why |")
 
 
@@ -39,7 +44,15 @@ def test_every_request_is_sent_or_has_a_reason() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [*[Options(SWARM, settings=Settings(beside=works, groups=1, exact=True, seconds=6.0, busy=True)) for works in WORKS], options_of("security")],
+    [
+        *[
+            Options(
+                SWARM, settings=Settings(beside=works, groups=1, exact=True, seconds=6.0, busy=True)
+            )
+            for works in WORKS
+        ],
+        options_of("security"),
+    ],
     ids=["topics", "coordinators", "security"],
 )
 def test_lives_send_what_the_page_says(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,5 +69,7 @@ def test_lives_send_what_the_page_says(options: Options, monkeypatch: pytest.Mon
     assert not simulate(1, options).violations
 
     assert seen.keys() <= SENT.keys()
-    assert not {name: versions - SENT[name] for name, versions in seen.items() if versions - SENT[name]}
+    assert not {
+        name: versions - SENT[name] for name, versions in seen.items() if versions - SENT[name]
+    }
     assert len(seen) > 10

@@ -22,14 +22,22 @@ def test_shapes_send_existing_versions(shape: Shape) -> None:
 
 @each_library
 @pytest.mark.parametrize("topics", [None, {"orders": [0, 3]}], ids=["all", "some"])
-def test_each_shape_reads_its_answer_to_offset_fetch(shape: Shape, topics: dict[str, list[int]] | None) -> None:
+def test_each_shape_reads_its_answer_to_offset_fetch(
+    shape: Shape, topics: dict[str, list[int]] | None
+) -> None:
     version = shape.version(OFFSET_FETCH)
     assert version is not None
-    asked = OFFSET_FETCH.encode_request(version, shape.fetch_offsets("group", topics, {"orders": ID}, "member", 7))
+    asked = OFFSET_FETCH.encode_request(
+        version, shape.fetch_offsets("group", topics, {"orders": ID}, "member", 7)
+    )
     assert b"group" in asked
     assert (b"orders" in asked or ID in asked) == (topics is not None)
     struct = OFFSET_FETCH.response
-    answer = struct(error_code=5) if version < 8 else struct(groups=[struct.groups(group_id="group", error_code=5)])
+    answer = (
+        struct(error_code=5)
+        if version < 8
+        else struct(groups=[struct.groups(group_id="group", error_code=5)])
+    )
     assert shape.offsets(answer).error_code == 5
 
 
@@ -50,7 +58,12 @@ def test_old_versions_have_no_word_for_an_instance(shape: Shape) -> None:
     for api in apis:
         version = shape.version(api)
         assert version is not None
-        api.encode_request(version, api.request(group_id="group", member_id="m", group_instance_id=shape.instance(api, "instance")))
+        api.encode_request(
+            version,
+            api.request(
+                group_id="group", member_id="m", group_instance_id=shape.instance(api, "instance")
+            ),
+        )
 
 
 def test_shapes_of_static_members_and_of_the_new_protocol() -> None:

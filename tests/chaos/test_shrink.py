@@ -14,7 +14,9 @@ from raftka.cli.chaos.replay import numbers
 from tests.mutants.catalogue import mutated
 
 
-def shrunk(needed: set[int], faults: int = 40, settings: Settings | None = None) -> tuple[tuple[int, ...], Settings, int]:
+def shrunk(
+    needed: set[int], faults: int = 40, settings: Settings | None = None
+) -> tuple[tuple[int, ...], Settings, int]:
     """Of a failure that needs these faults, and two writers."""
 
     def fails(kept: frozenset[int], given: Settings) -> str:
@@ -34,7 +36,9 @@ def test_only_the_faults_that_it_needs_are_left(needed: set[int]) -> None:
 
 
 def test_settings_go_back_to_the_plain_ones_where_they_do_not_matter() -> None:
-    _, settings, _ = shrunk({5}, settings=Settings(nodes=7, voters=5, partitions=3, writers=3, noise=True, depth=4))
+    _, settings, _ = shrunk(
+        {5}, settings=Settings(nodes=7, voters=5, partitions=3, writers=3, noise=True, depth=4)
+    )
 
     assert settings == Settings(writers=3)
 
@@ -61,9 +65,16 @@ def test_the_best_result_is_reported_when_time_is_up() -> None:
 
 
 def test_the_way_of_a_failure_knows_no_numbers() -> None:
-    assert way_of(["lost-write: t-0: a/12 at offset 7 is lost"]) == way_of(["lost-write: t-1: b/3 is lost"]) == "lost-write"
+    assert (
+        way_of(["lost-write: t-0: a/12 at offset 7 is lost"])
+        == way_of(["lost-write: t-1: b/3 is lost"])
+        == "lost-write"
+    )
     assert way_of(["the batch at 313 is refused"]) == way_of(["the batch at 46 is refused"])
-    assert way_of(['Traceback (most recent call last):\n  File "x", line 3\nAssertionError: 7']) == "AssertionError"
+    assert (
+        way_of(['Traceback (most recent call last):\n  File "x", line 3\nAssertionError: 7'])
+        == "AssertionError"
+    )
     assert way_of([]) == ""
 
 

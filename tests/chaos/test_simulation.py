@@ -1,4 +1,6 @@
-"""Simulated lives as a tool: a seed is one life in every process, single faults can be left out, what is rare counts, commands tell the outcome."""
+"""Simulated lives as a tool: a seed is one life in every process, single faults can be left out,
+what is rare counts, commands tell the outcome.
+"""
 
 import json
 import os
@@ -26,7 +28,16 @@ from tests.mutants.catalogue import mutated
 
 ROOT = Path(__file__).parent.parent.parent
 SHORT = Settings(seconds=3.0, pause_s=0.3, gap_s=(0.2, 0.6))
-LINKS = Plan("links", (Kind("cut", 1), Kind("slow_link", 1), Kind("loss", 1), Kind("reorder", 1), Kind("clock_jump", 1)))
+LINKS = Plan(
+    "links",
+    (
+        Kind("cut", 1),
+        Kind("slow_link", 1),
+        Kind("loss", 1),
+        Kind("reorder", 1),
+        Kind("clock_jump", 1),
+    ),
+)
 BUG, FOUND_BY = "leader_counts_what_is_written", 0  # a seed of the plan power
 
 
@@ -37,7 +48,11 @@ def told(run: Run) -> list[str]:
 # one seed, one life
 
 
-@pytest.mark.parametrize("life", [("3", "--plan", "three"), ("0", "--plan", "three"), ("2", "--work", "consumer-groups")], ids=" ".join)
+@pytest.mark.parametrize(
+    "life",
+    [("3", "--plan", "three"), ("0", "--plan", "three"), ("2", "--work", "consumer-groups")],
+    ids=" ".join,
+)
 def test_a_seed_is_the_same_life_in_every_process(life: tuple[str, ...]) -> None:
     processes = [_replayed(life, hash_seed) for hash_seed in ("1", "2")]
     texts = [process.communicate()[0] for process in processes]
@@ -55,43 +70,223 @@ def _replayed(life: tuple[str, ...], hash_seed: str) -> "subprocess.Popen[str]":
 
 # Seeds that were violated once, and what was wrong then. Another code may make other lives of them.
 KEPT = {
-    ("swarm", 530141): "a committer that pauses for up to 16 s made no commit within 30 s: the judge took it for one that does not come through",
-    ("swarm", 530227): "a member was given a topic that no broker which lived knew yet, and its client ended with a KeyError",
-    ("swarm", 530290): "a cleaner took a record away while a client asked for it by time: the judge had looked before",
-    ("swarm", 510787): "a member that committed and did not join again was removed, and its coordinator moved: the judge took it for a member",
-    ("swarm", 500964): "a leader went on in its next epoch, alone in the ISR: what waited for the followers was committed, and no one was told",
-    ("swarm", 460024): "a static member came back while no record could be written: its coordinator went by the new id, the log by the old one",
-    ("swarm", 450034): "a topic was deleted and made again while a directory was away: two topics' logs of one name kept the node from starting",
+    (
+        "swarm",
+        530141,
+    ): (
+        "a committer that pauses for up to 16 s made no commit within 30 s: the judge took it "
+        "for one that does not come through"
+    ),
+    (
+        "swarm",
+        530227,
+    ): (
+        "a member was given a topic that no broker which lived knew yet, and its client ended "
+        "with a KeyError"
+    ),
+    (
+        "swarm",
+        530290,
+    ): (
+        "a cleaner took a record away while a client asked for it by time: the judge had looked "
+        "before"
+    ),
+    (
+        "swarm",
+        510787,
+    ): (
+        "a member that committed and did not join again was removed, and its coordinator moved: "
+        "the judge took it for a member"
+    ),
+    (
+        "swarm",
+        500964,
+    ): (
+        "a leader went on in its next epoch, alone in the ISR: what waited for the followers "
+        "was committed, and no one was told"
+    ),
+    (
+        "swarm",
+        460024,
+    ): (
+        "a static member came back while no record could be written: its coordinator went by "
+        "the new id, the log by the old one"
+    ),
+    (
+        "swarm",
+        450034,
+    ): (
+        "a topic was deleted and made again while a directory was away: two topics' logs of one "
+        "name kept the node from starting"
+    ),
     (
         "swarm",
         430198,
-    ): "a deposed leader answered DeleteRecords by what a follower had told it before it lost that start: the judge asked the new leader",
-    ("swarm", 430200): "a group without members and offsets was removed, and its generations began anew: the judge took them for the ones before",
-    ("swarm", 375423): "a log was cut into a full segment: its closed time index kept what was cut, a checkpoint passed, and the power went",
-    ("swarm", 420090): "a node that no partition needed had started and did not serve yet: the settings that it tells were asked for too early",
-    ("swarm", 420054): "a client that is not told leader epochs went back to a leader that was cut off, and was refused as out of order",
+    ): (
+        "a deposed leader answered DeleteRecords by what a follower had told it before it lost "
+        "that start: the judge asked the new leader"
+    ),
+    (
+        "swarm",
+        430200,
+    ): (
+        "a group without members and offsets was removed, and its generations began anew: the "
+        "judge took them for the ones before"
+    ),
+    (
+        "swarm",
+        375423,
+    ): (
+        "a log was cut into a full segment: its closed time index kept what was cut, a "
+        "checkpoint passed, and the power went"
+    ),
+    (
+        "swarm",
+        420090,
+    ): (
+        "a node that no partition needed had started and did not serve yet: the settings that "
+        "it tells were asked for too early"
+    ),
+    (
+        "swarm",
+        420054,
+    ): (
+        "a client that is not told leader epochs went back to a leader that was cut off, and "
+        "was refused as out of order"
+    ),
     (
         "swarm",
         410132,
-    ): "the first of four batches was refused as out of order by a leader that had it: its memory came from a snapshot",
-    ("swarm", 410236): "a producer's batches lay many small segments before the last snapshot: the judge of memories counted index entries alone",
-    ("swarm", 410558): "a client that compares answers with the broker's log looked into that of one that had just died, and ended silently",
-    ("swarm", 410603): "with flush=os a flush failed, the next process claimed what the page cache had, and a power loss left a hole in the log",
-    ("swarm", 250244): "a node that no partition needed was to be started later than the rest: the life was judged before it had its disk back",
-    ("swarm", 22214): "a log refused a group's assignments: of the members that were told so, only the leader had a time-out to ask again",
-    ("swarm", 22963): "a client's request to make a topic arrived when that topic was deleted again: the judge took its settings for left over",
-    ("swarm", 554064): "a bit flipped in a time index while the broker was down, and retention deleted a segment that was eight seconds old",
-    ("swarm", 552367): "a producer sent six batches behind one that had timed out, as no client does: the log did not know it any more",
-    ("swarm", 551122): "a replica went elsewhere and came back while a directory was away: the next start found its log twice and ended",
-    ("swarm", 230849): "a node was told of a leadership when it had closed its logs, took it, and wrote into what was closed",
-    ("swarm", 153794149): "a piece of a Fetch met a cut, and the next one came before it, as no connection of TCP allows: half a frame stayed",
-    ("width", 184027): "a follower began anew in its leader's next epoch while the answer with the high watermark was under way, and never heard it",
-    ("swarm", 150614): "a node was paused twice while it shut down: its task waited for the end of the first pause, and the life did not end",
-    ("swarm", 111324): "a coordinator that had not heard that another had taken its group told an offset that was replaced by then",
-    ("three", 100198): "who had known of the later leader epoch had just been started anew: the watch took the earlier leader's word for the newest",
-    ("three", 30163): "a write went astray on who was still in the ISR: nobody could decide on its going for five seconds",
-    ("three", 30290): "250 flushes in place, begun while the disk was slow, went on at that speed after it was healed",
-    ("three", 30442): "a write went astray so that a sound batch took another's place: no checksum covers a batch's offset",
+    ): (
+        "the first of four batches was refused as out of order by a leader that had it: its "
+        "memory came from a snapshot"
+    ),
+    (
+        "swarm",
+        410236,
+    ): (
+        "a producer's batches lay many small segments before the last snapshot: the judge of "
+        "memories counted index entries alone"
+    ),
+    (
+        "swarm",
+        410558,
+    ): (
+        "a client that compares answers with the broker's log looked into that of one that had "
+        "just died, and ended silently"
+    ),
+    (
+        "swarm",
+        410603,
+    ): (
+        "with flush=os a flush failed, the next process claimed what the page cache had, and a "
+        "power loss left a hole in the log"
+    ),
+    (
+        "swarm",
+        250244,
+    ): (
+        "a node that no partition needed was to be started later than the rest: the life was "
+        "judged before it had its disk back"
+    ),
+    (
+        "swarm",
+        22214,
+    ): (
+        "a log refused a group's assignments: of the members that were told so, only the leader "
+        "had a time-out to ask again"
+    ),
+    (
+        "swarm",
+        22963,
+    ): (
+        "a client's request to make a topic arrived when that topic was deleted again: the "
+        "judge took its settings for left over"
+    ),
+    (
+        "swarm",
+        554064,
+    ): (
+        "a bit flipped in a time index while the broker was down, and retention deleted a "
+        "segment that was eight seconds old"
+    ),
+    (
+        "swarm",
+        552367,
+    ): (
+        "a producer sent six batches behind one that had timed out, as no client does: the log "
+        "did not know it any more"
+    ),
+    (
+        "swarm",
+        551122,
+    ): (
+        "a replica went elsewhere and came back while a directory was away: the next start "
+        "found its log twice and ended"
+    ),
+    (
+        "swarm",
+        230849,
+    ): (
+        "a node was told of a leadership when it had closed its logs, took it, and wrote into "
+        "what was closed"
+    ),
+    (
+        "swarm",
+        153794149,
+    ): (
+        "a piece of a Fetch met a cut, and the next one came before it, as no connection of TCP "
+        "allows: half a frame stayed"
+    ),
+    (
+        "width",
+        184027,
+    ): (
+        "a follower began anew in its leader's next epoch while the answer with the high "
+        "watermark was under way, and never heard it"
+    ),
+    (
+        "swarm",
+        150614,
+    ): (
+        "a node was paused twice while it shut down: its task waited for the end of the first "
+        "pause, and the life did not end"
+    ),
+    (
+        "swarm",
+        111324,
+    ): (
+        "a coordinator that had not heard that another had taken its group told an offset that "
+        "was replaced by then"
+    ),
+    (
+        "three",
+        100198,
+    ): (
+        "who had known of the later leader epoch had just been started anew: the watch took the "
+        "earlier leader's word for the newest"
+    ),
+    (
+        "three",
+        30163,
+    ): (
+        "a write went astray on who was still in the ISR: nobody could decide on its going for "
+        "five seconds"
+    ),
+    (
+        "three",
+        30290,
+    ): (
+        "250 flushes in place, begun while the disk was slow, went on at that speed after it "
+        "was healed"
+    ),
+    (
+        "three",
+        30442,
+    ): (
+        "a write went astray so that a sound batch took another's place: no checksum covers a "
+        "batch's offset"
+    ),
 }
 
 
@@ -107,14 +302,19 @@ def test_settings_that_are_given_are_those_that_would_have_been_chosen() -> None
     chosen = simulate(5, Options(plan))
 
     assert simulate(5, Options(plan, chosen.settings)).trace_hash == chosen.trace_hash
-    assert simulate(5, Options(plan, replace(chosen.settings, pause_s=0.01))).trace_hash != chosen.trace_hash
+    assert (
+        simulate(5, Options(plan, replace(chosen.settings, pause_s=0.01))).trace_hash
+        != chosen.trace_hash
+    )
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_every_plan_chooses_clusters_that_can_be(name: str) -> None:
     for seed in range(300):
         with World(seed) as world:
-            settings = with_more(PLANS[name], choose(PLANS[name], world.random("settings")), world.random("beside"))
+            settings = with_more(
+                PLANS[name], choose(PLANS[name], world.random("settings")), world.random("beside")
+            )
         brokers = settings.nodes - len(settings.controllers)
         assert settings.voters <= settings.nodes
         assert brokers >= 3
@@ -137,11 +337,26 @@ def test_short_lives_of_the_swarm_have_as_many_faults_as_long_ones() -> None:
     faults: dict[float, list[int]] = defaultdict(list)
     for seed in range(200):
         with World(seed) as world:
-            settings = with_length(PLANS["swarm"], choose(PLANS["swarm"], world.random("settings")), world.random("length"))
-            faults[settings.seconds].append(len(schedule(world.random("schedule"), PLANS["swarm"].kinds, settings.seconds, settings.gap_s)))
+            settings = with_length(
+                PLANS["swarm"],
+                choose(PLANS["swarm"], world.random("settings")),
+                world.random("length"),
+            )
+            faults[settings.seconds].append(
+                len(
+                    schedule(
+                        world.random("schedule"),
+                        PLANS["swarm"].kinds,
+                        settings.seconds,
+                        settings.gap_s,
+                    )
+                )
+            )
 
     assert faults.keys() == set(PLANS["swarm"].lengths_s)
-    assert all(12 <= mean(found) <= 20 for found in faults.values()), {length: mean(found) for length, found in faults.items()}
+    assert all(12 <= mean(found) <= 20 for found in faults.values()), {
+        length: mean(found) for length, found in faults.items()
+    }
 
 
 # faults by number
@@ -185,7 +400,11 @@ def test_the_checker_judges_the_clients_operations() -> None:
     assert set(verbs) == {"produce", "poll", "assign", "list-offsets", "commit", "fetch-offset"}
     assert run.verdict is not None
     assert run.verdict.outcome is Outcome.VALID
-    assert sum(len(each.sends) for each in run.history.operations if each.outcome == history.OK) >= run.acknowledged > 0
+    assert (
+        sum(len(each.sends) for each in run.history.operations if each.outcome == history.OK)
+        >= run.acknowledged
+        > 0
+    )
     again = history.load(history.dump(run.history))
     assert len(again.operations) == run.operations
 
@@ -198,7 +417,16 @@ def test_rare_events_are_counted_over_many_seeds() -> None:
 
     assert total.outcomes == {Outcome.VALID: 5}
     assert (
-        {"isr_of_one", "isr_shrunk", "isr_expanded", "broker_fenced", "partitions_offline", "leader_elected"} <= total.probes.keys() <= PROBES.keys()
+        {
+            "isr_of_one",
+            "isr_shrunk",
+            "isr_expanded",
+            "broker_fenced",
+            "partitions_offline",
+            "leader_elected",
+        }
+        <= total.probes.keys()
+        <= PROBES.keys()
     )
 
 
@@ -225,15 +453,37 @@ def test_too_little_is_inconclusive_and_one_violation_is_enough() -> None:
 
 def test_sim_keeps_and_records_its_findings(tmp_path: Path) -> None:
     out, record = tmp_path / "out", tmp_path / "runs.jsonl"
-    words = ["sim", "--seeds", str(FOUND_BY), "--plan", "power", "--out", str(out), "--record", str(record)]
+    words = [
+        "sim",
+        "--seeds",
+        str(FOUND_BY),
+        "--plan",
+        "power",
+        "--out",
+        str(out),
+        "--record",
+        str(record),
+    ]
     with mutated(BUG):
         result = CliRunner().invoke(chaos, words)
 
     assert result.exit_code == 1
     assert f"raftka chaos replay {FOUND_BY} --plan power" in result.stderr
     (line,) = map(json.loads, record.read_text().splitlines())
-    assert (line["plan"], line["first"], line["last"], line["violated"], line["bad"]) == ("power", FOUND_BY, FOUND_BY, 1, [FOUND_BY])
-    assert {path.name for path in out.iterdir()} >= {"history.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"}
+    assert (line["plan"], line["first"], line["last"], line["violated"], line["bad"]) == (
+        "power",
+        FOUND_BY,
+        FOUND_BY,
+        1,
+        [FOUND_BY],
+    )
+    assert {path.name for path in out.iterdir()} >= {
+        "history.jsonl",
+        "faults.jsonl",
+        "samples.jsonl",
+        "verdict.json",
+        "plan.json",
+    }
     assert json.loads((out / "verdict.json").read_text())["outcome"] == "violated"
     assert history.load((out / "history.jsonl").read_text().splitlines(keepends=True)).operations
 
@@ -243,7 +493,13 @@ def test_a_failing_seed_opens_where_it_fails() -> None:
         result = CliRunner().invoke(chaos, ["replay", str(FOUND_BY), "--plan", "power"])
 
     assert result.exit_code == 1
-    for expected in ("the last of node 1:", "the last of node 3:", "FAULT", "VIOLATED", "trace hash "):
+    for expected in (
+        "the last of node 1:",
+        "the last of node 3:",
+        "FAULT",
+        "VIOLATED",
+        "trace hash ",
+    ):
         assert expected in result.output
 
 
@@ -256,7 +512,18 @@ def test_replay_stops_at_the_given_time_and_shows_every_step() -> None:
 
 
 def test_replay_accepts_the_output_of_shrink() -> None:
-    words = ["replay", "1", "--plan", "three", "--until", "0.5", "--skip", "0-3,7", "--set", "nodes=4"]
+    words = [
+        "replay",
+        "1",
+        "--plan",
+        "three",
+        "--until",
+        "0.5",
+        "--skip",
+        "0-3,7",
+        "--set",
+        "nodes=4",
+    ]
 
     assert "nodes=4" in CliRunner().invoke(chaos, words).output
     assert CliRunner().invoke(chaos, [*words, "--set", "moon=1"]).exit_code == 1
@@ -265,7 +532,10 @@ def test_replay_accepts_the_output_of_shrink() -> None:
 
 def test_many_lives_take_no_more_memory_than_a_few() -> None:
     worlds: list[ref[World]] = []
-    options = Options(replace(PLANS["three"], seconds=2.0), prepare=(lambda world, cluster: worlds.append(ref(world)),))
+    options = Options(
+        replace(PLANS["three"], seconds=2.0),
+        prepare=(lambda world, cluster: worlds.append(ref(world)),),
+    )
     for seed in range(3):
         run_whole(seed, options)
 

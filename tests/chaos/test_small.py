@@ -1,4 +1,6 @@
-"""Lives of replication alone: no promise is broken, a dozen in the time of one whole cluster, and mistakes are found there too."""
+"""Lives of replication alone: no promise is broken, a dozen in the time of one whole cluster, and
+mistakes are found there too.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -60,7 +62,9 @@ def test_transactions_are_whole_and_readers_of_what_is_committed_see_just_that()
 
 
 def test_a_marker_that_looks_as_the_one_before_is_not_taken_for_it() -> None:
-    """The copy of a marker was committed late, and the next transaction of the same epoch, whose marker was on its way, counted as ended."""
+    """The copy of a marker was committed late, and the next transaction of the same epoch, whose
+    marker was on its way, counted as ended.
+    """
     assert not _fails(1704403)
 
 
@@ -76,8 +80,13 @@ def test_a_planted_bug_is_found(bug: str, seeds: int) -> None:
         assert any(_fails(seed) for seed in range(seeds))
 
 
-@pytest.mark.parametrize(("bug", "seeds"), [("journal_renamed_without_a_flush", 6), ("journal_rewritten_in_its_place", 20)])
-def test_renames_and_cuts_that_were_not_flushed_come_undone_in_the_quorum(bug: str, seeds: int) -> None:
+@pytest.mark.parametrize(
+    ("bug", "seeds"),
+    [("journal_renamed_without_a_flush", 6), ("journal_rewritten_in_its_place", 20)],
+)
+def test_renames_and_cuts_that_were_not_flushed_come_undone_in_the_quorum(
+    bug: str, seeds: int
+) -> None:
     with mutated(bug):
         assert any(_fails(seed, raft_life.run_seed) for seed in range(seeds))
 
@@ -122,7 +131,9 @@ def _fails(seed: int, run: Callable[[int], object] = run_seed) -> bool:
 
 
 def test_a_leader_told_late_of_its_election_may_lack_later_commits() -> None:
-    """Paused with a vote on its way, it leads an earlier term when it goes on; entries of a still earlier one were committed meanwhile."""
+    """Paused with a vote on its way, it leads an earlier term when it goes on; entries of a still
+    earlier one were committed meanwhile.
+    """
     assert lives.play(704626).outcome is Outcome.VALID
 
 

@@ -29,7 +29,9 @@ def attempt(number: int = 0, result: Result = Result.COMMITTED, offset: int = 0)
     return found
 
 
-def span(its: Attempt, place: Place = A, first: int = 0, marker: float = 1, *, committed: bool = True) -> Span:
+def span(
+    its: Attempt, place: Place = A, first: int = 0, marker: float = 1, *, committed: bool = True
+) -> Span:
     return Span(its.number, first, marker, committed, list(enumerate(its.sent[place], first)))
 
 
@@ -38,7 +40,13 @@ def both(its: Attempt, first: int = 0, *, committed: bool = True) -> dict[Place,
 
 
 @pytest.mark.parametrize(
-    ("result", "committed"), [(Result.COMMITTED, True), (Result.UNKNOWN, True), (Result.UNKNOWN, False), (Result.ABORTED, False)]
+    ("result", "committed"),
+    [
+        (Result.COMMITTED, True),
+        (Result.UNKNOWN, True),
+        (Result.UNKNOWN, False),
+        (Result.ABORTED, False),
+    ],
 )
 def test_all_or_nothing_as_the_client_was_told_is_sound(result: Result, committed: bool) -> None:
     its = attempt(result=result)
@@ -47,9 +55,13 @@ def test_all_or_nothing_as_the_client_was_told_is_sound(result: Result, committe
 
 def test_each_anomaly_of_a_transaction_is_named() -> None:
     its = attempt()
-    assert check_attempts([its], {A: [span(its)], B: [span(its, B, committed=False)]})[0].startswith("torn: ")
+    assert check_attempts([its], {A: [span(its)], B: [span(its, B, committed=False)]})[
+        0
+    ].startswith("torn: ")
     assert check_attempts([its], both(its, committed=False))[0].startswith("commit-lost: ")
-    assert check_attempts([its], {A: [span(its)], B: [span(its, B, marker=inf, committed=False)]})[0].startswith("hanging: ")
+    assert check_attempts([its], {A: [span(its)], B: [span(its, B, marker=inf, committed=False)]})[
+        0
+    ].startswith("hanging: ")
     assert check_attempts([], both(its))[0].startswith("phantom: ")
     aborted = attempt(result=Result.ABORTED)
     assert check_attempts([aborted], both(aborted))[0].startswith("dirty: ")
@@ -82,7 +94,9 @@ def test_readers_are_given_what_is_committed_up_to_their_position() -> None:
     right = [(0, first.sent[A][0]), (4, attempt(2).sent[A][0])]
     assert check_read("r", A, spans, right, 6) == check_read("r", A, spans, right[:1], 4) == []
     assert check_read("r", A, spans, right[:1], 6)[0].startswith("lost read: ")
-    assert check_read("r", A, spans, [right[0], (2, second.sent[A][0]), right[1]], 6)[0].startswith("dirty read: ")
+    assert check_read("r", A, spans, [right[0], (2, second.sent[A][0]), right[1]], 6)[0].startswith(
+        "dirty read: "
+    )
     assert check_read("r", A, spans, [right[0], (4, b"other")], 6)[0].startswith("another read: ")
 
 

@@ -1,7 +1,9 @@
-"""A Kafka of a hundred lines that makes no mistake, and clients that meet its failures: what histories of a correct broker look like.
+"""A Kafka of a hundred lines that makes no mistake, and clients that meet its failures: what
+histories of a correct broker look like.
 
-Partitions lose what is not committed when their leader changes, answers are lost, clients send again or crash, transactions abort, groups forget
-their members. Each client is a generator that pauses wherever another may come between; a seed decides who goes on.
+Partitions lose what is not committed when their leader changes, answers are lost, clients send
+again or crash, transactions abort, groups forget their members. Each client is a generator that
+pauses wherever another may come between; a seed decides who goes on.
 """
 
 from collections import defaultdict, deque
@@ -37,7 +39,16 @@ CALLS_OF_A_REGISTER = 200
 
 
 class Toy:
-    def __init__(self, seed: int, *, keys: int = 3, transactions: bool = True, retention: bool = False, registers: int = 1, groups: int = 2) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        keys: int = 3,
+        transactions: bool = True,
+        retention: bool = False,
+        registers: int = 1,
+        groups: int = 2,
+    ) -> None:
         self.random = Random(seed)
         self.history = History()
         self.seen: list[Seen] = []
@@ -48,14 +59,25 @@ class Toy:
         self.generations: dict[str, int] = defaultdict(int)
         self._retention = retention
         self._processes = self._values = 0
-        self._late: list[Callable[[], object]] = []  # requests that somebody gave up, and that may still arrive
+        # requests that somebody gave up, and that may still arrive
+        self._late: list[Callable[[], object]] = []
         self._background: list[Client] = []
         self._clients: list[tuple[Client, list[int], Role, int]] = []
         self._metadata = Metadata(self.random, self.seen, self.partitions)
         self._epochs: dict[str, int] = defaultdict(int)
         self._open: dict[str, Transaction] = {}
-        roles: list[Role] = [self._producer, self._producer, self._consumer, self._subscriber, self._lister]
-        roles += [self._register] * (3 * registers) + [self._member] * groups + [self._transactor] * (2 * transactions)
+        roles: list[Role] = [
+            self._producer,
+            self._producer,
+            self._consumer,
+            self._subscriber,
+            self._lister,
+        ]
+        roles += (
+            [self._register] * (3 * registers)
+            + [self._member] * groups
+            + [self._transactor] * (2 * transactions)
+        )
         for number, role in enumerate(roles):
             self._clients.append(self._new(role, number))
 
@@ -73,7 +95,9 @@ class Toy:
             self._advance(self._random_partition(), elect=False)
             self._in_background()
         for partition in self.partitions.values():
-            while partition.high_watermark < len(partition.log) or partition.told_high_watermark < len(partition.log):
+            while partition.high_watermark < len(
+                partition.log
+            ) or partition.told_high_watermark < len(partition.log):
                 partition.replicate(self.random)
         for _ in self._last_reader(self._process()):
             pass
@@ -100,7 +124,9 @@ class Toy:
         elif self.random.random() < 0.5:
             partition.replicate(self.random)
         elif self._retention and self.random.random() < 0.01:
-            partition.log_start = self.random.randint(partition.log_start, min(partition.told_high_watermark, partition.told.last_stable))
+            partition.log_start = self.random.randint(
+                partition.log_start, min(partition.told_high_watermark, partition.told.last_stable)
+            )
 
     def _in_background(self) -> None:
         client = self.random.choice(self._background)
@@ -110,7 +136,8 @@ class Toy:
     def _crash(self, place: int) -> None:
         _, processes, role, number = self._clients[place]
         for process in processes:
-            if process in self.history.under_way and self.random.random() < 0.7:  # of the others nobody ever hears again
+            # of the others nobody ever hears again
+            if process in self.history.under_way and self.random.random() < 0.7:
                 self._end(process, INFO)
         self._clients[place] = self._new(role, number)
 
@@ -126,7 +153,9 @@ class Toy:
         return self.random.choice(list(self.partitions.values()))
 
     def _some_keys(self) -> list[str]:
-        return self.random.sample(list(self.partitions), self.random.randint(1, len(self.partitions)))
+        return self.random.sample(
+            list(self.partitions), self.random.randint(1, len(self.partitions))
+        )
 
     def _invoke(self, process: int, verb: str, **body: object) -> None:
         self.history.invoke(process, verb, len(self.history.events) / 1000, **body)
@@ -169,7 +198,9 @@ class Toy:
                 self._end(process, INFO, error="timed out")
                 free.append(process)
 
-    def _send_again(self, waiting: Sequence[tuple[int, list[Send]]], transaction: Transaction | None = None) -> None:
+    def _send_again(
+        self, waiting: Sequence[tuple[int, list[Send]]], transaction: Transaction | None = None
+    ) -> None:
         for _, sends in waiting:
             for key, value, _ in sends:
                 if value not in self.partitions[key].where:
@@ -182,7 +213,9 @@ class Toy:
         return [(key, value, self.partitions[key].where[int(value)]) for key, value, _ in sends]
 
     def _transactor(self, number: int, processes: list[int]) -> Client:
-        """Reads and writes in transactions; a new one fences the one before, and what that has left open is aborted."""
+        """Reads and writes in transactions; a new one fences the one before, and what that has left
+        open is aborted.
+        """
         name, process = f"x{number}", processes[0]
         self._epochs[name] += 1
         epoch, positions = self._epochs[name], dict.fromkeys(self._some_keys(), 0)
@@ -208,7 +241,12 @@ class Toy:
                 self.offsets.update({(name, key): offset for key, offset in offsets.items()})
             while not transaction.over:
                 yield
-            body = {"sends": self._with_offsets(sends), "polled": polled, "told": told, "offsets": offsets}
+            body = {
+                "sends": self._with_offsets(sends),
+                "polled": polled,
+                "told": told,
+                "offsets": offsets,
+            }
             if self.random.random() < 0.03:
                 self._end(process, INFO, **body)
                 positions = {}  # nobody knows; it reads no more
@@ -238,12 +276,18 @@ class Toy:
         yield
         self._end(process, OK)
 
-    def _read(self, positions: dict[str, int]) -> tuple[dict[str, int], dict[str, list[tuple[int, int]]], dict[str, Told]]:
+    def _read(
+        self, positions: dict[str, int]
+    ) -> tuple[dict[str, int], dict[str, list[tuple[int, int]]], dict[str, Told]]:
         after, polled, told = dict(positions), {}, {}
         for key, position in positions.items():
             partition = self.partitions[key]
             records, after[key] = partition.read(position, self.random.randint(1, 6))
-            told[key] = partition.told if self.random.random() < 0.8 else partition.told._replace(leader_epoch=-1)
+            told[key] = (
+                partition.told
+                if self.random.random() < 0.8
+                else partition.told._replace(leader_epoch=-1)
+            )
             if records:
                 polled[key] = records
         return after, polled, told
@@ -273,7 +317,10 @@ class Toy:
             yield
             moved = self._some_keys() if self.random.random() < 0.1 else []
             after, polled, told = self._read(positions)
-            positions = {key: self.random.randint(0, position) if key in moved else position for key, position in after.items()}
+            positions = {
+                key: self.random.randint(0, position) if key in moved else position
+                for key, position in after.items()
+            }
             self._end(process, OK, polled=polled, told=told, rebalanced=moved)
 
     def _last_reader(self, process: int) -> Client:
@@ -335,9 +382,12 @@ class Toy:
     def _register(self, number: int, processes: list[int]) -> Client:
         process = processes[0]
         while True:
-            key, verb = self._some_register(), self.random.choice([READ, WRITE, COMPARE_AND_SET, COMPARE_AND_SET])
+            key = self._some_register()
+            verb = self.random.choice([READ, WRITE, COMPARE_AND_SET, COMPARE_AND_SET])
             value = self.random.randint(0, 4)
-            expected = self.registers[key] if self.random.random() < 0.7 else self.random.randint(0, 4)
+            expected = (
+                self.registers[key] if self.random.random() < 0.7 else self.random.randint(0, 4)
+            )
             if verb == READ:
                 yield from self._read_register(process, key)
                 continue

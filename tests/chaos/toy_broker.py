@@ -1,4 +1,6 @@
-"""What the toy is made of: partitions that lose what is not committed when their leader changes, and metadata that nodes apply sooner or later."""
+"""What the toy is made of: partitions that lose what is not committed when their leader changes,
+and metadata that nodes apply sooner or later.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -63,8 +65,12 @@ class Partition:
             if entry.value is not None:
                 del self.where[entry.value]
         del self.log[end:]
-        self.open = {transaction: offset for transaction, offset in self.open.items() if offset < end}
-        self.ends = {transaction: offset for transaction, offset in self.ends.items() if offset < end}
+        self.open = {
+            transaction: offset for transaction, offset in self.open.items() if offset < end
+        }
+        self.ends = {
+            transaction: offset for transaction, offset in self.ends.items() if offset < end
+        }
         self.told_high_watermark = random.randint(self.log_start, self.high_watermark)
 
     @property
@@ -91,17 +97,26 @@ class Metadata:
     def __init__(self, random: Random, seen: list[Seen], keys: Iterable[str]) -> None:
         self.random = random
         self.seen = seen
-        self.log = [PartitionSeen(i + 1, "", key, 1, 0, 0, (1, 2, 3), (1, 2, 3)) for i, key in enumerate(keys)]
+        self.log = [
+            PartitionSeen(i + 1, "", key, 1, 0, 0, (1, 2, 3), (1, 2, 3))
+            for i, key in enumerate(keys)
+        ]
         self.applied = dict.fromkeys(BROKERS, len(self.log))
         self.term = 0
 
     def step(self) -> None:
         now = self.random.choice(self.log)
         now = next(each for each in reversed(self.log) if each.key == now.key)
-        self.log.append(self._changed(now)._replace(offset=len(self.log) + 1, partition_epoch=now.partition_epoch + 1))
+        self.log.append(
+            self._changed(now)._replace(
+                offset=len(self.log) + 1, partition_epoch=now.partition_epoch + 1
+            )
+        )
         broker = self.random.choice(BROKERS)
         self.applied[broker] = self.random.randint(self.applied[broker], len(self.log))
-        known = next(each for each in reversed(self.log[: self.applied[broker]]) if each.key == now.key)
+        known = next(
+            each for each in reversed(self.log[: self.applied[broker]]) if each.key == now.key
+        )
         self.seen.append(known._replace(offset=self.applied[broker], observer=f"n{broker}"))
         self.term += self.random.random() < 0.1
         self.seen.append(LeaderSeen(self.term, f"n{broker}", self.term % 3))
@@ -111,7 +126,9 @@ class Metadata:
             case 0 if len(now.isr) > 1:  # shrink
                 gone = self.random.choice(now.isr)
                 isr = tuple(each for each in now.isr if each != gone)
-                return self._led(now._replace(isr=isr), isr[0] if gone == now.leader else now.leader)
+                return self._led(
+                    now._replace(isr=isr), isr[0] if gone == now.leader else now.leader
+                )
             case 1:
                 return now._replace(isr=now.replicas)
             case _:

@@ -1,4 +1,6 @@
-"""The commands that administer, against three live nodes: what they change, what they print, and what they say when it will not do."""
+"""The commands that administer, against three live nodes: what they change, what they print, and
+what they say when it will not do.
+"""
 
 import json
 import os
@@ -47,7 +49,15 @@ def raftka(cluster: Processes, tmp_path: Path) -> Any:
     def run(command: str, stdin: str = "") -> Done:
         environment = {**FROM_CHECKOUT, "RAFTKA_BOOTSTRAP_SERVER": cluster.bootstrap_servers}
         words = [sys.executable, "-m", "raftka.cli", *command.split()]
-        done = subprocess.run(words, capture_output=True, text=True, env=environment, input=stdin, cwd=tmp_path, check=False)
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            env=environment,
+            input=stdin,
+            cwd=tmp_path,
+            check=False,
+        )
         assert "Traceback" not in done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -63,26 +73,50 @@ def topic(request: pytest.FixtureRequest, raftka: Any) -> Iterator[str]:
 
 
 def test_a_topic_gets_partitions_and_settings(raftka: Any, topic: str) -> None:
-    assert raftka(f"topics alter {topic} -p 5 -c retention.ms=5000 -c segment.bytes=2000000").code == 0
+    assert (
+        raftka(f"topics alter {topic} -p 5 -c retention.ms=5000 -c segment.bytes=2000000").code == 0
+    )
     assert len(raftka(f"topics describe {topic} -o json").rows) == 5
-    found = {row["setting"]: (row["value"], row["source"]) for row in raftka(f"configs describe topic {topic} -o json").rows}
-    assert found == {"min.insync.replicas": ("2", "file"), "retention.ms": ("5000", "topic"), "segment.bytes": ("2000000", "topic")}
+    found = {
+        row["setting"]: (row["value"], row["source"])
+        for row in raftka(f"configs describe topic {topic} -o json").rows
+    }
+    assert found == {
+        "min.insync.replicas": ("2", "file"),
+        "retention.ms": ("5000", "topic"),
+        "segment.bytes": ("2000000", "topic"),
+    }
 
     assert raftka(f"topics alter {topic} -d retention.ms").code == 0
     assert "retention.ms" not in raftka(f"configs describe topic {topic}").out
 
 
 def test_settings_of_topics_brokers_and_all_brokers(raftka: Any, topic: str) -> None:
-    assert raftka(f"configs alter topic {topic} --append cleanup.policy=compact -c retention.ms=77").code == 0
+    assert (
+        raftka(
+            f"configs alter topic {topic} --append cleanup.policy=compact -c retention.ms=77"
+        ).code
+        == 0
+    )
     assert raftka("configs alter broker -c log.retention.ms=88").code == 0
     assert raftka("configs alter broker 1 -c log.retention.ms=99").code == 0
-    rows = {row["setting"]: row for row in raftka(f"configs describe topic {topic} --all -o json").rows}
+    rows = {
+        row["setting"]: row for row in raftka(f"configs describe topic {topic} --all -o json").rows
+    }
     assert rows["cleanup.policy"]["value"] == "delete,compact"
-    assert rows["retention.ms"]["synonyms"][0] == {"name": "retention.ms", "value": "77", "source": "topic"}
+    assert rows["retention.ms"]["synonyms"][0] == {
+        "name": "retention.ms",
+        "value": "77",
+        "source": "topic",
+    }
     assert rows["flush.ms"]["source"] == "default"
-    assert raftka("configs describe broker").table[1:] == [["all", "brokers", "log.retention.ms", "88", "all", "brokers"]]
+    assert raftka("configs describe broker").table[1:] == [
+        ["all", "brokers", "log.retention.ms", "88", "all", "brokers"]
+    ]
     assert ["1", "log.retention.ms", "99", "broker"] in raftka("configs describe broker 1").table
-    assert ["2", "log.retention.ms", "88", "all", "brokers"] in raftka("configs describe broker 2").table
+    assert ["2", "log.retention.ms", "88", "all", "brokers"] in raftka(
+        "configs describe broker 2"
+    ).table
     assert {"type": "topic", "name": topic} in raftka("configs list topic -o json").rows
 
     assert raftka(f"configs alter topic {topic} --subtract cleanup.policy=compact").code == 0
@@ -97,7 +131,9 @@ def test_a_dry_run_changes_nothing(raftka: Any, topic: str) -> None:
     assert raftka(f"configs alter topic {topic} -c retention.ms=x --dry-run").code == 1
 
 
-def test_a_kafka_without_incremental_changes_gets_all_settings(cluster: Processes, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kafka_without_incremental_changes_gets_all_settings(
+    cluster: Processes, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before Kafka 2.3 what is not named goes back to its default."""
     with connect(cluster.bootstrap_servers) as client:
         ask = client.ask
@@ -108,13 +144,24 @@ def test_a_kafka_without_incremental_changes_gets_all_settings(cluster: Processe
             return ask(api, row, version)
 
         monkeypatch.setattr(client, "ask", old)
-        set_both: Changes = {"retention.ms": ("SET", "7"), "flush.ms": ("SET", "8"), "cleanup.policy": ("APPEND", "compact")}
+        set_both: Changes = {
+            "retention.ms": ("SET", "7"),
+            "flush.ms": ("SET", "8"),
+            "cleanup.policy": ("APPEND", "compact"),
+        }
         take_two: Changes = {"flush.ms": ("DELETE", None), "cleanup.policy": ("SUBTRACT", "delete")}
         expected = {"retention.ms": "7", "flush.ms": "8", "cleanup.policy": "delete,compact"}
-        for changes, after in ((set_both, expected), (take_two, {"retention.ms": "7", "cleanup.policy": "compact"})):
+        for changes, after in (
+            (set_both, expected),
+            (take_two, {"retention.ms": "7", "cleanup.policy": "compact"}),
+        ):
             assert changed(client, "topic", [topic], changes) == []
             deadline = time.monotonic() + 20.0  # for the broker that is asked to hear of it
-            while {row["setting"]: row["value"] for row in described(client, "topic", [topic], False)[0] if row["source"] == "topic"} != after:
+            while {
+                row["setting"]: row["value"]
+                for row in described(client, "topic", [topic], False)[0]
+                if row["source"] == "topic"
+            } != after:
                 assert time.monotonic() < deadline
 
 
@@ -122,11 +169,16 @@ def test_partitions_move_where_a_plan_says(raftka: Any, topic: str, tmp_path: Pa
     planned = raftka(f"reassign plan {topic} -b 1 -b 2 -r 2 -f plan.json")
     assert planned.table[0] == ["topic", "partition", "replicas", "wanted"]
     assert json.loads((tmp_path / "plan.json").read_text())["version"] == 1
-    assert raftka(f"reassign plan {topic} -b 1 -b 2 -r 2 -o json").out == (tmp_path / "plan.json").read_text()
+    assert (
+        raftka(f"reassign plan {topic} -b 1 -b 2 -r 2 -o json").out
+        == (tmp_path / "plan.json").read_text()
+    )
 
     assert raftka("reassign execute plan.json --wait").code == 0
     assert raftka("reassign status").out == ""
-    assert {tuple(sorted(row["replicas"])) for row in raftka(f"topics describe {topic} -o json").rows} == {(1, 2)}
+    assert {
+        tuple(sorted(row["replicas"])) for row in raftka(f"topics describe {topic} -o json").rows
+    } == {(1, 2)}
     again = raftka(f"reassign plan {topic} -b 1 -b 2")
     assert (again.out, again.err) == ("", "nothing to move\n")
 
@@ -140,7 +192,8 @@ def test_what_can_not_be_moved_yet_is_shown_and_called_off(raftka: Any, cluster:
         pass
     plan = json.dumps({"partitions": [{"topic": "stuck", "partition": 0, "replicas": [target]}]})
 
-    assert raftka("reassign execute -", plan).code == 0  # a broker that is registered may get replicas also while it is away
+    # a broker that is registered may get replicas also while it is away
+    assert raftka("reassign execute -", plan).code == 0
     assert raftka("reassign status -o json").rows[0]["adding"] == [target]
     assert raftka("reassign cancel stuck").code == 0
     assert raftka("reassign status").out == ""
@@ -152,13 +205,21 @@ def test_what_can_not_be_moved_yet_is_shown_and_called_off(raftka: Any, cluster:
 
 def test_leadership_goes_back_to_the_first_replica(raftka: Any, topic: str) -> None:
     rows = raftka(f"topics describe {topic} -o json").rows
-    turned = [{"topic": topic, "partition": row["partition"], "replicas": row["replicas"][::-1]} for row in rows]
+    turned = [
+        {"topic": topic, "partition": row["partition"], "replicas": row["replicas"][::-1]}
+        for row in rows
+    ]
     assert raftka("reassign execute - --wait", json.dumps({"partitions": turned})).code == 0
 
-    assert raftka(f"partitions elect {topic} -p 0").table == [["topic", "partition", "leader"], [topic, "0", str(turned[0]["replicas"][0])]]
+    assert raftka(f"partitions elect {topic} -p 0").table == [
+        ["topic", "partition", "leader"],
+        [topic, "0", str(turned[0]["replicas"][0])],
+    ]
     elected = raftka(f"partitions elect {topic} -o json").rows
     assert {row["partition"] for row in elected} <= {1, 2}
-    assert [row["leader"] for row in raftka(f"topics describe {topic} -o json").rows] == [each["replicas"][0] for each in turned]
+    assert [row["leader"] for row in raftka(f"topics describe {topic} -o json").rows] == [
+        each["replicas"][0] for each in turned
+    ]
 
 
 def test_a_cluster_on_one_page(raftka: Any, topic: str, cluster: Processes) -> None:
@@ -175,10 +236,18 @@ def test_a_cluster_on_one_page(raftka: Any, topic: str, cluster: Processes) -> N
     assert cluster.nodes[1].plan.address in text
 
 
-def test_the_settings_of_a_node_before_it_starts_and_while_it_runs(raftka: Any, cluster: Processes) -> None:
+def test_the_settings_of_a_node_before_it_starts_and_while_it_runs(
+    raftka: Any, cluster: Processes
+) -> None:
     file = cluster.nodes[2].plan.properties_file
-    of_file = {row["setting"]: (row["value"], row["source"]) for row in raftka(f"config show {file} -o json").rows}
-    running = {row["setting"]: (row["value"], row["source"]) for row in raftka("config show --broker 2 -o json").rows}
+    of_file = {
+        row["setting"]: (row["value"], row["source"])
+        for row in raftka(f"config show {file} -o json").rows
+    }
+    running = {
+        row["setting"]: (row["value"], row["source"])
+        for row in raftka("config show --broker 2 -o json").rows
+    }
 
     assert of_file["node.id"] == running["node.id"] == ("2", "file")
     assert of_file["broker.session.timeout.ms"] == ("2000", "default")
@@ -214,7 +283,9 @@ def test_the_settings_of_a_node_before_it_starts_and_while_it_runs(raftka: Any, 
         ("topics list --bootstrap-server 127.0.0.1:1", "is it running?"),
     ],
 )
-def test_what_goes_wrong_is_one_line_that_says_what_to_do(raftka: Any, command: str, said: str) -> None:
+def test_what_goes_wrong_is_one_line_that_says_what_to_do(
+    raftka: Any, command: str, said: str
+) -> None:
     done = raftka(command, "a line")
 
     assert (done.code, done.out) == (1, "")

@@ -1,4 +1,6 @@
-"""`raftka broker start` where it cannot: exit code 1, a line for people and one in the log, with what is wrong and what to do; no traceback."""
+"""`raftka broker start` where it cannot: exit code 1, a line for people and one in the log, with
+what is wrong and what to do; no traceback.
+"""
 
 import fcntl
 import json
@@ -26,7 +28,9 @@ def damaged(plan: NodePlan, data: Path) -> None:
 
 
 def of_another_node(plan: NodePlan, data: Path) -> None:
-    (data / META_PROPERTIES).write_text("node.id=7\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\nversion=1\n")
+    (data / META_PROPERTIES).write_text(
+        "node.id=7\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAA\nversion=1\n"
+    )
 
 
 def of_nobody(plan: NodePlan, data: Path) -> None:
@@ -48,7 +52,11 @@ def with_the_quorum_of_another(plan: NodePlan, data: Path) -> None:
 
 
 def that_is_a_file(plan: NodePlan, data: Path) -> None:
-    plan.properties_file.write_text(re.sub(r"log\.dirs=.*", f"log.dirs={plan.properties_file}", plan.properties_file.read_text()))
+    plan.properties_file.write_text(
+        re.sub(
+            r"log\.dirs=.*", f"log.dirs={plan.properties_file}", plan.properties_file.read_text()
+        )
+    )
 
 
 @pytest.fixture
@@ -76,16 +84,32 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("harm", "wrong", "remedy"),
     [
-        (damaged, f"{METADATA_DIRECTORY}: the journal's first record is damaged", "while a majority of the other controllers runs, move .* away"),
-        (of_another_node, f"{DATA} belongs to node 7, this is node 1", "change `node.id` or `log.dirs`"),
+        (
+            damaged,
+            f"{METADATA_DIRECTORY}: the journal's first record is damaged",
+            "while a majority of the other controllers runs, move .* away",
+        ),
+        (
+            of_another_node,
+            f"{DATA} belongs to node 7, this is node 1",
+            "change `node.id` or `log.dirs`",
+        ),
         (of_nobody, f"{META_PROPERTIES} does not say whose directory this is", "mend it"),
         (without_its_id, f"{META_PROPERTIES} is damaged: no uuid: 'x'", "mend it"),
-        (with_the_quorum_of_another, f"{METADATA_DIRECTORY} belongs to node 7, not to 1", "change `node.id` or `log.dirs`"),
+        (
+            with_the_quorum_of_another,
+            f"{METADATA_DIRECTORY} belongs to node 7, not to 1",
+            "change `node.id` or `log.dirs`",
+        ),
         (that_is_a_file, "server.properties: File exists", "`log.dirs` must name directories"),
     ],
 )
 def test_a_directory_that_will_not_do(
-    plan: NodePlan, capsys: pytest.CaptureFixture[str], harm: Callable[[NodePlan, Path], None], wrong: str, remedy: str
+    plan: NodePlan,
+    capsys: pytest.CaptureFixture[str],
+    harm: Callable[[NodePlan, Path], None],
+    wrong: str,
+    remedy: str,
 ) -> None:
     harm(plan, plan.properties_file.parent / DATA)
 
@@ -109,14 +133,25 @@ def test_directories_that_fail_while_they_are_searched(
 
     assert start(str(plan.properties_file)) == 1
 
-    told = "; ".join([f"{data}: Input/output error", *(f"{data}-{each}: Input/output error" for each in range(others))])
+    told = "; ".join(
+        [
+            f"{data}: Input/output error",
+            *(f"{data}-{each}: Input/output error" for each in range(others)),
+        ]
+    )
     assert said(capsys) == f"raftka: node 1: {told}"
 
 
 @pytest.mark.parametrize(
-    ("lock", "told"), [(".lock", "data is in use by another node; stop that one"), (f"{METADATA_DIRECTORY}/.lock", "; stop the")]
+    ("lock", "told"),
+    [
+        (".lock", "data is in use by another node; stop that one"),
+        (f"{METADATA_DIRECTORY}/.lock", "; stop the"),
+    ],
 )
-def test_a_directory_in_use(plan: NodePlan, capsys: pytest.CaptureFixture[str], lock: str, told: str) -> None:
+def test_a_directory_in_use(
+    plan: NodePlan, capsys: pytest.CaptureFixture[str], lock: str, told: str
+) -> None:
     with (plan.properties_file.parent / DATA / lock).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
 
@@ -132,7 +167,10 @@ def test_an_address_in_use(plan: NodePlan, capsys: pytest.CaptureFixture[str]) -
 
         assert start(str(plan.properties_file)) == 1
 
-    assert "Address already in use; stop the process that listens there, or change `listeners`" in said(capsys)
+    assert (
+        "Address already in use; stop the process that listens there, or change `listeners`"
+        in said(capsys)
+    )
 
 
 def test_a_port_for_scrapes_in_use(plan: NodePlan, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,19 +180,27 @@ def test_a_port_for_scrapes_in_use(plan: NodePlan, capsys: pytest.CaptureFixture
 
         assert start(str(plan.properties_file)) == 1
 
-    assert "Address already in use; stop the process that listens there, or change `metrics.port`" in said(capsys)
+    assert (
+        "Address already in use; stop the process that listens there, or change `metrics.port`"
+        in said(capsys)
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         (None, "server.properties: No such file or directory: give the node's properties file"),
-        (b"\xff\xfe\xfd", "server.properties is not text in UTF-8: give the node's properties file"),
+        (
+            b"\xff\xfe\xfd",
+            "server.properties is not text in UTF-8: give the node's properties file",
+        ),
         (b"node.id=one\n", "server.properties: Invalid value one for configuration node.id"),
         (b"node.idd=1\n", "server.properties: there is no setting node.idd; did you mean node.id?"),
     ],
 )
-def test_a_file_that_will_not_do(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, told: str) -> None:
+def test_a_file_that_will_not_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, told: str
+) -> None:
     file = tmp_path / "server.properties"
     if content is not None:
         file.write_bytes(content)

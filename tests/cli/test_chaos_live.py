@@ -1,4 +1,6 @@
-"""`raftka chaos live` and `report` as commands: their exit codes, what they say, what they leave."""
+"""`raftka chaos live` and `report` as commands: their exit codes, what they say, what they
+leave.
+"""
 
 import json
 from collections import Counter
@@ -25,24 +27,45 @@ def network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forged(folder: Path, options: Options, offset: int, least: int) -> Run:
-    """A round in which two records were acknowledged, at these offsets of one partition; nobody reads the second, which has two."""
+    """A round in which two records were acknowledged, at these offsets of one partition; nobody
+    reads the second, which has two.
+    """
     history = History()
     for process in (1, 2):
         history.invoke(process, PRODUCE, 0.5, sends=[["t-0", process, None]])
         history.end(process, OK, 0.6, sends=[["t-0", process, offset * process]])
-    verdict: Verdict = checker.check(history, Rules(least_acknowledged=least, least_polled=0, final_reads=False))
+    verdict: Verdict = checker.check(
+        history, Rules(least_acknowledged=least, least_polled=0, final_reads=False)
+    )
     faults: Counter[str] = Counter({"kill-all": 2})
     troubles: list[str] = []
-    figures = {"seconds": 1.0, "rounds": 1, "faults": faults, "bit": faults, "clients": ["x"], "healed_after_s": 0.1, "troubles": troubles}
+    figures = {
+        "seconds": 1.0,
+        "rounds": 1,
+        "faults": faults,
+        "bit": faults,
+        "clients": ["x"],
+        "healed_after_s": 0.1,
+        "troubles": troubles,
+    }
     run = Run(options, folder, verdict, figures | figures_of(history, verdict), ["a compiler"])
     (folder / "history.jsonl").write_text("".join(dump(history)))
-    (folder / "verdict.json").write_text(json.dumps({**verdict_fields(verdict), "figures": run.figures, "missing": run.missing}))
-    (folder / "plan.json").write_text(json.dumps({"kind": "live", "seed": options.seed, "replay": options.command}))
+    (folder / "verdict.json").write_text(
+        json.dumps({**verdict_fields(verdict), "figures": run.figures, "missing": run.missing})
+    )
+    (folder / "plan.json").write_text(
+        json.dumps({"kind": "live", "seed": options.seed, "replay": options.command})
+    )
     return run
 
 
-@pytest.mark.parametrize(("offset", "least", "code", "said"), [(1, 1, 0, "valid"), (0, 1, 1, "violated"), (1, 500, 2, "inconclusive")])
-def test_the_verdict_is_the_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int, least: int, code: int, said: str) -> None:
+@pytest.mark.parametrize(
+    ("offset", "least", "code", "said"),
+    [(1, 1, 0, "valid"), (0, 1, 1, "violated"), (1, 500, 2, "inconclusive")],
+)
+def test_the_verdict_is_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offset: int, least: int, code: int, said: str
+) -> None:
     asked: list[Options] = []
 
     def live(options: Options, folder: Path, say: object, commit: str, network: OwnNetwork) -> Run:
@@ -51,24 +74,54 @@ def test_the_verdict_is_the_exit_code(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(chaos_live, "live", live)
     record = tmp_path / "runs.jsonl"
-    arguments = ["chaos", "live", "--secure", "--minutes", "0.5", "--nodes", "4", "--nemesis", "kill-all,ring", "--seed", "9", "--out", str(tmp_path)]
+    arguments = [
+        "chaos",
+        "live",
+        "--secure",
+        "--minutes",
+        "0.5",
+        "--nodes",
+        "4",
+        "--nemesis",
+        "kill-all,ring",
+        "--seed",
+        "9",
+        "--out",
+        str(tmp_path),
+    ]
 
     done = CliRunner().invoke(root, [*arguments, "--record", str(record)])
 
     assert done.exit_code == code, done.output
     assert f"\n{said}" in done.output
     assert "not here: a compiler" in done.output
-    assert "raftka chaos live --secure --minutes 0.5 --nodes 4 --nemesis kill-all,ring --seed 9" in done.output
-    assert (asked[0].nodes, asked[0].nemesis, asked[0].seed, asked[0].secure) == (4, ("kill-all", "ring"), 9, True)
+    assert (
+        "raftka chaos live --secure --minutes 0.5 --nodes 4 --nemesis kill-all,ring --seed 9"
+        in done.output
+    )
+    assert (asked[0].nodes, asked[0].nemesis, asked[0].seed, asked[0].secure) == (
+        4,
+        ("kill-all", "ring"),
+        9,
+        True,
+    )
     assert (tmp_path / "report.html").exists()
     line = json.loads(record.read_text())
-    assert (line["outcome"], line["acknowledged"], line["faults"], line["seed"], line["secure"]) == (said, 2, {"kill-all": 2}, 9, True)
+    assert (
+        line["outcome"],
+        line["acknowledged"],
+        line["faults"],
+        line["seed"],
+        line["secure"],
+    ) == (said, 2, {"kill-all": 2}, 9, True)
 
     again = CliRunner().invoke(root, [*arguments, "-o", "json"])
     assert json.loads(again.output)["outcome"] == said
 
 
-def test_a_cluster_that_does_not_start_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_does_not_start_shows_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def live(*_: object) -> Run:
         raise ClusterFailed("no")
 

@@ -1,4 +1,6 @@
-"""What users write into files and options: a field or a name that would have no effect is refused by name, or passed over as the docs say."""
+"""What users write into files and options: a field or a name that would have no effect is refused
+by name, or passed over as the docs say.
+"""
 
 import io
 import json
@@ -41,7 +43,9 @@ def test_properties_of_a_node_and_of_a_host() -> None:
 
 def test_settings_of_cluster_start(tmp_path: Path) -> None:
     (plan,) = plan_cluster(tmp_path, ports_from(20_000, 1), {"num.partition": "1"})
-    with pytest.raises(SettingError, match=r"there is no setting num.partition; did you mean num.partitions\?"):
+    with pytest.raises(
+        SettingError, match=r"there is no setting num.partition; did you mean num.partitions\?"
+    ):
         NodeSettings.from_properties(dict(plan.properties))
 
 
@@ -57,7 +61,9 @@ def test_settings_of_cluster_start(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_in_a_client_property_opens_no_connection(name: str, meant: str) -> None:
-    with pytest.raises(ValueError, match=rf"the client property {name} is not one of ours; did you mean {meant}\?"):
+    with pytest.raises(
+        ValueError, match=rf"the client property {name} is not one of ours; did you mean {meant}\?"
+    ):
         client_security({name: "SSL"})
 
 
@@ -77,7 +83,16 @@ def test_client_properties_that_load_classes_are_refused(name: str) -> None:
 
 
 def test_client_properties_that_are_passed_over() -> None:
-    of_others = ("acks", "group.id", "linger.ms", "enable.auto.commit", "client.id", "bootstrap.servers", "key.deserializer", "metadata.max.age.ms")
+    of_others = (
+        "acks",
+        "group.id",
+        "linger.ms",
+        "enable.auto.commit",
+        "client.id",
+        "bootstrap.servers",
+        "key.deserializer",
+        "metadata.max.age.ms",
+    )
     properties = dict.fromkeys((*PASSED_OVER, *of_others), "x")
     assert client_security(properties).security_protocol == "PLAINTEXT"
     assert not set(USED) & set(PASSED_OVER)
@@ -86,32 +101,55 @@ def test_client_properties_that_are_passed_over() -> None:
 def test_properties_of_a_profile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "raftka").mkdir()
-    (tmp_path / "raftka" / "profiles.toml").write_text('[one]\nbootstrap_server = "h:1"\nsecurity.protocoll = "SSL"\n')
-    with pytest.raises(ValueError, match=r"security.protocoll is not one of ours; did you mean security.protocol\?"):
+    (tmp_path / "raftka" / "profiles.toml").write_text(
+        '[one]\nbootstrap_server = "h:1"\nsecurity.protocoll = "SSL"\n'
+    )
+    with pytest.raises(
+        ValueError, match=r"security.protocoll is not one of ours; did you mean security.protocol\?"
+    ):
         client_security(profiles.find_profile("one").properties)
 
 
 def test_records_in_json() -> None:
-    row: dict[str, Any] = {"key": "k", "value": "v", "headers": [], "partition": 0, "topic": "t", "offset": 1, "timestamp": 2}
+    row: dict[str, Any] = {
+        "key": "k",
+        "value": "v",
+        "headers": [],
+        "partition": 0,
+        "topic": "t",
+        "offset": 1,
+        "timestamp": 2,
+    }
     assert set(row) == set(FIELDS)
     assert _from_json(json.dumps(row).encode(), 1).value == b"v"
     for name in ("partiton", "header", "time"):
-        with pytest.raises(CommandFailed, match=f"line 3: there is no field {name}; there are key, value"):
+        with pytest.raises(
+            CommandFailed, match=f"line 3: there is no field {name}; there are key, value"
+        ):
             _from_json(json.dumps({**row, name: 1}).encode(), 3)
 
 
 def test_offsets_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"group": "g", "topic": "t", "partition": 0, "offset": 1, "metdata": "m"}
     assert import_offsets(io.StringIO(json.dumps(row)), None, True, "h:1", "text") == 1
-    assert "line 1: there is no field metdata; there are group, topic, partition, offset, metadata" in capsys.readouterr().err
+    assert (
+        "line 1: there is no field metdata; there are group, topic, partition, offset, metadata"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
     ("plan", "said"),
     [
         ({"partitions": [], "throttle": 5}, "there is no field throttle"),
-        ({"partitions": [{"topic": "t", "partition": 0, "replicas": [1], "leader": 1}]}, "there is no field leader"),
-        ({"partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/a"]}]}, "log_dirs: no log directory can be chosen here"),
+        (
+            {"partitions": [{"topic": "t", "partition": 0, "replicas": [1], "leader": 1}]},
+            "there is no field leader",
+        ),
+        (
+            {"partitions": [{"topic": "t", "partition": 0, "replicas": [1], "log_dirs": ["/a"]}]},
+            "log_dirs: no log directory can be chosen here",
+        ),
     ],
 )
 def test_reassignment_plans(plan: dict[str, Any], said: str) -> None:

@@ -1,4 +1,6 @@
-"""`raftka groups`, `raftka offsets` and `raftka consume --group` against three live nodes: what they print, what they change, what they refuse."""
+"""`raftka groups`, `raftka offsets` and `raftka consume --group` against three live nodes: what
+they print, what they change, what they refuse.
+"""
 
 import time
 from typing import Any
@@ -25,7 +27,9 @@ def read(raftka: Any, topic: str) -> str:
 
 
 def offsets(raftka: Any, group: str) -> dict[int, int]:
-    return {row["partition"]: row["offset"] for row in raftka(f"offsets export {group} -o json").rows}
+    return {
+        row["partition"]: row["offset"] for row in raftka(f"offsets export {group} -o json").rows
+    }
 
 
 def test_a_group_goes_on_where_it_has_been(raftka: Any, read: str) -> None:
@@ -37,8 +41,18 @@ def test_a_group_goes_on_where_it_has_been(raftka: Any, read: str) -> None:
 def test_groups_are_listed_and_described(raftka: Any, read: str) -> None:
     assert [read, "Empty", "classic", "consumer"] in raftka("groups list").table
     assert raftka("groups list --state Stable").code == 0
-    (row,) = [row for row in raftka(f"groups describe {read} -o json").rows if row["partition"] == 0]
-    assert row == {"group": read, "state": "Empty", "topic": read, "partition": 0, "offset": 10, "end": 15, "lag": 5}
+    (row,) = [
+        row for row in raftka(f"groups describe {read} -o json").rows if row["partition"] == 0
+    ]
+    assert row == {
+        "group": read,
+        "state": "Empty",
+        "topic": read,
+        "partition": 0,
+        "offset": 10,
+        "end": 15,
+        "lag": 5,
+    }
 
     missing = raftka(f"groups describe {read} nobody")
     assert missing.code == 1
@@ -48,7 +62,13 @@ def test_groups_are_listed_and_described(raftka: Any, read: str) -> None:
 
 def test_groups_of_the_new_protocol_are_described(raftka: Any, cluster: Any, topic: str) -> None:
     group = f"new-{topic}"
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "group.protocol": "consumer"})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "group.protocol": "consumer",
+        }
+    )
     consumer.subscribe([topic])
     deadline = time.monotonic() + 30
     while len(consumer.assignment()) < 3:
@@ -58,13 +78,20 @@ def test_groups_of_the_new_protocol_are_described(raftka: Any, cluster: Any, top
     consumer.close()
 
     assert [group, "Stable", "consumer", "consumer"] in listed
-    assert [(row["topic"], row["partition"], row["state"]) for row in rows] == [(topic, index, "Stable") for index in range(3)]
+    assert [(row["topic"], row["partition"], row["state"]) for row in rows] == [
+        (topic, index, "Stable") for index in range(3)
+    ]
     assert len({(row["member"], row["host"]) for row in rows}) == 1
 
 
 def test_offsets_are_moved(raftka: Any, read: str) -> None:
     for to, expected in {"start": 0, "end": 15, "-2": 13, "1d": 0, "2999-01-01": 15}.items():
-        assert raftka(f"groups reset-offsets {read} --to {to} -p 0 --dry-run -o json").rows[0]["offset"] == expected
+        assert (
+            raftka(f"groups reset-offsets {read} --to {to} -p 0 --dry-run -o json").rows[0][
+                "offset"
+            ]
+            == expected
+        )
     assert offsets(raftka, read)[0] == 10
 
     (row,) = raftka(f"groups reset-offsets {read} {read} --to 3 -p 0 -o json").rows
@@ -75,12 +102,23 @@ def test_offsets_are_moved(raftka: Any, read: str) -> None:
 
 def test_offsets_are_moved_from_where_they_are(raftka: Any, read: str) -> None:
     reset = f"groups reset-offsets {read} {read} -p 0 -o json"
-    for how, expected in {"--by -3": 7, "--by 2": 12, "--by 100": 15, "--by -100": 0, "--to current": 10, "--to PT24H": 0}.items():
+    for how, expected in {
+        "--by -3": 7,
+        "--by 2": 12,
+        "--by 100": 15,
+        "--by -100": 0,
+        "--to current": 10,
+        "--to PT24H": 0,
+    }.items():
         assert raftka(f"{reset} {how} --dry-run").rows[0]["offset"] == expected
     assert raftka(f"{reset} --by -3").code == 0
     assert offsets(raftka, read)[0] == 7
 
-    for wrong, says in {"": "--to or --by", "--to 3 --by 3": "--to or --by", "--to start -p 99": "no partition 99"}.items():
+    for wrong, says in {
+        "": "--to or --by",
+        "--to 3 --by 3": "--to or --by",
+        "--to start -p 99": "no partition 99",
+    }.items():
         refused = raftka(f"{reset} {wrong}")
         assert (refused.code, says in refused.err) == (1, True)
     nowhere = raftka(f"groups reset-offsets {read}-nobody {read} --by 1")
@@ -98,7 +136,10 @@ def test_offsets_are_exported_and_imported(raftka: Any, read: str) -> None:
     assert offsets(raftka, f"{read}-copy") == offsets(raftka, read)
     refused = raftka("offsets import -", "no json\n")
     assert (refused.code, "line 1" in refused.err) == (1, True)
-    assert raftka("offsets import -", exported.replace(f'"topic": "{read}"', '"topic": "gone"')).code == 1
+    assert (
+        raftka("offsets import -", exported.replace(f'"topic": "{read}"', '"topic": "gone"')).code
+        == 1
+    )
 
 
 def test_a_group_is_deleted_with_its_offsets(raftka: Any, read: str) -> None:

@@ -1,4 +1,6 @@
-"""`raftka log dump` tells what is in the files that the log wrote, and finds what is wrong in them."""
+"""`raftka log dump` tells what is in the files that the log wrote, and finds what is wrong in
+them.
+"""
 
 import json
 from collections.abc import Iterator
@@ -28,11 +30,30 @@ def files() -> Iterator[RealFiles]:
 
 @pytest.fixture
 def folder(files: RealFiles, tmp_path: Path) -> Path:
-    """A closed log of two segments with indexes, a producer, a tombstone that waits, and a compacted part."""
+    """A closed log of two segments with indexes, a producer, a tombstone that waits, and a
+    compacted part.
+    """
     config = LogConfig(segment_bytes=5000, index_interval_bytes=100, cleanup_policy="compact")
     log = Log.open(files, str(tmp_path), config, NOW, clean_shutdown=False)
-    append(log, *(pairs_batch((b"%d" % (at % 9), b"v%d" % at), timestamp=NOW + at, compression=at % 5) for at in range(18)))
-    append(log, pairs_batch((b"key", b"value"), (b"gone", None), producer=7, epoch=3, sequence=40, timestamp=NOW + 50), epoch=2)
+    append(
+        log,
+        *(
+            pairs_batch((b"%d" % (at % 9), b"v%d" % at), timestamp=NOW + at, compression=at % 5)
+            for at in range(18)
+        ),
+    )
+    append(
+        log,
+        pairs_batch(
+            (b"key", b"value"),
+            (b"gone", None),
+            producer=7,
+            epoch=3,
+            sequence=40,
+            timestamp=NOW + 50,
+        ),
+        epoch=2,
+    )
     log.roll(NOW)
     append(log, batch(3), epoch=2)
     assert clean(files, log) is not None
@@ -55,22 +76,47 @@ def test_batches_and_records_under_kafkas_names(folder: Path) -> None:
 
     *_, batch, key, gone = found
     assert batch | {"crc": 0, "position": 0} == {
-        "file": str(folder / f"{FIRST}.log"), "baseOffset": 18, "lastOffset": 19, "count": 2, "baseSequence": 40, "lastSequence": 41,
-        "producerId": 7, "producerEpoch": 3, "partitionLeaderEpoch": 2, "isTransactional": False, "isControl": False,
-        "deleteHorizonMs": NOW + 86_400_000, "position": 0, "CreateTime": NOW + 51, "size": batch["size"], "magic": 2, "compresscodec": "none",
-        "crc": 0, "isvalid": True,
-    }  # fmt: skip
+        "file": str(folder / f"{FIRST}.log"),
+        "baseOffset": 18,
+        "lastOffset": 19,
+        "count": 2,
+        "baseSequence": 40,
+        "lastSequence": 41,
+        "producerId": 7,
+        "producerEpoch": 3,
+        "partitionLeaderEpoch": 2,
+        "isTransactional": False,
+        "isControl": False,
+        "deleteHorizonMs": NOW + 86_400_000,
+        "position": 0,
+        "CreateTime": NOW + 51,
+        "size": batch["size"],
+        "magic": 2,
+        "compresscodec": "none",
+        "crc": 0,
+        "isvalid": True,
+    }
     assert DELETE_HORIZON
     assert (key["offset"], key["key"], key["payload"], key["sequence"]) == (18, "key", "value", 40)
-    assert (gone["offset"], gone["keySize"], gone["valueSize"], gone["payload"]) == (19, 4, -1, None)
+    assert (gone["offset"], gone["keySize"], gone["valueSize"], gone["payload"]) == (
+        19,
+        4,
+        -1,
+        None,
+    )
     assert [row["offset"] for row in found if "offset" in row] == list(range(9, 20))
 
 
 def test_text_reads_as_kafkas_tool_does(folder: Path) -> None:
     text = dump(folder / f"{FIRST}.log", "--print-data").stdout
 
-    assert text.startswith(f"Dumping {folder / f'{FIRST}.log'}\nbaseOffset: 9 lastOffset: 9 count: 1 baseSequence: -1 ")
-    assert f"| offset: 18 CreateTime: {NOW + 50} keySize: 3 valueSize: 5 sequence: 40 headerKeys: [] key: key payload: value\n" in text
+    assert text.startswith(
+        f"Dumping {folder / f'{FIRST}.log'}\nbaseOffset: 9 lastOffset: 9 count: 1 baseSequence: -1 "
+    )
+    assert (
+        f"| offset: 18 CreateTime: {NOW + 50} keySize: 3 valueSize: 5 sequence: 40 headerKeys: [] "
+        "key: key payload: value\n" in text
+    )
 
 
 def test_indexes_fit_the_log_beside_them(folder: Path) -> None:
@@ -80,18 +126,33 @@ def test_indexes_fit_the_log_beside_them(folder: Path) -> None:
 
     assert len(index) > 3
     assert all(batches[row["position"]]["lastOffset"] == row["offset"] for row in index)
-    assert times[-1] == {"file": str(folder / f"{FIRST}.timeindex"), "timestamp": NOW + 51, "offset": 19}
+    assert times[-1] == {
+        "file": str(folder / f"{FIRST}.timeindex"),
+        "timestamp": NOW + 51,
+        "offset": 19,
+    }
 
 
 def test_snapshots_and_checkpoints(folder: Path) -> None:
     newest = sorted(folder.glob("*.snapshot"))[-1]
     (row,) = rows(newest)
-    assert (row["producerId"], row["producerEpoch"], row["lastSequence"], row["lastOffset"], row["offsetDelta"]) == (7, 3, 41, 19, 1)
-    assert [(row["epoch"], row["startOffset"]) for row in rows(folder / "leader-epoch-checkpoint")] == [(0, 0), (2, 18)]
+    assert (
+        row["producerId"],
+        row["producerEpoch"],
+        row["lastSequence"],
+        row["lastOffset"],
+        row["offsetDelta"],
+    ) == (7, 3, 41, 19, 1)
+    assert [
+        (row["epoch"], row["startOffset"]) for row in rows(folder / "leader-epoch-checkpoint")
+    ] == [(0, 0), (2, 18)]
 
     (folder / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 14\nu 3 5\n")
     (folder / "partition.metadata").write_text("version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
-    assert [(row["topic"], row["partition"], row["offset"]) for row in rows(folder / "cleaner-offset-checkpoint")] == [("t", 0, 14), ("u", 3, 5)]
+    assert [
+        (row["topic"], row["partition"], row["offset"])
+        for row in rows(folder / "cleaner-offset-checkpoint")
+    ] == [("t", 0, 14), ("u", 3, 5)]
     assert rows(folder / "partition.metadata")[0]["topicId"] == "AAECAwQFBgcICQoLDA0ODw"
 
 
@@ -125,7 +186,10 @@ def test_old_bytes_behind_the_records_of_a_running_broker(folder: Path) -> None:
     result = dump(path)
 
     assert result.exit_code == 1
-    assert f"{4096 + len(data)} bytes from {len(data)} on are no batch, as in a segment that is being written over a deleted one" in result.stderr
+    assert (
+        f"{4096 + len(data)} bytes from {len(data)} on are no batch, as in a segment that is "
+        "being written over a deleted one" in result.stderr
+    )
 
 
 def test_a_tail_that_is_cut(folder: Path) -> None:

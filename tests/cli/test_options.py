@@ -1,4 +1,6 @@
-"""What the command line accepts and how it refuses: usage is exit code 2, a failure one line and 1."""
+"""What the command line accepts and how it refuses: usage is exit code 2, a failure one line and
+1.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,11 +29,19 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 
 
 def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> None:
-    arguments = "cluster start --nodes 5 --brokers-per-host 2 --data /d --base-port 0 --bridge-port 2181 --secure --set a.b=c=d --set x= "
+    arguments = (
+        "cluster start --nodes 5 --brokers-per-host 2 --data /d --base-port 0 --bridge-port "
+        "2181 --secure --set a.b=c=d --set x= "
+    )
 
     assert CliRunner().invoke(root, arguments.split()).exit_code == 0
-    assert CliRunner().invoke(root, ["cluster", "start", "--data", "d", "--in-process"]).exit_code == 0
-    assert started == [("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181, True, (), 2), ("here", 3, Path("d"), 9092, {}, None, False, ())]
+    assert (
+        CliRunner().invoke(root, ["cluster", "start", "--data", "d", "--in-process"]).exit_code == 0
+    )
+    assert started == [
+        ("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181, True, (), 2),
+        ("here", 3, Path("d"), 9092, {}, None, False, ()),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +76,9 @@ def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> N
         "completion tcsh",
     ],
 )
-def test_wrong_usage_is_reported_and_starts_nothing(arguments: str, started: list[tuple[object, ...]]) -> None:
+def test_wrong_usage_is_reported_and_starts_nothing(
+    arguments: str, started: list[tuple[object, ...]]
+) -> None:
     result = CliRunner().invoke(root, arguments.split())
 
     assert result.exit_code == 2
@@ -76,7 +88,9 @@ def test_wrong_usage_is_reported_and_starts_nothing(arguments: str, started: lis
 
 def test_the_server_comes_from_the_environment_too() -> None:
     closed = "127.0.0.1:1"
-    result = CliRunner().invoke(root, ["topics", "list", "--help"], env={"RAFTKA_BOOTSTRAP_SERVER": closed})
+    result = CliRunner().invoke(
+        root, ["topics", "list", "--help"], env={"RAFTKA_BOOTSTRAP_SERVER": closed}
+    )
 
     assert "RAFTKA_BOOTSTRAP_SERVER" in result.output
 
@@ -100,7 +114,11 @@ def test_a_shell_learns_to_complete(shell: str) -> None:
 )
 def test_what_is_completed(typed: str, offered: set[str]) -> None:
     words = typed.split(" ")
-    environment = {"_RAFTKA_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    environment = {
+        "_RAFTKA_COMPLETE": "bash_complete",
+        "COMP_WORDS": typed,
+        "COMP_CWORD": str(len(words) - 1),
+    }
     result = CliRunner().invoke(root, [], prog_name="raftka", env=environment)
 
     assert {line.partition(",")[2] for line in result.output.splitlines()} == offered

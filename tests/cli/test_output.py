@@ -1,4 +1,6 @@
-"""How commands print: tables for people, an object a line for scripts, a bar only where somebody looks."""
+"""How commands print: tables for people, an object a line for scripts, a bar only where somebody
+looks.
+"""
 
 import io
 import json
@@ -7,7 +9,10 @@ import pytest
 
 from raftka.cli.output import progress, show
 
-ROWS: list[dict[str, object]] = [{"name": "a", "replicas": [1, 2], "rack": None}, {"name": "long", "replicas": [], "rack": "x"}]
+ROWS: list[dict[str, object]] = [
+    {"name": "a", "replicas": [1, 2], "rack": None},
+    {"name": "long", "replicas": [], "rack": "x"},
+]
 
 
 class Terminal(io.StringIO):
@@ -18,7 +23,11 @@ class Terminal(io.StringIO):
 def test_a_table_is_as_wide_as_it_must_be(capsys: pytest.CaptureFixture[str]) -> None:
     show(ROWS, ["name", "replicas", "rack"], "text")
 
-    assert capsys.readouterr().out.splitlines() == ["name  replicas  rack", "a     1,2       -", "long  -         x"]
+    assert capsys.readouterr().out.splitlines() == [
+        "name  replicas  rack",
+        "a     1,2       -",
+        "long  -         x",
+    ]
 
 
 def test_for_scripts_a_row_is_an_object(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,7 +48,9 @@ def test_a_bar_is_for_who_looks_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("terminal", "total"), [(io.StringIO(), 4), (Terminal(), 0)])
-def test_where_nobody_looks_or_nothing_is_known_there_is_none(monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO, total: int) -> None:
+def test_where_nobody_looks_or_nothing_is_known_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, terminal: io.StringIO, total: int
+) -> None:
     monkeypatch.setattr("sys.stderr", terminal)
     with progress("moving", total) as moved:
         moved(2)

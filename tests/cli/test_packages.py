@@ -1,4 +1,6 @@
-"""Commands of packages beside raftka: there when the package is, and not imported before they are asked for."""
+"""Commands of packages beside raftka: there when the package is, and not imported before they are
+asked for.
+"""
 
 import sys
 from subprocess import run
@@ -32,5 +34,13 @@ def test_a_package_that_lacks_something_says_so(monkeypatch: pytest.MonkeyPatch)
 
 def test_other_commands_import_nothing_of_it() -> None:
     asked = "root(['topics', '--help'], standalone_mode=False)"
-    code = f"import sys; from raftka.cli.commands import root; {asked}; print('zookeeper_bridge' in sys.modules)"
-    assert run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()[-1] == "False"
+    code = (
+        f"import sys; from raftka.cli.commands import root; {asked}; print('zookeeper_bridge' "
+        "in sys.modules)"
+    )
+    assert (
+        run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.splitlines()[-1]
+        == "False"
+    )

@@ -1,4 +1,6 @@
-"""`--profile`: where its file is, what a section may have, what is stronger, and how a wrong one is refused."""
+"""`--profile`: where its file is, what a section may have, what is stronger, and how a wrong one is
+refused.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,7 +41,9 @@ socket.connection.setup.timeout.ms = 10
 class Asked(list[tuple[list[Address], ClientSecurity]]):
     """Stands for the client: notes where it would connect and as whom, and finds nobody there."""
 
-    def __call__(self, addresses: list[Address], client_id: str, security: ClientSecurity) -> "Asked":
+    def __call__(
+        self, addresses: list[Address], client_id: str, security: ClientSecurity
+    ) -> "Asked":
         self.append((addresses, security))
         return self
 
@@ -87,13 +91,17 @@ def test_options_are_stronger_than_a_profile(asked: Asked, tmp_path: Path) -> No
     file = tmp_path / "client.properties"
     file.write_text("sasl.username=carol\nsasl.password=file\n")
 
-    run(f"--profile secret --bootstrap-server four:4 --command-config {file} -X sasl.password=given")
+    run(
+        f"--profile secret --bootstrap-server four:4 --command-config {file} -X sasl.password=given"
+    )
 
     assert asked == [([("four", 4)], ClientSecurity("SASL_PLAINTEXT", "PLAIN", "carol", "given"))]
 
 
 @pytest.mark.parametrize(("from_environment", "user"), [(True, "carol"), (False, "alice")])
-def test_the_environment_is_weaker_than_a_profile_on_the_command_line(asked: Asked, tmp_path: Path, from_environment: bool, user: str) -> None:
+def test_the_environment_is_weaker_than_a_profile_on_the_command_line(
+    asked: Asked, tmp_path: Path, from_environment: bool, user: str
+) -> None:
     file = tmp_path / "client.properties"
     file.write_text("sasl.username=carol\n")
     environment = {"RAFTKA_BOOTSTRAP_SERVER": "four:4", "RAFTKA_COMMAND_CONFIG": str(file)}
@@ -117,7 +125,10 @@ def test_a_profile_without_a_server_leaves_the_choice(asked: Asked) -> None:
 
 
 def test_numbers_and_truths_become_texts(asked: Asked) -> None:
-    assert find_profile("typed").properties == {"client.dns.lookup": "true", "socket.connection.setup.timeout.ms": "10"}
+    assert find_profile("typed").properties == {
+        "client.dns.lookup": "true",
+        "socket.connection.setup.timeout.ms": "10",
+    }
 
 
 @pytest.mark.parametrize(
@@ -127,7 +138,10 @@ def test_numbers_and_truths_become_texts(asked: Asked) -> None:
         ("", "has no profile missing; a profile is a section"),
         ("[missing", "is no TOML"),
         ("missing = 'hush'", "missing is no section"),
-        ("[missing]\nbootstrap.servers = 'hush'", "bootstrap.servers in missing must be bootstrap_server"),
+        (
+            "[missing]\nbootstrap.servers = 'hush'",
+            "bootstrap.servers in missing must be bootstrap_server",
+        ),
         ("[missing]\nsasl.password = ['hush']", "sasl.password in missing must be a text"),
     ],
 )
@@ -143,7 +157,9 @@ def test_a_wrong_profile_is_refused_without_its_values(asked: Asked, text: str, 
     assert not asked
 
 
-def test_a_missing_file_is_named(asked: Asked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "not/absolute")
 
@@ -164,4 +180,6 @@ def test_names_of_profiles_are_completed(asked: Asked) -> None:
     typed = "raftka topics list --profile p"
     environment = {"_RAFTKA_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": "4"}
 
-    assert CliRunner().invoke(root, [], prog_name="raftka", env=environment).output == "plain,plain\n"
+    assert (
+        CliRunner().invoke(root, [], prog_name="raftka", env=environment).output == "plain,plain\n"
+    )

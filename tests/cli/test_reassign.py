@@ -9,11 +9,19 @@ from hypothesis import strategies as st
 from raftka.cli.admin.reassign import from_json, spread, to_json
 from raftka.cli.output import CommandFailed
 
-CLUSTERS = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True), min_size=1, max_size=30)
+CLUSTERS = st.lists(
+    st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True), min_size=1, max_size=30
+)
 
 
-@given(CLUSTERS, st.lists(st.integers(1, 8), min_size=1, max_size=6, unique=True), st.none() | st.integers(1, 3))
-def test_every_partition_gets_its_replicas_on_brokers_that_may_have_them(now: list[list[int]], brokers: list[int], factor: int | None) -> None:
+@given(
+    CLUSTERS,
+    st.lists(st.integers(1, 8), min_size=1, max_size=6, unique=True),
+    st.none() | st.integers(1, 3),
+)
+def test_every_partition_gets_its_replicas_on_brokers_that_may_have_them(
+    now: list[list[int]], brokers: list[int], factor: int | None
+) -> None:
     plan = spread({("t", i): each for i, each in enumerate(now)}, brokers, factor)
 
     for i, before in enumerate(now):
@@ -31,7 +39,9 @@ def test_new_brokers_share_evenly(partitions: int, brokers: int, factor: int) ->
     replicas = Counter(each for chosen in plan.values() for each in chosen)
     leaders = Counter(chosen[0] for chosen in plan.values())
     assert max(replicas.values()) - min(replicas[each] for each in range(brokers)) <= 1
-    assert max(leaders.values()) - min(leaders[each] for each in range(brokers)) <= 1 + (brokers > factor > 1)
+    assert max(leaders.values()) - min(leaders[each] for each in range(brokers)) <= 1 + (
+        brokers > factor > 1
+    )
 
 
 def test_what_is_spread_well_stays() -> None:
@@ -50,11 +60,15 @@ def test_one_broker_more_takes_its_share_and_nothing_else_moves() -> None:
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=3, unique=True), min_size=1, max_size=40),
+    st.lists(
+        st.lists(st.integers(0, 8), min_size=1, max_size=3, unique=True), min_size=1, max_size=40
+    ),
     st.lists(st.sampled_from("abcd"), min_size=9, max_size=9),
     st.none() | st.integers(1, 6),
 )
-def test_replicas_share_a_rack_only_where_there_are_more_of_them_than_racks(now: list[list[int]], letters: list[str], factor: int | None) -> None:
+def test_replicas_share_a_rack_only_where_there_are_more_of_them_than_racks(
+    now: list[list[int]], letters: list[str], factor: int | None
+) -> None:
     racks: dict[int, str | None] = dict(enumerate(letters))
     plan = spread({("t", i): each for i, each in enumerate(now)}, range(9), factor, racks)
 
@@ -82,7 +96,9 @@ def test_a_plan_is_read_as_it_was_written() -> None:
     plan = {("t", 0): [1, 2], ("u", 3): [3]}
 
     assert from_json(to_json(plan)) == plan
-    assert from_json('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["any"]}]}') == {("t", 0): [1]}
+    assert from_json(
+        '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1],"log_dirs":["any"]}]}'
+    ) == {("t", 0): [1]}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +110,8 @@ def test_a_plan_is_read_as_it_was_written() -> None:
         '{"partitions": [{}]}',
         '{"partitions": [{"topic": "t", "partition": "x", "replicas": []}]}',
         '{"partitions": [{"topic": "t", "partition": 0, "replicas": 1}]}',
-        '{"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}, {"topic": "t", "partition": 0, "replicas": [2]}]}',
+        '{"partitions": [{"topic": "t", "partition": 0, "replicas": [1]}, {"topic": "t", '
+        '"partition": 0, "replicas": [2]}]}',
     ],
 )
 def test_what_is_no_plan_is_refused(text: str) -> None:

@@ -1,4 +1,6 @@
-"""`raftka produce` and `raftka consume` without a broker: lines to records and back, and where to begin."""
+"""`raftka produce` and `raftka consume` without a broker: lines to records and back, and where to
+begin.
+"""
 
 import io
 import json
@@ -17,7 +19,11 @@ def lines(text: bytes, source: str = "text", separator: str | None = None) -> li
 
 
 def test_a_line_is_a_value() -> None:
-    assert lines(b"one\n\nthree") == [Line(None, b"one", [], None), Line(None, b"", [], None), Line(None, b"three", [], None)]
+    assert lines(b"one\n\nthree") == [
+        Line(None, b"one", [], None),
+        Line(None, b"", [], None),
+        Line(None, b"three", [], None),
+    ]
 
 
 def test_a_separator_parts_key_and_value() -> None:
@@ -30,26 +36,53 @@ def test_a_separator_parts_key_and_value() -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        FetchedRecord(topic="t", partition=3, offset=7, timestamp=1, key=b"k", value=b"v", headers=[("h", b"1"), ("n", None)]),
-        FetchedRecord(topic="t", partition=0, offset=0, timestamp=1, key=None, value=None, headers=[]),
-        FetchedRecord(topic="t", partition=0, offset=0, timestamp=1, key=b"\xff\x00", value="naïve\n".encode(), headers=[("b", b"\xfe")]),
+        FetchedRecord(
+            topic="t",
+            partition=3,
+            offset=7,
+            timestamp=1,
+            key=b"k",
+            value=b"v",
+            headers=[("h", b"1"), ("n", None)],
+        ),
+        FetchedRecord(
+            topic="t", partition=0, offset=0, timestamp=1, key=None, value=None, headers=[]
+        ),
+        FetchedRecord(
+            topic="t",
+            partition=0,
+            offset=0,
+            timestamp=1,
+            key=b"\xff\x00",
+            value="naïve\n".encode(),
+            headers=[("b", b"\xfe")],
+        ),
     ],
 )
-def test_what_consume_prints_produce_reads(record: FetchedRecord, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_what_consume_prints_produce_reads(
+    record: FetchedRecord, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     _print(record, False, "json")
 
     printed = capsysbinary.readouterr().out
-    assert lines(printed, "json") == [Line(record.key, record.value, list(record.headers), record.partition)]
+    assert lines(printed, "json") == [
+        Line(record.key, record.value, list(record.headers), record.partition)
+    ]
     assert json.loads(printed)["offset"] == record.offset
 
 
-@pytest.mark.parametrize("text", [b"no json\n", b"[1]\n", b'{"key": {"base64": "?"}}\n', b'{"headers": 7}\n'])
+@pytest.mark.parametrize(
+    "text", [b"no json\n", b"[1]\n", b'{"key": {"base64": "?"}}\n', b'{"headers": 7}\n']
+)
 def test_what_is_no_record_is_refused_with_its_line(text: bytes) -> None:
     with pytest.raises(CommandFailed, match="line 1 is not a record"):
         lines(text, "json")
 
 
-@pytest.mark.parametrize(("start", "expected"), [("start", 10), ("end", 50), ("20", 20), ("5", 10), ("99", 50), ("-1", 49), ("-100", 10)])
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [("start", 10), ("end", 50), ("20", 20), ("5", 10), ("99", 50), ("-1", 49), ("-100", 10)],
+)
 def test_where_to_begin(start: str, expected: int) -> None:
     assert _position(start, 10, 50) == expected
 
@@ -87,7 +120,9 @@ def test_what_has_come_is_sent_before_more_is_waited_for() -> None:
     assert [read for kind, read in seen if kind == "idle"][:4] == [0, 6, 8, 13]
 
 
-def test_written_offsets_are_printed_in_the_order_of_the_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_offsets_are_printed_in_the_order_of_the_lines(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     told = _Told("t", "json")
     for partition in (1, 0, 1):
         told.sent(("t", partition))
@@ -104,4 +139,7 @@ def test_which_partition_a_line_goes_to() -> None:
 
     assert _place(keyed, 2, 3, 0) == _place(Line(b"k", b"v", [], 2), None, 3, 0) == 2
     assert len({_place(keyed, None, 3, number) for number in range(9)}) == 1
-    assert [_place(bare, None, 3, number) for number in (0, KEYLESS - 1, KEYLESS, 2 * KEYLESS, 3 * KEYLESS)] == [0, 0, 1, 2, 0]
+    assert [
+        _place(bare, None, 3, number)
+        for number in (0, KEYLESS - 1, KEYLESS, 2 * KEYLESS, 3 * KEYLESS)
+    ] == [0, 0, 1, 2, 0]

@@ -1,4 +1,6 @@
-"""`raftka cluster recover` on real directories: what it says, asks and writes, and that the node starts with it."""
+"""`raftka cluster recover` on real directories: what it says, asks and writes, and that the node
+starts with it.
+"""
 
 from pathlib import Path
 
@@ -10,7 +12,13 @@ from raftka.metadata.configs.settings import METADATA_DIRECTORY
 from raftka.metadata.quorum.journal import Journal, Standing
 from raftka.metadata.quorum.raft_messages import REGULAR
 from raftka.metadata.quorum.raft_types import Entry
-from raftka.metadata.records import BrokerRegistered, ClusterFormed, Record, TopicCreated, encode_batch
+from raftka.metadata.records import (
+    BrokerRegistered,
+    ClusterFormed,
+    Record,
+    TopicCreated,
+    encode_batch,
+)
 from raftka.runtime.real.files import RealFiles
 
 CLUSTER = "abcdefghijklmnopqrstuv"
@@ -40,10 +48,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def opened(file: Path) -> Journal:
-    return Journal.open(RealFiles(lambda done: done()), str(file.parent / "data" / METADATA_DIRECTORY), 1)
+    return Journal.open(
+        RealFiles(lambda done: done()), str(file.parent / "data" / METADATA_DIRECTORY), 1
+    )
 
 
-def test_it_explains_asks_and_writes_down_what_was_given_up(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_explains_asks_and_writes_down_what_was_given_up(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked: list[str] = []
 
     def answer(question: str) -> str:
@@ -68,13 +80,19 @@ def test_it_explains_asks_and_writes_down_what_was_given_up(file: Path, capsys: 
     report = file.parent / "data" / METADATA_DIRECTORY / "recovery-3.txt"
     assert "What is given up" in report.read_text()
     journal = opened(file)
-    assert (journal.standing, journal.recovery.voters, journal.cluster_id) == (Standing.SEED, (1, 2, 3), CLUSTER)
+    assert (journal.standing, journal.recovery.voters, journal.cluster_id) == (
+        Standing.SEED,
+        (1, 2, 3),
+        CLUSTER,
+    )
     assert journal.last.index == 1_000_003
     journal.close()
 
 
 @pytest.mark.parametrize("answer", ["yes", "", CLUSTER[:-1]])
-def test_any_other_answer_changes_nothing(file: Path, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_other_answer_changes_nothing(
+    file: Path, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = {path: path.read_bytes() for path in file.parent.rglob("*") if path.is_file()}
 
     assert recover(str(file), yes=False, ask=lambda question: answer) == 1
@@ -108,7 +126,9 @@ def test_a_node_that_runs_is_left_alone(file: Path, capsys: pytest.CaptureFixtur
     running.close()
 
 
-def test_what_cannot_be_recovered(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_recovered(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = tmp_path / "node-2" / "server.properties"
     other.parent.mkdir()
     other.write_text(file.read_text().replace("node.id=1", "node.id=2").replace("node-1", "node-2"))
@@ -120,7 +140,10 @@ def test_what_cannot_be_recovered(file: Path, tmp_path: Path, capsys: pytest.Cap
     assert "is empty: there is nothing to begin with" in capsys.readouterr().err
 
     observer = tmp_path / "observer.properties"
-    observer.write_text(f"node.id=9\nprocess.roles=broker\ncontroller.quorum.voters=1@h:1\nlisteners=PLAINTEXT://h:2\nlog.dirs={tmp_path}\n")
+    observer.write_text(
+        "node.id=9\nprocess.roles=broker\ncontroller.quorum.voters=1@h:1\n"
+        f"listeners=PLAINTEXT://h:2\nlog.dirs={tmp_path}\n"
+    )
     assert recover(str(observer), yes=True) == 2
     assert "node 9 is no controller" in capsys.readouterr().err
 

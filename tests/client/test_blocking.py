@@ -1,4 +1,6 @@
-"""The blocking client on real nodes: whom it asks, when it asks again, when it gives up, and what it says then."""
+"""The blocking client on real nodes: whom it asks, when it asks again, when it gives up, and what
+it says then.
+"""
 
 from collections.abc import Iterator
 
@@ -19,8 +21,16 @@ from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import CRC_POSITION
 from raftka.wire.schema import api
 
-NO_BROKER_KNOWS = api("FutureApi", 999, versions="0", flexible="0", request="x int8", response="error_code int16")
-RETRIABLE_OF_PRODUCE = ["NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "KAFKA_STORAGE_ERROR", "REQUEST_TIMED_OUT", "UNKNOWN_TOPIC_OR_PARTITION"]
+NO_BROKER_KNOWS = api(
+    "FutureApi", 999, versions="0", flexible="0", request="x int8", response="error_code int16"
+)
+RETRIABLE_OF_PRODUCE = [
+    "NOT_LEADER_OR_FOLLOWER",
+    "NOT_ENOUGH_REPLICAS",
+    "KAFKA_STORAGE_ERROR",
+    "REQUEST_TIMED_OUT",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +57,13 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 def end_request(topic: str) -> ListOffsetsRequest:
     row = LIST_OFFSETS.request
-    return row(topics=[row.topics(name=topic, partitions=[row.topics.partitions(partition_index=0, timestamp=LATEST)])])
+    return row(
+        topics=[
+            row.topics(
+                name=topic, partitions=[row.topics.partitions(partition_index=0, timestamp=LATEST)]
+            )
+        ]
+    )
 
 
 def committed_request(group: str) -> OffsetFetchRequest:
@@ -73,7 +89,9 @@ def read(client: Client, topic: str, count: int, partition: int = 0) -> list[byt
 # whom it asks
 
 
-def test_a_request_goes_to_the_leader_that_follows_a_dead_one(cluster: Cluster, client: Client) -> None:
+def test_a_request_goes_to_the_leader_that_follows_a_dead_one(
+    cluster: Cluster, client: Client
+) -> None:
     topic = cluster.create_topic(replication_factor=3)
     write(client, topic, range(10))
     dead = cluster.leader(topic)
@@ -86,11 +104,19 @@ def test_a_request_goes_to_the_leader_that_follows_a_dead_one(cluster: Cluster, 
 
 
 @pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_LEADER_EPOCH"])
-def test_a_leader_that_says_it_is_none_is_looked_for_again(cluster: Cluster, client: Client, error: str) -> None:
+def test_a_leader_that_says_it_is_none_is_looked_for_again(
+    cluster: Cluster, client: Client, error: str
+) -> None:
     topic = cluster.create_topic()
     fault = cluster.fail_next("ListOffsets", error, times=2)
 
-    assert client.ask_leader((topic, 0), LIST_OFFSETS, end_request(topic)).topics[0].partitions[0].error_code == 0
+    assert (
+        client.ask_leader((topic, 0), LIST_OFFSETS, end_request(topic))
+        .topics[0]
+        .partitions[0]
+        .error_code
+        == 0
+    )
     assert fault.hits == 2
 
 
@@ -124,7 +150,9 @@ def test_committed_records_are_read_without_aborted_ones(cluster: Cluster, clien
     assert [record.value for record in found] == [b"first", b"second", b"0"]
 
 
-def test_a_request_goes_to_the_coordinator_that_follows_a_dead_one(cluster: Cluster, client: Client) -> None:
+def test_a_request_goes_to_the_coordinator_that_follows_a_dead_one(
+    cluster: Cluster, client: Client
+) -> None:
     before = client.ask_coordinator("g", OFFSET_FETCH, committed_request("g"), 7)
     assert before.error_code == 0
     cluster.kill(cluster.group("g").coordinator)
@@ -134,23 +162,32 @@ def test_a_request_goes_to_the_coordinator_that_follows_a_dead_one(cluster: Clus
 
 @pytest.mark.parametrize(
     ("api_name", "error"),
-    [("OffsetFetch", "NOT_COORDINATOR"), ("OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS"), ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE")],
+    [
+        ("OffsetFetch", "NOT_COORDINATOR"),
+        ("OffsetFetch", "COORDINATOR_LOAD_IN_PROGRESS"),
+        ("FindCoordinator", "COORDINATOR_NOT_AVAILABLE"),
+    ],
 )
-def test_a_coordinator_that_moves_is_looked_for_again(cluster: Cluster, client: Client, api_name: str, error: str) -> None:
+def test_a_coordinator_that_moves_is_looked_for_again(
+    cluster: Cluster, client: Client, api_name: str, error: str
+) -> None:
     fault = cluster.fail_next(api_name, error, times=2)
 
     assert client.ask_coordinator("g", OFFSET_FETCH, committed_request("g"), 7).error_code == 0
     assert fault.hits == 2
 
 
-def test_a_request_for_the_controller_is_sent_again_when_the_controller_changes(cluster: Cluster, client: Client) -> None:
+def test_a_request_for_the_controller_is_sent_again_when_the_controller_changes(
+    cluster: Cluster, client: Client
+) -> None:
     fault = cluster.fail_next("CreateTopics", "NOT_CONTROLLER", times=2)
     topics = [CREATE_TOPICS.request.topics(name="made", num_partitions=1, replication_factor=1)]
     answer = client.ask_controller(CREATE_TOPICS, CREATE_TOPICS.request(topics=topics))
 
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [("made", 0)]
     assert fault.hits == 2
-    refused = client.ask_controller(CREATE_TOPICS, CREATE_TOPICS.request(topics=topics))  # an error that does not pass is the answer
+    # an error that does not pass is the answer
+    refused = client.ask_controller(CREATE_TOPICS, CREATE_TOPICS.request(topics=topics))
     assert error_codes(refused) == {Code.TOPIC_ALREADY_EXISTS}
 
 
@@ -161,7 +198,9 @@ def test_one_broker_is_asked_by_its_id(cluster: Cluster, client: Client) -> None
 
 
 def test_a_bootstrap_server_that_is_away_is_passed_over(cluster: Cluster) -> None:
-    with Client([("127.0.0.1", 1), *addresses_of(cluster.bootstrap_servers)], patience_s=0.0) as client:
+    with Client(
+        [("127.0.0.1", 1), *addresses_of(cluster.bootstrap_servers)], patience_s=0.0
+    ) as client:
         assert client.ask(LIST_GROUPS, LIST_GROUPS.request()).error_code == 0
 
 
@@ -171,7 +210,9 @@ def test_a_bootstrap_server_that_is_away_is_passed_over(cluster: Cluster) -> Non
 def test_when_the_time_is_up_the_last_reason_is_reported(cluster: Cluster) -> None:
     with client_of(cluster, 0.2) as client:
         cluster.lose_requests("ListGroups", times=10**6)
-        with pytest.raises(Unreachable, match=r"ListGroups: nobody answered for 0.2 s; last: 127.0.0.1:\d+: "):
+        with pytest.raises(
+            Unreachable, match=r"ListGroups: nobody answered for 0.2 s; last: 127.0.0.1:\d+: "
+        ):
             client.ask(LIST_GROUPS, LIST_GROUPS.request())
 
 
@@ -194,12 +235,18 @@ def test_a_broker_that_is_silent_is_an_error_in_time(cluster: Cluster) -> None:
             client.ask_at(address, LIST_GROUPS, LIST_GROUPS.request())
 
 
-def test_an_api_that_the_broker_does_not_have_is_an_error_at_once(cluster: Cluster, client: Client) -> None:
-    with pytest.raises(Unsupported, match=r"127.0.0.1:\d+ knows no version of FutureApi that we know"):
+def test_an_api_that_the_broker_does_not_have_is_an_error_at_once(
+    cluster: Cluster, client: Client
+) -> None:
+    with pytest.raises(
+        Unsupported, match=r"127.0.0.1:\d+ knows no version of FutureApi that we know"
+    ):
         client.ask(NO_BROKER_KNOWS, NO_BROKER_KNOWS.request())
 
 
-def test_a_value_that_the_version_cannot_carry_is_an_error_at_once(cluster: Cluster, client: Client) -> None:
+def test_a_value_that_the_version_cannot_carry_is_an_error_at_once(
+    cluster: Cluster, client: Client
+) -> None:
     with pytest.raises(Unsupported, match="v3 has no states_filter"):
         client.ask(LIST_GROUPS, LIST_GROUPS.request(states_filter=["Empty"]), 3)
     assert client.ask(LIST_GROUPS, LIST_GROUPS.request(states_filter=["Empty"])).error_code == 0
@@ -221,15 +268,23 @@ def test_an_idle_connection_that_died_is_made_again(cluster: Cluster, client: Cl
 def test_several_requests_of_a_connection_are_answered_in_order(cluster: Cluster) -> None:
     topic = cluster.create_topic()
     connection = Connection(addresses_of(cluster.bootstrap_servers)[0], "test")
-    replies = [connection.send(LIST_OFFSETS, end_request(topic if each % 2 else "nope")) for each in range(4)]
-    unknown = [error_codes(reply.wait()) == {Code.UNKNOWN_TOPIC_OR_PARTITION} for reply in reversed(replies)]
+    replies = [
+        connection.send(LIST_OFFSETS, end_request(topic if each % 2 else "nope"))
+        for each in range(4)
+    ]
+    unknown = [
+        error_codes(reply.wait()) == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+        for reply in reversed(replies)
+    ]
     connection.close()
 
     assert unknown == [False, True, False, True]
     assert all(reply.is_there for reply in replies)
 
 
-@pytest.mark.parametrize("servers", ["bad", ":9092", "host:", "host:x", "host:0", "host:65536", "a:1,b"])
+@pytest.mark.parametrize(
+    "servers", ["bad", ":9092", "host:", "host:x", "host:0", "host:65536", "a:1,b"]
+)
 def test_an_invalid_address_is_refused(servers: str) -> None:
     with pytest.raises(ValueError, match="is not host:port"):
         addresses_of(servers)
@@ -251,13 +306,17 @@ def test_a_batch_sent_again_is_written_once(cluster: Cluster, client: Client, er
     write(client, topic, range(10, 20))
 
     assert fault.hits == 1
-    assert [record.value for record in cluster.records(topic)] == [b"%d" % value for value in range(20)]
+    assert [record.value for record in cluster.records(topic)] == [
+        b"%d" % value for value in range(20)
+    ]
 
 
 @pytest.mark.parametrize("acks", [0, 1])
 def test_weaker_acks_write_too(cluster: Cluster, client: Client, acks: int) -> None:
     topic, told = cluster.create_topic(), list[tuple[tuple[str, int], int, int]]()
-    producer = Producer(client, acks=acks, identity=NOBODY, on_written=lambda *written: told.append(written))
+    producer = Producer(
+        client, acks=acks, identity=NOBODY, on_written=lambda *written: told.append(written)
+    )
     for at in range(5):
         producer.add((topic, 0), (b"k", b"%d" % at, (), at))
     producer.flush()
@@ -270,7 +329,10 @@ def test_a_record_that_is_too_large_is_reported(cluster: Cluster, client: Client
     topic = cluster.create_topic(max_message_bytes=1000)
     producer = Producer(client)
     producer.add((topic, 0), (None, b"x" * 9000, (), 0))
-    with pytest.raises(KafkaError, match=r"MESSAGE_TOO_LARGE: .*the largest of 9000: raise the topic's max.message.bytes"):
+    with pytest.raises(
+        KafkaError,
+        match=r"MESSAGE_TOO_LARGE: .*the largest of 9000: raise the topic's max.message.bytes",
+    ):
         producer.flush()
 
 
@@ -278,7 +340,8 @@ def test_a_reader_follows_leaders_and_partitions(cluster: Cluster, client: Clien
     topic = cluster.create_topic(partitions=3, replication_factor=3)
     for partition in range(3):
         write(client, topic, range(100), partition)
-    reader, found = Reader(client, {(topic, partition): 40 for partition in range(3)}), list[FetchedRecord]()
+    reader = Reader(client, {(topic, partition): 40 for partition in range(3)})
+    found = list[FetchedRecord]()
     found += reader.poll(5.0, 7)
     assert len(found) == 7
     cluster.kill(cluster.leader(topic, 1))
@@ -292,7 +355,9 @@ def test_a_reader_follows_leaders_and_partitions(cluster: Cluster, client: Clien
 
 
 @pytest.mark.parametrize(("reset", "expected"), [(EARLIEST, b"0"), (LATEST, b"later")])
-def test_a_position_that_is_not_there_is_reset(cluster: Cluster, client: Client, reset: int, expected: bytes) -> None:
+def test_a_position_that_is_not_there_is_reset(
+    cluster: Cluster, client: Client, reset: int, expected: bytes
+) -> None:
     topic = cluster.create_topic()
     write(client, topic, range(3))
     reader = Reader(client, {(topic, 0): 99}, reset=reset)
@@ -309,8 +374,12 @@ def test_a_position_that_is_not_there_is_reset(cluster: Cluster, client: Client,
     assert found[0].value == expected
 
 
-@pytest.mark.parametrize("error", ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "KAFKA_STORAGE_ERROR"])
-def test_a_reader_goes_on_after_an_error_that_passes(cluster: Cluster, client: Client, error: str) -> None:
+@pytest.mark.parametrize(
+    "error", ["NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "KAFKA_STORAGE_ERROR"]
+)
+def test_a_reader_goes_on_after_an_error_that_passes(
+    cluster: Cluster, client: Client, error: str
+) -> None:
     topic = cluster.create_topic()
     write(client, topic, range(5))
     fault = cluster.fail_next("Fetch", error, times=2)
@@ -329,7 +398,9 @@ def test_a_reader_tells_an_error_that_does_not_pass(cluster: Cluster, client: Cl
     reader.close()
 
 
-def test_a_batch_whose_checksum_is_wrong_is_not_read(cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_whose_checksum_is_wrong_is_not_read(
+    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = cluster.create_topic()
     write(client, topic, range(5))
     reader, take = Reader(client, {(topic, 0): 0}), Reader._take

@@ -23,7 +23,9 @@ Handler = Callable[[int, Any], Row]  # version, request -> response
 
 
 class Broker:
-    """Both ends: the network that drives the client, and a broker that answers from handlers, all frames at once or byte by byte."""
+    """Both ends: the network that drives the client, and a broker that answers from handlers, all
+    frames at once or byte by byte.
+    """
 
     peer = "broker:9092"
 
@@ -33,7 +35,9 @@ class Broker:
         self.seen: list[tuple[RequestHeader, Any]] = []
         self.events: list[Any] = []
         self.wakes = 0
-        self.client = ClientConnection("tests", on_ready=lambda: self.events.append("ready"), on_closed=self.events.append)
+        self.client = ClientConnection(
+            "tests", on_ready=lambda: self.events.append("ready"), on_closed=self.events.append
+        )
         self._frames = FrameBuffer()
 
     def wake(self) -> None:
@@ -58,7 +62,9 @@ class Broker:
     def answer(self, step: int = 1_000_000) -> None:
         """Take what the client wants to send, and answer; again, until it is silent."""
         while output := b"".join(self.client.take_output()):
-            replies = b"".join(self._answer(frame) for frame in self._frames.feed(memoryview(output)))
+            replies = b"".join(
+                self._answer(frame) for frame in self._frames.feed(memoryview(output))
+            )
             for at in range(0, len(replies), step):
                 self.client.receive(memoryview(bytearray(replies[at : at + step])))
 
@@ -75,15 +81,22 @@ class Broker:
         else:
             answer = self.handlers[api.name](version, row)
         return b"".join(
-            bytes(piece) for piece in encode_response(api, version, header.correlation_id, answer) if isinstance(piece, bytes | memoryview)
+            bytes(piece)
+            for piece in encode_response(api, version, header.correlation_id, answer)
+            if isinstance(piece, bytes | memoryview)
         )
 
     def _api_versions(self, version: int) -> tuple[Row, int]:
         entry = API_VERSIONS.response.api_keys
         low, high = self.versions[API_VERSIONS]
         if not low <= version <= high:
-            return API_VERSIONS.response(error_code=35, api_keys=[entry(api_key=18, min_version=low, max_version=high)]), 0
-        entries = [entry(api_key=api.key, min_version=low, max_version=high) for api, (low, high) in self.versions.items()]
+            return API_VERSIONS.response(
+                error_code=35, api_keys=[entry(api_key=18, min_version=low, max_version=high)]
+            ), 0
+        entries = [
+            entry(api_key=api.key, min_version=low, max_version=high)
+            for api, (low, high) in self.versions.items()
+        ]
         return API_VERSIONS.response(api_keys=entries), version
 
     def note(self, row: Row | None, error: str | None) -> None:
@@ -114,7 +127,11 @@ def test_requests_wait_for_the_versions_and_replies_come_in_order(step: int) -> 
     broker = Broker(ALL, Metadata=metadata).opened()
     for name in ("a", "b"):
         broker.client.request(METADATA, named(name), broker.note)
-    assert (broker.client.ready, broker.client.in_flight, len(broker.client.take_output())) == (False, 3, 1)
+    assert (broker.client.ready, broker.client.in_flight, len(broker.client.take_output())) == (
+        False,
+        3,
+        1,
+    )
 
     broker = Broker(ALL, Metadata=metadata).opened()
     for name in ("a", "b"):
@@ -127,12 +144,22 @@ def test_requests_wait_for_the_versions_and_replies_come_in_order(step: int) -> 
     assert broker.client.in_flight == 0
     assert broker.events[0] == "ready"
     assert [row.cluster_id for row in broker.events[1:]] == ["v13 a", "v13 b", "v13 c"]
-    assert [(header.client_id, header.correlation_id) for header, _ in broker.seen] == [("tests", 0), ("tests", 1), ("tests", 2), ("tests", 3)]
+    assert [(header.client_id, header.correlation_id) for header, _ in broker.seen] == [
+        ("tests", 0),
+        ("tests", 1),
+        ("tests", 2),
+        ("tests", 3),
+    ]
     assert broker.seen[0][1].client_software_name == "raftka"
 
 
-@pytest.mark.parametrize(("theirs", "cap", "chosen"), [((0, 13), None, 13), ((0, 99), None, 13), ((0, 9), None, 9), ((0, 13), 7, 7), ((4, 8), 99, 8)])
-def test_the_highest_common_version_is_taken(theirs: tuple[int, int], cap: int | None, chosen: int) -> None:
+@pytest.mark.parametrize(
+    ("theirs", "cap", "chosen"),
+    [((0, 13), None, 13), ((0, 99), None, 13), ((0, 9), None, 9), ((0, 13), 7, 7), ((4, 8), 99, 8)],
+)
+def test_the_highest_common_version_is_taken(
+    theirs: tuple[int, int], cap: int | None, chosen: int
+) -> None:
     broker = Broker({**ALL, METADATA: theirs}, Metadata=metadata).opened()
     broker.answer()
     broker.client.request(METADATA, named("a"), broker.note, cap)
@@ -143,7 +170,10 @@ def test_the_highest_common_version_is_taken(theirs: tuple[int, int], cap: int |
 
 @pytest.mark.parametrize("theirs", [(14, 20), None])
 def test_no_version_in_common_is_an_error_of_the_request(theirs: tuple[int, int] | None) -> None:
-    versions: dict[AnyApi, tuple[int, int]] = {API_VERSIONS: (0, 4), **({METADATA: theirs} if theirs else {})}
+    versions: dict[AnyApi, tuple[int, int]] = {
+        API_VERSIONS: (0, 4),
+        **({METADATA: theirs} if theirs else {}),
+    }
     broker = Broker(versions).opened()
     broker.client.request(METADATA, named("queued"), broker.note)
     broker.answer()
@@ -173,7 +203,10 @@ def test_a_broker_whose_refusal_can_not_be_read_is_asked_in_version_0() -> None:
     assert second[6:8] == b"\0\0"
 
 
-@pytest.mark.parametrize(("code", "says"), [(Code.INVALID_REQUEST, "INVALID_REQUEST"), (777, "error 777"), (Code.NONE, "NONE")])
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [(Code.INVALID_REQUEST, "INVALID_REQUEST"), (777, "error 777"), (Code.NONE, "NONE")],
+)
 def test_a_broker_that_gives_no_versions_is_closed(code: int, says: str) -> None:
     broker = Broker(ALL).opened()
     broker.client.request(METADATA, named("a"), broker.note)
@@ -213,7 +246,11 @@ def test_closed_before_it_opened() -> None:
 
 def test_a_request_made_while_closing_does_not_hang() -> None:
     broker = Broker(ALL).opened()
-    broker.client.request(METADATA, named("a"), lambda row, error: broker.client.request(METADATA, named("again"), broker.note))
+    broker.client.request(
+        METADATA,
+        named("a"),
+        lambda row, error: broker.client.request(METADATA, named("again"), broker.note),
+    )
     broker.client.closed("gone")
     assert broker.events == ["gone", "gone"]
 
@@ -294,7 +331,9 @@ def test_a_large_answer_is_received_into_its_own_buffer() -> None:
     broker.answer()
     broker.client.request(FETCH, FETCH.request(), broker.note)
     broker.client.take_output()
-    left = b"".join(bytes(p) for p in encode_response(FETCH, 4, 1, row) if isinstance(p, bytes | memoryview))
+    left = b"".join(
+        bytes(p) for p in encode_response(FETCH, 4, 1, row) if isinstance(p, bytes | memoryview)
+    )
     assert broker.client.room() is None
     broker.client.receive(memoryview(left[:20_000]))
     left = left[20_000:]

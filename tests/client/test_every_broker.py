@@ -1,4 +1,6 @@
-"""One question to all brokers, one of which is dead or silent: what the others answer comes, and the missing one is named."""
+"""One question to all brokers, one of which is dead or silent: what the others answer comes, and
+the missing one is named.
+"""
 
 import io
 from collections.abc import Iterator
@@ -48,13 +50,17 @@ def test_every_broker_is_asked(cluster: Cluster, client: Client) -> None:
 
 
 @pytest.mark.parametrize("how", ["killed", "silent"])
-def test_a_broker_that_does_not_answer_is_named_beside_the_answers_of_others(cluster: Cluster, client: Client, how: str) -> None:
+def test_a_broker_that_does_not_answer_is_named_beside_the_answers_of_others(
+    cluster: Cluster, client: Client, how: str
+) -> None:
     client.refresh([])
     if how == "killed":
         cluster.kill(2)
     else:
         cluster.pause(2)
-    answers = ask_brokers(client, LIST_GROUPS, dict.fromkeys(client.brokers, LIST_GROUPS.request()), within_s=WITHIN_S)
+    answers = ask_brokers(
+        client, LIST_GROUPS, dict.fromkeys(client.brokers, LIST_GROUPS.request()), within_s=WITHIN_S
+    )
 
     assert sorted(answers.of) == [1, 3]
     assert list(answers.missing) == [2]
@@ -72,14 +78,22 @@ def test_a_broker_that_is_registered_and_dead_is_named(cluster: Cluster, client:
 
 def test_an_error_that_passes_is_waited_for(cluster: Cluster, client: Client) -> None:
     fault = cluster.fail_next("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=2)
-    answers = ask_every_broker(client, LIST_GROUPS, LIST_GROUPS.request(), passing=NOT_COORDINATOR.__contains__)
+    answers = ask_every_broker(
+        client, LIST_GROUPS, LIST_GROUPS.request(), passing=NOT_COORDINATOR.__contains__
+    )
 
     assert (sorted(answers.of), fault.hits) == ([1, 2, 3], 2)
 
 
 def test_an_error_that_stays_makes_a_broker_missing(cluster: Cluster, client: Client) -> None:
     cluster.fail_next("ListGroups", "COORDINATOR_LOAD_IN_PROGRESS", times=10**6)
-    answers = ask_every_broker(client, LIST_GROUPS, LIST_GROUPS.request(), passing=NOT_COORDINATOR.__contains__, within_s=0.3)
+    answers = ask_every_broker(
+        client,
+        LIST_GROUPS,
+        LIST_GROUPS.request(),
+        passing=NOT_COORDINATOR.__contains__,
+        within_s=0.3,
+    )
 
     assert answers.missing == dict.fromkeys((1, 2, 3), Code.COORDINATOR_LOAD_IN_PROGRESS.name)
 
@@ -89,28 +103,40 @@ def test_an_api_that_no_broker_has_is_an_error(cluster: Cluster, client: Client)
         ask_every_broker(client, NO_BROKER_KNOWS, NO_BROKER_KNOWS.request())
 
 
-def test_a_silent_broker_gives_way_to_the_next_one_and_is_asked_last(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_broker_gives_way_to_the_next_one_and_is_asked_last(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("raftka.client.blocking.client.QUICK_S", 0.2)
     first, *others = addresses_of(cluster.bootstrap_servers)
     cluster.pause(1)
     with Client([first, *others], "test") as client:
         asked = []
         ask_at = client.ask_at
-        monkeypatch.setattr(client, "ask_at", lambda address, *rest: asked.append(address) or ask_at(address, *rest))  # type: ignore[func-returns-value]
+        monkeypatch.setattr(
+            client,
+            "ask_at",
+            lambda address, *rest: asked.append(address) or ask_at(address, *rest),  # type: ignore[func-returns-value]
+        )
         for _ in range(2):
             client.ask_any(METADATA, METADATA.request(topics=[]))
 
     assert asked == [first, others[0], others[0]]
 
 
-def test_a_silent_broker_with_two_addresses_is_waited_for_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_broker_with_two_addresses_is_waited_for_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("raftka.client.blocking.client.QUICK_S", 0.2)
     given = addresses_of(cluster.bootstrap_servers.replace("127.0.0.1", "localhost"))
     cluster.pause(1)
     with Client(given, "test") as client:
         asked = []
         ask_at = client.ask_at
-        monkeypatch.setattr(client, "ask_at", lambda address, *rest: asked.append(address) or ask_at(address, *rest))  # type: ignore[func-returns-value]
+        monkeypatch.setattr(
+            client,
+            "ask_at",
+            lambda address, *rest: asked.append(address) or ask_at(address, *rest),  # type: ignore[func-returns-value]
+        )
         client.refresh([])
         assert not set(client.brokers.values()) & set(given)
         client.refresh([])
@@ -118,9 +144,19 @@ def test_a_silent_broker_with_two_addresses_is_waited_for_once(cluster: Cluster,
     assert asked == [given[0], given[1], given[1]]
 
 
-@pytest.mark.parametrize("words", [("groups", "list"), ("transactions", "list"), ("transactions", "find-hanging"), ("cluster", "describe")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("groups", "list"),
+        ("transactions", "list"),
+        ("transactions", "find-hanging"),
+        ("cluster", "describe"),
+    ],
+)
 @pytest.mark.parametrize("how", ["killed", "silent"])
-def test_commands_that_ask_all_brokers_end_with_what_the_living_say(cluster: Cluster, words: tuple[str, ...], how: str) -> None:
+def test_commands_that_ask_all_brokers_end_with_what_the_living_say(
+    cluster: Cluster, words: tuple[str, ...], how: str
+) -> None:
     cluster.create_topic()
     cluster.kill(1) if how == "killed" else cluster.pause(1)
     code, out, err = run(*words, "--bootstrap-server", cluster.bootstrap_servers)
@@ -135,18 +171,31 @@ def test_commands_that_ask_all_brokers_end_with_what_the_living_say(cluster: Clu
 
 
 @pytest.mark.parametrize("how", ["silent", "fenced"])
-def test_settings_of_living_brokers_are_shown_beside_a_dead_one(cluster: Cluster, client: Client, how: str) -> None:
+def test_settings_of_living_brokers_are_shown_beside_a_dead_one(
+    cluster: Cluster, client: Client, how: str
+) -> None:
     cluster.pause(1) if how == "silent" else cluster.kill(1)
     while how == "fenced" and (1 in client.brokers or not client.brokers):
         client.refresh([])
-    code, out, err = run("configs", "describe", "broker", "1", "2", "--all", "--bootstrap-server", cluster.bootstrap_servers)
+    code, out, err = run(
+        "configs",
+        "describe",
+        "broker",
+        "1",
+        "2",
+        "--all",
+        "--bootstrap-server",
+        cluster.bootstrap_servers,
+    )
 
     assert code == 1
     assert "num.partitions" in out
     assert "broker 1 has not answered" in err
 
 
-def test_a_transaction_that_a_missing_coordinator_may_know_is_not_called_hanging(cluster: Cluster, client: Client) -> None:
+def test_a_transaction_that_a_missing_coordinator_may_know_is_not_called_hanging(
+    cluster: Cluster, client: Client
+) -> None:
     begin(client, "id", 10_000)
     hanging = Open(("t", 0), 1, 0, 0, 0, 0)
     assert _known(client, [hanging]) == ({}, True)

@@ -1,4 +1,6 @@
-"""The client's side of a Kerberos login, with a scripted library: what it takes from a server, and where its steps are taken."""
+"""The client's side of a Kerberos login, with a scripted library: what it takes from a server, and
+where its steps are taken.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -43,7 +45,12 @@ class Scripted:
 @pytest.mark.parametrize("offer", OFFERS)
 def test_client_chooses_no_layer_and_asks_to_be_nobody_else(offer: bytes) -> None:
     client = GssapiClient(Scripted)
-    assert [client.first(), client.step(b"proof"), client.step(offer), client.step(b"")] == [b"ticket", b"", LAYERS, None]
+    assert [client.first(), client.step(b"proof"), client.step(offer), client.step(b"")] == [
+        b"ticket",
+        b"",
+        LAYERS,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("offer", [b"", b"\x01", b"\x06\0\xff\xff", b"\0\0\0\0", LAYERS + b"x"])
@@ -89,7 +96,13 @@ def dialing(*tokens: bytes) -> tuple[Broker, Beside]:
         SaslAuthenticate=lambda version, row: SASL_AUTHENTICATE.response(auth_bytes=left.pop(0)),
     )
     events = broker.events
-    broker.client = ClientConnection("tests", lambda: events.append("ready"), events.append, login=lambda: GssapiClient(Scripted), beside=beside.run)
+    broker.client = ClientConnection(
+        "tests",
+        lambda: events.append("ready"),
+        events.append,
+        login=lambda: GssapiClient(Scripted),
+        beside=beside.run,
+    )
     broker.opened().answer()
     return broker, beside
 
@@ -129,14 +142,22 @@ MODULE = "com.sun.security.auth.module.Krb5LoginModule required"
     ("properties", "login"),
     [
         ({"sasl.kerberos.service.name": "kafka"}, KerberosLogin("kafka")),
-        ({"sasl.jaas.config": f'{MODULE} useTicketCache=true serviceName="kafka";'}, KerberosLogin("kafka")),
         (
-            {"sasl.kerberos.service.name": "kafka", "sasl.jaas.config": f'{MODULE} useKeyTab=true keyTab="/k" principal="alice@HOME";'},
+            {"sasl.jaas.config": f'{MODULE} useTicketCache=true serviceName="kafka";'},
+            KerberosLogin("kafka"),
+        ),
+        (
+            {
+                "sasl.kerberos.service.name": "kafka",
+                "sasl.jaas.config": f'{MODULE} useKeyTab=true keyTab="/k" principal="alice@HOME";',
+            },
             KerberosLogin("kafka", "alice@HOME", "/k"),
         ),
     ],
 )
-def test_client_has_a_keytab_or_tickets(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], login: KerberosLogin) -> None:
+def test_client_has_a_keytab_or_tickets(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], login: KerberosLogin
+) -> None:
     monkeypatch.setattr(logins, "is_installed", lambda: True)
     assert client_security(BASIS | properties).kerberos == login
 
@@ -145,18 +166,42 @@ def test_client_has_a_keytab_or_tickets(monkeypatch: pytest.MonkeyPatch, propert
     ("properties", "text"),
     [
         ({}, "sasl.kerberos.service.name"),
-        ({"sasl.kerberos.service.name": "kafka", "sasl.jaas.config": f'{MODULE} useKeyTab=true keyTab="/k";'}, "needs a principal"),
-        ({"sasl.kerberos.service.name": "kafka", "sasl.jaas.config": f'{MODULE} useKeyTab=true principal="a@B";'}, "absolute path"),
-        ({"sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b";'}, "not one for GSSAPI"),
+        (
+            {
+                "sasl.kerberos.service.name": "kafka",
+                "sasl.jaas.config": f'{MODULE} useKeyTab=true keyTab="/k";',
+            },
+            "needs a principal",
+        ),
+        (
+            {
+                "sasl.kerberos.service.name": "kafka",
+                "sasl.jaas.config": f'{MODULE} useKeyTab=true principal="a@B";',
+            },
+            "absolute path",
+        ),
+        (
+            {
+                "sasl.jaas.config": (
+                    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                    'username="a" password="b";'
+                )
+            },
+            "not one for GSSAPI",
+        ),
     ],
 )
-def test_client_that_could_not_log_in_is_told(monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], text: str) -> None:
+def test_client_that_could_not_log_in_is_told(
+    monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], text: str
+) -> None:
     monkeypatch.setattr(logins, "is_installed", lambda: True)
     with pytest.raises(ValueError, match=text):
         client_security(BASIS | properties)
 
 
-def test_client_without_the_extra_is_told_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_without_the_extra_is_told_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(logins, "is_installed", lambda: False)
     with pytest.raises(ValueError, match=r"pip install 'raftka\[gssapi\]'"):
         client_login(None, "kafka")

@@ -1,4 +1,6 @@
-"""Members of a group through the blocking client: who reads what, what stays committed, and living beside members of other libraries."""
+"""Members of a group through the blocking client: who reads what, what stays committed, and living
+beside members of other libraries.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -34,7 +36,9 @@ def client(cluster: Cluster) -> Iterator[Client]:
         yield client
 
 
-def test_a_member_alone_has_everything_and_its_commits_stay(cluster: Cluster, client: Client) -> None:
+def test_a_member_alone_has_everything_and_its_commits_stay(
+    cluster: Cluster, client: Client
+) -> None:
     topic = cluster.create_topic(partitions=3)
     with Member(client, topic, topic) as member:
         assert member.poll()
@@ -50,7 +54,12 @@ def test_a_member_alone_has_everything_and_its_commits_stay(cluster: Cluster, cl
 
 
 @pytest.mark.parametrize(
-    ("api", "error"), [("JoinGroup", "NOT_COORDINATOR"), ("SyncGroup", "REBALANCE_IN_PROGRESS"), ("JoinGroup", "UNKNOWN_MEMBER_ID")]
+    ("api", "error"),
+    [
+        ("JoinGroup", "NOT_COORDINATOR"),
+        ("SyncGroup", "REBALANCE_IN_PROGRESS"),
+        ("JoinGroup", "UNKNOWN_MEMBER_ID"),
+    ],
 )
 def test_joining_is_tried_again(cluster: Cluster, client: Client, api: str, error: str) -> None:
     topic = cluster.create_topic()
@@ -63,7 +72,9 @@ def test_joining_is_tried_again(cluster: Cluster, client: Client, api: str, erro
 
 
 @pytest.mark.parametrize("error", ["ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"])
-def test_a_member_whose_commit_is_refused_joins_again(cluster: Cluster, client: Client, error: str) -> None:
+def test_a_member_whose_commit_is_refused_joins_again(
+    cluster: Cluster, client: Client, error: str
+) -> None:
     topic = cluster.create_topic()
     with Member(client, topic, topic) as member:
         member.poll()
@@ -76,7 +87,9 @@ def test_a_member_whose_commit_is_refused_joins_again(cluster: Cluster, client: 
         assert member.committed() == {(topic, 0): 1}
 
 
-def test_a_member_lives_through_the_death_of_its_coordinator(cluster: Cluster, client: Client) -> None:
+def test_a_member_lives_through_the_death_of_its_coordinator(
+    cluster: Cluster, client: Client
+) -> None:
     topic = cluster.create_topic(replication_factor=3)
     with Member(client, topic, topic) as member:
         member.poll()
@@ -88,7 +101,9 @@ def test_a_member_lives_through_the_death_of_its_coordinator(cluster: Cluster, c
         assert cluster.wait_for(lambda: cluster.group(topic)).offsets == {(topic, 0): 2}
 
 
-def test_a_member_shares_with_one_of_another_library(cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_shares_with_one_of_another_library(
+    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The heartbeat tells of the other member; each leads the group once."""
     monkeypatch.setattr(members, "HEARTBEAT_S", 0.05)
     topic = cluster.create_topic(partitions=4)
@@ -96,7 +111,12 @@ def test_a_member_shares_with_one_of_another_library(cluster: Cluster, client: C
     theirs: set[int] = set()
 
     def read() -> None:
-        consumer = KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=topic, heartbeat_interval_ms=50)
+        consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id=topic,
+            heartbeat_interval_ms=50,
+        )
         while not over.is_set():
             consumer.poll(timeout_ms=20)
             theirs.clear()
@@ -119,7 +139,8 @@ class Subscribed:
     """A member as kafka-python's assignor sees it."""
 
     def __init__(self, member_id: str, instance_id: str | None, topics: set[str]) -> None:
-        self.member_id, self.group_instance_id, self.metadata, self.topics = member_id, instance_id, self, topics
+        self.member_id, self.group_instance_id, self.metadata = member_id, instance_id, self
+        self.topics = topics
 
 
 class Counts:
@@ -134,12 +155,21 @@ TOPICS = st.sampled_from(["a", "b", "c"])
 
 
 @given(
-    st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.sets(TOPICS, min_size=1), min_size=1, max_size=5),
+    st.dictionaries(
+        st.text("xyz", min_size=1, max_size=3), st.sets(TOPICS, min_size=1), min_size=1, max_size=5
+    ),
     st.dictionaries(TOPICS, st.integers(0, 9)),
 )
-def test_partitions_are_assigned_as_by_other_libraries(subscriptions: dict[str, set[str]], counts: dict[str, int]) -> None:
-    theirs = RangePartitionAssignor.assign(Counts(counts), [Subscribed(name, None, topics) for name, topics in subscriptions.items()])
+def test_partitions_are_assigned_as_by_other_libraries(
+    subscriptions: dict[str, set[str]], counts: dict[str, int]
+) -> None:
+    theirs = RangePartitionAssignor.assign(
+        Counts(counts), [Subscribed(name, None, topics) for name, topics in subscriptions.items()]
+    )
     ours = assign_ranges({name: (None, topics) for name, topics in subscriptions.items()}, counts)
 
-    expected = {name: {topic: tuple(own) for topic, own in each.assigned_partitions if own} for name, each in theirs.items()}
+    expected = {
+        name: {topic: tuple(own) for topic, own in each.assigned_partitions if own}
+        for name, each in theirs.items()
+    }
     assert ours == expected

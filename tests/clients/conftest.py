@@ -1,4 +1,6 @@
-"""Live clusters for real clients: processes on free ports, gone when the test is. And the clients that are programs, or a skip that says why not."""
+"""Live clusters for real clients: processes on free ports, gone when the test is. And the clients
+that are programs, or a skip that says why not.
+"""
 
 import gc
 import socket
@@ -132,7 +134,9 @@ def or_skip(client: Callable[[], Program]) -> Program:
 
 @pytest.fixture
 def forgotten_sockets() -> Iterator[None]:
-    """For a client that forgets sockets whose connecting failed: they are closed here, else their warning fails whatever runs next."""
+    """For a client that forgets sockets whose connecting failed: they are closed here, else their
+    warning fails whatever runs next.
+    """
     before = WeakSet(_sockets())
     yield
     for sock in _sockets():

@@ -1,4 +1,6 @@
-"""Transactions in a live cluster, made request by request: one that its coordinator knows, and one that nobody will end."""
+"""Transactions in a live cluster, made request by request: one that its coordinator knows, and one
+that nobody will end.
+"""
 
 import time
 from typing import NamedTuple
@@ -11,7 +13,8 @@ from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, END_TXN, TX
 from raftka.wire.records import build_batch
 from tests.broker.requests import produce
 
-UNVERIFIED = {"transaction.partition.verification.enable": "false"}  # with it a leader believes producers before KIP-890
+# with it a leader believes producers before KIP-890
+UNVERIFIED = {"transaction.partition.verification.enable": "false"}
 BEFORE_KIP_890 = 11  # version of Produce
 
 
@@ -29,15 +32,38 @@ class Producer(NamedTuple):
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[request.v3_and_below_topics(name=topic, partitions=[partition])],
         )
-        answer = self.client.ask_coordinator(self.transactional_id, ADD_PARTITIONS_TO_TXN, row, 3, kind=TRANSACTION, passing=is_retriable)
-        assert [each.partition_error_code for of in answer.results_by_topic_v3_and_below for each in of.results_by_partition] == [0]
+        answer = self.client.ask_coordinator(
+            self.transactional_id,
+            ADD_PARTITIONS_TO_TXN,
+            row,
+            3,
+            kind=TRANSACTION,
+            passing=is_retriable,
+        )
+        assert [
+            each.partition_error_code
+            for of in answer.results_by_topic_v3_and_below
+            for each in of.results_by_partition
+        ] == [0]
 
     def send(self, topic: str, partition: int, *, age_ms: int = 0) -> int:
         """A record with a timestamp of so long ago; its offset."""
         record = (None, b"v", (), round(time.time() * 1000) - age_ms)
-        data = bytes(build_batch([record], producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=0, transactional=True))
+        data = bytes(
+            build_batch(
+                [record],
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+        )
         request = produce(topic, data, partition, transactional_id=self.transactional_id)
-        (row,) = self.client.ask_leader((topic, partition), PRODUCE, request, BEFORE_KIP_890).responses[0].partition_responses
+        (row,) = (
+            self.client.ask_leader((topic, partition), PRODUCE, request, BEFORE_KIP_890)
+            .responses[0]
+            .partition_responses
+        )
         assert Code(row.error_code) is Code.NONE
         return row.base_offset
 
@@ -49,26 +75,42 @@ class Producer(NamedTuple):
             group_id=group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            topics=[row(name=topic, partitions=[row.partitions(partition_index=partition, committed_offset=offset)])],
+            topics=[
+                row(
+                    name=topic,
+                    partitions=[row.partitions(partition_index=partition, committed_offset=offset)],
+                )
+            ],
         )
         answer = self.client.ask_coordinator(group, TXN_OFFSET_COMMIT, request, 3)
         assert [each.error_code for of in answer.topics for each in of.partitions] == [0]
 
     def end(self, *, commit: bool) -> int:
         """The error code."""
-        row = END_TXN.request(transactional_id=self.transactional_id, producer_id=self.producer_id, producer_epoch=self.epoch, committed=commit)
-        return self.client.ask_coordinator(self.transactional_id, END_TXN, row, 4, kind=TRANSACTION, passing=is_retriable).error_code
+        row = END_TXN.request(
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        return self.client.ask_coordinator(
+            self.transactional_id, END_TXN, row, 4, kind=TRANSACTION, passing=is_retriable
+        ).error_code
 
 
 def begin(client: Client, transactional_id: str) -> Producer:
     row = INIT_PRODUCER_ID.request(transactional_id=transactional_id, transaction_timeout_ms=60_000)
-    answer = client.ask_coordinator(transactional_id, INIT_PRODUCER_ID, row, kind=TRANSACTION, passing=is_retriable)
+    answer = client.ask_coordinator(
+        transactional_id, INIT_PRODUCER_ID, row, kind=TRANSACTION, passing=is_retriable
+    )
     assert answer.error_code == 0
     return Producer(client, transactional_id, answer.producer_id, answer.producer_epoch)
 
 
 def hang(client: Client, topic: str, partition: int, *, age_ms: int = 0) -> tuple[Producer, int]:
-    """Open a transaction that no coordinator knows; its producer, and its first offset. The brokers' settings have UNVERIFIED."""
+    """Open a transaction that no coordinator knows; its producer, and its first offset. The
+    brokers' settings have UNVERIFIED.
+    """
     producer = unknown(client)
     return producer, producer.send(topic, partition, age_ms=age_ms)
 

@@ -1,4 +1,6 @@
-"""Kafka's own tools, run one after the other in one JVM: lines to and from JavaTools.java. Knows their classes and no test."""
+"""Kafka's own tools, run one after the other in one JVM: lines to and from JavaTools.java. Knows
+their classes and no test.
+"""
 
 import subprocess
 from base64 import b64decode, b64encode
@@ -36,17 +38,37 @@ class JavaTools:
     bootstrap_servers: str
 
     def __enter__(self) -> Self:
-        self.jvm = subprocess.Popen(self.program.command, env=self.program.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.jvm = subprocess.Popen(
+            self.program.command,
+            env=self.program.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         self.jvm.kill()
         self.jvm.communicate()
 
     def run(self, line: str, *more: str, given: str = "") -> str:
-        """A command line as people type it, and arguments with spaces in them; returns what is printed. Raises ToolFailed."""
+        """A command line as people type it, and arguments with spaces in them; returns what is
+        printed. Raises ToolFailed.
+        """
         tool, *arguments = line.split()
-        words = [given, TOOLS[tool], "--bootstrap-server", self.bootstrap_servers, *arguments, *more]
+        words = [
+            given,
+            TOOLS[tool],
+            "--bootstrap-server",
+            self.bootstrap_servers,
+            *arguments,
+            *more,
+        ]
         assert self.jvm.stdin is not None
         assert self.jvm.stdout is not None
         self.jvm.stdin.write(" ".join(b64encode(word.encode()).decode() for word in words) + "\n")

@@ -1,6 +1,8 @@
-"""A Kerberos realm of MIT's programs, in a folder and on a free port, for as long as a test runs. Knows no broker.
+"""A Kerberos realm of MIT's programs, in a folder and on a free port, for as long as a test runs.
+Knows no broker.
 
-This process is its client: the Kerberos library takes its configuration from the environment, which is put back at the end.
+This process is its client: the Kerberos library takes its configuration from the environment, which
+is put back at the end.
 """
 
 import importlib.util
@@ -56,9 +58,14 @@ def there() -> Program:
     """The server. Raises Missing."""
     missing = [each for each in PROGRAMS if shutil.which(each, path=PATH) is None]
     if missing:
-        raise Missing(f"there is no {missing[0]} (on Debian: apt install krb5-kdc krb5-admin-server)")
+        raise Missing(
+            f"there is no {missing[0]} (on Debian: apt install krb5-kdc krb5-admin-server)"
+        )
     if importlib.util.find_spec("gssapi") is None:
-        raise Missing("the extra gssapi is not installed (apt install libkrb5-dev; pip install 'raftka[gssapi]')")
+        raise Missing(
+            "the extra gssapi is not installed (apt install libkrb5-dev; pip install "
+            "'raftka[gssapi]')"
+        )
     return Program([shutil.which(PROGRAMS[0], path=PATH) or "", "-n"])
 
 
@@ -94,7 +101,9 @@ class Kdc:
     def add(self, principal: str, *options: str) -> Path:
         """A keytab of a new principal."""
         keytab = self.folder / f"{principal.replace('/', '-')}.keytab"
-        _run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {' '.join(options)} {principal}")
+        _run(
+            "kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {' '.join(options)} {principal}"
+        )
         _run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {keytab} {principal}")
         return keytab
 
@@ -105,13 +114,22 @@ class Kdc:
     @contextmanager
     def as_client(self, keytab: Path) -> Iterator[None]:
         """Clients in this process are the owner of the keytab."""
-        with patch.dict(os.environ, KRB5_CLIENT_KTNAME=str(keytab), KRB5CCNAME=f"MEMORY:{keytab.stem}"):
+        with patch.dict(
+            os.environ, KRB5_CLIENT_KTNAME=str(keytab), KRB5CCNAME=f"MEMORY:{keytab.stem}"
+        ):
             yield
 
 
 def _run(program: str, *arguments: str) -> None:
     command = [shutil.which(program, path=PATH) or program, *arguments]
-    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, timeout=60)
+    subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=True,
+        timeout=60,
+    )
 
 
 def _listens(port: int) -> bool:

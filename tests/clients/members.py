@@ -1,6 +1,8 @@
-"""Members of consumer groups, each a real client in a thread of its own: what they own, what they have read, what they have committed.
+"""Members of consumer groups, each a real client in a thread of its own: what they own, what they
+have read, what they have committed.
 
-A client is used by its own thread alone; tests look at what the thread has noted, or have it `do` something. Knows no broker.
+A client is used by its own thread alone; tests look at what the thread has noted, or have it `do`
+something. Knows no broker.
 """
 
 import asyncio
@@ -20,7 +22,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from tests.clients.workload import PATIENCE_S, wait
 
 SESSION_MS, HEARTBEAT_MS, POLL_MS = 6_000, 300, 50
-LONG_POLL_MS = 3_000  # kafka-python 3.0.12 waits for ever, now and then, when a poll ends while a rebalance is under way
+# kafka-python 3.0.12 waits for ever, now and then, when a poll ends while a rebalance is under way
+LONG_POLL_MS = 3_000
 Read = Iterable[tuple[int, int]]  # partition, offset
 FAILURES = (kafka.errors.KafkaError, aiokafka.errors.KafkaError, confluent_kafka.KafkaException)
 
@@ -35,7 +38,14 @@ class Client(Protocol):
 
 class KafkaPython:
     def __init__(
-        self, bootstrap_servers: str, topic: str, group: str, *, cooperative: bool, instance: str | None, changed: Callable[[], None]
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        group: str,
+        *,
+        cooperative: bool,
+        instance: str | None,
+        changed: Callable[[], None],
     ) -> None:
         class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]
             def on_partitions_revoked(self, revoked: Any) -> None: ...
@@ -52,14 +62,17 @@ class KafkaPython:
             enable_auto_commit=False,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
-            partition_assignment_strategy=[CooperativeStickyAssignor if cooperative else RangePartitionAssignor],
+            partition_assignment_strategy=[
+                CooperativeStickyAssignor if cooperative else RangePartitionAssignor
+            ],
         )
         self.consumer.subscribe([topic], listener=Listener())
 
     def poll(self) -> Read:
         try:
             polled = self.consumer.poll(timeout_ms=LONG_POLL_MS)
-        except kafka.errors.KafkaConnectionError:  # 3.0.12 tells of a broker that is gone instead of asking another one
+        # 3.0.12 tells of a broker that is gone instead of asking another one
+        except kafka.errors.KafkaConnectionError:
             return []
         return [(each.partition, each.offset) for records in polled.values() for each in records]
 
@@ -67,7 +80,12 @@ class KafkaPython:
         return {each.partition for each in self.consumer.assignment()}
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        self.consumer.commit({kafka.TopicPartition(self.topic, p): kafka.OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()})
+        self.consumer.commit(
+            {
+                kafka.TopicPartition(self.topic, p): kafka.OffsetAndMetadata(offset, "", -1)
+                for p, offset in offsets.items()
+            }
+        )
 
     def committed(self, partition: int) -> int | None:
         found: int | None = self.consumer.committed(kafka.TopicPartition(self.topic, partition))
@@ -79,7 +97,14 @@ class KafkaPython:
 
 class ConfluentKafka:
     def __init__(
-        self, bootstrap_servers: str, topic: str, group: str, *, cooperative: bool, instance: str | None, changed: Callable[[], None]
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        group: str,
+        *,
+        cooperative: bool,
+        instance: str | None,
+        changed: Callable[[], None],
     ) -> None:
         self.topic = topic
         config = {
@@ -89,30 +114,46 @@ class ConfluentKafka:
             "enable.auto.commit": False,
             "log_level": 0,
         }
-        config |= self.protocol(cooperative=cooperative) | ({"group.instance.id": instance} if instance else {})
+        config |= self.protocol(cooperative=cooperative) | (
+            {"group.instance.id": instance} if instance else {}
+        )
         self.consumer = confluent_kafka.Consumer(config)
         self.consumer.subscribe([topic], on_assign=lambda _consumer, _partitions: changed())
 
     @staticmethod
     def protocol(*, cooperative: bool) -> dict[str, Any]:
         strategy = "cooperative-sticky" if cooperative else "range"
-        return {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS, "partition.assignment.strategy": strategy}
+        return {
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "partition.assignment.strategy": strategy,
+        }
 
     def poll(self) -> Read:
-        return [(each.partition(), each.offset()) for each in self.consumer.consume(500, POLL_MS / 1000) if each.error() is None]
+        return [
+            (each.partition(), each.offset())
+            for each in self.consumer.consume(500, POLL_MS / 1000)
+            if each.error() is None
+        ]
 
     def owned(self) -> set[int]:
         return {each.partition for each in self.consumer.assignment()}
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         for each in self.consumer.commit(
-            offsets=[confluent_kafka.TopicPartition(self.topic, p, offset) for p, offset in offsets.items()], asynchronous=False
+            offsets=[
+                confluent_kafka.TopicPartition(self.topic, p, offset)
+                for p, offset in offsets.items()
+            ],
+            asynchronous=False,
         ):
             if each.error is not None:
                 raise confluent_kafka.KafkaException(each.error)
 
     def committed(self, partition: int) -> int | None:
-        (found,) = self.consumer.committed([confluent_kafka.TopicPartition(self.topic, partition)], 10)
+        (found,) = self.consumer.committed(
+            [confluent_kafka.TopicPartition(self.topic, partition)], 10
+        )
         return found.offset if found.offset >= 0 else None
 
     def close(self) -> None:
@@ -120,7 +161,9 @@ class ConfluentKafka:
 
 
 class NewProtocol(ConfluentKafka):
-    """librdkafka's consumer of the new protocol (KIP-848): its times are the group's, and it is cooperative always."""
+    """librdkafka's consumer of the new protocol (KIP-848): its times are the group's, and it is
+    cooperative always.
+    """
 
     @staticmethod
     def protocol(*, cooperative: bool) -> dict[str, Any]:
@@ -131,7 +174,14 @@ class Aiokafka:
     """Its coroutines run when its thread polls, so it polls often."""
 
     def __init__(
-        self, bootstrap_servers: str, topic: str, group: str, *, cooperative: bool, instance: str | None, changed: Callable[[], None]
+        self,
+        bootstrap_servers: str,
+        topic: str,
+        group: str,
+        *,
+        cooperative: bool,
+        instance: str | None,
+        changed: Callable[[], None],
     ) -> None:
         class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
             def on_partitions_revoked(self, revoked: Any) -> None: ...
@@ -168,10 +218,16 @@ class Aiokafka:
         return {each.partition for each in self.consumer.assignment()}
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        self.loop.run_until_complete(self.consumer.commit({aiokafka.TopicPartition(self.topic, p): offset for p, offset in offsets.items()}))
+        self.loop.run_until_complete(
+            self.consumer.commit(
+                {aiokafka.TopicPartition(self.topic, p): offset for p, offset in offsets.items()}
+            )
+        )
 
     def committed(self, partition: int) -> int | None:
-        found: int | None = self.loop.run_until_complete(self.consumer.committed(aiokafka.TopicPartition(self.topic, partition)))
+        found: int | None = self.loop.run_until_complete(
+            self.consumer.committed(aiokafka.TopicPartition(self.topic, partition))
+        )
         return found
 
     def close(self) -> None:
@@ -190,15 +246,31 @@ KINDS: dict[str, Callable[..., Client]] = {
 
 
 class Member:
-    def __init__(self, kind: str, bootstrap_servers: str, topic: str, group: str, *, cooperative: bool = False, instance: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        bootstrap_servers: str,
+        topic: str,
+        group: str,
+        *,
+        cooperative: bool = False,
+        instance: str | None = None,
+    ) -> None:
         self.owned: frozenset[int] = frozenset()
         self.read: dict[int, list[int]] = defaultdict(list)  # offsets by partition
         self.rebalances = 0
         self.failure: BaseException | None = None
-        self._asked: queue.SimpleQueue[tuple[Callable[[Client], Any], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[tuple[Callable[[Client], Any], queue.SimpleQueue[Any]]] = (
+            queue.SimpleQueue()
+        )
         self._over = threading.Event()
         self._make: Callable[[], Client] = lambda: KINDS[kind](
-            bootstrap_servers, topic, group, cooperative=cooperative, instance=instance, changed=self._changed
+            bootstrap_servers,
+            topic,
+            group,
+            cooperative=cooperative,
+            instance=instance,
+            changed=self._changed,
         )
         self._thread = threading.Thread(target=self._run, name=f"member of {group}", daemon=True)
         self._thread.start()
@@ -222,7 +294,11 @@ class Member:
         """What it owns and has read; raises one of FAILURES."""
 
         def commit(client: Client) -> dict[int, int]:
-            positions = {partition: self.read[partition][-1] + 1 for partition in client.owned() if self.read[partition]}
+            positions = {
+                partition: self.read[partition][-1] + 1
+                for partition in client.owned()
+                if self.read[partition]
+            }
             client.commit(positions)
             return positions
 
@@ -230,7 +306,9 @@ class Member:
         return positions
 
     def committed(self, partitions: Iterable[int]) -> dict[int, int | None]:
-        found: dict[int, int | None] = self.do(lambda client: {partition: client.committed(partition) for partition in partitions})
+        found: dict[int, int | None] = self.do(
+            lambda client: {partition: client.committed(partition) for partition in partitions}
+        )
         return found
 
     def stop(self) -> None:
@@ -284,4 +362,10 @@ def wait_settled(members: Iterable[Member], partitions: int) -> None:
         sizes = [len(member.owned) for member in members]
         return settled(members, partitions) and max(sizes) - min(sizes) <= 1
 
-    wait(fair, lambda: f"they own {[sorted(member.owned) for member in members]} after {[member.rebalances for member in members]} rebalances")
+    wait(
+        fair,
+        lambda: (
+            f"they own {[sorted(member.owned) for member in members]} after "
+            f"{[member.rebalances for member in members]} rebalances"
+        ),
+    )

@@ -1,7 +1,8 @@
-"""Clients of Python as programs for the tests: produce lines key:value, or print records as such lines for ever. It knows no test.
+"""Clients of Python as programs for the tests: produce lines key:value, or print records as such
+lines for ever. It knows no test.
 
-`python -m tests.clients.python_client LIBRARY produce|follow BROKERS TOPIC`; CLIENT_OPTIONS has the client's own options as JSON,
-CLIENT_PATIENCE_S the time after which it gives up.
+`python -m tests.clients.python_client LIBRARY produce|follow BROKERS TOPIC`; CLIENT_OPTIONS has the
+client's own options as JSON, CLIENT_PATIENCE_S the time after which it gives up.
 """
 
 import asyncio
@@ -52,7 +53,9 @@ def kafka_python() -> None:
     if VERB == "produce":
         logging.basicConfig()
         patience = {"max_block_ms": PATIENCE_S * 1000, "bootstrap_timeout_ms": PATIENCE_S * 1000}
-        producer = KafkaProducer(**options, **patience, acks="all", linger_ms=0, enable_idempotence=True)
+        producer = KafkaProducer(
+            **options, **patience, acks="all", linger_ms=0, enable_idempotence=True
+        )
         for key, value in map(split, sys.stdin.buffer):
             producer.send(TOPIC, value, key).get(PATIENCE_S)
         producer.close()
@@ -66,15 +69,28 @@ def confluent_kafka() -> None:
 
     options, refused = {**OPTIONS, "bootstrap.servers": BROKERS}, []
     if VERB == "produce":
-        known = False  # until a record is acknowledged a refused login is the end, and no reason to try for five minutes
+        # until a record is acknowledged a refused login is the end, and no reason to try for five
+        # minutes
+        known = False
 
         def heard(error: Any) -> None:
-            if not known and error.code() in (error._AUTHENTICATION, error._SSL, error._ALL_BROKERS_DOWN):
+            if not known and error.code() in (
+                error._AUTHENTICATION,
+                error._SSL,
+                error._ALL_BROKERS_DOWN,
+            ):
                 refused.append(error)
 
-        producer = Producer({**options, "linger.ms": 0, "enable.idempotence": True, "error_cb": heard})
+        producer = Producer(
+            {**options, "linger.ms": 0, "enable.idempotence": True, "error_cb": heard}
+        )
         for key, value in map(split, sys.stdin.buffer):
-            producer.produce(TOPIC, value, key, callback=lambda error, _: refused.append(error) if error else None)
+            producer.produce(
+                TOPIC,
+                value,
+                key,
+                callback=lambda error, _: refused.append(error) if error else None,
+            )
             while producer.flush(1) and not refused:
                 pass
             if refused:
@@ -111,13 +127,19 @@ async def aiokafka() -> None:
         options["sasl_oauth_token_provider"] = Provider(options.pop("tokens"))
     if VERB == "produce":
         given = asyncio.StreamReader()
-        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(given), sys.stdin)
-        async with AIOKafkaProducer(**options, ssl_context=context, enable_idempotence=True) as producer:
+        await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(given), sys.stdin
+        )
+        async with AIOKafkaProducer(
+            **options, ssl_context=context, enable_idempotence=True
+        ) as producer:
             async for line in given:
                 key, value = split(line)
                 await producer.send_and_wait(TOPIC, value, key)
     else:
-        async with AIOKafkaConsumer(TOPIC, **options, ssl_context=context, group_id=GROUP, auto_offset_reset="earliest") as consumer:
+        async with AIOKafkaConsumer(
+            TOPIC, **options, ssl_context=context, group_id=GROUP, auto_offset_reset="earliest"
+        ) as consumer:
             async for record in consumer:
                 show(record.key, record.value)
 

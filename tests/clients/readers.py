@@ -1,4 +1,6 @@
-"""Consumers of a group, each a real client behind the same few calls: what it reads, where it goes, what it commits. Knows no broker."""
+"""Consumers of a group, each a real client behind the same few calls: what it reads, where it goes,
+what it commits. Knows no broker.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +12,8 @@ import kafka
 from aiokafka.admin import AIOKafkaAdminClient
 
 POLL_MS = 100
-LONG_POLL_MS = 5000  # kafka-python 3.0 forgets an assignment that comes when the poll that has joined is over
+# kafka-python 3.0 forgets an assignment that comes when the poll that has joined is over
+LONG_POLL_MS = 5000
 REFRESH_MS = 200  # of the metadata: topics that come later are seen soon
 
 
@@ -44,7 +47,11 @@ class KafkaPython:
 
     def read(self) -> list[tuple[Where, int]]:
         polled = self.consumer.poll(timeout_ms=LONG_POLL_MS)
-        return [(Where(each.topic, each.partition), each.offset) for records in polled.values() for each in records]
+        return [
+            (Where(each.topic, each.partition), each.offset)
+            for records in polled.values()
+            for each in records
+        ]
 
     def assigned(self) -> set[Where]:
         return {Where(each.topic, each.partition) for each in self.consumer.assignment()}
@@ -59,14 +66,18 @@ class KafkaPython:
         self.consumer.seek(kafka.TopicPartition(*where), offset)
 
     def commit(self, where: Where, offset: int, metadata: str) -> None:
-        self.consumer.commit({kafka.TopicPartition(*where): kafka.OffsetAndMetadata(offset, metadata, -1)})
+        self.consumer.commit(
+            {kafka.TopicPartition(*where): kafka.OffsetAndMetadata(offset, metadata, -1)}
+        )
 
     def committed(self, where: Where) -> tuple[int, str]:
         found = self.consumer.committed(kafka.TopicPartition(*where), metadata=True)
         return found.offset, found.metadata
 
     def first_since(self, where: Where, timestamp_ms: int) -> int | None:
-        (found,) = self.consumer.offsets_for_times({kafka.TopicPartition(*where): timestamp_ms}).values()
+        (found,) = self.consumer.offsets_for_times(
+            {kafka.TopicPartition(*where): timestamp_ms}
+        ).values()
         return found.offset if found is not None else None
 
     def close(self) -> None:
@@ -92,7 +103,11 @@ class ConfluentKafka:
 
     def read(self) -> list[tuple[Where, int]]:
         found = self.consumer.consume(500, POLL_MS / 1000)
-        return [(Where(each.topic(), each.partition()), each.offset()) for each in found if each.error() is None]
+        return [
+            (Where(each.topic(), each.partition()), each.offset())
+            for each in found
+            if each.error() is None
+        ]
 
     def assigned(self) -> set[Where]:
         return {Where(each.topic, each.partition) for each in self.consumer.assignment()}
@@ -107,7 +122,9 @@ class ConfluentKafka:
         self.consumer.seek(confluent_kafka.TopicPartition(*where, offset))
 
     def commit(self, where: Where, offset: int, metadata: str) -> None:
-        (done,) = self.consumer.commit(offsets=[confluent_kafka.TopicPartition(*where, offset, metadata)], asynchronous=False)
+        (done,) = self.consumer.commit(
+            offsets=[confluent_kafka.TopicPartition(*where, offset, metadata)], asynchronous=False
+        )
         assert done.error is None
 
     def committed(self, where: Where) -> tuple[int, str]:
@@ -115,7 +132,9 @@ class ConfluentKafka:
         return found.offset, found.metadata
 
     def first_since(self, where: Where, timestamp_ms: int) -> int | None:
-        (found,) = self.consumer.offsets_for_times([confluent_kafka.TopicPartition(*where, timestamp_ms)], 10)
+        (found,) = self.consumer.offsets_for_times(
+            [confluent_kafka.TopicPartition(*where, timestamp_ms)], 10
+        )
         return found.offset if found.offset >= 0 else None
 
     def close(self) -> None:
@@ -159,7 +178,11 @@ class Aiokafka:
 
     def read(self) -> list[tuple[Where, int]]:
         polled = self._run(self.consumer.getmany(timeout_ms=POLL_MS))
-        return [(Where(each.topic, each.partition), each.offset) for records in polled.values() for each in records]
+        return [
+            (Where(each.topic, each.partition), each.offset)
+            for records in polled.values()
+            for each in records
+        ]
 
     def assigned(self) -> set[Where]:
         return {Where(each.topic, each.partition) for each in self.consumer.assignment()}
@@ -183,7 +206,9 @@ class Aiokafka:
             admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap_servers)
             await admin.start()
             try:
-                return await admin.list_consumer_group_offsets(self.group, partitions=[aiokafka.TopicPartition(*where)])
+                return await admin.list_consumer_group_offsets(
+                    self.group, partitions=[aiokafka.TopicPartition(*where)]
+                )
             finally:
                 await admin.close()
 
@@ -191,7 +216,9 @@ class Aiokafka:
         return found.offset, found.metadata
 
     def first_since(self, where: Where, timestamp_ms: int) -> int | None:
-        (found,) = self._run(self.consumer.offsets_for_times({aiokafka.TopicPartition(*where): timestamp_ms})).values()
+        (found,) = self._run(
+            self.consumer.offsets_for_times({aiokafka.TopicPartition(*where): timestamp_ms})
+        ).values()
         return found.offset if found is not None else None
 
     def close(self) -> None:

@@ -1,4 +1,6 @@
-"""A secured cluster as real clients see it: the options of each client, and each client as a process that produces lines or prints records."""
+"""A secured cluster as real clients see it: the options of each client, and each client as a
+process that produces lines or prints records.
+"""
 
 import json
 import os
@@ -11,7 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from raftka.cluster.secured.keys import ClientFiles
 from raftka.testing import Cluster
@@ -28,7 +35,9 @@ LOGINS = {
     "listener.security.protocol.map": "SSL:SASL_SSL,CONTROLLER:SSL",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "listener.name.ssl.plain.sasl.jaas.config": f'{PLAIN} required {NODE} user_{USER}="{PASSWORD}";',
+    "listener.name.ssl.plain.sasl.jaas.config": (
+        f'{PLAIN} required {NODE} user_{USER}="{PASSWORD}";'
+    ),
     "super.users": f"User:node;User:{USER};User:admin",
 }
 LIBRDKAFKA = {"kcat", "confluent-kafka"}
@@ -38,16 +47,26 @@ CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka", "java", "kcat", "franz
 
 def with_tokens(keys: Path) -> dict[str, str]:
     """LOGINS, and the tokens of an issuer whose keys are in that file."""
-    issuer = {"jwks.endpoint.url": keys.as_uri(), "expected.audience": AUDIENCE, "expected.issuer": ISSUER}
+    issuer = {
+        "jwks.endpoint.url": keys.as_uri(),
+        "expected.audience": AUDIENCE,
+        "expected.issuer": ISSUER,
+    }
     mechanisms = LOGINS["sasl.enabled.mechanisms"] + ",OAUTHBEARER"
-    return {**LOGINS, "sasl.enabled.mechanisms": mechanisms, **{OURS + name: value for name, value in issuer.items()}}
+    return {
+        **LOGINS,
+        "sasl.enabled.mechanisms": mechanisms,
+        **{OURS + name: value for name, value in issuer.items()},
+    }
 
 
 def add_scram_user(cluster: Cluster) -> None:
     """USER with both of SCRAM's mechanisms."""
     admin = AdminClient(Secured(cluster, cluster.client_files(), "PLAIN").librdkafka())
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-        wanted = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
+        wanted = UserScramCredentialUpsertion(
+            USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode()
+        )
         for future in admin.alter_user_scram_credentials([wanted]).values():
             future.result(30)
 
@@ -70,16 +89,31 @@ class Secured:
         login = {"security.protocol": "sasl_ssl", "sasl.mechanism": self.way}
         if self.tokens:
             client = {"client.id": USER, "client.secret": "any", "token.endpoint.url": self.tokens}
-            login |= {"sasl.oauthbearer.method": "oidc", **{f"sasl.oauthbearer.{name}": value for name, value in client.items()}}
+            login |= {
+                "sasl.oauthbearer.method": "oidc",
+                **{f"sasl.oauthbearer.{name}": value for name, value in client.items()},
+            }
         else:
             login |= {"sasl.username": USER, "sasl.password": self.password}
-        options = self.files.librdkafka() if self.mechanism is None else {"ssl.ca.location": str(self.files.authority), **login}
+        options = (
+            self.files.librdkafka()
+            if self.mechanism is None
+            else {"ssl.ca.location": str(self.files.authority), **login}
+        )
         return {"bootstrap.servers": self.cluster.bootstrap_servers, **options}
 
     def python(self) -> dict[str, Any]:
         login = {"security_protocol": "SASL_SSL", "sasl_mechanism": self.way}
-        login |= {"tokens": self.tokens} if self.tokens else {"sasl_plain_username": USER, "sasl_plain_password": self.password}
-        options = self.files.kafka_python() if self.mechanism is None else {"ssl_cafile": str(self.files.authority), **login}
+        login |= (
+            {"tokens": self.tokens}
+            if self.tokens
+            else {"sasl_plain_username": USER, "sasl_plain_password": self.password}
+        )
+        options = (
+            self.files.kafka_python()
+            if self.mechanism is None
+            else {"ssl_cafile": str(self.files.authority), **login}
+        )
         return {"bootstrap_servers": self.cluster.bootstrap_servers.split(","), **options}
 
     def aiokafka(self) -> dict[str, Any]:
@@ -87,20 +121,35 @@ class Secured:
         context = ssl.create_default_context(cafile=options.pop("ssl_cafile"))
         if self.mechanism is None:
             context.load_cert_chain(options.pop("ssl_certfile"), options.pop("ssl_keyfile"))
-        return {**options, "bootstrap_servers": self.cluster.bootstrap_servers, "ssl_context": context}
+        return {
+            **options,
+            "bootstrap_servers": self.cluster.bootstrap_servers,
+            "ssl_context": context,
+        }
 
     def java(self) -> dict[str, str]:
         """Client properties."""
         if self.mechanism is None:
             return self.files.java()
-        module, login = PLAIN if self.way == "PLAIN" else f"{PACKAGE}.scram.ScramLoginModule", f'username="{USER}" password="{self.password}"'
+        module = PLAIN if self.way == "PLAIN" else f"{PACKAGE}.scram.ScramLoginModule"
+        login = f'username="{USER}" password="{self.password}"'
         oauth = {}
         if self.tokens:
-            module, login = f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule", f'clientId="{USER}" clientSecret="any"'
+            module = f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule"
+            login = f'clientId="{USER}" clientSecret="any"'
             handler = f"{PACKAGE}.oauthbearer.OAuthBearerLoginCallbackHandler"
-            oauth = {"sasl.login.callback.handler.class": handler, "sasl.oauthbearer.token.endpoint.url": self.tokens}
+            oauth = {
+                "sasl.login.callback.handler.class": handler,
+                "sasl.oauthbearer.token.endpoint.url": self.tokens,
+            }
         trusted = {name: value for name, value in self.files.java().items() if "truststore" in name}
-        return {"security.protocol": "SASL_SSL", **trusted, "sasl.mechanism": self.way, "sasl.jaas.config": f"{module} required {login};", **oauth}
+        return {
+            "security.protocol": "SASL_SSL",
+            **trusted,
+            "sasl.mechanism": self.way,
+            "sasl.jaas.config": f"{module} required {login};",
+            **oauth,
+        }
 
     def program(self, program: Program) -> dict[str, str]:
         """The environment of a client that is a program."""
@@ -108,7 +157,12 @@ class Secured:
         if self.mechanism is None:
             given |= {"certificate": str(self.files.certificate), "key": str(self.files.key)}
         else:
-            given |= {"mechanism": self.way, "username": USER, "password": self.password, "tokens": self.tokens}
+            given |= {
+                "mechanism": self.way,
+                "username": USER,
+                "password": self.password,
+                "tokens": self.tokens,
+            }
         return {**program.env, "CLIENT_SECURITY": json.dumps(given)}
 
     def properties(self) -> str:
@@ -118,29 +172,41 @@ class Secured:
 
 @dataclass
 class Clients:
-    """All of them as programs. `find`: that of a client that is no Python package, or the test skips."""
+    """All of them as programs. `find`: that of a client that is no Python package, or the test
+    skips.
+    """
 
     folder: Path
     find: Callable[[str], Program]
     started: int = field(default=0, init=False)
 
     @contextmanager
-    def start(self, client: str, verb: str, secured: Secured, topic: str, patience_s: int = 100) -> Iterator["Lines"]:
-        """`verb`: `produce` takes lines `key:value` until its input ends, `follow` prints such lines for ever. `patience_s`: how long it tries again,
-        where its own default is longer. kcat takes its input in blocks, so it writes when its input ends."""
+    def start(
+        self, client: str, verb: str, secured: Secured, topic: str, patience_s: int = 100
+    ) -> Iterator["Lines"]:
+        """`verb`: `produce` takes lines `key:value` until its input ends, `follow` prints such
+        lines for ever. `patience_s`: how long it tries again, where its own default is longer. kcat
+        takes its input in blocks, so it writes when its input ends.
+        """
         command, env = self._command(client, verb, secured, topic, patience_s)
         env = {**env, "CLIENT_PATIENCE_S": str(patience_s)}
         self.started += 1
-        out, err = (self.folder / f"{client}-{verb}-{self.started}.{stream}" for stream in ("out", "err"))
+        out, err = (
+            self.folder / f"{client}-{verb}-{self.started}.{stream}" for stream in ("out", "err")
+        )
         with out.open("wb") as printed, err.open("wb") as said:
-            process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=printed, stderr=said, bufsize=0)
+            process = subprocess.Popen(
+                command, env=env, stdin=subprocess.PIPE, stdout=printed, stderr=said, bufsize=0
+            )
         try:
             yield Lines(process, out, err)
         finally:
             process.kill()
             process.communicate()
 
-    def _command(self, client: str, verb: str, secured: Secured, topic: str, patience_s: int) -> tuple[list[str], Mapping[str, str]]:
+    def _command(
+        self, client: str, verb: str, secured: Secured, topic: str, patience_s: int
+    ) -> tuple[list[str], Mapping[str, str]]:
         arguments = [verb, secured.cluster.bootstrap_servers, topic]
         if client in IN_PYTHON:
             options = secured.librdkafka() if client in LIBRDKAFKA else secured.python()
@@ -148,11 +214,21 @@ class Clients:
             return command, {**os.environ, "CLIENT_OPTIONS": json.dumps(options)}
         program = self.find(client)
         if client == "java":
-            return [*program.command, *arguments], {**program.env, "CLIENT_PROPERTIES": secured.properties()}
+            return [*program.command, *arguments], {
+                **program.env,
+                "CLIENT_PROPERTIES": secured.properties(),
+            }
         if client == "kcat":
-            options = {**secured.librdkafka(), **({"message.timeout.ms": f"{patience_s}000"} if verb == "produce" else {})}
+            options = {
+                **secured.librdkafka(),
+                **({"message.timeout.ms": f"{patience_s}000"} if verb == "produce" else {}),
+            }
             given = [part for name, value in options.items() for part in ("-X", f"{name}={value}")]
-            doing = ["-P", "-K:"] if verb == "produce" else ["-C", "-E", "-o", "beginning", "-q", "-u", "-f", "%k:%s\n"]
+            doing = (
+                ["-P", "-K:"]
+                if verb == "produce"
+                else ["-C", "-E", "-o", "beginning", "-q", "-u", "-f", "%k:%s\n"]
+            )
             return [*program.command, *given, "-t", topic, *doing], program.env
         return [*program.command, *arguments, "1"], secured.program(program)
 

@@ -1,4 +1,6 @@
-"""Real clients where ACLs decide: an administrator makes and revokes them while a producer and a consumer run."""
+"""Real clients where ACLs decide: an administrator makes and revokes them while a producer and a
+consumer run.
+"""
 
 import json
 import subprocess
@@ -26,17 +28,31 @@ from tests.clients.test_sasl import PASSWORD, PROPERTIES, USER, librdkafka, pyth
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    properties = {**PROPERTIES, "authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:node"}
+    properties = {
+        **PROPERTIES,
+        "authorizer.class.name": STANDARD_AUTHORIZER,
+        "super.users": "User:node",
+    }
     with Cluster(3, properties=properties) as cluster:
         yield cluster
 
 
 def admin_of(cluster: Cluster) -> AdminClient:
-    return AdminClient({**librdkafka(cluster, "PLAIN"), "sasl.username": "node", "sasl.password": "node-secret"})
+    return AdminClient(
+        {**librdkafka(cluster, "PLAIN"), "sasl.username": "node", "sasl.password": "node-secret"}
+    )
 
 
 def acl(kind: ResourceType, name: str, operation: AclOperation) -> AclBinding:
-    return AclBinding(kind, name, ResourcePatternType.LITERAL, f"User:{USER}", "*", operation, AclPermissionType.ALLOW)
+    return AclBinding(
+        kind,
+        name,
+        ResourcePatternType.LITERAL,
+        f"User:{USER}",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
 
 
 def allow(cluster: Cluster, *bindings: AclBinding) -> None:
@@ -47,13 +63,29 @@ def allow(cluster: Cluster, *bindings: AclBinding) -> None:
 
 def test_acl_lets_a_client_in_and_its_end_shuts_it_out(cluster: Cluster) -> None:
     topic = cluster.create_topic(partitions=1, replication_factor=3)
-    producer = KafkaProducer(**python(cluster, "PLAIN"), acks="all", retries=0, enable_idempotence=False, max_block_ms=10_000)
+    producer = KafkaProducer(
+        **python(cluster, "PLAIN"),
+        acks="all",
+        retries=0,
+        enable_idempotence=False,
+        max_block_ms=10_000,
+    )
     with pytest.raises(TopicAuthorizationFailedError):
         producer.send(topic, b"refused").get(30)
-    allow(cluster, acl(ResourceType.TOPIC, topic, AclOperation.WRITE), acl(ResourceType.TOPIC, topic, AclOperation.READ))
+    allow(
+        cluster,
+        acl(ResourceType.TOPIC, topic, AclOperation.WRITE),
+        acl(ResourceType.TOPIC, topic, AclOperation.READ),
+    )
     producer.send(topic, b"allowed").get(30)
     written = AclBindingFilter(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{USER}", "*", AclOperation.WRITE, AclPermissionType.ALLOW
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        f"User:{USER}",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.ALLOW,
     )
     admin = admin_of(cluster)
     (future,) = admin.delete_acls([written]).values()
@@ -66,16 +98,23 @@ def test_acl_lets_a_client_in_and_its_end_shuts_it_out(cluster: Cluster) -> None
             return True
         return False
 
-    cluster.wait_for(is_shut_out, 30)  # the controller has answered, and the leader hears of it a moment later
+    # the controller has answered, and the leader hears of it a moment later
+    cluster.wait_for(is_shut_out, 30)
     producer.close()
 
 
 def test_consumer_needs_its_group_and_its_topic(cluster: Cluster) -> None:
     topic = cluster.create_topic(partitions=1, replication_factor=3)
-    writer = confluent_kafka.Producer({**librdkafka(cluster, "PLAIN"), "sasl.username": "node", "sasl.password": "node-secret"})
+    writer = confluent_kafka.Producer(
+        {**librdkafka(cluster, "PLAIN"), "sasl.username": "node", "sasl.password": "node-secret"}
+    )
     writer.produce(topic, b"value")
     assert writer.flush(30) == 0
-    settings = {**librdkafka(cluster, "PLAIN", PASSWORD), "group.id": "readers", "auto.offset.reset": "earliest"}
+    settings = {
+        **librdkafka(cluster, "PLAIN", PASSWORD),
+        "group.id": "readers",
+        "auto.offset.reset": "earliest",
+    }
     allow(cluster, acl(ResourceType.TOPIC, topic, AclOperation.READ))
     consumer = confluent_kafka.Consumer(settings)
     consumer.subscribe([topic])
@@ -93,16 +132,47 @@ def test_consumer_needs_its_group_and_its_topic(cluster: Cluster) -> None:
 
 
 def raftka(cluster: Cluster, arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    security = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=node", "sasl.password=node-secret")
+    security = (
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=PLAIN",
+        "sasl.username=node",
+        "sasl.password=node-secret",
+    )
     options = [part for each in security for part in ("-X", each)]
-    command = [sys.executable, "-m", "raftka.cli", *arguments.split(), "--bootstrap-server", cluster.bootstrap_servers, *options]
-    return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+    command = [
+        sys.executable,
+        "-m",
+        "raftka.cli",
+        *arguments.split(),
+        "--bootstrap-server",
+        cluster.bootstrap_servers,
+        *options,
+    ]
+    return subprocess.run(
+        command, input=given, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
 def test_command_line_makes_lists_and_deletes_acls(cluster: Cluster) -> None:
-    assert raftka(cluster, "acls create --topic shop- --prefixed --principal User:eve --operation read --operation describe").returncode == 0
-    assert raftka(cluster, "acls create --group g --principal User:eve --operation read --deny --host 10.0.0.1").returncode == 0
-    rows = [json.loads(line) for line in raftka(cluster, "acls list --principal User:eve -o json").stdout.splitlines()]
+    assert (
+        raftka(
+            cluster,
+            "acls create --topic shop- --prefixed --principal User:eve --operation read "
+            "--operation describe",
+        ).returncode
+        == 0
+    )
+    assert (
+        raftka(
+            cluster,
+            "acls create --group g --principal User:eve --operation read --deny --host 10.0.0.1",
+        ).returncode
+        == 0
+    )
+    rows = [
+        json.loads(line)
+        for line in raftka(cluster, "acls list --principal User:eve -o json").stdout.splitlines()
+    ]
     assert [list(row.values()) for row in rows] == [
         ["topic", "shop-", "prefixed", "User:eve", "*", "read", "allow"],
         ["topic", "shop-", "prefixed", "User:eve", "*", "describe", "allow"],
@@ -116,7 +186,9 @@ def test_command_line_makes_lists_and_deletes_acls(cluster: Cluster) -> None:
 
 def test_command_line_sets_and_deletes_users(cluster: Cluster) -> None:
     assert raftka(cluster, "users set eve --password-file -", "eve-secret\n").returncode == 0
-    (row,) = [json.loads(line) for line in raftka(cluster, "users list -o json").stdout.splitlines()]
+    (row,) = [
+        json.loads(line) for line in raftka(cluster, "users list -o json").stdout.splitlines()
+    ]
     assert row == {"user": "eve", "mechanism": "SCRAM-SHA-512", "iterations": 8192}
     settings = {**librdkafka(cluster, "SCRAM-SHA-512", "eve-secret"), "sasl.username": "eve"}
     client = AdminClient(settings)
@@ -129,6 +201,14 @@ def test_command_line_sets_and_deletes_users(cluster: Cluster) -> None:
 def test_acls_are_listed(cluster: Cluster) -> None:
     wanted = acl(ResourceType.TOPIC, "listed", AclOperation.DESCRIBE)
     allow(cluster, wanted)
-    every = AclBindingFilter(ResourceType.TOPIC, "listed", ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY)
+    every = AclBindingFilter(
+        ResourceType.TOPIC,
+        "listed",
+        ResourcePatternType.ANY,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
     admin = admin_of(cluster)
     assert admin.describe_acls(every).result(30) == [wanted]

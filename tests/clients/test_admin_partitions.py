@@ -1,4 +1,6 @@
-"""More partitions, elections, moving replicas, the quorum: through the admin clients of kafka-python and confluent-kafka, as their users write it."""
+"""More partitions, elections, moving replicas, the quorum: through the admin clients of
+kafka-python and confluent-kafka, as their users write it.
+"""
 
 from collections.abc import Iterator
 
@@ -14,7 +16,9 @@ from raftka.cluster.processes import Processes
 from tests.clients.workload import wait
 
 WITHIN_S = 30
-ASK_AGAIN_S = 3  # librdkafka asks on a connection that has just broken, and then tries the dead broker alone until the time is up
+# librdkafka asks on a connection that has just broken, and then tries the dead broker alone until
+# the time is up
+ASK_AGAIN_S = 3
 
 
 @pytest.fixture
@@ -30,12 +34,16 @@ def test_confluent_kafka_adds_partitions_and_elects(three_processes: Processes) 
     admin = AdminClient({"bootstrap.servers": three_processes.bootstrap_servers, "log_level": 0})
     for future in admin.create_topics([NewTopic("t", 1, replica_assignment=[[1, 2, 3]])]).values():
         future.result(WITHIN_S)
-    for future in admin.create_partitions([NewPartitions("t", 4, [[2, 3, 1], [3, 1, 2], [1, 3, 2]])]).values():
+    for future in admin.create_partitions(
+        [NewPartitions("t", 4, [[2, 3, 1], [3, 1, 2], [1, 3, 2]])]
+    ).values():
         future.result(WITHIN_S)
 
     def partitions() -> dict[int, PartitionMetadata]:
         try:
-            found: dict[int, PartitionMetadata] = admin.list_topics("t", ASK_AGAIN_S).topics["t"].partitions
+            found: dict[int, PartitionMetadata] = (
+                admin.list_topics("t", ASK_AGAIN_S).topics["t"].partitions
+            )
         except KafkaException as error:
             if error.args[0].code() == ClientError._TIMED_OUT:
                 return {}
@@ -59,8 +67,14 @@ def test_confluent_kafka_adds_partitions_and_elects(three_processes: Processes) 
     wait(lambda: set(leaders()) == {2, 3})
     three_processes.start(1)
     wait(in_sync)
-    found = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 3)]).result(WITHIN_S)
-    assert {(p.topic, p.partition): error.name() if error is not None else None for p, error in found.items()} == {
+    found = admin.elect_leaders(
+        ElectionType.PREFERRED,
+        [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 3)],
+    ).result(WITHIN_S)
+    assert {
+        (p.topic, p.partition): error.name() if error is not None else None
+        for p, error in found.items()
+    } == {
         ("t", 0): None,
         ("t", 1): "ELECTION_NOT_NEEDED",
         ("t", 3): None,
@@ -68,18 +82,28 @@ def test_confluent_kafka_adds_partitions_and_elects(three_processes: Processes) 
     wait(lambda: leaders() == [1, 2, 3, 1])
 
 
-def test_kafka_python_moves_replicas_and_looks_at_the_quorum(kafka_python: KafkaAdminClient) -> None:
+def test_kafka_python_moves_replicas_and_looks_at_the_quorum(
+    kafka_python: KafkaAdminClient,
+) -> None:
     kafka_python.create_topics({"t": {"num_partitions": 2, "replication_factor": 2, "configs": {}}})
     kafka_python.create_partitions({"t": 3})
 
     def replicas(index: int) -> tuple[list[int], set[int]]:
-        found = next(p for p in kafka_python.describe_topics(["t"])[0]["partitions"] if p["partition_index"] == index)
+        found = next(
+            p
+            for p in kafka_python.describe_topics(["t"])[0]["partitions"]
+            if p["partition_index"] == index
+        )
         return list(found["replica_nodes"]), set(found["isr_nodes"])
 
     target = {0: [1, 2, 3], 1: [3]}
-    answers = kafka_python.alter_partition_reassignments({Partition("t", index): brokers for index, brokers in target.items()})
+    answers = kafka_python.alter_partition_reassignments(
+        {Partition("t", index): brokers for index, brokers in target.items()}
+    )
     assert set(answers.values()) == {None}
-    wait(lambda: all(replicas(index) == (brokers, set(brokers)) for index, brokers in target.items()))
+    wait(
+        lambda: all(replicas(index) == (brokers, set(brokers)) for index, brokers in target.items())
+    )
     wait(lambda: kafka_python.list_partition_reassignments() == {})
     (refused,) = kafka_python.alter_partition_reassignments({Partition("t", 0): None}).values()
     assert issubclass(refused, KafkaError)

@@ -1,4 +1,6 @@
-"""confluent-kafka (librdkafka): every record of every key once and in order, while leaders are killed under it."""
+"""confluent-kafka (librdkafka): every record of every key once and in order, while leaders are
+killed under it.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,11 +8,26 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from raftka.cluster.processes import Processes
-from tests.clients.workload import PARTITIONS, TOPIC, UNDER_WAY, by_key, create_topic, expected, records
+from tests.clients.workload import (
+    PARTITIONS,
+    TOPIC,
+    UNDER_WAY,
+    by_key,
+    create_topic,
+    expected,
+    records,
+)
 
 
 def read_all(bootstrap_servers: str) -> Iterator[tuple[bytes, bytes]]:
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
     try:
         consumer.assign([TopicPartition(TOPIC, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
         ended: set[int] = set()
@@ -36,7 +53,14 @@ def test_keyed_records_survive_two_killed_leaders(three_processes: Processes) ->
         if error is not None:
             refused.append(error)
 
-    producer = Producer({"bootstrap.servers": three_processes.bootstrap_servers, "enable.idempotence": True, "linger.ms": 2, "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": three_processes.bootstrap_servers,
+            "enable.idempotence": True,
+            "linger.ms": 2,
+            "log_level": 0,
+        }
+    )
     for key, value in records(three_processes):
         while under_way >= UNDER_WAY:
             producer.poll(1)

@@ -1,4 +1,6 @@
-"""Kafka Connect with exactly-once sources: a file goes through a topic into a file, line by line, while a worker and brokers are killed."""
+"""Kafka Connect with exactly-once sources: a file goes through a topic into a file, line by line,
+while a worker and brokers are killed.
+"""
 
 import json
 import subprocess
@@ -20,7 +22,8 @@ from tests.clients.toolchains import Program
 
 TOPIC = "lines"
 LINES = 1000  # of a piece; one is written before each kill, and after the last one
-LINE_BYTES = 1024  # the buffer of the file source, which does not look at what is left in it until the file grows
+# the buffer of the file source, which does not look at what is left in it until the file grows
+LINE_BYTES = 1024
 PATIENCE_S = 120
 ASK_S = 30
 PAUSE_S = 0.05
@@ -30,7 +33,9 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 class Connect:
     """Workers as processes, which are killed and started again, and what they say over HTTP."""
 
-    def __init__(self, program: Program, bootstrap_servers: str, directory: Path, ports: list[int]) -> None:
+    def __init__(
+        self, program: Program, bootstrap_servers: str, directory: Path, ports: list[int]
+    ) -> None:
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self.program = program
         self.directory = directory
@@ -46,16 +51,26 @@ class Connect:
             "plugin.discovery": "service_load",
         }
         for kind in ("config", "offset", "status"):
-            common |= {f"{kind}.storage.topic": f"connect-{kind}s", f"{kind}.storage.replication.factor": 3}
+            common |= {
+                f"{kind}.storage.topic": f"connect-{kind}s",
+                f"{kind}.storage.replication.factor": 3,
+            }
         for port in ports:
             settings = {**common, "listeners": f"http://127.0.0.1:{port}"}
-            self._properties(f"127.0.0.1:{port}").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+            self._properties(f"127.0.0.1:{port}").write_text(
+                "".join(f"{name}={value}\n" for name, value in settings.items())
+            )
             self.start(f"127.0.0.1:{port}")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         for worker in list(self.workers):
             self.kill(worker)
 
@@ -63,7 +78,11 @@ class Connect:
         return self.directory / f"{worker}.properties"
 
     def start(self, worker: str) -> None:
-        command = [*self.program.command, "org.apache.kafka.connect.cli.ConnectDistributed", str(self._properties(worker))]
+        command = [
+            *self.program.command,
+            "org.apache.kafka.connect.cli.ConnectDistributed",
+            str(self._properties(worker)),
+        ]
         self.workers[worker] = subprocess.Popen(command, env=self.program.env)
 
     def kill(self, worker: str) -> None:
@@ -73,20 +92,40 @@ class Connect:
 
     def run(self, name: str, **settings: object) -> None:
         """Make a connector with one task."""
-        settings = {"name": name, "tasks.max": 1, **{key.replace("_", "."): value for key, value in settings.items()}}
-        wait(lambda: self._ask("PUT", f"/connectors/{name}/config", {key: str(value) for key, value in settings.items()}) is not None)
+        settings = {
+            "name": name,
+            "tasks.max": 1,
+            **{key.replace("_", "."): value for key, value in settings.items()},
+        }
+        wait(
+            lambda: (
+                self._ask(
+                    "PUT",
+                    f"/connectors/{name}/config",
+                    {key: str(value) for key, value in settings.items()},
+                )
+                is not None
+            )
+        )
 
     def worker_of(self, name: str) -> str | None:
         """The worker that runs the connector's task; None while there is none."""
         status = self._ask("GET", f"/connectors/{name}/status")
         running = [task for task in (status or {}).get("tasks", ()) if task["state"] == "RUNNING"]
         assert all(task["state"] != "FAILED" for task in (status or {}).get("tasks", ())), status
-        return running[0]["worker_id"] if running and running[0]["worker_id"] in self.workers else None
+        return (
+            running[0]["worker_id"] if running and running[0]["worker_id"] in self.workers else None
+        )
 
     def _ask(self, method: str, path: str, body: object = None) -> Any:
         """None when the worker can not say: it starts, or the group balances."""
         worker = next(iter(self.workers))
-        request = Request(f"http://{worker}{path}", method=method, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"})
+        request = Request(
+            f"http://{worker}{path}",
+            method=method,
+            data=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
         try:
             with urlopen(request, timeout=ASK_S) as answer:
                 return json.load(answer)
@@ -107,7 +146,12 @@ def wait(holds: Callable[[], bool]) -> None:
 
 
 def read_committed(cluster: Processes) -> list[str]:
-    settings = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
+    settings = {
+        "group.id": "reader",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    }
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
     try:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
@@ -123,7 +167,9 @@ def read_committed(cluster: Processes) -> list[str]:
         consumer.close()
 
 
-def test_each_line_of_a_file_is_copied_once(three_processes: Processes, kafka_apps: Program, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_each_line_of_a_file_is_copied_once(
+    three_processes: Processes, kafka_apps: Program, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     source, sink = tmp_path / "source", tmp_path / "sink"
     source.touch()
     lines: list[str] = []
@@ -157,7 +203,9 @@ def test_each_line_of_a_file_is_copied_once(three_processes: Processes, kafka_ap
         for victim in ("worker", TOPIC, "__transaction_state", "connect-offsets", None):
             wait(connect.spread)
             before = len(lines)
-            lines.extend(str(number).zfill(LINE_BYTES - 1) for number in range(before, before + LINES))
+            lines.extend(
+                str(number).zfill(LINE_BYTES - 1) for number in range(before, before + LINES)
+            )
             with source.open("a") as out:
                 out.write("".join(f"{line}\n" for line in lines[before:]))
             wait(lambda before=before: copied() > before)  # type: ignore[misc]

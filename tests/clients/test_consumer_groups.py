@@ -1,11 +1,19 @@
-"""Consumer groups of the new protocol (KIP-848) as librdkafka speaks it, on three live processes; what both protocols can do is in test_groups.py."""
+"""Consumer groups of the new protocol (KIP-848) as librdkafka speaks it, on three live processes;
+what both protocols can do is in test_groups.py.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from kafka import KafkaAdminClient
 
 from raftka.cluster.processes import Processes, running
@@ -15,7 +23,10 @@ from tests.clients.workload import wait
 
 NEW, CLASSIC = "KIP-848", "kafka-python"
 
-pytestmark = [pytest.mark.usefixtures("forgotten_sockets"), pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = [
+    pytest.mark.usefixtures("forgotten_sockets"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,25 +60,47 @@ def test_a_group_is_shown_as_what_it_is(cluster: Processes, admin: AdminClient) 
     topic = fill(cluster, "shown")
     with Member(NEW, cluster.bootstrap_servers, topic, topic) as member:
         wait_settled([member], PARTITIONS)
-        listed = {each.group_id: each for each in admin.list_consumer_groups(request_timeout=10).result().valid}
-        assert (listed[topic].type, listed[topic].state) == (ConsumerGroupType.CONSUMER, ConsumerGroupState.STABLE)
+        listed = {
+            each.group_id: each
+            for each in admin.list_consumer_groups(request_timeout=10).result().valid
+        }
+        assert (listed[topic].type, listed[topic].state) == (
+            ConsumerGroupType.CONSUMER,
+            ConsumerGroupState.STABLE,
+        )
 
-    wait(lambda: {each.group_id: each.state for each in admin.list_consumer_groups().result().valid}[topic] is ConsumerGroupState.EMPTY)
+    wait(
+        lambda: (
+            {each.group_id: each.state for each in admin.list_consumer_groups().result().valid}[
+                topic
+            ]
+            is ConsumerGroupState.EMPTY
+        )
+    )
 
 
 def test_a_group_may_have_an_interval_of_its_own(cluster: Processes, admin: AdminClient) -> None:
     topic = fill(cluster, "interval")
-    entry = ConfigEntry("consumer.assignment.interval.ms", "0", incremental_operation=AlterConfigOpType.SET)
-    for future in admin.incremental_alter_configs([ConfigResource(ResourceType.GROUP, topic, incremental_configs=[entry])]).values():
+    entry = ConfigEntry(
+        "consumer.assignment.interval.ms", "0", incremental_operation=AlterConfigOpType.SET
+    )
+    for future in admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.GROUP, topic, incremental_configs=[entry])]
+    ).values():
         future.result()
 
-    with Member(NEW, cluster.bootstrap_servers, topic, topic) as first, Member(NEW, cluster.bootstrap_servers, topic, topic) as second:
+    with (
+        Member(NEW, cluster.bootstrap_servers, topic, topic) as first,
+        Member(NEW, cluster.bootstrap_servers, topic, topic) as second,
+    ):
         wait_settled([first, second], PARTITIONS)
         assert {len(first.owned), len(second.owned)} == {PARTITIONS // 2}
 
 
 @pytest.mark.parametrize("cooperative", [False, True])
-def test_a_classic_group_moves_to_the_new_protocol_and_back(cluster: Processes, cooperative: bool) -> None:
+def test_a_classic_group_moves_to_the_new_protocol_and_back(
+    cluster: Processes, cooperative: bool
+) -> None:
     topic = fill(cluster, f"moves-{cooperative}")
     with Member(CLASSIC, cluster.bootstrap_servers, topic, topic, cooperative=cooperative) as old:
         wait_settled([old], PARTITIONS)
@@ -86,6 +119,10 @@ def test_a_classic_group_moves_to_the_new_protocol_and_back(cluster: Processes, 
 def kind(cluster: Processes, group: str) -> str:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
-        return "classic" if admin.describe_groups([group])[group]["group_state"] != "Dead" else "consumer"
+        return (
+            "classic"
+            if admin.describe_groups([group])[group]["group_state"] != "Dead"
+            else "consumer"
+        )
     finally:
         admin.close()

@@ -1,4 +1,6 @@
-"""Consumer groups of real clients on three live processes: members come, leave, restart, and their coordinator is killed under them."""
+"""Consumer groups of real clients on three live processes: members come, leave, restart, and their
+coordinator is killed under them.
+"""
 
 from collections.abc import Iterator
 
@@ -22,7 +24,10 @@ EVERY_WAY = [
     ("KIP-848", True),
 ]
 
-pytestmark = [pytest.mark.usefixtures("forgotten_sockets"), pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+pytestmark = [
+    pytest.mark.usefixtures("forgotten_sockets"),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +41,9 @@ def fill(cluster: Processes, topic: str, partitions: int = PARTITIONS) -> str:
     """So many records in each partition. Returns the topic."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
-        admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 3}}, wait_for_metadata=True)
+        admin.create_topics(
+            {topic: {"num_partitions": partitions, "replication_factor": 3}}, wait_for_metadata=True
+        )
     finally:
         admin.close()
     produce(cluster, topic, partitions)
@@ -56,17 +63,24 @@ def produce(cluster: Processes, topic: str, partitions: int = PARTITIONS) -> Non
 
 def read_up_to(members: list[Member], offset: int, partitions: int = PARTITIONS) -> None:
     def there() -> bool:
-        return all(any(member.read[p] and member.read[p][-1] == offset - 1 for member in members) for p in range(partitions))
+        return all(
+            any(member.read[p] and member.read[p][-1] == offset - 1 for member in members)
+            for p in range(partitions)
+        )
 
     wait(there)
 
 
 @pytest.mark.parametrize(("kind", "cooperative"), EVERY_WAY)
-def test_members_share_the_partitions_and_the_next_goes_on_where_they_have_been(cluster: Processes, kind: str, cooperative: bool) -> None:
+def test_members_share_the_partitions_and_the_next_goes_on_where_they_have_been(
+    cluster: Processes, kind: str, cooperative: bool
+) -> None:
     topic = fill(cluster, f"shared-{kind}-{cooperative}")
     with Member(kind, cluster.bootstrap_servers, topic, topic, cooperative=cooperative) as first:
         wait_settled([first], PARTITIONS)
-        with Member(kind, cluster.bootstrap_servers, topic, topic, cooperative=cooperative) as second:
+        with Member(
+            kind, cluster.bootstrap_servers, topic, topic, cooperative=cooperative
+        ) as second:
             wait_settled([first, second], PARTITIONS)
         wait_settled([first], PARTITIONS)
         read_up_to([first], RECORDS)
@@ -76,15 +90,20 @@ def test_members_share_the_partitions_and_the_next_goes_on_where_they_have_been(
     with Member(kind, cluster.bootstrap_servers, topic, topic, cooperative=cooperative) as third:
         read_up_to([third], 2 * RECORDS)
 
-        assert dict(third.read) == {partition: list(range(RECORDS, 2 * RECORDS)) for partition in range(PARTITIONS)}
+        assert dict(third.read) == {
+            partition: list(range(RECORDS, 2 * RECORDS)) for partition in range(PARTITIONS)
+        }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_static_member_that_restarts_finds_its_place_and_nobody_notices(cluster: Processes, kind: str) -> None:
+def test_a_static_member_that_restarts_finds_its_place_and_nobody_notices(
+    cluster: Processes, kind: str
+) -> None:
     topic = fill(cluster, f"static-{kind}")
     with Member(kind, cluster.bootstrap_servers, topic, topic, instance="a") as first:
         second = Member(kind, cluster.bootstrap_servers, topic, topic, instance="b")
-        read_up_to([first, second], RECORDS)  # so it knows the topic, and has no reason of its own to join again
+        # so it knows the topic, and has no reason of its own to join again
+        read_up_to([first, second], RECORDS)
         wait_settled([first, second], PARTITIONS)
         seen, owned = first.rebalances, second.owned
         second.close()
@@ -100,7 +119,10 @@ def test_a_static_member_that_restarts_finds_its_place_and_nobody_notices(cluste
 @pytest.mark.parametrize(("kind", "cooperative"), EVERY_WAY)
 def test_ten_members(cluster: Processes, kind: str, cooperative: bool) -> None:
     topic = fill(cluster, f"ten-{kind}-{cooperative}", partitions=20)
-    members = [Member(kind, cluster.bootstrap_servers, topic, topic, cooperative=cooperative) for _ in range(10)]
+    members = [
+        Member(kind, cluster.bootstrap_servers, topic, topic, cooperative=cooperative)
+        for _ in range(10)
+    ]
     try:
         wait_settled(members, 20)
         read_up_to(members, RECORDS, partitions=20)
@@ -115,11 +137,15 @@ def test_ten_members(cluster: Processes, kind: str, cooperative: bool) -> None:
 def test_what_is_committed_is_never_taken_back_when_the_coordinator_is_killed(kind: str) -> None:
     with running(nodes=3, settings={"group.initial.rebalance.delay.ms": "0"}) as cluster:
         topic = fill(cluster, "t")
-        with Member(kind, cluster.bootstrap_servers, topic, "g") as first, Member(kind, cluster.bootstrap_servers, topic, "g") as second:
+        with (
+            Member(kind, cluster.bootstrap_servers, topic, "g") as first,
+            Member(kind, cluster.bootstrap_servers, topic, "g") as second,
+        ):
             wait_settled([first, second], PARTITIONS)
             read_up_to([first, second], RECORDS)
             told = dict.fromkeys(range(PARTITIONS), RECORDS)
-            wait(lambda: committed(first) | committed(second) == told)  # who was given a partition that the other has read reads it again
+            # who was given a partition that the other has read reads it again
+            wait(lambda: committed(first) | committed(second) == told)
 
             cluster.kill(coordinator(cluster, "g"))
             produce(cluster, topic)
@@ -128,8 +154,15 @@ def test_what_is_committed_is_never_taken_back_when_the_coordinator_is_killed(ki
             found = first.committed(range(PARTITIONS))
             assert all((found[partition] or 0) >= offset for partition, offset in told.items())
             wait_settled([first, second], PARTITIONS)
-            wait(lambda: committed(first) | committed(second) == dict.fromkeys(range(PARTITIONS), 2 * RECORDS))
-            assert first.committed(range(PARTITIONS)) == dict.fromkeys(range(PARTITIONS), 2 * RECORDS)
+            wait(
+                lambda: (
+                    committed(first) | committed(second)
+                    == dict.fromkeys(range(PARTITIONS), 2 * RECORDS)
+                )
+            )
+            assert first.committed(range(PARTITIONS)) == dict.fromkeys(
+                range(PARTITIONS), 2 * RECORDS
+            )
 
 
 def committed(member: Member) -> dict[int, int]:
@@ -148,6 +181,10 @@ def committed(member: Member) -> dict[int, int]:
 
 
 def coordinator(cluster: Processes, group: str) -> int:
-    alive = [address for node, address in zip(cluster.nodes.values(), cluster.addresses, strict=True) if node.alive]
+    alive = [
+        address
+        for node, address in zip(cluster.nodes.values(), cluster.addresses, strict=True)
+        if node.alive
+    ]
     partitions = ask_any(alive, [OFFSETS]).of(OFFSETS)
     return partitions[partition_for(group, len(partitions))].leader

@@ -1,4 +1,6 @@
-"""kafka-go, whose reader goes on with a record alone: on a compacted topic whose first segment has only batches without records."""
+"""kafka-go, whose reader goes on with a record alone: on a compacted topic whose first segment has
+only batches without records.
+"""
 
 import time
 
@@ -20,11 +22,17 @@ COMPACT = {
 
 
 def produce(client: Program, cluster: Processes, *lines: str) -> None:
-    run([*client.command, "produce", cluster.bootstrap_servers, TOPIC], client.env, "".join(f"{line}\n" for line in lines))
+    run(
+        [*client.command, "produce", cluster.bootstrap_servers, TOPIC],
+        client.env,
+        "".join(f"{line}\n" for line in lines),
+    )
 
 
 def consume(client: Program, cluster: Processes, count: int) -> list[str]:
-    return run([*client.command, "consume", cluster.bootstrap_servers, TOPIC, str(count)], client.env).splitlines()
+    return run(
+        [*client.command, "consume", cluster.bootstrap_servers, TOPIC, str(count)], client.env
+    ).splitlines()
 
 
 def test_a_reader_gets_on_from_a_segment_without_records(kafka_go: Program) -> None:
@@ -35,7 +43,9 @@ def test_a_reader_gets_on_from_a_segment_without_records(kafka_go: Program) -> N
         first = next(cluster.nodes[1].plan.directory.rglob(f"{TOPIC}-0/{0:020d}.log"))
         deadline = time.monotonic() + PATIENCE_S
         while first.stat().st_size != HEADER_BYTES:
-            assert time.monotonic() < deadline, f"the first segment has {first.stat().st_size} bytes"
+            assert time.monotonic() < deadline, (
+                f"the first segment has {first.stat().st_size} bytes"
+            )
             time.sleep(0.1)
 
         (line,) = consume(kafka_go, cluster, 1)
@@ -43,11 +53,15 @@ def test_a_reader_gets_on_from_a_segment_without_records(kafka_go: Program) -> N
         assert line == "4:live:" + "." * 500
 
 
-def test_records_are_read_as_they_were_written(kafka_go: Program, three_processes: Processes) -> None:
+def test_records_are_read_as_they_were_written(
+    kafka_go: Program, three_processes: Processes
+) -> None:
     admin = AdminClient({"bootstrap.servers": three_processes.bootstrap_servers})
     admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result(30)
     sent = [f"key-{at % 7}:{at}" for at in range(100)]
 
     produce(kafka_go, three_processes, *sent)
 
-    assert consume(kafka_go, three_processes, 100) == [f"{at}:{line}" for at, line in enumerate(sent)]
+    assert consume(kafka_go, three_processes, 100) == [
+        f"{at}:{line}" for at, line in enumerate(sent)
+    ]

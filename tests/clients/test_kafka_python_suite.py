@@ -1,6 +1,8 @@
-"""kafka-python's own integration tests, as they are in the source distribution of the version that is installed, against one node.
+"""kafka-python's own integration tests, as they are in the source distribution of the version that
+is installed, against one node.
 
-They think that they have started the broker themselves, with their own settings: node 0, short sessions allowed.
+They think that they have started the broker themselves, with their own settings: node 0, short
+sessions allowed.
 """
 
 import os
@@ -22,8 +24,13 @@ from raftka.cluster.processes import Processes
 from tests.clients.toolchains import CACHE
 
 VERSION = version("kafka-python")
-NOT_YET = ("test_transactional_producer_messages", "test_transactional_producer_offsets", "test_create_describe_delete_acls")
-THEIR_OWN_BROKERS = ("test_ssl_integration.py", "test_sasl_integration.py")  # Java's, with certificates and users
+NOT_YET = (
+    "test_transactional_producer_messages",
+    "test_transactional_producer_offsets",
+    "test_create_describe_delete_acls",
+)
+# Java's, with certificates and users
+THEIR_OWN_BROKERS = ("test_ssl_integration.py", "test_sasl_integration.py")
 PASSED_AT_LEAST = 52
 LIKE_KAFKA = "4.3"
 SETTINGS = {"group.min.session.timeout.ms": "100", "group.initial.rebalance.delay.ms": "0"}
@@ -50,7 +57,8 @@ def test_kafka_pythons_own_integration_tests(tmp_path: Path) -> None:
         cluster.wait_ready()
 
         outcomes = run(suite, cluster.bootstrap_servers)
-        if bad := failed(outcomes):  # their time limits are for a machine with nothing else to do: once more, alone
+        # their time limits are for a machine with nothing else to do: once more, alone
+        if bad := failed(outcomes):
             outcomes |= run(suite, cluster.bootstrap_servers, bad)
 
     assert failed(outcomes) == set()
@@ -60,7 +68,11 @@ def test_kafka_pythons_own_integration_tests(tmp_path: Path) -> None:
 def node_0(folder: Path, ports: HeldPorts) -> NodePlan:
     (plan,) = plan_cluster(folder / "cluster", ports.pairs(), SETTINGS)
     voters = plan.properties["controller.quorum.voters"].replace("1@", "0@", 1)
-    zero = replace(plan, node_id=0, properties={**plan.properties, "node.id": "0", "controller.quorum.voters": voters})
+    zero = replace(
+        plan,
+        node_id=0,
+        properties={**plan.properties, "node.id": "0", "controller.quorum.voters": voters},
+    )
     zero.write()
     return zero
 
@@ -80,14 +92,32 @@ def unpacked(folder: Path) -> Path:
 
 def fetch(archive: Path) -> None:
     """By the pip that has made this environment, which has none of its own."""
-    command = [getattr(sys, "_base_executable", sys.executable), "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "kafka-python"]
-    found = subprocess.run([*command, "--dest", str(archive.parent), f"kafka-python=={VERSION}"], capture_output=True, text=True, check=False)
+    command = [
+        getattr(sys, "_base_executable", sys.executable),
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--no-binary",
+        "kafka-python",
+    ]
+    found = subprocess.run(
+        [*command, "--dest", str(archive.parent), f"kafka-python=={VERSION}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if found.returncode:
-        pytest.skip(f"pip cannot fetch kafka-python's source distribution: {found.stderr.strip()[-500:]}")
+        pytest.skip(
+            f"pip cannot fetch kafka-python's source distribution: {found.stderr.strip()[-500:]}"
+        )
 
 
 def node_id(name: str) -> str:
-    """As pytest takes it, of a name as the report has it: test.integration.MODULE::TEST, or with a class behind the module."""
+    """As pytest takes it, of a name as the report has it: test.integration.MODULE::TEST, or with a
+    class behind the module.
+    """
     places, _, test = name.partition("::")
     folder, below, module, *classes = places.split(".")
     return "::".join([f"{folder}/{below}/{module}.py", *classes, test])
@@ -100,17 +130,47 @@ def failed(outcomes: Mapping[str, str]) -> set[str]:
 def run(suite: Path, bootstrap: str, only: Iterable[str] = ()) -> dict[str, str]:
     """Outcomes by test: passed, failure, error, skipped. `only`: of these tests; else of all."""
     report = suite / "report.xml"
-    env = {**os.environ, "KAFKA_VERSION": LIKE_KAFKA, "KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_ROOT": str(suite)}
+    env = {
+        **os.environ,
+        "KAFKA_VERSION": LIKE_KAFKA,
+        "KAFKA_URI": f"kafka://{bootstrap}",
+        "KAFKA_ROOT": str(suite),
+    }
     ignored = [f"--ignore=test/integration/{name}" for name in THEIR_OWN_BROKERS]
-    plugins = [word for name in ("randomly", "trio", "raftka", "hypothesispytest", "cacheprovider") for word in ("-p", f"no:{name}")]
-    command = [sys.executable, "-m", "pytest", "-c", os.devnull, f"--rootdir={suite}", f"--junitxml={report}", *plugins, *ignored]
+    plugins = [
+        word
+        for name in ("randomly", "trio", "raftka", "hypothesispytest", "cacheprovider")
+        for word in ("-p", f"no:{name}")
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        os.devnull,
+        f"--rootdir={suite}",
+        f"--junitxml={report}",
+        *plugins,
+        *ignored,
+    ]
     ended = subprocess.run(
-        [*command, "-k", " and ".join(f"not {name}" for name in NOT_YET), *(list(map(node_id, only)) or ["test/integration"])],
-        cwd=suite, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            *command,
+            "-k",
+            " and ".join(f"not {name}" for name in NOT_YET),
+            *(list(map(node_id, only)) or ["test/integration"]),
+        ],
+        cwd=suite,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     print(ended.stdout[-20_000:])
     cases = ElementTree.parse(report).getroot().iter("testcase")
     return {
-        f"{case.get('classname')}::{case.get('name')}": next((child.tag for child in case if child.tag in {"failure", "error", "skipped"}), "passed")
+        f"{case.get('classname')}::{case.get('name')}": next(
+            (child.tag for child in case if child.tag in {"failure", "error", "skipped"}), "passed"
+        )
         for case in cases
     }

@@ -1,4 +1,6 @@
-"""Tokens of the real Kerberos library, from a client that does as it likes, at a simulated node with real keys."""
+"""Tokens of the real Kerberos library, from a client that does as it likes, at a simulated node
+with real keys.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +41,10 @@ def stage(keytab: Path, alice: None) -> Iterator[Stage]:
 
 def settings(keytab: Path, principal: str = NODE) -> dict[str, Any]:
     line = f'{MODULE} keyTab="{keytab}" principal="{principal}@{REALM}";'
-    return SECURE | {"sasl_enabled_mechanisms": "PLAIN,GSSAPI", "listener.name.plaintext.gssapi.sasl.jaas.config": line}
+    return SECURE | {
+        "sasl_enabled_mechanisms": "PLAIN,GSSAPI",
+        "listener.name.plaintext.gssapi.sasl.jaas.config": line,
+    }
 
 
 def context(service: str = f"kafka@{HOST}", *, mutual: bool = True, spnego: bool = False) -> Any:
@@ -73,12 +78,18 @@ def established(wire: Wire, mutual: bool = True) -> tuple[Any, bytes]:
 
 
 def refused(answer: SaslAuthenticateResponse, wire: Wire) -> bool:
-    return answer.error_code == Code.SASL_AUTHENTICATION_FAILED and not answer.auth_bytes and wire.frame() is None
+    return (
+        answer.error_code == Code.SASL_AUTHENTICATION_FAILED
+        and not answer.auth_bytes
+        and wire.frame() is None
+    )
 
 
 @pytest.mark.parametrize("mutual", [True, False])
 @pytest.mark.parametrize("encrypted", [True, False])
-def test_client_logs_in_with_or_without_mutual_authentication(stage: Stage, mutual: bool, encrypted: bool) -> None:
+def test_client_logs_in_with_or_without_mutual_authentication(
+    stage: Stage, mutual: bool, encrypted: bool
+) -> None:
     wire = begun(stage)
     client, offer = established(wire, mutual)
     assert offer == b"\x01\0\0\0"
@@ -98,7 +109,9 @@ def test_security_layers_are_refused(stage: Stage, choice: bytes) -> None:
 def test_client_cannot_ask_to_be_another(stage: Stage) -> None:
     wire = begun(stage)
     client, _ = established(wire)
-    assert refused(authenticate(wire, client.wrap(LAYERS + f"bob@{REALM}".encode(), False).message), wire)
+    assert refused(
+        authenticate(wire, client.wrap(LAYERS + f"bob@{REALM}".encode(), False).message), wire
+    )
 
 
 def test_choice_that_was_not_wrapped_by_this_context_is_refused(stage: Stage) -> None:
@@ -121,9 +134,12 @@ def test_token_is_taken_once(stage: Stage) -> None:
 
 def test_token_that_was_changed_is_refused(stage: Stage) -> None:
     token = context().step()
-    for at in range(len(token) - 240, len(token), 20):  # the authenticator, and before it the end of the ticket
+    # the authenticator, and before it the end of the ticket
+    for at in range(len(token) - 240, len(token), 20):
         wire = begun(stage)
-        assert refused(authenticate(wire, token[:at] + bytes([token[at] ^ 1]) + token[at + 1 :]), wire)
+        assert refused(
+            authenticate(wire, token[:at] + bytes([token[at] ^ 1]) + token[at + 1 :]), wire
+        )
     for size in (0, 1, 10, len(token) - 1):
         wire = begun(stage)
         assert refused(authenticate(wire, token[:size]), wire)
@@ -148,10 +164,16 @@ def test_session_ends_with_the_ticket_where_sessions_end(keytab: Path, alice: No
         assert 0 < lifetime_ms <= 60_000 + CLOCK_SKEW_MS
 
 
-def test_node_whose_keys_cannot_be_used_refuses_and_says_why(keytab: Path, alice: None, tmp_path: Path) -> None:
+def test_node_whose_keys_cannot_be_used_refuses_and_says_why(
+    keytab: Path, alice: None, tmp_path: Path
+) -> None:
     garbage = tmp_path / "garbage"
     garbage.write_bytes(b"no keys")
-    for given, principal in ((tmp_path / "none", NODE), (garbage, NODE), (keytab, f"kafka/elsewhere.{HOST}")):
+    for given, principal in (
+        (tmp_path / "none", NODE),
+        (garbage, NODE),
+        (keytab, f"kafka/elsewhere.{HOST}"),
+    ):
         with Stage(**settings(given, principal)) as stage:
             wire = begun(stage)
             assert refused(authenticate(wire, context().step()), wire)

@@ -1,4 +1,6 @@
-"""Three clients follow 210 partitions, kafka-python in fetch sessions, while a broker is killed under them: all of it, once, in order."""
+"""Three clients follow 210 partitions, kafka-python in fetch sessions, while a broker is killed
+under them: all of it, once, in order.
+"""
 
 import asyncio
 import threading
@@ -50,39 +52,66 @@ class Reading:
 
     def wait_for(self, count: int) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: self.count >= count or self.error is not None, PATIENCE_S), f"{self.thread.name} read {self.count}"
+            assert self.changed.wait_for(
+                lambda: self.count >= count or self.error is not None, PATIENCE_S
+            ), f"{self.thread.name} read {self.count}"
 
 
 def with_confluent_kafka(bootstrap: str, reading: Reading) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 0})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
     try:
         consumer.assign([ConfluentPartition(TOPIC, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
         while not reading.over:
-            reading.take([(m.partition(), int(m.value())) for m in consumer.consume(500, timeout=0.2) if m.error() is None])
+            reading.take(
+                [
+                    (m.partition(), int(m.value()))
+                    for m in consumer.consume(500, timeout=0.2)
+                    if m.error() is None
+                ]
+            )
     finally:
         consumer.close()
 
 
 def with_kafka_python(bootstrap: str, reading: Reading) -> None:
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="earliest")
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="earliest"
+    )
     try:
         consumer.assign([TopicPartition(TOPIC, p) for p in range(PARTITIONS)])
         while not reading.over:
             polled = consumer.poll(timeout_ms=200).values()
-            reading.take([(record.partition, int(record.value)) for records in polled for record in records])
+            reading.take(
+                [(record.partition, int(record.value)) for records in polled for record in records]
+            )
     finally:
         consumer.close()
 
 
 def with_aiokafka(bootstrap: str, reading: Reading) -> None:
     async def follow() -> None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="earliest")
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=bootstrap, group_id=None, auto_offset_reset="earliest"
+        )
         await consumer.start()
         try:
             consumer.assign([AioPartition(TOPIC, p) for p in range(PARTITIONS)])
             while not reading.over:
                 polled = (await consumer.getmany(timeout_ms=200)).values()
-                reading.take([(record.partition, int(record.value)) for records in polled for record in records])
+                reading.take(
+                    [
+                        (record.partition, int(record.value))
+                        for records in polled
+                        for record in records
+                    ]
+                )
         finally:
             await consumer.stop()
 
@@ -93,10 +122,15 @@ def with_aiokafka(bootstrap: str, reading: Reading) -> None:
 def readings(three_processes: Processes) -> Iterator[list[Reading]]:
     admin = KafkaAdminClient(bootstrap_servers=three_processes.bootstrap_servers)
     try:
-        admin.create_topics({TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 3}}, wait_for_metadata=True)
+        admin.create_topics(
+            {TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 3}}, wait_for_metadata=True
+        )
     finally:
         admin.close()
-    each = [Reading(follow, three_processes.bootstrap_servers) for follow in (with_confluent_kafka, with_kafka_python, with_aiokafka)]
+    each = [
+        Reading(follow, three_processes.bootstrap_servers)
+        for follow in (with_confluent_kafka, with_kafka_python, with_aiokafka)
+    ]
     yield each
     for reading in each:
         reading.over = True
@@ -106,8 +140,16 @@ def readings(three_processes: Processes) -> Iterator[list[Reading]]:
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 @pytest.mark.usefixtures("forgotten_sockets")
-def test_a_broker_is_killed_under_many_partitions(three_processes: Processes, readings: list[Reading]) -> None:
-    producer = Producer({"bootstrap.servers": three_processes.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
+def test_a_broker_is_killed_under_many_partitions(
+    three_processes: Processes, readings: list[Reading]
+) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": three_processes.bootstrap_servers,
+            "enable.idempotence": True,
+            "log_level": 0,
+        }
+    )
     for number in range(ROUNDS):
         if number == ROUNDS // 2:
             three_processes.kill(2)
@@ -119,4 +161,6 @@ def test_a_broker_is_killed_under_many_partitions(three_processes: Processes, re
 
     assert [reading.error for reading in readings] == [None] * 3
     for reading in readings:
-        assert dict(reading.read) == {partition: list(range(ROUNDS)) for partition in range(PARTITIONS)}, reading.thread.name
+        assert dict(reading.read) == {
+            partition: list(range(ROUNDS)) for partition in range(PARTITIONS)
+        }, reading.thread.name

@@ -1,4 +1,6 @@
-"""Real clients log in with tokens of an issuer, and go on when a token has ended; a token of somebody else is refused."""
+"""Real clients log in with tokens of an issuer, and go on when a token has ended; a token of
+somebody else is refused.
+"""
 
 import asyncio
 import time
@@ -89,7 +91,9 @@ def test_kafka_python_logs_in_and_goes_on_when_its_token_ends(cluster: Cluster) 
         producer.send(topic, b"%d" % written).get(30)
         written += 1
     producer.close()
-    consumer = KafkaConsumer(topic, **python(cluster, OfKafkaPython(600)), auto_offset_reset="earliest", group_id="kp")
+    consumer = KafkaConsumer(
+        topic, **python(cluster, OfKafkaPython(600)), auto_offset_reset="earliest", group_id="kp"
+    )
     assert [int(next(consumer).value) for _ in range(written)] == list(range(written))
     consumer.close()
 
@@ -99,10 +103,14 @@ def test_confluent_kafka_logs_in_and_goes_on_when_its_token_ends(cluster: Cluste
     producer = confluent_kafka.Producer(librdkafka(cluster, SHORT_S))
     until = time.monotonic() + 2 * SHORT_S
     while time.monotonic() < until:
-        producer.produce(topic, b"value", callback=lambda error, _: refused.append(error) if error else None)
+        producer.produce(
+            topic, b"value", callback=lambda error, _: refused.append(error) if error else None
+        )
         assert producer.flush(30) == 0
     assert refused == []
-    consumer = confluent_kafka.Consumer({**librdkafka(cluster), "group.id": "ck", "auto.offset.reset": "earliest"})
+    consumer = confluent_kafka.Consumer(
+        {**librdkafka(cluster), "group.id": "ck", "auto.offset.reset": "earliest"}
+    )
     consumer.subscribe([topic])
     record = consumer.poll(30)
     assert record is not None
@@ -116,7 +124,9 @@ def test_aiokafka_logs_in(cluster: Cluster) -> None:
     async def play() -> bytes | None:
         async with AIOKafkaProducer(**python(cluster, OfAiokafka()), acks="all") as producer:
             await producer.send_and_wait(topic, b"value")
-        async with AIOKafkaConsumer(topic, **python(cluster, OfAiokafka()), auto_offset_reset="earliest") as consumer:
+        async with AIOKafkaConsumer(
+            topic, **python(cluster, OfAiokafka()), auto_offset_reset="earliest"
+        ) as consumer:
             value: bytes | None = (await consumer.getone()).value
             return value
 
@@ -143,7 +153,11 @@ def test_token_for_another_audience_is_refused(cluster: Cluster) -> None:
 
 def test_command_line_logs_in_with_the_token_of_a_file(cluster: Cluster, tmp_path: Path) -> None:
     topic, file = cluster.create_topic(partitions=1, replication_factor=3), tmp_path / "token"
-    options = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=OAUTHBEARER", f"sasl.oauthbearer.token.endpoint.url={file.as_uri()}"]
+    options = [
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=OAUTHBEARER",
+        f"sasl.oauthbearer.token.endpoint.url={file.as_uri()}",
+    ]
     arguments = [part for each in options for part in ("-X", each)]
     file.write_text(issued())
     assert topic in raftka(cluster, "topics", "list", *arguments).stdout

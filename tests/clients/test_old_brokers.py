@@ -1,4 +1,6 @@
-"""An unmodified Kafka 2.8 broker whose ZooKeeper is the bridge, in a chroot: neither it nor the nodes know anything of the other."""
+"""An unmodified Kafka 2.8 broker whose ZooKeeper is the bridge, in a chroot: neither it nor the
+nodes know anything of the other.
+"""
 
 import json
 import socket
@@ -57,7 +59,9 @@ class OldBroker:
                 process.wait()
 
     def _serves(self) -> bool:
-        """It listens before its controller has told it who is there, itself too; librdkafka's admin, once told of nobody, does not ask again."""
+        """It listens before its controller has told it who is there, itself too; librdkafka's
+        admin, once told of nobody, does not ask again.
+        """
         host, _, port = self.address.partition(":")
         socket.create_connection((host, int(port)), 1.0).close()
         told = AdminClient({"bootstrap.servers": self.address}).list_topics(timeout=WITHIN_S)
@@ -77,7 +81,9 @@ class OldBroker:
         assert producer.flush(WITHIN_S) == 0
 
     def consume(self, group: str, count: int) -> list[int]:
-        """A consumer that comes as the broker starts may be told of a topic without some of its partitions, and asks again after a while."""
+        """A consumer that comes as the broker starts may be told of a topic without some of its
+        partitions, and asks again after a while.
+        """
         settings = {"auto.offset.reset": "earliest", "topic.metadata.refresh.interval.ms": 500}
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": group, **settings})
         consumer.subscribe(["orders"])
@@ -85,7 +91,8 @@ class OldBroker:
 
         def more() -> bool:
             came = consumer.consume(count, 0.5)
-            found.extend(int(message.value() or b"") for message in came if message.error() is None)  # others tell of what passes
+            # others tell of what passes
+            found.extend(int(message.value() or b"") for message in came if message.error() is None)
             return len(found) >= count
 
         until(more, lambda: f"{len(found)} of {count} records came")
@@ -113,7 +120,9 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_broker_of_kafka_2_8_lives_on_the_bridge(kafka_2_8: Program, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_broker_of_kafka_2_8_lives_on_the_bridge(
+    kafka_2_8: Program, cluster: Cluster, tmp_path: Path
+) -> None:
     def znode(path: str) -> tuple[Any, Any]:
         with ZooKeeperClient(cluster.zookeeper_connect) as client:
             data, stat = client.get(f"/legacy{path}")
@@ -124,7 +133,10 @@ def test_a_broker_of_kafka_2_8_lives_on_the_bridge(kafka_2_8: Program, cluster: 
         with broker.running():
             broker.create("orders", 2)
             assert znode("/controller")[0]["brokerid"] == BROKER
-            assert znode("/brokers/topics/orders")[0]["partitions"] == {"0": [BROKER], "1": [BROKER]}
+            assert znode("/brokers/topics/orders")[0]["partitions"] == {
+                "0": [BROKER],
+                "1": [BROKER],
+            }
             broker.produce(range(100))
             assert broker.consume("first", 100) == list(range(100))
 
@@ -142,7 +154,8 @@ def test_a_broker_of_kafka_2_8_lives_on_the_bridge(kafka_2_8: Program, cluster: 
             assert broker.consume("second", 200) == list(range(200))
             assert znode(f"/brokers/ids/{BROKER}")[1].czxid > first.czxid
             assert znode("/controller_epoch")[0] == 2
-    assert {node_id: cluster.leader(cluster.create_topic(f"own-{node_id}")) for node_id in (1, 2)}  # the cluster's own life goes on beside it
+    # the cluster's own life goes on beside it
+    assert {node_id: cluster.leader(cluster.create_topic(f"own-{node_id}")) for node_id in (1, 2)}
 
 
 def _gone(znode: Callable[[str], tuple[Any, Any]]) -> bool:

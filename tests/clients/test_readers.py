@@ -1,4 +1,6 @@
-"""What real consumers do besides reading on: seek, pause, subscribe by a regular expression, commit with metadata, look for a time."""
+"""What real consumers do besides reading on: seek, pause, subscribe by a regular expression, commit
+with metadata, look for a time.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -43,7 +45,9 @@ def filled(cluster: Cluster, topic: str) -> str:
     try:
         for i in range(RECORDS):
             for partition in range(2):
-                producer.send(topic, b"%d" % i, partition=partition, timestamp_ms=BEGAN_MS + i * STEP_MS)
+                producer.send(
+                    topic, b"%d" % i, partition=partition, timestamp_ms=BEGAN_MS + i * STEP_MS
+                )
         producer.flush(30)
     finally:
         producer.close()
@@ -92,4 +96,6 @@ def test_consumers_find_their_way(cluster: Cluster, topic: str, reader: Reader, 
     later = filled(cluster, f"{kind}-2")
     cluster.create_topic(f"not-{kind}-3")
     assert seen.until(Where(later, 1), last) == list(range(RECORDS))
-    assert reader.assigned() == {Where(name, partition) for name in (topic, later) for partition in range(2)}
+    assert reader.assigned() == {
+        Where(name, partition) for name in (topic, later) for partition in range(2)
+    }

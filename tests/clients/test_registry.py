@@ -1,4 +1,6 @@
-"""The schema registry as other people's clients and serializers use it: confluent-kafka, franz-go, KafkaJS."""
+"""The schema registry as other people's clients and serializers use it: confluent-kafka, franz-go,
+KafkaJS.
+"""
 
 import json
 import re
@@ -18,7 +20,10 @@ from raftka.registry.server import RegistryServer
 from tests.clients.toolchains import Program
 from tests.clients.workload import run
 
-TRUCK = '{"type":"record","name":"Truck","namespace":"fleet","fields":[{"name":"number","type":"int"},{"name":"at","type":"string","default":""}]}'
+TRUCK = (
+    '{"type":"record","name":"Truck","namespace":"fleet","fields":[{"name":"number",'
+    '"type":"int"},{"name":"at","type":"string","default":""}]}'
+)
 JSON_TRUCK = (
     '{"$schema":"http://json-schema.org/draft-07/schema#","title":"Truck","type":"object",'
     '"properties":{"number":{"type":"integer"}},"required":["number"],"additionalProperties":false}'
@@ -53,13 +58,27 @@ def truck_class() -> Any:
     """As protoc makes it of a file that imports one of Google's and one of its own."""
     pool = descriptor_pool.Default()
     field = descriptor_pb2.FieldDescriptorProto
-    place = descriptor_pb2.FileDescriptorProto(name="tests/place.proto", package="tests", syntax="proto3")
-    place.message_type.add(name="Place").field.add(name="latitude", number=1, type=field.TYPE_DOUBLE, label=field.LABEL_OPTIONAL)
-    truck = descriptor_pb2.FileDescriptorProto(name="tests/truck.proto", package="tests", syntax="proto3")
+    place = descriptor_pb2.FileDescriptorProto(
+        name="tests/place.proto", package="tests", syntax="proto3"
+    )
+    place.message_type.add(name="Place").field.add(
+        name="latitude", number=1, type=field.TYPE_DOUBLE, label=field.LABEL_OPTIONAL
+    )
+    truck = descriptor_pb2.FileDescriptorProto(
+        name="tests/truck.proto", package="tests", syntax="proto3"
+    )
     truck.dependency.extend(["tests/place.proto", "google/protobuf/timestamp.proto"])
     message = truck.message_type.add(name="Truck")
-    for number, (name, kind) in enumerate((("at", ".tests.Place"), ("since", ".google.protobuf.Timestamp")), 1):
-        message.field.add(name=name, number=number, type=field.TYPE_MESSAGE, type_name=kind, label=field.LABEL_OPTIONAL)
+    for number, (name, kind) in enumerate(
+        (("at", ".tests.Place"), ("since", ".google.protobuf.Timestamp")), 1
+    ):
+        message.field.add(
+            name=name,
+            number=number,
+            type=field.TYPE_MESSAGE,
+            type_name=kind,
+            label=field.LABEL_OPTIONAL,
+        )
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     for file in (place, truck):
         pool.AddSerializedFile(file.SerializeToString())
@@ -76,7 +95,8 @@ def test_protobuf(client: SchemaRegistryClient) -> None:
     assert ProtobufDeserializer(kind, settings, client)(data, VALUE) == message
     stored = client.get_latest_version("trucks-value").schema
     assert stored.schema_type == "PROTOBUF"
-    assert [each.name for each in stored.references] == ["tests/place.proto"]  # Google's own are everywhere
+    # Google's own are everywhere
+    assert [each.name for each in stored.references] == ["tests/place.proto"]
     assert "message Truck {" in stored.schema_str
 
 
@@ -99,7 +119,11 @@ def test_all_that_the_client_can_ask(client: SchemaRegistryClient) -> None:
 
 def test_references(client: SchemaRegistryClient) -> None:
     client.register_schema("truck", Schema(TRUCK, "AVRO"))
-    fleet = Schema('{"type":"array","items":"fleet.Truck"}', "AVRO", [SchemaReference("fleet.Truck", "truck", 1)])
+    fleet = Schema(
+        '{"type":"array","items":"fleet.Truck"}',
+        "AVRO",
+        [SchemaReference("fleet.Truck", "truck", 1)],
+    )
 
     data = AvroSerializer(client, fleet)([{"number": 1, "at": ""}], VALUE)
 
@@ -126,11 +150,16 @@ def test_a_new_version_is_read_by_readers_of_the_old_one(client: SchemaRegistryC
 
     read = AvroDeserializer(client, newer)
 
-    assert [read(old, VALUE), read(new, VALUE)] == [{"number": 1, "at": "", "load": 0.0}, {"number": 2, "at": "", "load": 1.5}]
+    assert [read(old, VALUE), read(new, VALUE)] == [
+        {"number": 1, "at": "", "load": 0.0},
+        {"number": 2, "at": "", "load": 1.5},
+    ]
 
 
 def test_franz_go(franz_go: Program, raftka_registry: RegistryServer) -> None:
-    assert run([*franz_go.command, "registry", raftka_registry.url, "trucks-value", TRUCK], franz_go.env).split() == [
+    assert run(
+        [*franz_go.command, "registry", raftka_registry.url, "trucks-value", TRUCK], franz_go.env
+    ).split() == [
         "7",
         "x",
         "1",
@@ -141,6 +170,16 @@ def test_franz_go(franz_go: Program, raftka_registry: RegistryServer) -> None:
 
 
 def test_kafkajs(kafkajs_registry: Program, raftka_registry: RegistryServer) -> None:
-    found = json.loads(run([*kafkajs_registry.command, raftka_registry.url, "trucks-value", TRUCK], kafkajs_registry.env))
+    found = json.loads(
+        run(
+            [*kafkajs_registry.command, raftka_registry.url, "trucks-value", TRUCK],
+            kafkajs_registry.env,
+        )
+    )
 
-    assert found == {"id": 1, "latest": 1, "found": {"number": 7, "at": "x"}, "header": "0000000001"}
+    assert found == {
+        "id": 1,
+        "latest": 1,
+        "found": {"number": 7, "at": "x"},
+        "header": "0000000001",
+    }

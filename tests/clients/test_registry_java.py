@@ -1,4 +1,6 @@
-"""Confluent's Avro serializers for Java at the registry, together with confluent-kafka's for Python: each reads what the other wrote."""
+"""Confluent's Avro serializers for Java at the registry, together with confluent-kafka's for
+Python: each reads what the other wrote.
+"""
 
 import json
 import subprocess
@@ -21,7 +23,10 @@ from tests.clients.toolchains import Program
 from tests.registry.test_access import secured, secured_registry  # noqa: F401
 
 NEWER = TRUCK.replace("]}", ',{"name":"load","type":"double","default":0}]}')
-FLEET = '{"type":"record","name":"Fleet","namespace":"fleet","fields":[{"name":"trucks","type":{"type":"array","items":"fleet.Truck"}}]}'
+FLEET = (
+    '{"type":"record","name":"Fleet","namespace":"fleet","fields":[{"name":"trucks",'
+    '"type":{"type":"array","items":"fleet.Truck"}}]}'
+)
 SEVEN, EIGHT = {"number": 7, "at": "Köln"}, {"number": 8, "at": "x", "load": 1.5}
 PROTO = 'syntax = "proto3"; package fleet; message Truck { int32 number = 1; }'
 
@@ -51,8 +56,19 @@ class Java:
 @contextmanager
 def running(program: Program, **properties: str) -> Iterator[Java]:
     text = "".join(f"{name.replace('_', '.')}={value}\n" for name, value in properties.items())
-    env = {**program.env, "CLIENT_PROPERTIES": text, "JAVA_TOOL_OPTIONS": "-Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8"}
-    jvm = subprocess.Popen(program.command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    env = {
+        **program.env,
+        "CLIENT_PROPERTIES": text,
+        "JAVA_TOOL_OPTIONS": "-Dfile.encoding=UTF-8 -Dstdout.encoding=UTF-8",
+    }
+    jvm = subprocess.Popen(
+        program.command,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
     try:
         yield Java(jvm)
     finally:
@@ -73,19 +89,25 @@ class Python:
 
     def produce(self, topic: str, schema: Schema | str, value: object) -> None:
         errors: list[KafkaError | None] = []
-        data = AvroSerializer(self.registry, schema)(value, SerializationContext(topic, MessageField.VALUE))
+        data = AvroSerializer(self.registry, schema)(
+            value, SerializationContext(topic, MessageField.VALUE)
+        )
         producer = Producer(self.servers)
         producer.produce(topic, data, on_delivery=lambda error, message: errors.append(error))
         assert producer.flush(20) == 0
         assert errors == [None]
 
     def read(self, topic: str, count: int) -> list[object]:
-        consumer = Consumer(self.servers | {"group.id": f"readers-of-{topic}-{id(self)}", "auto.offset.reset": "earliest"})
+        consumer = Consumer(
+            self.servers
+            | {"group.id": f"readers-of-{topic}-{id(self)}", "auto.offset.reset": "earliest"}
+        )
         consumer.subscribe([topic])
         found: list[object] = []
         while len(found) < count:
             found += [
-                self.reading(message.value(), SerializationContext(topic, MessageField.VALUE)) for message in consumer.consume(count - len(found), 10)
+                self.reading(message.value(), SerializationContext(topic, MessageField.VALUE))
+                for message in consumer.consume(count - len(found), 10)
             ]
         consumer.close()
         return found
@@ -111,10 +133,17 @@ def scene(confluent_avro: Program) -> Iterator[Scene]:
     with Cluster(1, properties={"registry.port": "0"}) as cluster:
         url = f"http://127.0.0.1:{cluster._embedded.nodes[1].edges['registry.port'].port}"
         with (
-            running(confluent_avro, bootstrap_servers=cluster.bootstrap_servers, schema_registry_url=url) as java,
+            running(
+                confluent_avro, bootstrap_servers=cluster.bootstrap_servers, schema_registry_url=url
+            ) as java,
             SchemaRegistryClient({"url": url}) as registry,
         ):
-            yield Scene(java, Python({"bootstrap.servers": cluster.bootstrap_servers}, registry), url, cluster.bootstrap_servers)
+            yield Scene(
+                java,
+                Python({"bootstrap.servers": cluster.bootstrap_servers}, registry),
+                url,
+                cluster.bootstrap_servers,
+            )
 
 
 def read_by_java(java: Java, topic: str, count: int) -> list[object]:
@@ -143,7 +172,9 @@ def test_references(scene: Scene) -> None:
     java.ask("register", f"{first}-value", "AVRO", FLEET, "fleet.Truck", "truck", "1")
 
     java.ask("produce", first, "latest", json.dumps(value))
-    python.produce(second, Schema(FLEET, "AVRO", [SchemaReference("fleet.Truck", "truck", 1)]), value)
+    python.produce(
+        second, Schema(FLEET, "AVRO", [SchemaReference("fleet.Truck", "truck", 1)]), value
+    )
 
     assert python.read(first, 1) == read_by_java(java, second, 1) == [value]
 
@@ -153,7 +184,13 @@ def test_an_incompatible_schema_is_refused_with_the_reason(scene: Scene) -> None
     scene.java.ask("produce", topic, TRUCK, json.dumps(SEVEN))
     other = TRUCK.replace('"type":"int"', '"type":"string"')
 
-    with pytest.raises(Refused, match=r"is incompatible with an earlier schema for subject .*TYPE_MISMATCH.*error code: 409"):
+    with pytest.raises(
+        Refused,
+        match=(
+            r"is incompatible with an earlier schema for subject .*TYPE_MISMATCH.*error code: "
+            r"409"
+        ),
+    ):
         scene.java.ask("produce", topic, other, json.dumps({"number": "7", "at": ""}))
 
 
@@ -166,10 +203,13 @@ def test_javas_client_registers_other_types(scene: Scene, kind: str, text: str) 
 
 
 def test_contexts(scene: Scene, confluent_avro: Program) -> None:
-    """A writer has the context in its URL. Readers have it likewise, or find the id by the topic's name."""
+    """A writer has the context in its URL. Readers have it likewise, or find the id by the topic's
+    name.
+    """
     topic, url = scene.python.create("in-context"), f"{scene.url}/contexts/.java"
     with running(confluent_avro, bootstrap_servers=scene.servers, schema_registry_url=url) as java:
-        java.ask("register", "any-value", "AVRO", '"string"')  # so the ids are not those of the context without a name
+        # so the ids are not those of the context without a name
+        java.ask("register", "any-value", "AVRO", '"string"')
         java.ask("produce", topic, NEWER, json.dumps(EIGHT))
         assert sorted(java.ask("subjects")) == [":.java:any-value", f":.java:{topic}-value"]
         assert java.ask("contexts") == [".", ".java"]
@@ -184,7 +224,10 @@ def test_contexts(scene: Scene, confluent_avro: Program) -> None:
 
 @pytest.mark.parametrize("payload", ["false", "true"])
 def test_a_topic_with_validation_takes_javas_values(scene: Scene, payload: str) -> None:
-    settings = {"confluent.value.schema.validation": "true", "raftka.value.schema.validation.payload": payload}
+    settings = {
+        "confluent.value.schema.validation": "true",
+        "raftka.value.schema.validation.payload": payload,
+    }
     topic = scene.python.create(f"validated-{payload}", **settings)
 
     assert scene.java.ask("produce", topic, TRUCK, json.dumps(SEVEN)) == ["0"]
@@ -192,14 +235,24 @@ def test_a_topic_with_validation_takes_javas_values(scene: Scene, payload: str) 
     assert scene.python.read(topic, 2) == [SEVEN, EIGHT]
 
 
-def test_passwords(confluent_avro: Program, secured: Cluster, secured_registry: RegistryServer) -> None:  # noqa: F811
+def test_passwords(
+    confluent_avro: Program,
+    secured: Cluster,  # noqa: F811
+    secured_registry: RegistryServer,  # noqa: F811
+) -> None:
     """`reader` may look schemas up, and registers none."""
     for name, may in (("writer", True), ("reader", False)):
-        settings = {"basic_auth_credentials_source": "USER_INFO", "basic_auth_user_info": f"{name}:{name}-secret"}
+        settings = {
+            "basic_auth_credentials_source": "USER_INFO",
+            "basic_auth_user_info": f"{name}:{name}-secret",
+        }
         with running(confluent_avro, schema_registry_url=secured_registry.url, **settings) as java:
             assert java.ask("subjects") == ["orders-value"]
             if may:
                 assert java.ask("register", "orders-value", "AVRO", '"string"') == ["1"]
             else:
-                with pytest.raises(Refused, match=r"denied operation write on subject orders-value; error code: 40301"):
+                with pytest.raises(
+                    Refused,
+                    match=r"denied operation write on subject orders-value; error code: 40301",
+                ):
                     java.ask("register", "orders-value", "AVRO", '"string"')

@@ -1,4 +1,5 @@
-"""Data contracts as confluent-kafka runs them: its own executors of rules, with schemas of the registry.
+"""Data contracts as confluent-kafka runs them: its own executors of rules, with schemas of the
+registry.
 
 They need `cel-python` (CEL) and `tink` (encryption), which are in `confluent-kafka[rules]`.
 """
@@ -28,7 +29,10 @@ from confluent_kafka.serialization import MessageField, SerializationContext, Se
 
 from raftka.registry.server import RegistryServer
 
-PERSON = '{"type":"record","name":"Person","fields":[{"name":"name","type":"string"},{"name":"number","type":"string","confluent:tags":["PII"]}]}'
+PERSON = (
+    '{"type":"record","name":"Person","fields":[{"name":"name","type":"string"},'
+    '{"name":"number","type":"string","confluent:tags":["PII"]}]}'
+)
 VALUE = SerializationContext("people", MessageField.VALUE)
 LATEST = {"auto.register.schemas": False, "use.latest.version": True}
 SECRET = "4111-1111"
@@ -40,7 +44,19 @@ def library(name: str) -> Any:
 
 def rule(kind: RuleKind, name: str, **more: Any) -> Rule:
     given = {"tags": None, "params": None, "expr": None, **more}
-    return Rule(name, "", kind, RuleMode.WRITEREAD, given["type"], given["tags"], given["params"], given["expr"], None, None, False)
+    return Rule(
+        name,
+        "",
+        kind,
+        RuleMode.WRITEREAD,
+        given["type"],
+        given["tags"],
+        given["params"],
+        given["expr"],
+        None,
+        None,
+        False,
+    )
 
 
 @pytest.fixture
@@ -77,7 +93,9 @@ def test_a_condition_in_cel_keeps_a_record_from_being_sent(client: SchemaRegistr
     library("celpy")
     from confluent_kafka.schema_registry.rules.cel.cel_executor import CelExecutor
 
-    rules = RuleSet([], [rule(RuleKind.CONDITION, "long", type="CEL", expr="size(message.name) > 2")])
+    rules = RuleSet(
+        [], [rule(RuleKind.CONDITION, "long", type="CEL", expr="size(message.name) > 2")]
+    )
     client.register_schema("people-value", Schema(PERSON, "AVRO", [], None, rules))
     registry = RuleRegistry()
     registry.register_executor(CelExecutor())
@@ -92,7 +110,7 @@ def test_a_condition_in_cel_keeps_a_record_from_being_sent(client: SchemaRegistr
 def test_a_tagged_field_is_sent_encrypted(client: SchemaRegistryClient) -> None:
     """With the client's own KMS for tests, and its own store of keys: this registry keeps none."""
     library("tink")
-    from confluent_kafka.schema_registry.rules.encryption.dek_registry.mock_dek_registry_client import (
+    from confluent_kafka.schema_registry.rules.encryption.dek_registry.mock_dek_registry_client import (  # noqa: E501
         MockDekRegistryClient,
     )
     from confluent_kafka.schema_registry.rules.encryption.encrypt_executor import (
@@ -118,7 +136,9 @@ def test_a_tagged_field_is_sent_encrypted(client: SchemaRegistryClient) -> None:
     registry.register_executor(executor)
     secret = {"secret": "of this test"}
 
-    data = AvroSerializer(client, conf=LATEST, rule_conf=secret, rule_registry=registry)({"name": "Ann", "number": SECRET}, VALUE)
+    data = AvroSerializer(client, conf=LATEST, rule_conf=secret, rule_registry=registry)(
+        {"name": "Ann", "number": SECRET}, VALUE
+    )
 
     assert data is not None
     assert b"Ann" in data
@@ -135,7 +155,9 @@ def test_nothing_is_sent_where_the_registry_would_have_to_keep_the_keys(
         FieldEncryptionExecutor,
     )
 
-    params = RuleParams({"encrypt.kek.name": "key", "encrypt.kms.type": "local-kms", "encrypt.kms.key.id": "mine"})
+    params = RuleParams(
+        {"encrypt.kek.name": "key", "encrypt.kms.type": "local-kms", "encrypt.kms.key.id": "mine"}
+    )
     encrypt = rule(RuleKind.TRANSFORM, "encrypt", type="ENCRYPT", tags=["PII"], params=params)
     client.register_schema("people-value", Schema(PERSON, "AVRO", [], None, RuleSet([], [encrypt])))
     registry = RuleRegistry()

@@ -1,4 +1,6 @@
-"""Three processes move from PLAINTEXT to TLS with certificates by rolling restarts, under a producer that loses nothing."""
+"""Three processes move from PLAINTEXT to TLS with certificates by rolling restarts, under a
+producer that loses nothing.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""sarama 1.45.0, whose batches have -1 as their largest timestamp, and 1.45.1, which mends that: searches by time, retention, restarts."""
+"""sarama 1.45.0, whose batches have -1 as their largest timestamp, and 1.45.1, which mends that:
+searches by time, retention, restarts.
+"""
 
 import time
 
@@ -23,7 +25,10 @@ def admin_of(cluster: Processes, **configs: str) -> AdminClient:
 
 def search(client: Program, cluster: Processes, *timestamps: int) -> list[int]:
     """The offsets of the first records that are not older, -1 where there are none."""
-    printed = run([*client.command, "search", cluster.bootstrap_servers, TOPIC, *map(str, timestamps)], client.env)
+    printed = run(
+        [*client.command, "search", cluster.bootstrap_servers, TOPIC, *map(str, timestamps)],
+        client.env,
+    )
     return [int(line) for line in printed.split()]
 
 
@@ -34,12 +39,24 @@ def largest(admin: AdminClient) -> tuple[int, int]:
     return found.offset, found.timestamp
 
 
-def test_searches_by_time_see_the_records_of_both_versions(old_sarama: Program, sarama: Program, three_processes: Processes) -> None:
+def test_searches_by_time_see_the_records_of_both_versions(
+    old_sarama: Program, sarama: Program, three_processes: Processes
+) -> None:
     admin = admin_of(three_processes)
     first = int(time.time() * 1000) - 60_000
     second = first + COUNT * STEP_MS
     for client, begin in (old_sarama, first), (sarama, second):
-        run([*client.command, "produce", three_processes.bootstrap_servers, TOPIC, str(begin), str(COUNT)], client.env)
+        run(
+            [
+                *client.command,
+                "produce",
+                three_processes.bootstrap_servers,
+                TOPIC,
+                str(begin),
+                str(COUNT),
+            ],
+            client.env,
+        )
         count = (begin - first) // STEP_MS + COUNT
         wanted = [0, 1, count // 4, count // 2, count - 1]
         assert search(sarama, three_processes, *(first + STEP_MS * at for at in wanted)) == wanted
@@ -51,6 +68,16 @@ def test_retention_leaves_what_is_young(old_sarama: Program) -> None:
     with running(nodes=1, settings={"log.retention.check.interval.ms": "200"}) as cluster:
         admin_of(cluster, **{"retention.ms": str(RETENTION_MS)})
 
-        printed = run([*old_sarama.command, "trickle", cluster.bootstrap_servers, TOPIC, str(RETENTION_MS), "70"], old_sarama.env)
+        printed = run(
+            [
+                *old_sarama.command,
+                "trickle",
+                cluster.bootstrap_servers,
+                TOPIC,
+                str(RETENTION_MS),
+                "70",
+            ],
+            old_sarama.env,
+        )
 
         assert int(printed) == 0, "the segment that is written to stays as a whole"

@@ -1,4 +1,6 @@
-"""Real clients log in at three nodes that also log in at each other: every mechanism that a client has."""
+"""Real clients log in at three nodes that also log in at each other: every mechanism that a client
+has.
+"""
 
 import asyncio
 import subprocess
@@ -9,7 +11,12 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from kafka import KafkaConsumer, KafkaProducer
 
 from raftka.testing import Cluster
@@ -17,7 +24,10 @@ from raftka.testing import Cluster
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 USER, PASSWORD = "alice", "alice-secret"
 NODE = 'username="node" password="node-secret" user_node="node-secret"'
-USERS = f'org.apache.kafka.common.security.plain.PlainLoginModule required {NODE} user_{USER}="{PASSWORD}";'
+USERS = (
+    f"org.apache.kafka.common.security.plain.PlainLoginModule required {NODE} "
+    f'user_{USER}="{PASSWORD}";'
+)
 PROPERTIES = {
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     "sasl.enabled.mechanisms": ",".join(MECHANISMS),
@@ -31,7 +41,9 @@ def cluster() -> Iterator[Cluster]:
     with Cluster(3, properties=PROPERTIES) as cluster:
         admin = AdminClient(librdkafka(cluster, "PLAIN"))
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            wanted = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
+            wanted = UserScramCredentialUpsertion(
+                USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode()
+            )
             for future in admin.alter_user_scram_credentials([wanted]).values():
                 future.result(30)
         yield cluster
@@ -63,7 +75,9 @@ def test_kafka_python_logs_in(cluster: Cluster, mechanism: str) -> None:
     producer = KafkaProducer(**python(cluster, mechanism), acks="all")
     producer.send(topic, b"value").get(30)
     producer.close()
-    consumer = KafkaConsumer(topic, **python(cluster, mechanism), auto_offset_reset="earliest", group_id=f"g-{mechanism}")
+    consumer = KafkaConsumer(
+        topic, **python(cluster, mechanism), auto_offset_reset="earliest", group_id=f"g-{mechanism}"
+    )
     assert next(consumer).value == b"value"
     consumer.close()
 
@@ -72,9 +86,17 @@ def test_kafka_python_logs_in(cluster: Cluster, mechanism: str) -> None:
 def test_confluent_kafka_logs_in(cluster: Cluster, mechanism: str) -> None:
     topic, refused = cluster.create_topic(partitions=1, replication_factor=3), []
     producer = confluent_kafka.Producer(librdkafka(cluster, mechanism))
-    producer.produce(topic, b"value", callback=lambda error, _: refused.append(error) if error else None)
+    producer.produce(
+        topic, b"value", callback=lambda error, _: refused.append(error) if error else None
+    )
     assert (producer.flush(30), refused) == (0, [])
-    consumer = confluent_kafka.Consumer({**librdkafka(cluster, mechanism), "group.id": f"c-{mechanism}", "auto.offset.reset": "earliest"})
+    consumer = confluent_kafka.Consumer(
+        {
+            **librdkafka(cluster, mechanism),
+            "group.id": f"c-{mechanism}",
+            "auto.offset.reset": "earliest",
+        }
+    )
     consumer.subscribe([topic])
     record = consumer.poll(30)
     assert record is not None
@@ -89,7 +111,9 @@ def test_aiokafka_logs_in(cluster: Cluster, mechanism: str) -> None:
     async def play() -> bytes | None:
         async with AIOKafkaProducer(**python(cluster, mechanism), acks="all") as producer:
             await producer.send_and_wait(topic, b"value")
-        async with AIOKafkaConsumer(topic, **python(cluster, mechanism), auto_offset_reset="earliest") as consumer:
+        async with AIOKafkaConsumer(
+            topic, **python(cluster, mechanism), auto_offset_reset="earliest"
+        ) as consumer:
             value: bytes | None = (await consumer.getone()).value
             return value
 
@@ -97,19 +121,53 @@ def test_aiokafka_logs_in(cluster: Cluster, mechanism: str) -> None:
 
 
 def raftka(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "raftka.cli", *arguments, "--bootstrap-server", cluster.bootstrap_servers]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+    command = [
+        sys.executable,
+        "-m",
+        "raftka.cli",
+        *arguments,
+        "--bootstrap-server",
+        cluster.bootstrap_servers,
+    ]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+    )
 
 
-def test_command_line_logs_in_with_a_file_of_javas_or_with_options(cluster: Cluster, tmp_path: Path) -> None:
+def test_command_line_logs_in_with_a_file_of_javas_or_with_options(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     topic = cluster.create_topic(partitions=1, replication_factor=3)
-    line = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{USER}" password="{PASSWORD}";'
+    line = (
+        f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{USER}" '
+        f'password="{PASSWORD}";'
+    )
     file = tmp_path / "client.properties"
-    file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config={line}\n")
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config={line}\n"
+    )
     assert topic in raftka(cluster, "topics", "list", "--command-config", str(file)).stdout
-    options = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", f"sasl.username={USER}", f"sasl.password={PASSWORD}"]
-    assert topic in raftka(cluster, "topics", "list", *[part for each in options for part in ("-X", each)]).stdout
-    refused = raftka(cluster, "topics", "list", "--command-config", str(file), "-X", "sasl.jaas.config=" + line.replace(PASSWORD, "not-it"))
+    options = [
+        "security.protocol=SASL_PLAINTEXT",
+        "sasl.mechanism=PLAIN",
+        f"sasl.username={USER}",
+        f"sasl.password={PASSWORD}",
+    ]
+    assert (
+        topic
+        in raftka(
+            cluster, "topics", "list", *[part for each in options for part in ("-X", each)]
+        ).stdout
+    )
+    refused = raftka(
+        cluster,
+        "topics",
+        "list",
+        "--command-config",
+        str(file),
+        "-X",
+        "sasl.jaas.config=" + line.replace(PASSWORD, "not-it"),
+    )
     assert refused.returncode != 0
     assert "not-it" not in refused.stderr
     assert "invalid credentials" in refused.stderr

@@ -1,4 +1,6 @@
-"""Topics with schema validation as other people's producers and serializers meet them, with the registry in the node."""
+"""Topics with schema validation as other people's producers and serializers meet them, with the
+registry in the node.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,7 +54,9 @@ class Scene:
         return errors
 
     def read(self, topic: str, count: int) -> list[Message]:
-        consumer = Consumer(self.servers | {"group.id": f"readers-of-{topic}", "auto.offset.reset": "earliest"})
+        consumer = Consumer(
+            self.servers | {"group.id": f"readers-of-{topic}", "auto.offset.reset": "earliest"}
+        )
         consumer.subscribe([topic])
         found: list[Message] = []
         while len(found) < count:
@@ -80,12 +84,20 @@ def json_schema(client: SchemaRegistryClient, context: SerializationContext) -> 
 
 def protobuf(client: SchemaRegistryClient, context: SerializationContext) -> Any:
     kind = truck_class()
-    return ProtobufSerializer(kind, client, {"use.deprecated.format": False})(kind(at={"latitude": 52.5}, since={"seconds": 7}), context)
+    return ProtobufSerializer(kind, client, {"use.deprecated.format": False})(
+        kind(at={"latitude": 52.5}, since={"seconds": 7}), context
+    )
 
 
 @pytest.mark.parametrize("serialize", [avro, json_schema, protobuf])
-@pytest.mark.parametrize("settings", [{}, {"enable.idempotence": True, "compression.type": "zstd"}], ids=["plain", "idempotent"])
-def test_values_of_serializers_are_taken_and_their_damage_is_not(scene: Scene, serialize: Serialize, settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"enable.idempotence": True, "compression.type": "zstd"}],
+    ids=["plain", "idempotent"],
+)
+def test_values_of_serializers_are_taken_and_their_damage_is_not(
+    scene: Scene, serialize: Serialize, settings: dict[str, Any]
+) -> None:
     topic = f"{serialize.__name__}-{len(settings)}"
     scene.create(topic, **PAYLOAD)
     value = serialize(scene.registry, SerializationContext(topic, MessageField.VALUE))
@@ -106,28 +118,42 @@ def test_damaged_values_become_dead_letters_and_the_producer_goes_on(scene: Scen
     value = avro(scene.registry, SerializationContext("letters", MessageField.VALUE))
     assert value is not None
     sent = [value, value[:-1], value, b"none", value]
-    assert scene.send("letters", *sent, **{"enable.idempotence": True, "linger.ms": 100}) == [None] * 5
-    assert [(message.offset(), message.value()) for message in scene.read("letters", 3)] == [(0, value), (2, value), (4, value)]
+    assert (
+        scene.send("letters", *sent, **{"enable.idempotence": True, "linger.ms": 100}) == [None] * 5
+    )
+    assert [(message.offset(), message.value()) for message in scene.read("letters", 3)] == [
+        (0, value),
+        (2, value),
+        (4, value),
+    ]
     letters = scene.read("dead", 2)
     assert [message.value() for message in letters] == [value[:-1], b"none"]
     headers = dict(letters[0].headers() or ())
     assert headers["raftka.dead.letter.topic"] == b"letters"
     number = int.from_bytes(value[1:5])
-    assert headers["raftka.dead.letter.reason"] == f"it is no value of schema {number}: it ends too early".encode()
+    assert (
+        headers["raftka.dead.letter.reason"]
+        == f"it is no value of schema {number}: it ends too early".encode()
+    )
 
 
 def test_a_brokers_url_may_name_a_context_of_the_registry(scene: Scene) -> None:
     """Numbers are those of the context: the same one may be another schema elsewhere."""
     registry_url = f"{scene.url}/contexts/.fleet"
     settings = {"confluent.schema.registry.url": registry_url}
-    with Cluster(1, properties=settings) as cluster, SchemaRegistryClient({"url": registry_url}) as client:
+    with (
+        Cluster(1, properties=settings) as cluster,
+        SchemaRegistryClient({"url": registry_url}) as client,
+    ):
         inside = Scene(cluster, client)
         inside.create("trucks", **PAYLOAD)
         client.register_schema("others-value", Schema('"string"', "AVRO"))
         client.register_schema("place", Schema(PLACE, "AVRO"))
         text = '{"type":"record","name":"Truck","fields":[{"name":"at","type":"Place"}]}'
         schema = Schema(text, "AVRO", [SchemaReference("Place", "place", 1)])
-        value = AvroSerializer(client, schema)({"at": {"latitude": 52.5}}, SerializationContext("trucks", MessageField.VALUE))
+        value = AvroSerializer(client, schema)(
+            {"at": {"latitude": 52.5}}, SerializationContext("trucks", MessageField.VALUE)
+        )
         assert value is not None
 
         assert inside.send("trucks", value) == [None]
@@ -144,7 +170,13 @@ class Guarded(NamedTuple):
     trusted: Path
 
     def client(self, user: str) -> SchemaRegistryClient:
-        return SchemaRegistryClient({"url": self.registry.url, "basic.auth.user.info": f"{user}:{user}-secret", "ssl.ca.location": str(self.trusted)})
+        return SchemaRegistryClient(
+            {
+                "url": self.registry.url,
+                "basic.auth.user.info": f"{user}:{user}-secret",
+                "ssl.ca.location": str(self.trusted),
+            }
+        )
 
     def settings(self, info: str, trusted: Path | None = None) -> dict[str, str]:
         """Of a broker that asks this registry."""
@@ -162,19 +194,29 @@ def guarded(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     folder, brokers = tmp_path_factory.mktemp("guarded"), addresses_of(secured.bootstrap_servers)
     authority = Authority()
     own = authority.issue("registry", ["127.0.0.1"])
-    for name, text in (("trusted", authority.trusted), ("chain", own.chain), ("key", own.key), ("stranger", Authority("stranger").trusted)):
+    for name, text in (
+        ("trusted", authority.trusted),
+        ("chain", own.chain),
+        ("key", own.key),
+        ("stranger", Authority("stranger").trusted),
+    ):
         (folder / f"{name}.pem").write_text(text)
     port = Port(number=0, tls=port_tls(folder / "chain.pem", folder / "key.pem"))
 
     def client_of(user: User) -> Client:
         return Client(brokers, security=as_user(ADMIN, "PLAIN", user))
 
-    with RegistryServer(lambda: Client(brokers, security=ADMIN), port, "_schemas-guarded", client_of=client_of) as registry:
+    with RegistryServer(
+        lambda: Client(brokers, security=ADMIN), port, "_schemas-guarded", client_of=client_of
+    ) as registry:
         yield Guarded(registry, folder / "trusted.pem")
 
 
 def test_the_broker_logs_in_at_a_registry_with_tls(guarded: Guarded) -> None:
-    with Cluster(1, properties=guarded.settings("reader:reader-secret")) as cluster, guarded.client("writer") as client:
+    with (
+        Cluster(1, properties=guarded.settings("reader:reader-secret")) as cluster,
+        guarded.client("writer") as client,
+    ):
         scene = Scene(cluster, client)
         scene.create("orders", **PAYLOAD)
         value = avro(client, SerializationContext("orders", MessageField.VALUE))
@@ -193,10 +235,13 @@ def test_the_broker_logs_in_at_a_registry_with_tls(guarded: Guarded) -> None:
     [
         ("reader:wrong", "trusted", KafkaError._MSG_TIMED_OUT),
         ("reader:reader-secret", "stranger", KafkaError._MSG_TIMED_OUT),
-        ("nobody:nobody-secret", "trusted", KafkaError.INVALID_RECORD),  # a user that sees no schema
+        # a user that sees no schema
+        ("nobody:nobody-secret", "trusted", KafkaError.INVALID_RECORD),
     ],
 )
-def test_nothing_is_taken_where_the_broker_is_not_let_in(guarded: Guarded, info: str, store: str, code: int) -> None:
+def test_nothing_is_taken_where_the_broker_is_not_let_in(
+    guarded: Guarded, info: str, store: str, code: int
+) -> None:
     """Producers try again until their own patience ends."""
     settings = guarded.settings(info, guarded.trusted.with_name(f"{store}.pem"))
     with Cluster(1, properties=settings) as cluster, guarded.client("writer") as client:

@@ -1,4 +1,6 @@
-"""Kafka Streams with exactly_once_v2: its results are exact though the application, leaders and coordinators are killed by SIGKILL."""
+"""Kafka Streams with exactly_once_v2: its results are exact though the application, leaders and
+coordinators are killed by SIGKILL.
+"""
 
 import subprocess
 import time
@@ -34,7 +36,9 @@ class Application:
         self.start(directory)
 
     def start(self, directory: Path) -> None:
-        self.process = subprocess.Popen([*self.command, str(directory)], env=self.env, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [*self.command, str(directory)], env=self.env, stdout=subprocess.DEVNULL
+        )
 
     def kill(self) -> None:
         self.process.kill()
@@ -45,15 +49,27 @@ class Output:
     """What read_committed readers have seen of a topic."""
 
     def __init__(self, cluster: Processes, topic: str) -> None:
-        settings = {"group.id": "reader", "enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}
+        settings = {
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
         self.consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
-        self.consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+        self.consumer.assign(
+            [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)]
+        )
         self.seen: list[tuple[str, str]] = []
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         self.consumer.close()
 
     def until(self, count: int, application: Application) -> None:
@@ -62,28 +78,50 @@ class Output:
         while len(self.seen) < count:
             assert application.process.poll() is None, "the application ended"
             assert time.monotonic() < end, f"{len(self.seen)} of {count} records"
-            self.seen += [(each.key().decode(), each.value().decode()) for each in self.consumer.consume(500, timeout=0.1) if each.error() is None]
+            self.seen += [
+                (each.key().decode(), each.value().decode())
+                for each in self.consumer.consume(500, timeout=0.1)
+                if each.error() is None
+            ]
 
 
 def create_topics(cluster: Processes, *names: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
-        admin.create_topics({name: {"num_partitions": PARTITIONS, "replication_factor": 3} for name in names}, wait_for_metadata=True)
+        admin.create_topics(
+            {name: {"num_partitions": PARTITIONS, "replication_factor": 3} for name in names},
+            wait_for_metadata=True,
+        )
     finally:
         admin.close()
 
 
 def write(cluster: Processes, messages: Iterable[Message]) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "log_level": 0,
+        }
+    )
     for topic, key, value, timestamp in messages:
         producer.produce(topic, key=key, value=value, timestamp=timestamp)
     assert producer.flush(60) == 0
 
 
 def run_through_kills(
-    cluster: Processes, program: Program, directory: Path, name: str, output: str, pieces: list[list[Message]], results: list[int]
+    cluster: Processes,
+    program: Program,
+    directory: Path,
+    name: str,
+    output: str,
+    pieces: list[list[Message]],
+    results: list[int],
 ) -> Output:
-    """Write piece after piece; kill something in the middle of each but the last. `results`: records of the output after each piece."""
+    """Write piece after piece; kill something in the middle of each but the last. `results`:
+    records of the output after each piece.
+    """
     application = Application(program, name, cluster, directory / "one")
     victims = ["application", output, "__transaction_state", "application, for good"]
     with Output(cluster, output) as read:
@@ -109,12 +147,27 @@ def run_through_kills(
     return read
 
 
-def test_words_are_counted_once(three_processes: Processes, kafka_apps: Program, tmp_path: Path) -> None:
+def test_words_are_counted_once(
+    three_processes: Processes, kafka_apps: Program, tmp_path: Path
+) -> None:
     random = Random(1)
-    lines = [[" ".join(random.choices("abcdefghij", k=3)) for _ in range(LINES)] for _ in range(PIECES)]
-    pieces: list[list[Message]] = [[("lines", str(number), line, now_ms()) for number, line in enumerate(piece)] for piece in lines]
+    lines = [
+        [" ".join(random.choices("abcdefghij", k=3)) for _ in range(LINES)] for _ in range(PIECES)
+    ]
+    pieces: list[list[Message]] = [
+        [("lines", str(number), line, now_ms()) for number, line in enumerate(piece)]
+        for piece in lines
+    ]
     create_topics(three_processes, "lines", "counts")
-    read = run_through_kills(three_processes, kafka_apps, tmp_path, "count", "counts", pieces, [3 * LINES * (n + 1) for n in range(PIECES)])
+    read = run_through_kills(
+        three_processes,
+        kafka_apps,
+        tmp_path,
+        "count",
+        "counts",
+        pieces,
+        [3 * LINES * (n + 1) for n in range(PIECES)],
+    )
 
     counts: defaultdict[str, list[int]] = defaultdict(list)
     for word, count in read.seen:
@@ -123,17 +176,32 @@ def test_words_are_counted_once(three_processes: Processes, kafka_apps: Program,
     assert dict(counts) == {word: list(range(1, count + 1)) for word, count in words.items()}
 
 
-def test_streams_are_joined_once(three_processes: Processes, kafka_apps: Program, tmp_path: Path) -> None:
+def test_streams_are_joined_once(
+    three_processes: Processes, kafka_apps: Program, tmp_path: Path
+) -> None:
     random = Random(1)
     start = now_ms() - 100_000
     rows = [
-        (random.choice(["left", "right"]), str(random.randrange(LINES // 10)), f"v{number}", start + random.randrange(100_000))
+        (
+            random.choice(["left", "right"]),
+            str(random.randrange(LINES // 10)),
+            f"v{number}",
+            start + random.randrange(100_000),
+        )
         for number in range(PIECES * LINES)
     ]
     pieces = [rows[LINES * n : LINES * (n + 1)] for n in range(PIECES)]
     expected = [pairs([row for piece in pieces[: n + 1] for row in piece]) for n in range(PIECES)]
     create_topics(three_processes, "left", "right", "joined")
-    read = run_through_kills(three_processes, kafka_apps, tmp_path, "join", "joined", pieces, [each.total() for each in expected])
+    read = run_through_kills(
+        three_processes,
+        kafka_apps,
+        tmp_path,
+        "join",
+        "joined",
+        pieces,
+        [each.total() for each in expected],
+    )
 
     assert Counter(read.seen) == expected[-1]
 
@@ -144,7 +212,10 @@ def now_ms() -> int:
 
 def pairs(rows: list[Message]) -> Counter[tuple[str, str]]:
     """The join's results."""
-    sides: dict[str, defaultdict[str, list[Message]]] = {"left": defaultdict(list), "right": defaultdict(list)}
+    sides: dict[str, defaultdict[str, list[Message]]] = {
+        "left": defaultdict(list),
+        "right": defaultdict(list),
+    }
     for row in rows:
         sides[row[0]][row[1]].append(row)
     return Counter(

@@ -1,4 +1,6 @@
-"""Real clients over TLS at three secured nodes: known by a certificate, or by a login; whom the nodes refuse; certificates that are replaced."""
+"""Real clients over TLS at three secured nodes: known by a certificate, or by a login; whom the
+nodes refuse; certificates that are replaced.
+"""
 
 import asyncio
 import hashlib
@@ -53,7 +55,9 @@ def by_login() -> Iterator[Cluster]:
 
 @pytest.fixture(params=WAYS)
 def secured(request: pytest.FixtureRequest) -> Secured:
-    cluster: Cluster = request.getfixturevalue("by_certificate" if request.param == "certificate" else "by_login")
+    cluster: Cluster = request.getfixturevalue(
+        "by_certificate" if request.param == "certificate" else "by_login"
+    )
     return Secured(cluster, cluster.client_files(), request.param)
 
 
@@ -71,7 +75,9 @@ def test_kafka_python(secured: Secured) -> None:
     producer = KafkaProducer(**secured.python(), acks="all")
     producer.send(topic, b"value").get(30)
     producer.close()
-    consumer = KafkaConsumer(topic, **secured.python(), auto_offset_reset="earliest", group_id=f"g-{secured.way}")
+    consumer = KafkaConsumer(
+        topic, **secured.python(), auto_offset_reset="earliest", group_id=f"g-{secured.way}"
+    )
     assert next(consumer).value == b"value"
     consumer.close()
 
@@ -79,9 +85,13 @@ def test_kafka_python(secured: Secured) -> None:
 def test_confluent_kafka(secured: Secured) -> None:
     topic, refused = new_topic(secured), []
     producer = confluent_kafka.Producer(secured.librdkafka())
-    producer.produce(topic, b"v" * 100_000, callback=lambda error, _: refused.append(error) if error else None)
+    producer.produce(
+        topic, b"v" * 100_000, callback=lambda error, _: refused.append(error) if error else None
+    )
     assert (producer.flush(30), refused) == (0, [])
-    consumer = confluent_kafka.Consumer({**secured.librdkafka(), "group.id": f"c-{secured.way}", "auto.offset.reset": "earliest"})
+    consumer = confluent_kafka.Consumer(
+        {**secured.librdkafka(), "group.id": f"c-{secured.way}", "auto.offset.reset": "earliest"}
+    )
     consumer.subscribe([topic])
     record = consumer.poll(30)
     assert record is not None
@@ -95,7 +105,9 @@ def test_aiokafka(secured: Secured) -> None:
     async def play() -> bytes | None:
         async with AIOKafkaProducer(**secured.aiokafka(), acks="all") as producer:
             await producer.send_and_wait(topic, b"value")
-        async with AIOKafkaConsumer(topic, **secured.aiokafka(), auto_offset_reset="earliest") as consumer:
+        async with AIOKafkaConsumer(
+            topic, **secured.aiokafka(), auto_offset_reset="earliest"
+        ) as consumer:
             value: bytes | None = (await consumer.getone()).value
             return value
 
@@ -104,24 +116,56 @@ def test_aiokafka(secured: Secured) -> None:
 
 @pytest.mark.parametrize("way", ["certificate", "PLAIN"])
 def test_kcat(kcat: Program, way: str, request: pytest.FixtureRequest) -> None:
-    cluster: Cluster = request.getfixturevalue("by_certificate" if way == "certificate" else "by_login")
+    cluster: Cluster = request.getfixturevalue(
+        "by_certificate" if way == "certificate" else "by_login"
+    )
     secured = Secured(cluster, cluster.client_files(), way)
     topic = new_topic(secured)
-    options = [part for name, value in secured.librdkafka().items() for part in ("-X", f"{name}={value}")]
+    options = [
+        part for name, value in secured.librdkafka().items() for part in ("-X", f"{name}={value}")
+    ]
     run([*kcat.command, *options, "-P", "-t", topic, "-K:"], kcat.env, given="k:v\n")
-    assert run([*kcat.command, *options, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-f", "%k:%s\n"], kcat.env) == "k:v\n"
+    assert (
+        run(
+            [
+                *kcat.command,
+                *options,
+                "-C",
+                "-t",
+                topic,
+                "-o",
+                "beginning",
+                "-e",
+                "-q",
+                "-f",
+                "%k:%s\n",
+            ],
+            kcat.env,
+        )
+        == "k:v\n"
+    )
 
 
 def test_kafkajs(kafkajs: Program, secured: Secured) -> None:
     topic = new_topic(secured)
-    run([*kafkajs.command, "produce", secured.cluster.bootstrap_servers, topic], secured.program(kafkajs), given="k:value\n")
+    run(
+        [*kafkajs.command, "produce", secured.cluster.bootstrap_servers, topic],
+        secured.program(kafkajs),
+        given="k:value\n",
+    )
     assert values(secured, topic) == [b"value"]
 
 
 def test_franz_go(franz_go: Program, secured: Secured) -> None:
     topic, env = new_topic(secured), secured.program(franz_go)
-    run([*franz_go.command, "produce", secured.cluster.bootstrap_servers, topic], env, given="k:value\n")
-    assert list(parsed(run([*franz_go.command, "consume", secured.cluster.bootstrap_servers, topic], env))) == [(b"k", b"value")]
+    run(
+        [*franz_go.command, "produce", secured.cluster.bootstrap_servers, topic],
+        env,
+        given="k:value\n",
+    )
+    assert list(
+        parsed(run([*franz_go.command, "consume", secured.cluster.bootstrap_servers, topic], env))
+    ) == [(b"k", b"value")]
 
 
 def properties_file(secured: Secured, folder: Path) -> str:
@@ -134,8 +178,13 @@ def test_java(java_tools: Program, secured: Secured, tmp_path: Path) -> None:
     topic, file = new_topic(secured), properties_file(secured, tmp_path)
     with JavaTools(java_tools, secured.cluster.bootstrap_servers) as tools:
         assert topic in tools.run(f"kafka-topics --list --command-config {file}")
-        tools.run(f"kafka-console-producer --topic {topic} --command-config {file}", given="value\n")
-        read = tools.run(f"kafka-console-consumer --topic {topic} --from-beginning --max-messages 1 --timeout-ms 30000 --command-config {file}")
+        tools.run(
+            f"kafka-console-producer --topic {topic} --command-config {file}", given="value\n"
+        )
+        read = tools.run(
+            f"kafka-console-consumer --topic {topic} --from-beginning --max-messages 1 "
+            f"--timeout-ms 30000 --command-config {file}"
+        )
         assert "value" in read
 
 
@@ -152,7 +201,9 @@ def test_command_line(secured: Secured, tmp_path: Path) -> None:
         "--command-config",
         file,
     ]
-    listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
+    listed = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+    )
     assert topic in listed.stdout, listed.stderr
 
 
@@ -160,7 +211,9 @@ def test_command_line(secured: Secured, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("forgotten_sockets")
-def test_certificate_of_another_authority_is_refused(by_certificate: Cluster, tmp_path: Path) -> None:
+def test_certificate_of_another_authority_is_refused(
+    by_certificate: Cluster, tmp_path: Path
+) -> None:
     files = ClusterSecurity(tmp_path / "theirs").issue("admin")
     files.authority.write_bytes(by_certificate.client_files().authority.read_bytes())
     refused(Secured(by_certificate, files, "certificate"))
@@ -169,7 +222,11 @@ def test_certificate_of_another_authority_is_refused(by_certificate: Cluster, tm
 def refused(secured: Secured) -> None:
     """No client comes in, and each of them ends with an error."""
     python = subprocess.run(
-        [sys.executable, "-c", KAFKA_PYTHON, json.dumps(secured.python())], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", KAFKA_PYTHON, json.dumps(secured.python())],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert python.stdout.startswith("refused: "), python.stderr
 
@@ -187,7 +244,9 @@ def refused(secured: Secured) -> None:
 
 
 @pytest.mark.usefixtures("forgotten_sockets")
-def test_clients_do_not_talk_to_a_node_of_another_authority(by_certificate: Cluster, tmp_path: Path) -> None:
+def test_clients_do_not_talk_to_a_node_of_another_authority(
+    by_certificate: Cluster, tmp_path: Path
+) -> None:
     files = ClusterSecurity(tmp_path / "ours").issue("admin")
     refused(Secured(by_certificate, files, "certificate"))
 
@@ -199,7 +258,11 @@ def test_user_of_a_certificate_may_do_what_acls_allow(by_certificate: Cluster) -
     codes: list[int] = []
 
     def send() -> int:
-        producer.produce(topic, b"v", callback=lambda error, _: codes.append(0 if error is None else error.code()))
+        producer.produce(
+            topic,
+            b"v",
+            callback=lambda error, _: codes.append(0 if error is None else error.code()),
+        )
         assert producer.flush(30) == 0
         return codes[-1]
 
@@ -217,7 +280,13 @@ def tmp_file(cluster: Cluster) -> str:
 def raftka(cluster: Cluster, file: str, verb: str, topic: str) -> None:
     words = ["acls", verb, "--topic", topic, "--principal", "User:bob", "--operation", "write"]
     at = ["--bootstrap-server", cluster.bootstrap_servers, "--command-config", file]
-    subprocess.run([sys.executable, "-m", "raftka.cli", *words, *at], check=True, timeout=60, stdin=subprocess.DEVNULL, env=dict(os.environ))
+    subprocess.run(
+        [sys.executable, "-m", "raftka.cli", *words, *at],
+        check=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env=dict(os.environ),
+    )
 
 
 # certificates are replaced
@@ -228,7 +297,9 @@ def fingerprints(cluster: Cluster, files: ClientFiles) -> list[str]:
     found = []
     for address in cluster.bootstrap_servers.split(","):
         host, _, port = address.rpartition(":")
-        text = ssl.get_server_certificate((host, int(port)), ca_certs=str(files.authority), timeout=10)
+        text = ssl.get_server_certificate(
+            (host, int(port)), ca_certs=str(files.authority), timeout=10
+        )
         found.append(hashlib.sha256(text.encode()).hexdigest())
     return found
 
@@ -238,12 +309,16 @@ def test_nodes_take_new_certificates_under_load(by_certificate: Cluster, restart
     topic = by_certificate.create_topic(partitions=1, replication_factor=3)
     secured = Secured(by_certificate, by_certificate.client_files(), "certificate")
     before = fingerprints(by_certificate, secured.files)
-    producer = confluent_kafka.Producer({**secured.librdkafka(), "linger.ms": 0, "enable.idempotence": True})
+    producer = confluent_kafka.Producer(
+        {**secured.librdkafka(), "linger.ms": 0, "enable.idempotence": True}
+    )
     sent, failed = 0, []
 
     def send() -> None:
         nonlocal sent
-        producer.produce(topic, b"%d" % sent, callback=lambda error, _: failed.append(error) if error else None)
+        producer.produce(
+            topic, b"%d" % sent, callback=lambda error, _: failed.append(error) if error else None
+        )
         producer.flush(30)
         sent += 1
 
@@ -270,7 +345,9 @@ def test_a_client_that_asks_for_new_keys_in_its_session_is_refused(by_certificat
     files, server = by_certificate.client_files(), by_certificate.bootstrap_servers.split(",")[0]
     own = ["-CAfile", str(files.authority), "-cert", str(files.certificate), "-key", str(files.key)]
     command = [program, "s_client", "-connect", server, "-tls1_2", *own]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as client:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as client:
         assert client.stdin is not None
         assert client.stdout is not None
         while "Verify return code: 0 (ok)" not in (line := client.stdout.readline()):

@@ -1,4 +1,6 @@
-"""Transactions that follow each other without a pause, of Java's producer, and franz-go's own test of transactions."""
+"""Transactions that follow each other without a pause, of Java's producer, and franz-go's own test
+of transactions.
+"""
 
 import subprocess
 
@@ -10,7 +12,9 @@ from tests.clients.workload import TOPIC, create_topic
 
 PARTITIONS = 6
 PATIENCE_S = 300
-RECORDS = 20_000  # of franz-go's test, which has 1,000,000; it ends a transaction every 10,000, and 2,000 where it copies them
+# of franz-go's test, which has 1,000,000; it ends a transaction every 10,000, and 2,000 where it
+# copies them
+RECORDS = 20_000
 
 
 @pytest.mark.parametrize(("ends", "rounds"), [("commits", 1_500), ("aborts", 500)])
@@ -18,18 +22,37 @@ def test_transactions_of_java_follow_each_other_without_a_pause(
     java_transactions: Program, three_processes: Processes, ends: str, rounds: int
 ) -> None:
     create_topic(three_processes)
-    command = [*java_transactions.command, three_processes.bootstrap_servers, TOPIC, str(PARTITIONS), str(rounds), ends]
+    command = [
+        *java_transactions.command,
+        three_processes.bootstrap_servers,
+        TOPIC,
+        str(PARTITIONS),
+        str(rounds),
+        ends,
+    ]
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     assert done.returncode == 0, done.stdout
 
 
-def test_franz_go_tests_its_transactions(franz_go_tests: Program, three_processes: Processes) -> None:
-    env = {**franz_go_tests.env, "KGO_SEEDS": three_processes.bootstrap_servers, "KGO_TEST_RECORDS": str(RECORDS), "KGO_TEST_RF": "3"}
+def test_franz_go_tests_its_transactions(
+    franz_go_tests: Program, three_processes: Processes
+) -> None:
+    env = {
+        **franz_go_tests.env,
+        "KGO_SEEDS": three_processes.bootstrap_servers,
+        "KGO_TEST_RECORDS": str(RECORDS),
+        "KGO_TEST_RF": "3",
+    }
 
     done = subprocess.run(
-        [*franz_go_tests.command, "-test.run", "^TestTxnEtl$"], env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        [*franz_go_tests.command, "-test.run", "^TestTxnEtl$"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
     assert done.returncode == 0, done.stdout

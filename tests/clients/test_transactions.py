@@ -1,4 +1,6 @@
-"""Transactions of real clients: each record of a topic is copied to another exactly once, while leaders, coordinators and the client are killed."""
+"""Transactions of real clients: each record of a topic is copied to another exactly once, while
+leaders, coordinators and the client are killed.
+"""
 
 import subprocess
 import sys
@@ -23,22 +25,41 @@ HERE = Path(__file__).parent
 def fill(cluster: Processes) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
-        topics = {topic: {"num_partitions": PARTITIONS, "replication_factor": 3} for topic in (SOURCE, TARGET)}
+        topics = {
+            topic: {"num_partitions": PARTITIONS, "replication_factor": 3}
+            for topic in (SOURCE, TARGET)
+        }
         admin.create_topics(topics, wait_for_metadata=True)
     finally:
         admin.close()
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "log_level": 0,
+        }
+    )
     for number in range(RECORDS):
-        producer.produce(SOURCE, key=b"%d" % number, value=b"%d" % number, partition=number % PARTITIONS)
+        producer.produce(
+            SOURCE, key=b"%d" % number, value=b"%d" % number, partition=number % PARTITIONS
+        )
     assert producer.flush(60) == 0
 
 
 def read_committed(cluster: Processes) -> Iterator[tuple[int, int]]:
     """Partition and number of each record of the target."""
-    settings = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
+    settings = {
+        "group.id": "reader",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    }
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
     try:
-        consumer.assign([TopicPartition(TARGET, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+        consumer.assign(
+            [TopicPartition(TARGET, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)]
+        )
         ended: set[int] = set()
         while len(ended) < PARTITIONS:
             for message in consumer.consume(500, timeout=1):
@@ -54,7 +75,9 @@ def read_committed(cluster: Processes) -> Iterator[tuple[int, int]]:
 class Client:
     """The program, which is killed and started again."""
 
-    def __init__(self, cluster: Processes, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, cluster: Processes, command: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> None:
         self.command = [*command, cluster.bootstrap_servers, str(RECORDS)]
         self.env = env
         self.process = self._start()
@@ -63,7 +86,9 @@ class Client:
         return subprocess.Popen(self.command, env=self.env, stdout=subprocess.PIPE, text=True)
 
     def transactions(self, count: int) -> bool:
-        """Wait for so many more; False when the client has ended before. One that cannot begin anew within its process says so by its exit code."""
+        """Wait for so many more; False when the client has ended before. One that cannot begin anew
+        within its process says so by its exit code.
+        """
         while True:
             assert self.process.stdout is not None
             for line in self.process.stdout:
@@ -91,34 +116,56 @@ class Client:
 
 
 def leader(cluster: Processes, topic: str, partition: int = 0) -> int:
-    alive = [address for node, address in zip(cluster.nodes.values(), cluster.addresses, strict=True) if node.alive]
+    alive = [
+        address
+        for node, address in zip(cluster.nodes.values(), cluster.addresses, strict=True)
+        if node.alive
+    ]
     return ask_any(alive, [topic]).of(topic)[partition].leader
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_each_record_is_copied_once(three_processes: Processes, library: str) -> None:
-    each_record_is_copied_once(three_processes, [sys.executable, "-m", "tests.clients.transformer", library])
+    each_record_is_copied_once(
+        three_processes, [sys.executable, "-m", "tests.clients.transformer", library]
+    )
 
 
-def test_each_record_is_copied_once_by_java(three_processes: Processes, java_tools: Program) -> None:
+def test_each_record_is_copied_once_by_java(
+    three_processes: Processes, java_tools: Program
+) -> None:
     """Transactions of version 2."""
-    each_record_is_copied_once(three_processes, [*java_tools.command[:-1], str(HERE / "Transformer.java")], java_tools.env)
+    each_record_is_copied_once(
+        three_processes, [*java_tools.command[:-1], str(HERE / "Transformer.java")], java_tools.env
+    )
 
 
-def test_each_record_is_copied_once_by_older_java(three_processes: Processes, kafka_2_8: Program) -> None:
+def test_each_record_is_copied_once_by_older_java(
+    three_processes: Processes, kafka_2_8: Program
+) -> None:
     """Transactions of version 1."""
-    each_record_is_copied_once(three_processes, [*kafka_2_8.command, str(HERE / "Transformer.java")], kafka_2_8.env)
+    each_record_is_copied_once(
+        three_processes, [*kafka_2_8.command, str(HERE / "Transformer.java")], kafka_2_8.env
+    )
 
 
-def test_each_record_is_copied_once_by_kafkajs(three_processes: Processes, kafkajs: Program) -> None:
-    each_record_is_copied_once(three_processes, [*kafkajs.command[:-1], str(HERE / "transformer.cjs")], kafkajs.env)
+def test_each_record_is_copied_once_by_kafkajs(
+    three_processes: Processes, kafkajs: Program
+) -> None:
+    each_record_is_copied_once(
+        three_processes, [*kafkajs.command[:-1], str(HERE / "transformer.cjs")], kafkajs.env
+    )
 
 
-def test_each_record_is_copied_once_by_franz_go(three_processes: Processes, franz_go: Program) -> None:
+def test_each_record_is_copied_once_by_franz_go(
+    three_processes: Processes, franz_go: Program
+) -> None:
     each_record_is_copied_once(three_processes, [*franz_go.command, "transform"], franz_go.env)
 
 
-def each_record_is_copied_once(cluster: Processes, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+def each_record_is_copied_once(
+    cluster: Processes, command: Sequence[str], env: Mapping[str, str] | None = None
+) -> None:
     fill(cluster)
     client = Client(cluster, command, env)
     try:

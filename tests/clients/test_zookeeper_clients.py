@@ -1,4 +1,6 @@
-"""ZooKeeper clients of other languages on the bridge: Curator, go-zookeeper, node-zookeeper-client; each reads and writes Kafka's layout too."""
+"""ZooKeeper clients of other languages on the bridge: Curator, go-zookeeper, node-zookeeper-client;
+each reads and writes Kafka's layout too.
+"""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +19,10 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_curator(curator: Program, cluster: Cluster) -> None:
-    found = dict(line.split(": ", 1) for line in run([*curator.command, cluster.zookeeper_connect], curator.env).splitlines())
+    found = dict(
+        line.split(": ", 1)
+        for line in run([*curator.command, cluster.zookeeper_connect], curator.env).splitlines()
+    )
 
     assert found == {
         "brokers": "[1, 2, 3]",
@@ -47,7 +52,9 @@ def test_go(zookeeper_go: Program, cluster: Cluster) -> None:
 
 
 def test_node(zookeeper_node: Program, cluster: Cluster) -> None:
-    found = json.loads(run([*zookeeper_node.command, cluster.zookeeper_connect], zookeeper_node.env))
+    found = json.loads(
+        run([*zookeeper_node.command, cluster.zookeeper_connect], zookeeper_node.env)
+    )
 
     assert found == {
         "brokers": ["1", "2", "3"],

@@ -1,4 +1,6 @@
-"""An issuer's token endpoint on a port of this machine, as clients ask it with their credentials (RFC 6749, 4.4). It asks nobody for a password."""
+"""An issuer's token endpoint on a port of this machine, as clients ask it with their credentials
+(RFC 6749, 4.4). It asks nobody for a password.
+"""
 
 import json
 import time
@@ -21,7 +23,11 @@ TOKENS: Mapping[str, Callable[[float], str]] = {
 class _Endpoint(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
-        answer = {"access_token": TOKENS[self.path[1:]](time.time()), "token_type": "Bearer", "expires_in": LIFE_S}
+        answer = {
+            "access_token": TOKENS[self.path[1:]](time.time()),
+            "token_type": "Bearer",
+            "expires_in": LIFE_S,
+        }
         body = json.dumps(answer).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")

@@ -1,7 +1,9 @@
-"""Other people's clients as programs: where they come from, where they are kept. Knows no test, and nothing of what they talk to.
+"""Other people's clients as programs: where they come from, where they are kept. Knows no test, and
+nothing of what they talk to.
 
-A test run fetches nothing: what is not kept yet is Missing, with the reason. `./run test --all-clients` fetches it, with the registries' own programs
-(apt-get, pip, mvn, go, npm) into a folder of the user's cache; nobody needs to be root, and nothing is installed anywhere else.
+A test run fetches nothing: what is not kept yet is Missing, with the reason. `./run test
+--all-clients` fetches it, with the registries' own programs (apt-get, pip, mvn, go, npm) into a
+folder of the user's cache; nobody needs to be root, and nothing is installed anywhere else.
 """
 
 import hashlib
@@ -34,7 +36,8 @@ CONFLUENT_AVRO_JAR = "org.apache.pinot:pinot-confluent-avro:1.5.0:jar:shaded"
 SPARK_KAFKA = "4.2.0"  # the newest that Maven Central has whole; runs on PySpark 4.3
 LIBRDKAFKA = "2.0.2"  # Debian 12's
 JAVA = 17
-WHEELS = ("2.0.2", "2.3.0", "2.6.1")  # of confluent-kafka, where Debian 12 is not: the oldest for Python 3.11, 3.12 and 3.13
+# of confluent-kafka, where Debian 12 is not: the oldest for Python 3.11, 3.12 and 3.13
+WHEELS = ("2.0.2", "2.3.0", "2.6.1")
 FETCH_S = 600
 
 
@@ -57,12 +60,16 @@ class Toolchains:
         if shutil.which("kcat"):
             return Program(["kcat"])
         root = self._kept("kcat", lambda folder: _debian(folder, "kcat", "librdkafka1", "libyajl2"))
-        program = Program([str(root / "usr/bin/kcat")], {**os.environ, "LD_LIBRARY_PATH": _libraries(root)})
+        program = Program(
+            [str(root / "usr/bin/kcat")], {**os.environ, "LD_LIBRARY_PATH": _libraries(root)}
+        )
         _does_run([*program.command, "-V"], program.env)
         return program
 
     def old_confluent_kafka(self) -> Program:
-        """A Python with confluent-kafka on an old librdkafka: Debian 12's own, else the oldest wheel that this Python takes."""
+        """A Python with confluent-kafka on an old librdkafka: Debian 12's own, else the oldest
+        wheel that this Python takes.
+        """
         try:
             program = self._debians_confluent_kafka()
         except Missing:
@@ -85,10 +92,21 @@ class Toolchains:
 
     def _of_java(self, source: str) -> Program:
         java, *options = self._java_17()
-        return Program([java, "-XX:TieredStopAtLevel=1", *options, "-cp", f"{KAFKA_JARS}/*", str(HERE / source)])
+        return Program(
+            [
+                java,
+                "-XX:TieredStopAtLevel=1",
+                *options,
+                "-cp",
+                f"{KAFKA_JARS}/*",
+                str(HERE / source),
+            ]
+        )
 
     def kafka_apps(self) -> Program:
-        """A JVM with Kafka Streams, Kafka Connect and its file connectors: a class or a source file, and arguments, come behind."""
+        """A JVM with Kafka Streams, Kafka Connect and its file connectors: a class or a source
+        file, and arguments, come behind.
+        """
         java, *options = self._java_17()
         jars = self._kept(f"kafka-apps-{KAFKA}", lambda folder: _maven("kafka_apps", folder))
         return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*"])
@@ -113,33 +131,60 @@ class Toolchains:
                 fetch_jars()
             except BenchFailed as failed:
                 raise Missing(str(failed)) from None
-        return [java, "-XX:+UseSerialGC", "-Xmx256m", f"-Dlog4j2.configurationFile={HERE}/log4j2.properties"]
+        return [
+            java,
+            "-XX:+UseSerialGC",
+            "-Xmx256m",
+            f"-Dlog4j2.configurationFile={HERE}/log4j2.properties",
+        ]
 
     def kafka_2_8(self) -> Program:
         """Kafka of ZooKeeper's time: a class of its broker or tools, and arguments, come behind."""
         java = _program("java")
         _does_run([java, "-version"])
         jars = self._kept(f"kafka-{KAFKA_OF_ZOOKEEPER}", lambda folder: _maven("kafka_2_8", folder))
-        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        options = [
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xmx256m",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        ]
         return Program([java, *options, "-cp", f"{jars}/*"])
 
     def confluent_avro(self) -> Program:
         """Confluent's Avro serializers for Java (RegistryClient.java)."""
         java = _program("java")
         _does_run([java, "-version"])
-        jars = self._kept(f"confluent-avro-{CONFLUENT_AVRO}", lambda folder: _maven_jar(CONFLUENT_AVRO_JAR, folder))
-        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        jars = self._kept(
+            f"confluent-avro-{CONFLUENT_AVRO}",
+            lambda folder: _maven_jar(CONFLUENT_AVRO_JAR, folder),
+        )
+        options = [
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xmx256m",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        ]
         return Program([java, *options, "-cp", f"{jars}/*", str(HERE / "RegistryClient.java")])
 
     def spark_kafka(self) -> list[Path]:
         """The jars of Spark's own Kafka source and sink."""
-        return sorted(self._kept(f"spark-kafka-{SPARK_KAFKA}", lambda folder: _maven("spark_kafka", folder)).glob("*.jar"))
+        return sorted(
+            self._kept(
+                f"spark-kafka-{SPARK_KAFKA}", lambda folder: _maven("spark_kafka", folder)
+            ).glob("*.jar")
+        )
 
     def curator(self) -> Program:
         java = _program("java")
         _does_run([java, "-version"])
         jars = self._kept(f"curator-{CURATOR}", lambda folder: _maven("curator", folder))
-        options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+        options = [
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xmx256m",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        ]
         return Program([java, *options, "-cp", f"{jars}/*", str(HERE / "CuratorClient.java")])
 
     def zookeeper_go(self) -> Program:
@@ -148,7 +193,9 @@ class Toolchains:
     def zookeeper_node(self) -> Program:
         node, package = _program("node"), f"node-zookeeper-client@{ZOOKEEPER_NODE}"
         modules = self._kept(package, lambda folder: _npm_install(folder, package)) / "node_modules"
-        return Program([node, str(HERE / "zookeeper_node.cjs")], {**os.environ, "NODE_PATH": str(modules)})
+        return Program(
+            [node, str(HERE / "zookeeper_node.cjs")], {**os.environ, "NODE_PATH": str(modules)}
+        )
 
     def franz_go(self) -> Program:
         return self._built("franz_go")
@@ -167,38 +214,86 @@ class Toolchains:
         """The tests of its package kgo, as a program."""
         sources = HERE / "franz_go"
         version = hashlib.sha256((sources / "go.sum").read_bytes()).hexdigest()[:12]
-        return Program([str(self._kept(f"franz-go-tests-{version}", lambda folder: _go_build_tests(sources, FRANZ_GO, folder)) / "tests")])
+        return Program(
+            [
+                str(
+                    self._kept(
+                        f"franz-go-tests-{version}",
+                        lambda folder: _go_build_tests(sources, FRANZ_GO, folder),
+                    )
+                    / "tests"
+                )
+            ]
+        )
 
     def _built(self, name: str) -> Program:
         return self.built(HERE / name, name.replace("_", "-"))
 
     def built(self, sources: Path, name: str, modules: str = "go.mod") -> Program:
-        """A Go program, from its folder; what is kept is named by its source. `modules`: the file with the versions of what it needs."""
+        """A Go program, from its folder; what is kept is named by its source. `modules`: the file
+        with the versions of what it needs.
+        """
         content = b"".join(path.read_bytes() for path in sorted(sources.iterdir()))
         kept = f"{name}-{hashlib.sha256(content).hexdigest()[:12]}"
-        return Program([str(self._kept(kept, lambda folder: _go_build(sources, folder, modules)) / "client")])
+        return Program(
+            [str(self._kept(kept, lambda folder: _go_build(sources, folder, modules)) / "client")]
+        )
 
     def kafkajs(self) -> Program:
         node = _program("node")
-        modules = self._kept(f"kafkajs-{KAFKAJS}", lambda folder: _npm_install(folder, f"kafkajs@{KAFKAJS}")) / "node_modules"
-        return Program([node, str(HERE / "kafkajs.cjs")], {**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"})
+        modules = (
+            self._kept(
+                f"kafkajs-{KAFKAJS}", lambda folder: _npm_install(folder, f"kafkajs@{KAFKAJS}")
+            )
+            / "node_modules"
+        )
+        return Program(
+            [node, str(HERE / "kafkajs.cjs")],
+            {**os.environ, "NODE_PATH": str(modules), "KAFKAJS_NO_PARTITIONER_WARNING": "1"},
+        )
 
     def platformatic(self) -> Program:
         """@platformatic/kafka, whose consumers speak the new protocol of groups."""
         node, package = _program("node"), f"@platformatic/kafka@{PLATFORMATIC}"
-        modules = self._kept(f"platformatic-{PLATFORMATIC}", lambda folder: _npm_install(folder, package)) / "node_modules"
-        return Program([node, str(HERE / "platformatic.cjs")], {**os.environ, "NODE_PATH": str(modules)})
+        modules = (
+            self._kept(f"platformatic-{PLATFORMATIC}", lambda folder: _npm_install(folder, package))
+            / "node_modules"
+        )
+        return Program(
+            [node, str(HERE / "platformatic.cjs")], {**os.environ, "NODE_PATH": str(modules)}
+        )
 
     def kafkajs_registry(self) -> Program:
         """KafkaJS's client of a schema registry."""
         node, package = _program("node"), f"@kafkajs/confluent-schema-registry@{KAFKAJS_REGISTRY}"
-        modules = self._kept(f"kafkajs-registry-{KAFKAJS_REGISTRY}", lambda folder: _npm_install(folder, package)) / "node_modules"
-        return Program([node, str(HERE / "registry.cjs")], {**os.environ, "NODE_PATH": str(modules)})
+        modules = (
+            self._kept(
+                f"kafkajs-registry-{KAFKAJS_REGISTRY}", lambda folder: _npm_install(folder, package)
+            )
+            / "node_modules"
+        )
+        return Program(
+            [node, str(HERE / "registry.cjs")], {**os.environ, "NODE_PATH": str(modules)}
+        )
 
     def _debians_confluent_kafka(self) -> Program:
-        root = self._kept("debian-confluent-kafka", lambda folder: _debian(folder, "python3-confluent-kafka", "librdkafka1"))
-        env = {**os.environ, "LD_LIBRARY_PATH": _libraries(root), "PYTHONPATH": str(root / "usr/lib/python3/dist-packages")}
-        found = _does_run([sys.executable, "-c", "import confluent_kafka; print(confluent_kafka.libversion()[0])"], env).strip()
+        root = self._kept(
+            "debian-confluent-kafka",
+            lambda folder: _debian(folder, "python3-confluent-kafka", "librdkafka1"),
+        )
+        env = {
+            **os.environ,
+            "LD_LIBRARY_PATH": _libraries(root),
+            "PYTHONPATH": str(root / "usr/lib/python3/dist-packages"),
+        }
+        found = _does_run(
+            [
+                sys.executable,
+                "-c",
+                "import confluent_kafka; print(confluent_kafka.libversion()[0])",
+            ],
+            env,
+        ).strip()
         if found != LIBRDKAFKA:
             raise Missing(f"this Debian's librdkafka is {found}")
         return Program([sys.executable], env)
@@ -227,7 +322,16 @@ def _debian(folder: Path, *packages: str) -> None:
     apt = folder / "apt"
     for part in ("state/lists/partial", "cache/archives/partial"):
         (apt / part).mkdir(parents=True)
-    get = [_program("apt-get"), "-q", "-o", f"Dir::State={apt}/state", "-o", f"Dir::Cache={apt}/cache", "-o", "APT::Sandbox::User=root"]
+    get = [
+        _program("apt-get"),
+        "-q",
+        "-o",
+        f"Dir::State={apt}/state",
+        "-o",
+        f"Dir::Cache={apt}/cache",
+        "-o",
+        "APT::Sandbox::User=root",
+    ]
     _do([*get, "update"], apt)
     _do([*get, "download", *packages], apt)
     for package in apt.glob("*.deb"):
@@ -236,7 +340,17 @@ def _debian(folder: Path, *packages: str) -> None:
 
 
 def _oldest_wheel(folder: Path) -> None:
-    pip = [_program("python3"), "-m", "pip", "--python", sys.executable, "install", "--no-deps", "--only-binary", ":all:"]
+    pip = [
+        _program("python3"),
+        "-m",
+        "pip",
+        "--python",
+        sys.executable,
+        "install",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+    ]
     for wheel in WHEELS:
         try:
             return _do([*pip, "--target", str(folder), f"confluent-kafka=={wheel}"], folder)
@@ -246,10 +360,14 @@ def _oldest_wheel(folder: Path) -> None:
 
 
 def _go_build(sources: Path, folder: Path, modules: str) -> None:
-    go, env = _program("go", "/usr/local/go/bin"), {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
+    go = _program("go", "/usr/local/go/bin")
+    env = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
     _do([go, "mod", "download", f"-modfile={modules}"], sources, env)
     subprocess.run(
-        [go, "build", f"-modfile={modules}", "-o", folder / "client", "."], cwd=sources, env=env, check=True
+        [go, "build", f"-modfile={modules}", "-o", folder / "client", "."],
+        cwd=sources,
+        env=env,
+        check=True,
     )  # that it is wrong is no reason to skip
 
 
@@ -262,16 +380,49 @@ def _go_build_tests(sources: Path, package: str, folder: Path) -> None:
 
 def _maven(project: str, folder: Path) -> None:
     pom = HERE / project / "pom.xml"
-    _do([_program("mvn"), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"], folder)
+    _do(
+        [
+            _program("mvn"),
+            "-q",
+            "-B",
+            "-f",
+            str(pom),
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={folder}",
+        ],
+        folder,
+    )
 
 
 def _maven_jar(artifact: str, folder: Path) -> None:
     """Without the artifacts that it depends on."""
-    _do([_program("mvn"), "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], folder)
+    _do(
+        [
+            _program("mvn"),
+            "-q",
+            "-B",
+            "dependency:copy",
+            f"-Dartifact={artifact}",
+            f"-DoutputDirectory={folder}",
+        ],
+        folder,
+    )
 
 
 def _npm_install(folder: Path, package: str) -> None:
-    _do([_program("npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), package], folder)
+    _do(
+        [
+            _program("npm"),
+            "install",
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            "--prefix",
+            str(folder),
+            package,
+        ],
+        folder,
+    )
 
 
 def _program(name: str, *also_in: str) -> str:
@@ -283,11 +434,22 @@ def _program(name: str, *also_in: str) -> str:
 
 def _do(command: list[str], folder: Path, env: dict[str, str] | None = None) -> None:
     try:
-        done = subprocess.run(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_S, check=False)
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise Missing(f"{Path(command[0]).name} did not end in {FETCH_S} s") from None
     if done.returncode:
-        raise Missing(f"{Path(command[0]).name} failed: {(done.stderr or done.stdout).strip()[-300:]}")
+        raise Missing(
+            f"{Path(command[0]).name} failed: {(done.stderr or done.stdout).strip()[-300:]}"
+        )
 
 
 def _does_run(command: list[str], env: dict[str, str] | None = None) -> str:

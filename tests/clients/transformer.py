@@ -1,10 +1,13 @@
-"""Consume, transform, produce, exactly once: a program that copies every record of a topic to another in transactions, some of which it aborts.
+"""Consume, transform, produce, exactly once: a program that copies every record of a topic to
+another in transactions, some of which it aborts.
 
-`python -m tests.clients.transformer LIBRARY BOOTSTRAP_SERVERS RECORDS`. It may be killed and started again at any moment; it ends when the offsets of
-all records are committed. After an error that ends a transaction it begins anew, as an application would.
+`python -m tests.clients.transformer LIBRARY BOOTSTRAP_SERVERS RECORDS`. It may be killed and
+started again at any moment; it ends when the offsets of all records are committed. After an error
+that ends a transaction it begins anew, as an application would.
 
-Now and then when a leader has died, kafka-python 3.0.12 waits without limit for an offset commit that it has not sent: its sender sleeps. So
-the program ends with BEGINS_ANEW when nothing has happened for SILENT_S.
+Now and then when a leader has died, kafka-python 3.0.12 waits without limit for an offset commit
+that it has not sent: its sender sleeps. So the program ends with BEGINS_ANEW when nothing has
+happened for SILENT_S.
 """
 
 import asyncio
@@ -35,7 +38,9 @@ class Transformer(Protocol):
     def poll(self) -> list[tuple[int, int, bytes, bytes]]:
         """Partition, offset, key, value of some records; none when there are no more for now."""
 
-    def transact(self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], *, commit: bool) -> None:
+    def transact(
+        self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], *, commit: bool
+    ) -> None:
         """One transaction; an aborted one reads its records again. Raises one of FAILURES."""
 
     def committed(self) -> int:
@@ -47,21 +52,35 @@ class Transformer(Protocol):
 class Confluent:
     def __init__(self, servers: str) -> None:
         common = {"bootstrap.servers": servers, "log_level": 0}
-        group = {"group.id": GROUP, "enable.auto.commit": False, "auto.offset.reset": "earliest", "session.timeout.ms": SESSION_MS}
-        self.consumer = confluent_kafka.Consumer({**common, **group, "isolation.level": "read_committed"})
+        group = {
+            "group.id": GROUP,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": SESSION_MS,
+        }
+        self.consumer = confluent_kafka.Consumer(
+            {**common, **group, "isolation.level": "read_committed"}
+        )
         self.consumer.subscribe([SOURCE])
-        self.producer = confluent_kafka.Producer({**common, "transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": TIMEOUT_MS})
+        self.producer = confluent_kafka.Producer(
+            {**common, "transactional.id": TRANSACTIONAL_ID, "transaction.timeout.ms": TIMEOUT_MS}
+        )
         self.producer.init_transactions(30)
 
     def poll(self) -> list[tuple[int, int, bytes, bytes]]:
         found = [each for each in self.consumer.consume(AT_ONCE, POLL_S) if each.error() is None]
         return [(each.partition(), each.offset(), each.key(), each.value()) for each in found]
 
-    def transact(self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], *, commit: bool) -> None:
+    def transact(
+        self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], *, commit: bool
+    ) -> None:
         self.producer.begin_transaction()
         for partition, _, key, value in rows:
             self.producer.produce(TARGET, value, key, partition)
-        ends = [confluent_kafka.TopicPartition(SOURCE, partition, offset) for partition, offset in offsets.items()]
+        ends = [
+            confluent_kafka.TopicPartition(SOURCE, partition, offset)
+            for partition, offset in offsets.items()
+        ]
         self.producer.send_offsets_to_transaction(ends, self.consumer.consumer_group_metadata(), 30)
         if commit:
             self.producer.commit_transaction(30)
@@ -71,7 +90,9 @@ class Confluent:
             self.consumer.seek(confluent_kafka.TopicPartition(SOURCE, partition, offset))
 
     def committed(self) -> int:
-        partitions = [confluent_kafka.TopicPartition(SOURCE, partition) for partition in range(PARTITIONS)]
+        partitions = [
+            confluent_kafka.TopicPartition(SOURCE, partition) for partition in range(PARTITIONS)
+        ]
         return sum(max(0, each.offset) for each in self.consumer.committed(partitions, 10))
 
     def close(self) -> None:
@@ -89,18 +110,31 @@ class KafkaPython:
             isolation_level="read_committed",
             session_timeout_ms=SESSION_MS,
         )
-        self.producer = kafka.KafkaProducer(bootstrap_servers=servers, transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=TIMEOUT_MS)
+        self.producer = kafka.KafkaProducer(
+            bootstrap_servers=servers,
+            transactional_id=TRANSACTIONAL_ID,
+            transaction_timeout_ms=TIMEOUT_MS,
+        )
         self.producer.init_transactions()
 
     def poll(self) -> list[tuple[int, int, bytes, bytes]]:
         polled = self.consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=AT_ONCE)
-        return [(each.partition, each.offset, each.key, each.value) for rows in polled.values() for each in rows]
+        return [
+            (each.partition, each.offset, each.key, each.value)
+            for rows in polled.values()
+            for each in rows
+        ]
 
-    def transact(self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], *, commit: bool) -> None:
+    def transact(
+        self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], *, commit: bool
+    ) -> None:
         self.producer.begin_transaction()
         for partition, _, key, value in rows:
             self.producer.send(TARGET, value, key, partition=partition)
-        ends = {kafka.TopicPartition(SOURCE, partition): kafka.OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
+        ends = {
+            kafka.TopicPartition(SOURCE, partition): kafka.OffsetAndMetadata(offset, "", -1)
+            for partition, offset in offsets.items()
+        }
         self.producer.send_offsets_to_transaction(ends, self.consumer.group_metadata())
         if commit:
             self.producer.commit_transaction()
@@ -110,7 +144,10 @@ class KafkaPython:
             self.consumer.seek(kafka.TopicPartition(SOURCE, partition), offset)
 
     def committed(self) -> int:
-        return sum(self.consumer.committed(kafka.TopicPartition(SOURCE, partition)) or 0 for partition in range(PARTITIONS))
+        return sum(
+            self.consumer.committed(kafka.TopicPartition(SOURCE, partition)) or 0
+            for partition in range(PARTITIONS)
+        )
 
     def close(self) -> None:
         self.producer.close(5)
@@ -132,21 +169,41 @@ class Aiokafka:
             isolation_level="read_committed",
             session_timeout_ms=SESSION_MS,
         )
-        self.producer = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id=TRANSACTIONAL_ID, transaction_timeout_ms=TIMEOUT_MS)
+        self.producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=servers,
+            transactional_id=TRANSACTIONAL_ID,
+            transaction_timeout_ms=TIMEOUT_MS,
+        )
         await self.consumer.start()
         await self.producer.start()
 
     def poll(self) -> list[tuple[int, int, bytes, bytes]]:
-        polled = self.loop.run_until_complete(self.consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=AT_ONCE))
-        return [(each.partition, each.offset, each.key, each.value) for rows in polled.values() for each in rows]
+        polled = self.loop.run_until_complete(
+            self.consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=AT_ONCE)
+        )
+        return [
+            (each.partition, each.offset, each.key, each.value)
+            for rows in polled.values()
+            for each in rows
+        ]
 
-    def transact(self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], *, commit: bool) -> None:
+    def transact(
+        self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], *, commit: bool
+    ) -> None:
         self.loop.run_until_complete(self._transact(rows, offsets, commit))
 
-    async def _transact(self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], commit: bool) -> None:
+    async def _transact(
+        self, rows: list[tuple[int, int, bytes, bytes]], offsets: Mapping[int, int], commit: bool
+    ) -> None:
         await self.producer.begin_transaction()
-        sent = [await self.producer.send(TARGET, value, key, partition) for partition, _, key, value in rows]
-        ends = {aiokafka.TopicPartition(SOURCE, partition): offset for partition, offset in offsets.items()}
+        sent = [
+            await self.producer.send(TARGET, value, key, partition)
+            for partition, _, key, value in rows
+        ]
+        ends = {
+            aiokafka.TopicPartition(SOURCE, partition): offset
+            for partition, offset in offsets.items()
+        }
         await self.producer.send_offsets_to_transaction(ends, GROUP)
         await asyncio.gather(*sent)
         if commit:
@@ -160,7 +217,12 @@ class Aiokafka:
         return self.loop.run_until_complete(self._committed())
 
     async def _committed(self) -> int:
-        return sum([await self.consumer.committed(aiokafka.TopicPartition(SOURCE, partition)) or 0 for partition in range(PARTITIONS)])
+        return sum(
+            [
+                await self.consumer.committed(aiokafka.TopicPartition(SOURCE, partition)) or 0
+                for partition in range(PARTITIONS)
+            ]
+        )
 
     def close(self) -> None:
         self.loop.run_until_complete(self.producer.stop())
@@ -168,8 +230,18 @@ class Aiokafka:
         self.loop.close()
 
 
-LIBRARIES: dict[str, type[Any]] = {"confluent-kafka": Confluent, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
-FAILURES = (confluent_kafka.KafkaException, kafka.errors.KafkaError, aiokafka.errors.KafkaError, AssertionError, RuntimeError)
+LIBRARIES: dict[str, type[Any]] = {
+    "confluent-kafka": Confluent,
+    "kafka-python": KafkaPython,
+    "aiokafka": Aiokafka,
+}
+FAILURES = (
+    confluent_kafka.KafkaException,
+    kafka.errors.KafkaError,
+    aiokafka.errors.KafkaError,
+    AssertionError,
+    RuntimeError,
+)
 
 
 def first_of(rows: list[tuple[int, int, bytes, bytes]]) -> dict[int, int]:
@@ -210,7 +282,10 @@ def transform(transformer: Transformer, random: Random, records: int) -> bool:
             if transformer.committed() >= records:
                 return True
             continue
-        offsets = {partition: offset + 1 for partition, offset, _, _ in sorted(rows, key=lambda row: row[:2])}
+        offsets = {
+            partition: offset + 1
+            for partition, offset, _, _ in sorted(rows, key=lambda row: row[:2])
+        }
         transformer.transact(rows, offsets, commit=random.random() >= ABORTED)
         print("transaction", flush=True)
 

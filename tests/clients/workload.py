@@ -1,4 +1,6 @@
-"""Thousands of keyed records through three processes whose leaders are killed: the part that all clients share. Knows no client."""
+"""Thousands of keyed records through three processes whose leaders are killed: the part that all
+clients share. Knows no client.
+"""
 
 import subprocess
 import time
@@ -14,21 +16,29 @@ from raftka.cluster.processes import Processes
 
 TOPIC, PARTITIONS = "keyed", 6
 ROUND, KEYS = 7_000, 50
-UNDER_WAY = 1_000  # sent and not acknowledged at any time: so records are in flight when a leader dies, and most are not
+# sent and not acknowledged at any time: so records are in flight when a leader dies, and most are
+# not
+UNDER_WAY = 1_000
 PATIENCE_S = 120
-PIPE_BYTES = 4096  # what lies there has not been read: little, for nothing is shown by a leader that dies before the first record comes
+# what lies there has not been read: little, for nothing is shown by a leader that dies before the
+# first record comes
+PIPE_BYTES = 4096
 
 
 def create_topic(cluster: Processes) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
-        admin.create_topics({TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 3}}, wait_for_metadata=True)
+        admin.create_topics(
+            {TOPIC: {"num_partitions": PARTITIONS, "replication_factor": 3}}, wait_for_metadata=True
+        )
     finally:
         admin.close()
 
 
 def records(cluster: Processes, kills: int = 2) -> Iterator[tuple[bytes, bytes]]:
-    """Keys in turn, values count up within each key. After each round but the last a leader dies; it comes back in the middle of the next."""
+    """Keys in turn, values count up within each key. After each round but the last a leader dies;
+    it comes back in the middle of the next.
+    """
     dead = 0
     for i in range(ROUND * (kills + 1)):
         if i and i % ROUND == 0:
@@ -45,9 +55,19 @@ def expected(kills: int = 2) -> dict[bytes, list[int]]:
 
 
 def feed(command: list[str], cluster: Processes, env: Mapping[str, str], kills: int = 1) -> None:
-    """The records as lines `key:value` into a client's program, which ends well only when each was acknowledged."""
+    """The records as lines `key:value` into a client's program, which ends well only when each was
+    acknowledged.
+    """
     with TemporaryFile() as said:
-        client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=env, bufsize=0, pipesize=PIPE_BYTES)
+        client = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=said,
+            env=env,
+            bufsize=0,
+            pipesize=PIPE_BYTES,
+        )
         assert client.stdin is not None
         try:
             with suppress(BrokenPipeError), client.stdin:  # it says itself why it ended
@@ -63,7 +83,15 @@ def feed(command: list[str], cluster: Processes, env: Mapping[str, str], kills: 
 
 def run(command: list[str], env: Mapping[str, str], given: str | None = None) -> str:
     """What a client's program prints; it must end well."""
-    done = subprocess.run(command, env=env, input=given, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(
+        command,
+        env=env,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -76,7 +104,11 @@ def parsed(printed: str) -> Iterator[tuple[bytes, bytes]]:
 
 
 def leader(cluster: Processes, partition: int) -> int:
-    alive = [address for node, address in zip(cluster.nodes.values(), cluster.addresses, strict=True) if node.alive]
+    alive = [
+        address
+        for node, address in zip(cluster.nodes.values(), cluster.addresses, strict=True)
+        if node.alive
+    ]
     return ask_any(alive, [TOPIC]).of(TOPIC)[partition].leader
 
 

@@ -15,7 +15,9 @@ from raftka.cluster.tally import Tally
 
 
 def test_lines_are_dealt_over_the_keys_in_turn_and_lose_no_byte(tmp_path: Path) -> None:
-    text = b"".join(b"line %d\n" % i for i in range(50)) + b"\n" + b"x" * (LINE_BYTES + 1) + b"no end"
+    text = (
+        b"".join(b"line %d\n" % i for i in range(50)) + b"\n" + b"x" * (LINE_BYTES + 1) + b"no end"
+    )
     (tmp_path / "lines").write_bytes(text)
     source = Lines(tmp_path / "lines")
 
@@ -61,8 +63,19 @@ def test_the_report_names_what_went_wrong(capsys: pytest.CaptureFixture[str]) ->
 
     report(tally.verdict(), (), hashes=False)
 
-    told = dict(line.strip().rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.strip())
-    assert told == {"acknowledged": "3", "read": "2", "lost": "1", "duplicated": "1", "out of order per truck": "1", "never acknowledged": "1"}
+    told = dict(
+        line.strip().rsplit(maxsplit=1)
+        for line in capsys.readouterr().out.splitlines()
+        if line.strip()
+    )
+    assert told == {
+        "acknowledged": "3",
+        "read": "2",
+        "lost": "1",
+        "duplicated": "1",
+        "out of order per truck": "1",
+        "never acknowledged": "1",
+    }
 
 
 def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -71,7 +84,9 @@ def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
 
     command = [sys.executable, "-m", "raftka.cluster.demo", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=environment, check=False, timeout=120
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("SIGKILL to node") == 2
@@ -81,7 +96,9 @@ def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_terminal_shows_a_table_where_rich_is_installed(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+def test_a_terminal_shows_a_table_where_rich_is_installed(
+    monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(view, "find_spec", lambda name: object() if there else None)
     drawn: list[str] = []
@@ -92,9 +109,16 @@ def test_a_terminal_shows_a_table_where_rich_is_installed(monkeypatch: pytest.Mo
     assert drawn == ["a table" if there else "a line"]
 
 
-def test_a_dead_node_is_not_shown_as_a_leader(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dead_node_is_not_shown_as_a_leader(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Also as long as the brokers have not noticed."""
-    partitions = tuple([PartitionView("t", index, leader, 1, (1, 2, 3), (1, 2, 3)) for index, leader in enumerate((1, 2, 2, 3))])
+    partitions = tuple(
+        [
+            PartitionView("t", index, leader, 1, (1, 2, 3), (1, 2, 3))
+            for index, leader in enumerate((1, 2, 2, 3))
+        ]
+    )
     brokers = {each: ("host", each) for each in (1, 2, 3)}
     monkeypatch.setattr(view, "ask_any", lambda *_: ClusterView(brokers, 1, partitions))
     shown = view.View([("host", 1)], "t", Tally([]), lambda node_id: node_id != 2)

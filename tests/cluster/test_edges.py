@@ -1,4 +1,6 @@
-"""Services beside the broker: opened when their setting says so, refused with a sentence when they can not be."""
+"""Services beside the broker: opened when their setting says so, refused with a sentence when they
+can not be.
+"""
 
 import socket
 
@@ -32,8 +34,13 @@ async def test_a_taken_port_is_reported() -> None:
         taken.listen()
         port = taken.getsockname()[1]
 
-        with pytest.raises(ValueError, match=f"zookeeper.bridge.port={port}: .*in use; .* change `zookeeper.bridge.port`"):
-            async with raftka.cluster.launch(nodes=1, properties={"zookeeper.bridge.port": str(port)}):
+        with pytest.raises(
+            ValueError,
+            match=f"zookeeper.bridge.port={port}: .*in use; .* change `zookeeper.bridge.port`",
+        ):
+            async with raftka.cluster.launch(
+                nodes=1, properties={"zookeeper.bridge.port": str(port)}
+            ):
                 raise AssertionError("it started")
 
 

@@ -66,7 +66,9 @@ async def test_a_cluster_goes_on_from_what_one_controller_has_left(tmp_path: Pat
 
 
 async def test_settings_are_kafkas_names(tmp_path: Path) -> None:
-    async with raftka.cluster.launch(nodes=1, data=tmp_path, num_partitions=4, properties={"min.insync.replicas": "1"}) as cluster:
+    async with raftka.cluster.launch(
+        nodes=1, data=tmp_path, num_partitions=4, properties={"min.insync.replicas": "1"}
+    ) as cluster:
         assert cluster.nodes[1].plan.properties["num.partitions"] == "4"
         assert cluster.nodes[1].settings["num.partitions"] == 4
 

@@ -1,4 +1,6 @@
-"""First users of a cluster (--add-scram): what is read, what of it is passed on, and that a cluster may begin with logins by SCRAM alone."""
+"""First users of a cluster (--add-scram): what is read, what of it is passed on, and that a cluster
+may begin with logins by SCRAM alone.
+"""
 
 import subprocess
 import sys
@@ -20,15 +22,22 @@ SCRAM_ALONE: dict[str, Any] = {
     "listener_security_protocol_map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     "sasl_enabled_mechanisms": SHA_256,
     "sasl_mechanism_inter_broker_protocol": SHA_256,
-    "listener.name.plaintext.sasl.jaas.config": 'org.apache.kafka.common.security.scram.ScramLoginModule required username="node" password="n1";',
+    "listener.name.plaintext.sasl.jaas.config": (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="node" '
+        'password="n1";'
+    ),
     "super_users": "User:node",
 }
 
 
 def test_credential_is_made_of_the_password_and_has_nothing_of_it() -> None:
-    (user,) = read_first_users(["SCRAM-SHA-512=[name=a,iterations=8192,salt=c2FsdA==,password=secret]"])
+    (user,) = read_first_users(
+        ["SCRAM-SHA-512=[name=a,iterations=8192,salt=c2FsdA==,password=secret]"]
+    )
     assert (user.mechanism, user.user) == (2, "a")
-    assert (user.salt, user.stored_key, user.server_key, user.iterations) == make_credential("SCRAM-SHA-512", "secret", b"salt", 8192)
+    assert (user.salt, user.stored_key, user.server_key, user.iterations) == make_credential(
+        "SCRAM-SHA-512", "secret", b"salt", 8192
+    )
     assert from_text(to_text((user,))) == (user,)
     assert "secret" not in to_text((user,))
     assert from_text("") == ()
@@ -69,7 +78,16 @@ def test_what_is_wrong_is_told_without_the_password(values: list[str]) -> None:
 
 
 def test_command_line_tells_it_without_the_password() -> None:
-    command = [sys.executable, "-m", "raftka.cli", "broker", "start", "x", "--add-scram", "SCRAM-SHA-256=[name=a,pasword=hidden]"]
+    command = [
+        sys.executable,
+        "-m",
+        "raftka.cli",
+        "broker",
+        "start",
+        "x",
+        "--add-scram",
+        "SCRAM-SHA-256=[name=a,pasword=hidden]",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode != 0
     assert "--add-scram" in done.stderr
@@ -80,7 +98,12 @@ class StageWithUsers(Stage):
     """Each node would add its own."""
 
     def make(self, runtime: Runtime, settings: NodeSettings, log: IO[str]) -> Node:
-        return Node(runtime, settings, log, read_first_users([f"SCRAM-SHA-256=[name=node,password=n{settings.node_id}]"]))
+        return Node(
+            runtime,
+            settings,
+            log,
+            read_first_users([f"SCRAM-SHA-256=[name=node,password=n{settings.node_id}]"]),
+        )
 
 
 def test_cluster_begins_with_scram_alone_and_keeps_what_it_has() -> None:

@@ -1,4 +1,6 @@
-"""Nodes that are forked from one process: as good as those with an interpreter of their own, and gone when it goes."""
+"""Nodes that are forked from one process: as good as those with an interpreter of their own, and
+gone when it goes.
+"""
 
 import os
 import signal
@@ -26,12 +28,17 @@ def test_all_nodes_have_one_parent_that_is_not_us(cluster: Processes) -> None:
 
     assert len(parents) == 1
     assert parents != {os.getpid()}
-    assert all(os.getsid(node.pid) == node.pid for node in cluster.nodes.values()), "Ctrl-C would reach them"
+    assert all(os.getsid(node.pid) == node.pid for node in cluster.nodes.values()), (
+        "Ctrl-C would reach them"
+    )
 
 
 def test_they_share_what_was_imported(cluster: Processes) -> None:
     for node in cluster.nodes.values():
-        kib = dict(line.split()[:2] for line in Path(f"/proc/{node.pid}/smaps_rollup").read_text().splitlines()[1:])
+        kib = dict(
+            line.split()[:2]
+            for line in Path(f"/proc/{node.pid}/smaps_rollup").read_text().splitlines()[1:]
+        )
         assert int(kib["Pss:"]) < 0.7 * int(kib["Rss:"])
 
 
@@ -56,7 +63,9 @@ def test_a_node_that_ends_by_itself_says_why(cluster: Processes) -> None:
     properties.write_text(before + "\nlog.segment.bytes=many\n")
     try:
         cluster.start(2)
-        with pytest.raises(ClusterFailed, match=r"(?s)node 2 ended with exit code 1.*log.segment.bytes"):
+        with pytest.raises(
+            ClusterFailed, match=r"(?s)node 2 ended with exit code 1.*log.segment.bytes"
+        ):
             cluster.wait_ready()
     finally:
         properties.write_text(before)

@@ -34,11 +34,16 @@ def test_pages_over_tls_with_both_logins(tmp_path: Path) -> None:
 
         def ask(path: str, scheme: str = "https", **headers: str) -> bytes:
             request = Request(f"{scheme}://localhost:{port}{path}", headers=headers)
-            with urlopen(request, timeout=10, context=context if scheme == "https" else None) as answer:
+            with urlopen(
+                request, timeout=10, context=context if scheme == "https" else None
+            ) as answer:
                 return bytes(answer.read())
 
         with Cluster(properties=settings):
-            assert all(b"raftka_certificate_expiry" in ask("/metrics", Authorization=each) for each in (BASIC, TOKEN))
+            assert all(
+                b"raftka_certificate_expiry" in ask("/metrics", Authorization=each)
+                for each in (BASIC, TOKEN)
+            )
             assert ask("/health") == b'{"status": "ok"}\n'
             for headers in ({}, {"Authorization": TOKEN + "s"}, {"Authorization": BASIC[:-4]}):
                 with pytest.raises(HTTPError) as refused:

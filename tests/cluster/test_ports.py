@@ -62,9 +62,18 @@ def test_a_row_of_ports_is_held_with_the_others(length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("above", "whose"), [(1, "host 1"), (2, "host 2"), (3, "host 2"), (101, "the controller of host 2"), (201, "scrapes of host 2")]
+    ("above", "whose"),
+    [
+        (1, "host 1"),
+        (2, "host 2"),
+        (3, "host 2"),
+        (101, "the controller of host 2"),
+        (201, "scrapes of host 2"),
+    ],
 )
-def test_a_taken_port_of_a_host_is_told(above: int, whose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taken_port_of_a_host_is_told(
+    above: int, whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def bound(number: int) -> socket.socket:
         if number == 20500:
             raise OSError(EADDRINUSE, strerror(EADDRINUSE))
@@ -77,7 +86,9 @@ def test_a_taken_port_of_a_host_is_told(above: int, whose: str, monkeypatch: pyt
 
 
 def test_the_ports_behind_a_picked_one_need_not_be_free(tmp_path: Path) -> None:
-    """Three bridges with ports that were picked: what stands behind the first of them is somebody else's."""
+    """Three bridges with ports that were picked: what stands behind the first of them is somebody
+    else's.
+    """
     with HeldPorts(9) as held, HeldPorts(1) as first, HeldPorts(2) as others:
         bridges = HeldPorts(0)
         bridges.numbers = [first.numbers[0], *others.numbers]

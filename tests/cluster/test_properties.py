@@ -1,4 +1,6 @@
-"""server.properties: read as java.util.Properties reads it, written so that it reads back the same."""
+"""server.properties: read as java.util.Properties reads it, written so that it reads back the
+same.
+"""
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,10 @@ from raftka.cluster.properties import parse, render
         ("# no\n! no\n\n   \n  a=1", {"a": "1"}),
         ("a=1,\\\n    2,\\\n    3\nb=4", {"a": "1,2,3", "b": "4"}),
         ("a=one\\\\\nb=2", {"a": "one\\", "b": "2"}),
-        ("listeners=PLAINTEXT://:9092,CONTROLLER://:9093", {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}),
+        (
+            "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
+            {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"},
+        ),
         ("a\\=b=c\\u0020d\\t", {"a=b": "c d\t"}),
         ("empty=\nalso", {"empty": "", "also": ""}),
         ("a=1\na=2", {"a": "2"}),

@@ -1,4 +1,6 @@
-"""`raftka cluster start` and `raftka broker start`, from outside: what is printed, which files there are, how it ends."""
+"""`raftka cluster start` and `raftka broker start`, from outside: what is printed, which files
+there are, how it ends.
+"""
 
 import os
 import re
@@ -33,7 +35,14 @@ def raftka() -> Iterator[Start]:
 
     def start(*arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "raftka.cli", *map(str, arguments)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=FROM_CHECKOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=FROM_CHECKOUT,
+            start_new_session=True,
+        )
         started.append(process)
         return process
 
@@ -73,7 +82,9 @@ def is_ok(bridge: tuple[str, int]) -> bool:
 def addresses(told: str, what: str = "bootstrap.servers") -> list[tuple[str, int]]:
     name, _, servers = told.partition("=")
     assert name == what
-    return [(server.rpartition(":")[0], int(server.rpartition(":")[2])) for server in servers.split(",")]
+    return [
+        (server.rpartition(":")[0], int(server.rpartition(":")[2])) for server in servers.split(",")
+    ]
 
 
 def pid_of(data: Path, node_id: int) -> int:
@@ -81,7 +92,9 @@ def pid_of(data: Path, node_id: int) -> int:
 
 
 def test_three_processes_from_start_to_sigterm(raftka: Start, data: Path) -> None:
-    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0, "--bridge-port", 0)
+    cluster = raftka(
+        "cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0, "--bridge-port", 0
+    )
     where = addresses(line(cluster.stdout))
 
     assert len(where) == 3
@@ -90,11 +103,18 @@ def test_three_processes_from_start_to_sigterm(raftka: Start, data: Path) -> Non
     name, _, urls = line(cluster.stdout).partition("=")
     assert name == "metrics"
     pages = [urlopen(url).read().decode() for url in urls.split(",")]
-    assert sum("kafka_controller_kafkacontroller_activecontrollercount 1.0" in page for page in pages) == 1
+    assert (
+        sum("kafka_controller_kafkacontroller_activecontrollercount 1.0" in page for page in pages)
+        == 1
+    )
     assert all("kafka_server_kafkaserver_brokerstate 3.0" in page for page in pages)
-    assert [is_ok(bridge) for bridge in addresses(line(cluster.stdout), "zookeeper.connect")] == [True] * 3
+    assert [is_ok(bridge) for bridge in addresses(line(cluster.stdout), "zookeeper.connect")] == [
+        True
+    ] * 3
     for node_id in (1, 2, 3):
-        assert {"server.properties", "raftka.pid", "raftka.log", "data"} <= set(os.listdir(data / f"node-{node_id}"))
+        assert {"server.properties", "raftka.pid", "raftka.log", "data"} <= set(
+            os.listdir(data / f"node-{node_id}")
+        )
     pids = [pid_of(data, node_id) for node_id in (1, 2, 3)]
 
     cluster.send_signal(signal.SIGTERM)
@@ -147,7 +167,19 @@ def test_a_node_has_a_file_or_is_for_trying_out(raftka: Start, arguments: Sequen
 
 
 def test_all_in_one_process(raftka: Start, data: Path) -> None:
-    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0, "--in-process", "--bridge-port", 0)
+    cluster = raftka(
+        "cluster",
+        "start",
+        "--nodes",
+        3,
+        "--data",
+        data,
+        "--base-port",
+        0,
+        "--in-process",
+        "--bridge-port",
+        0,
+    )
     where = addresses(line(cluster.stdout))
     assert line(cluster.stdout).startswith("metrics=")
     assert all(map(is_ok, addresses(line(cluster.stdout), "zookeeper.connect")))
@@ -169,7 +201,9 @@ def test_all_in_one_process(raftka: Start, data: Path) -> None:
         (["--base-port", "65500"], "ports up to"),
     ],
 )
-def test_a_wrong_setting_is_reported_once_and_starts_nothing(raftka: Start, data: Path, arguments: list[str], said: str) -> None:
+def test_a_wrong_setting_is_reported_once_and_starts_nothing(
+    raftka: Start, data: Path, arguments: list[str], said: str
+) -> None:
     cluster = raftka("cluster", "start", "--data", data, "--base-port", 0, *arguments)
 
     out, err = cluster.communicate(timeout=PATIENCE_SECONDS)
@@ -230,7 +264,10 @@ def test_a_taken_port_is_reported_with_its_option(
     assert start(2, tmp_path, base, {}, bridge) == 1
 
     remedy = f"stop the process that listens there, or give another {option}"
-    assert capsys.readouterr().err == f"raftka: 127.0.0.1:{port}, for {whose}: Address already in use; {remedy}\n"
+    assert (
+        capsys.readouterr().err
+        == f"raftka: 127.0.0.1:{port}, for {whose}: Address already in use; {remedy}\n"
+    )
     assert not list(tmp_path.glob("node-*/raftka.log"))
 
 

@@ -6,7 +6,9 @@ A, B = b"a", b"b"
 
 
 def tallied(read: list[tuple[bytes, int]], *, acknowledged: int = 3) -> Verdict:
-    """Three records of each of two keys are sent, so many of each acknowledged; then these are read."""
+    """Three records of each of two keys are sent, so many of each acknowledged; then these are
+    read.
+    """
     tally = Tally([A, B])
     for number in range(3):
         for key in (A, B):
@@ -32,7 +34,12 @@ def test_everything_once_and_in_order_is_good() -> None:
 def test_acknowledged_and_not_read_is_lost() -> None:
     verdict = tallied([r for r in ALL if r != (A, 1)])
 
-    assert (verdict.lost, verdict.duplicated, verdict.out_of_order, verdict.good) == (1, 0, 0, False)
+    assert (verdict.lost, verdict.duplicated, verdict.out_of_order, verdict.good) == (
+        1,
+        0,
+        0,
+        False,
+    )
 
 
 def test_not_acknowledged_and_not_read_is_not_lost() -> None:
@@ -44,13 +51,24 @@ def test_not_acknowledged_and_not_read_is_not_lost() -> None:
 def test_read_twice_is_duplicated() -> None:
     verdict = tallied([*ALL, (A, 0), (A, 0)])
 
-    assert (verdict.lost, verdict.duplicated, verdict.out_of_order, verdict.read, verdict.good) == (0, 2, 0, 6, False)
+    assert (verdict.lost, verdict.duplicated, verdict.out_of_order, verdict.read, verdict.good) == (
+        0,
+        2,
+        0,
+        6,
+        False,
+    )
 
 
 def test_late_is_out_of_order() -> None:
     verdict = tallied([(A, 1), (A, 0), (A, 2), (B, 0), (B, 1), (B, 2)])
 
-    assert (verdict.lost, verdict.duplicated, verdict.out_of_order, verdict.good) == (0, 0, 1, False)
+    assert (verdict.lost, verdict.duplicated, verdict.out_of_order, verdict.good) == (
+        0,
+        0,
+        1,
+        False,
+    )
 
 
 def test_changed_content_shows_in_the_hash() -> None:

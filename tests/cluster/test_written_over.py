@@ -1,4 +1,6 @@
-"""A real node that writes a segment over a deleted one is killed: it starts with the records that it has acknowledged, and with no other."""
+"""A real node that writes a segment over a deleted one is killed: it starts with the records that
+it has acknowledged, and with no other.
+"""
 
 from pathlib import Path
 
@@ -31,7 +33,12 @@ def test_it_has_what_it_acknowledged(tmp_path: Path) -> None:
     with running(1, SETTINGS, tmp_path) as cluster:
         address = cluster.nodes[1].plan.address
         # retention would wait for a checkpoint of what the log knows of idempotent producers
-        producer = KafkaProducer(bootstrap_servers=address, batch_size=0, enable_idempotence=False, max_in_flight_requests_per_connection=1)
+        producer = KafkaProducer(
+            bootstrap_servers=address,
+            batch_size=0,
+            enable_idempotence=False,
+            max_in_flight_requests_per_connection=1,
+        )
         sent, active = 0, None
         while active is None or not has_old_bytes(active):
             for _ in range(5):

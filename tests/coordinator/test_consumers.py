@@ -1,4 +1,6 @@
-"""Consumer groups of the new protocol under random histories: one owner at a time, everything converges, and the log says it all."""
+"""Consumer groups of the new protocol under random histories: one owner at a time, everything
+converges, and the log says it all.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +10,18 @@ from typing import Any
 
 import pytest
 
-from raftka.coordinator.commands import GroupSettings, Heartbeat, Join, Joined, Leave, LeavingMember, MemberIdRequired, Protocol, Sync, Synced
+from raftka.coordinator.commands import (
+    GroupSettings,
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    LeavingMember,
+    MemberIdRequired,
+    Protocol,
+    Sync,
+    Synced,
+)
 from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
 from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import ConsumerGroup, State
@@ -20,15 +33,31 @@ from raftka.coordinator.protocol import read_assignment
 from raftka.wire.errors import KafkaError
 from tests.coordinator.world import FakeTopics, consumer_view, outcome_of, subscription
 
-SETTINGS = GroupSettings(min_session_timeout_ms=1000, initial_rebalance_delay_ms=0, consumer=ConsumerSettings(assignment_interval_ms=0))
-OFTEN = {"beat": 30, "slow": 6, "join": 6, "leave": 1, "lose": 2, "subscribe": 1, "topics": 1, "wait": 1, "fail_over": 1}
+SETTINGS = GroupSettings(
+    min_session_timeout_ms=1000,
+    initial_rebalance_delay_ms=0,
+    consumer=ConsumerSettings(assignment_interval_ms=0),
+)
+OFTEN = {
+    "beat": 30,
+    "slow": 6,
+    "join": 6,
+    "leave": 1,
+    "lose": 2,
+    "subscribe": 1,
+    "topics": 1,
+    "wait": 1,
+    "fail_over": 1,
+}
 STEPS = [name for name, times in OFTEN.items() for _ in range(times)]
 Partition = tuple[bytes, int]
 
 
 @dataclass
 class Consumer:
-    """What a consumer knows: it has what it was told, until it has given up what it is told to, which takes until its next heartbeat."""
+    """What a consumer knows: it has what it was told, until it has given up what it is told to,
+    which takes until its next heartbeat.
+    """
 
     name: str
     instance_id: str | None
@@ -53,7 +82,10 @@ class World:
         self.now = 0.0
         self.log: list[Record] = []
         self.machine = GroupCoordinator(SETTINGS)
-        self.consumers = [Consumer(f"c{i}", f"i{i}" if i % 3 == 0 else None, with_classic and i % 2 == 1) for i in range(6)]
+        self.consumers = [
+            Consumer(f"c{i}", f"i{i}" if i % 3 == 0 else None, with_classic and i % 2 == 1)
+            for i in range(6)
+        ]
         self.born = 0
         self.answers: dict[int, Any] = {}
         self.asked = 0
@@ -63,13 +95,23 @@ class World:
         return Context(self.now, round(self.now * 1000), self.random, self.topics)
 
     def take(self, outcome: Outcome) -> None:
-        refused = bool(outcome.records) and bool(self.refuses) and self.random.randrange(self.refuses) == 0
+        refused = (
+            bool(outcome.records)
+            and bool(self.refuses)
+            and self.random.randrange(self.refuses) == 0
+        )
         for record in () if refused else outcome.records:
             self.log.append(record)
             self.machine.replay(record)
         for ticket, answer in outcome.replies:
             assert ticket not in self.answers
-            self.answers[int(str(ticket))] = KafkaError(answer.code) if isinstance(answer, KafkaError) else None if refused else answer
+            self.answers[int(str(ticket))] = (
+                KafkaError(answer.code)
+                if isinstance(answer, KafkaError)
+                else None
+                if refused
+                else answer
+            )
 
     def ask(self, command: Any) -> Any:
         """None: nothing was heard."""
@@ -102,23 +144,47 @@ class World:
         for topic_id, partition in consumer.has:
             owned[topic_id] = owned.get(topic_id, frozenset()) | {partition}
         topics, regex = (consumer.topics, consumer.regex or "") if says else (None, None)
-        identity = "g", consumer.member_id, max(consumer.epoch, 0), consumer.instance_id, None, consumer.name, "/h"
+        identity = (
+            "g",
+            consumer.member_id,
+            max(consumer.epoch, 0),
+            consumer.instance_id,
+            None,
+            consumer.name,
+            "/h",
+        )
         answer = self.ask(
-            ConsumerHeartbeat(*identity, 5_000 if says else -1, topics, regex, None, owned if says or self.random.random() < 0.6 else None)
+            ConsumerHeartbeat(
+                *identity,
+                5_000 if says else -1,
+                topics,
+                regex,
+                None,
+                owned if says or self.random.random() < 0.6 else None,
+            )
         )
         if isinstance(answer, KafkaError):
             consumer.forget()
         elif isinstance(answer, ConsumerBeat) and not loses:
             consumer.epoch, consumer.says = answer.epoch, False
             if answer.assignment is not None:
-                self.hear(consumer, {(topic_id, each) for topic_id, partitions in answer.assignment.items() for each in partitions})
+                self.hear(
+                    consumer,
+                    {
+                        (topic_id, each)
+                        for topic_id, partitions in answer.assignment.items()
+                        for each in partitions
+                    },
+                )
         elif joins:
             consumer.forget()  # and comes again as another
         else:
             consumer.says = True
 
     def hear(self, consumer: Consumer, told: set[Partition]) -> None:
-        """It goes on with what it keeps, and reads of the new ones at once: somebody else must not."""
+        """It goes on with what it keeps, and reads of the new ones at once: somebody else must
+        not.
+        """
         consumer.has |= told
         consumer.told = told
 
@@ -139,11 +205,23 @@ class World:
             consumer.member_id = answer.member_id
         elif isinstance(answer, Joined):
             consumer.member_id, consumer.epoch = answer.member_id, answer.generation_id
-            said = self.ask(Sync("g", consumer.epoch, consumer.member_id, consumer.instance_id, "consumer", "range", ()))
+            said = self.ask(
+                Sync(
+                    "g",
+                    consumer.epoch,
+                    consumer.member_id,
+                    consumer.instance_id,
+                    "consumer",
+                    "range",
+                    (),
+                )
+            )
             if isinstance(said, Synced):
                 named = read_assignment(said.assignment).partitions
                 ids = {name: self.topics.topic_id(name) or b"" for name in named}
-                consumer.has = {(ids[name], each) for name, partitions in named.items() for each in partitions}
+                consumer.has = {
+                    (ids[name], each) for name, partitions in named.items() for each in partitions
+                }
         elif isinstance(answer, KafkaError):
             consumer.forget()
             consumer.member_id = ""
@@ -183,12 +261,29 @@ class World:
             self.ask(Leave("g", (LeavingMember(consumer.member_id, consumer.instance_id),)))
         else:
             away = -2 if consumer.instance_id is not None and self.random.random() < 0.5 else -1
-            self.ask(ConsumerHeartbeat("g", consumer.member_id, away, consumer.instance_id, None, "", "", -1, None, None, None, None))
+            self.ask(
+                ConsumerHeartbeat(
+                    "g",
+                    consumer.member_id,
+                    away,
+                    consumer.instance_id,
+                    None,
+                    "",
+                    "",
+                    -1,
+                    None,
+                    None,
+                    None,
+                    None,
+                )
+            )
         consumer.forget()
 
     def do_subscribe(self, consumer: Consumer) -> None:
         consumer.topics = tuple(self.random.sample(["t", "u", "v"], self.random.randint(1, 3)))
-        consumer.regex = self.random.choice((None, None, "[tu]", "w.*")) if not consumer.is_classic else None
+        consumer.regex = (
+            self.random.choice((None, None, "[tu]", "w.*")) if not consumer.is_classic else None
+        )
         consumer.says = True
 
     def do_topics(self, consumer: Consumer) -> None:
@@ -197,10 +292,16 @@ class World:
             self.topics.create(name, 2)
         else:
             self.topics.delete(name)
-        self.take(outcome_of(self.machine.on_image([(old, name)] if old is not None else [], self.context())))
+        self.take(
+            outcome_of(
+                self.machine.on_image([(old, name)] if old is not None else [], self.context())
+            )
+        )
 
     def do_wait(self, consumer: Consumer) -> None:
-        """Not so long that who is heard of is removed; sessions end while somebody is not chosen for long."""
+        """Not so long that who is heard of is removed; sessions end while somebody is not chosen
+        for long.
+        """
         self.wait(self.random.choice((0.1, 1.0, 3.0)))
 
     def do_fail_over(self, consumer: Consumer) -> None:
@@ -217,7 +318,8 @@ class World:
         known = self.group.members if self.group is not None else {}
         for consumer in self.consumers:
             if consumer.epoch >= 0 and self.group is not None and consumer.member_id not in known:
-                consumer.forget()  # by its own clock its session is over too: it has stopped reading
+                # by its own clock its session is over too: it has stopped reading
+                consumer.forget()
 
     # what must hold
 
@@ -235,20 +337,40 @@ class World:
         for consumer in self.consumers:
             for partition in consumer.has if consumer.member_id in group.members else ():
                 if self.topics.topic_name(partition[0]) is not None:
-                    assert having.setdefault(partition, consumer.name) == consumer.name, f"two have {partition}"
-        held = [(member_id, each) for member_id, member in group.members.items() for each in _all(member.current)]
+                    assert having.setdefault(partition, consumer.name) == consumer.name, (
+                        f"two have {partition}"
+                    )
+        held = [
+            (member_id, each)
+            for member_id, member in group.members.items()
+            for each in _all(member.current)
+        ]
         assert {each: member_id for member_id, each in held} == group.owners
         assert len(held) == len(group.owners)
-        assert group.subscribed == set().union(*[group.topics_of(member.said) for member in group.members.values()])
-        assert all(group.subscribes(name) == (name in group.subscribed) for name in self.topics.names())
+        assert group.subscribed == set().union(
+            *[group.topics_of(member.said) for member in group.members.values()]
+        )
+        assert all(
+            group.subscribes(name) == (name in group.subscribed) for name in self.topics.names()
+        )
         for member in group.members.values():
             assert member.current.epoch <= group.targets.epoch <= group.epoch.epoch
-            assert {name for name in self.topics.names() if group.reads(member.said, name)} == group.topics_of(member.said) & {*self.topics.names()}
+            assert {
+                name for name in self.topics.names() if group.reads(member.said, name)
+            } == group.topics_of(member.said) & {*self.topics.names()}
             if member.current.state is MemberState.UNREVOKED and member.said.classic is None:
-                assert self.machine.consumers.soft["g"].runs(REVOKE, member.member_id), "nobody waits for what it is to give up"
-        classic = [member.said.classic for member in group.members.values() if member.said.classic is not None]
+                assert self.machine.consumers.soft["g"].runs(REVOKE, member.member_id), (
+                    "nobody waits for what it is to give up"
+                )
+        classic = [
+            member.said.classic
+            for member in group.members.values()
+            if member.said.classic is not None
+        ]
         assert group.classic_count == len(classic)
-        assert group.protocols == Counter(protocol.name for each in classic for protocol in each.protocols)
+        assert group.protocols == Counter(
+            protocol.name for each in classic for protocol in each.protocols
+        )
 
     def check_shares(self) -> None:
         """Nothing has happened for some time: each partition has its owner, who reads it."""
@@ -261,7 +383,11 @@ class World:
             if (topic_id := self.topics.topic_id(name))
             for each in range(self.topics.partition_count(name))
         }
-        assert {each for consumer in self.consumers for each in consumer.has} == wanted == group.owners.keys()
+        assert (
+            {each for consumer in self.consumers for each in consumer.has}
+            == wanted
+            == group.owners.keys()
+        )
 
     def check_log(self) -> None:
         if self.group is not None:
@@ -271,7 +397,12 @@ class World:
 
 
 def _all(current: Any) -> list[Partition]:
-    return [(topic_id, each) for held in (current.assigned, current.revoking) for topic_id, partitions in held.items() for each in partitions]
+    return [
+        (topic_id, each)
+        for held in (current.assigned, current.revoking)
+        for topic_id, partitions in held.items()
+        for each in partitions
+    ]
 
 
 @pytest.mark.parametrize("with_classic", [False, True], ids=["new", "mixed"])

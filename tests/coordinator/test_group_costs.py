@@ -1,4 +1,6 @@
-"""What large groups cost: with twice as many members, what all of them ask costs twice as much, not four times. Steps are counted, not seconds."""
+"""What large groups cost: with twice as many members, what all of them ask costs twice as much, not
+four times. Steps are counted, not seconds.
+"""
 
 import tracemalloc
 from collections.abc import Callable
@@ -81,7 +83,21 @@ class Coordinator:
 
     def join(self, member_id: str, who: str = "", instance_id: str | None = None) -> Any:
         protocols = (Protocol("range", subscription(self.topics.names())),)
-        return self.ask(who or member_id, Join("g", member_id, instance_id, "c", "/h", 30_000, 60_000, "consumer", protocols, needs_member_id=False))
+        return self.ask(
+            who or member_id,
+            Join(
+                "g",
+                member_id,
+                instance_id,
+                "c",
+                "/h",
+                30_000,
+                60_000,
+                "consumer",
+                protocols,
+                needs_member_id=False,
+            ),
+        )
 
     def form(self) -> list[str]:
         """A classic group that is stable."""
@@ -91,9 +107,22 @@ class Coordinator:
         joined = [self.answers[member_id] for member_id in self.members]
         (leader,) = {each.leader for each in joined}
         ids = [each.member_id for each in joined]
-        shares = tuple([(each, write_assignment({"t0": (place,)}, 0)) for place, each in enumerate(ids)])
+        shares = tuple(
+            [(each, write_assignment({"t0": (place,)}, 0)) for place, each in enumerate(ids)]
+        )
         for member_id in ids:
-            self.ask(member_id, Sync("g", 1, member_id, None, "consumer", "range", shares if member_id == leader else ()))
+            self.ask(
+                member_id,
+                Sync(
+                    "g",
+                    1,
+                    member_id,
+                    None,
+                    "consumer",
+                    "range",
+                    shares if member_id == leader else (),
+                ),
+            )
         assert isinstance(group := self.machine.groups["g"], ClassicGroup)
         assert group.state == "Stable"
         return ids
@@ -102,11 +131,19 @@ class Coordinator:
 
     def beat(self, member_id: str, epoch: int, owned: Any = None) -> Any:
         joins = epoch == 0
-        said = (60_000, tuple(f"t{number}" for number in range(TOPICS)), None, None, {}) if joins else (-1, None, None, None, owned)
-        return self.ask(member_id, ConsumerHeartbeat("g", member_id, epoch, None, None, "c", "/h", *said))
+        said = (
+            (60_000, tuple(f"t{number}" for number in range(TOPICS)), None, None, {})
+            if joins
+            else (-1, None, None, None, owned)
+        )
+        return self.ask(
+            member_id, ConsumerHeartbeat("g", member_id, epoch, None, None, "c", "/h", *said)
+        )
 
     def gather(self) -> None:
-        """A consumer group whose members have all joined within the interval of assignments, and settle after it."""
+        """A consumer group whose members have all joined within the interval of assignments, and
+        settle after it.
+        """
         for member_id in self.members:
             self.beat(member_id, 0)
         self.wait(1.0)
@@ -116,7 +153,11 @@ class Coordinator:
         for _ in range(3):
             for member_id in self.members:
                 answer = self.answers[member_id]
-                owned = None if answer.assignment is None else {topic_id: frozenset(each) for topic_id, each in answer.assignment.items()}
+                owned = (
+                    None
+                    if answer.assignment is None
+                    else {topic_id: frozenset(each) for topic_id, each in answer.assignment.items()}
+                )
                 self.beat(member_id, answer.epoch, owned)
 
     @property
@@ -143,14 +184,27 @@ def classic_rebalance(coordinator: Coordinator) -> Callable[[], Any]:
             coordinator.join(each)
         leader = next(each for each in ids if coordinator.answers[each].leader == each)
         for each in ids:
-            coordinator.ask(each, Sync("g", 2, each, None, "consumer", "range", tuple([(each, b"x") for each in ids]) if each == leader else ()))
+            coordinator.ask(
+                each,
+                Sync(
+                    "g",
+                    2,
+                    each,
+                    None,
+                    "consumer",
+                    "range",
+                    tuple([(each, b"x") for each in ids]) if each == leader else (),
+                ),
+            )
 
     return rejoin
 
 
 def classic_leave_at_once(coordinator: Coordinator) -> Callable[[], Any]:
     ids = coordinator.form()
-    return lambda: coordinator.ask("admin", Leave("g", tuple([LeavingMember(each, None) for each in ids])))
+    return lambda: coordinator.ask(
+        "admin", Leave("g", tuple([LeavingMember(each, None) for each in ids]))
+    )
 
 
 def classic_leave_one_by_one(coordinator: Coordinator) -> Callable[[], Any]:
@@ -170,7 +224,10 @@ def classic_load(coordinator: Coordinator) -> Callable[[], Any]:
 
 def classic_describe(coordinator: Coordinator) -> Callable[[], Any]:
     coordinator.form()
-    return lambda: (coordinator.ask("admin", DescribeGroup("g")), coordinator.ask("admin", ListGroups()))
+    return lambda: (
+        coordinator.ask("admin", DescribeGroup("g")),
+        coordinator.ask("admin", ListGroups()),
+    )
 
 
 def consumer_joins(coordinator: Coordinator) -> Callable[[], Any]:
@@ -186,7 +243,9 @@ def consumer_heartbeats(coordinator: Coordinator) -> Callable[[], Any]:
     coordinator.gather()
     coordinator.settle()
     assert coordinator.consumers.state is State.STABLE
-    return lambda: [coordinator.beat(each, coordinator.answers[each].epoch) for each in coordinator.members]
+    return lambda: [
+        coordinator.beat(each, coordinator.answers[each].epoch) for each in coordinator.members
+    ]
 
 
 def consumers_rejoin(coordinator: Coordinator) -> Callable[[], Any]:
@@ -198,7 +257,9 @@ def consumers_rejoin(coordinator: Coordinator) -> Callable[[], Any]:
 def consumers_leave_at_once(coordinator: Coordinator) -> Callable[[], Any]:
     coordinator.gather()
     coordinator.settle()
-    return lambda: coordinator.ask("admin", Leave("g", tuple([LeavingMember(each, None) for each in coordinator.members])))
+    return lambda: coordinator.ask(
+        "admin", Leave("g", tuple([LeavingMember(each, None) for each in coordinator.members]))
+    )
 
 
 def consumers_leave_one_by_one(coordinator: Coordinator) -> Callable[[], Any]:
@@ -222,7 +283,10 @@ def consumers_load(coordinator: Coordinator) -> Callable[[], Any]:
 def consumers_describe(coordinator: Coordinator) -> Callable[[], Any]:
     coordinator.gather()
     coordinator.settle()
-    return lambda: (coordinator.ask("admin", DescribeConsumerGroup("g")), coordinator.ask("admin", ListGroups()))
+    return lambda: (
+        coordinator.ask("admin", DescribeConsumerGroup("g")),
+        coordinator.ask("admin", ListGroups()),
+    )
 
 
 def upgrade(coordinator: Coordinator) -> Callable[[], Any]:
@@ -243,7 +307,9 @@ def classic_members_of_a_consumer_group_rejoin(coordinator: Coordinator) -> Call
     return lambda: [coordinator.join(each) for each in ids]
 
 
-def classic_members_of_a_consumer_group_leave_one_by_one(coordinator: Coordinator) -> Callable[[], Any]:
+def classic_members_of_a_consumer_group_leave_one_by_one(
+    coordinator: Coordinator,
+) -> Callable[[], Any]:
     ids = mixed(coordinator)
     return lambda: [coordinator.ask(each, Leave("g", (LeavingMember(each, None),))) for each in ids]
 
@@ -291,7 +357,9 @@ def steps_of(event: Callable[[Coordinator], Callable[[], Any]], members: int) ->
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: str(event.__name__))
-def test_what_all_members_of_a_group_ask_costs_in_proportion_to_their_number(event: Callable[[Coordinator], Callable[[], Any]]) -> None:
+def test_what_all_members_of_a_group_ask_costs_in_proportion_to_their_number(
+    event: Callable[[Coordinator], Callable[[], Any]],
+) -> None:
     once, twice = steps_of(event, MEMBERS), steps_of(event, 2 * MEMBERS)
 
     assert once >= MEMBERS
@@ -309,7 +377,11 @@ def memory_of_a_change(members: int) -> int:
     try:
         outcome = outcome_of(
             coordinator.machine.decide(
-                ConsumerHeartbeat("g", last, epoch, None, None, "c", "/h", -1, None, None, None, None), "last", coordinator.context()
+                ConsumerHeartbeat(
+                    "g", last, epoch, None, None, "c", "/h", -1, None, None, None, None
+                ),
+                "last",
+                coordinator.context(),
             )
         )
         assert outcome.records
@@ -342,10 +414,18 @@ def test_topics_that_many_consumers_name_are_counted_once() -> None:
             coordinator.topics.create(f"x{number}", 1)
         names = tuple(coordinator.topics.names())
         for member_id in coordinator.members:
-            coordinator.ask(member_id, ConsumerHeartbeat("g", member_id, 0, None, None, "c", "/h", 60_000, names, None, None, {}))
+            coordinator.ask(
+                member_id,
+                ConsumerHeartbeat(
+                    "g", member_id, 0, None, None, "c", "/h", 60_000, names, None, None, {}
+                ),
+            )
         assert coordinator.consumers.subscribed == set(names)
         with counted() as made:
-            coordinator.ask("admin", Leave("g", tuple([LeavingMember(each, None) for each in coordinator.members[1:]])))
+            coordinator.ask(
+                "admin",
+                Leave("g", tuple([LeavingMember(each, None) for each in coordinator.members[1:]])),
+            )
         return made.count
 
     assert steps(200) / steps(100) < 1.1
@@ -356,7 +436,9 @@ def test_a_join_with_very_many_protocols_is_refused_before_they_are_looked_at() 
         coordinator = Coordinator(1)
         protocols = tuple([Protocol(f"{place:x}", b"") for place in range(number)])
         with counted() as made:
-            refused = coordinator.ask("m", Join("g", "", "i", "c", "/h", 30_000, 60_000, "consumer", protocols))
+            refused = coordinator.ask(
+                "m", Join("g", "", "i", "c", "/h", 30_000, 60_000, "consumer", protocols)
+            )
         assert refused.code is Code.UNKNOWN_SERVER_ERROR
         return made.count
 
@@ -367,7 +449,16 @@ def test_deleted_topics_are_looked_for_once_in_each_group() -> None:
     def steps(number: int) -> int:
         coordinator = Coordinator(TOPICS)
         for group in range(number):
-            coordinator.ask("", CommitOffsets(f"g{group}", -1, "", None, (CommitTopic("t0", (CommitPartition(0, 1, -1, None),)),)))
+            coordinator.ask(
+                "",
+                CommitOffsets(
+                    f"g{group}",
+                    -1,
+                    "",
+                    None,
+                    (CommitTopic("t0", (CommitPartition(0, 1, -1, None),)),),
+                ),
+            )
         gone = [(place.to_bytes(16, "big"), f"deleted{place}") for place in range(number)]
         with counted() as made:
             coordinator.take(outcome_of(coordinator.machine.on_image(gone, coordinator.context())))
@@ -383,7 +474,9 @@ def test_members_that_leave_do_not_have_all_topics_of_their_expression_hashed() 
             coordinator.topics.create(f"x{number}", 1)
         joins: Any = (60_000, (), "x.*", None, {})
         for member_id in coordinator.members:
-            coordinator.ask(member_id, ConsumerHeartbeat("g", member_id, 0, None, None, "c", "/h", *joins))
+            coordinator.ask(
+                member_id, ConsumerHeartbeat("g", member_id, 0, None, None, "c", "/h", *joins)
+            )
         coordinator.wait(1.0)
         assert len(coordinator.consumers.subscribed) == topics
         with counted() as made:

@@ -1,4 +1,6 @@
-"""The group coordinator under random commands: what must hold whatever happens, and whoever coordinates next."""
+"""The group coordinator under random commands: what must hold whatever happens, and whoever
+coordinates next.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -48,9 +50,25 @@ from tests.coordinator.world import FakeTopics, classic, outcome_of, subscriptio
 
 GROUPS = ("g", "h")
 SETTINGS = GroupSettings(
-    min_session_timeout_ms=1000, offsets_retention_ms=60_000, offsets_retention_check_interval_ms=20_000, max_size=6, initial_rebalance_delay_ms=500
+    min_session_timeout_ms=1000,
+    offsets_retention_ms=60_000,
+    offsets_retention_check_interval_ms=20_000,
+    max_size=6,
+    initial_rebalance_delay_ms=500,
 )
-OFTEN = {"next": 30, "join": 2, "sync": 2, "heartbeat": 3, "leave": 1, "commit": 3, "simple": 1, "delete": 1, "offsets": 1, "wait": 2, "topic": 1}
+OFTEN = {
+    "next": 30,
+    "join": 2,
+    "sync": 2,
+    "heartbeat": 3,
+    "leave": 1,
+    "commit": 3,
+    "simple": 1,
+    "delete": 1,
+    "offsets": 1,
+    "wait": 2,
+    "topic": 1,
+}
 COMMANDS = [name for name, times in OFTEN.items() for _ in range(times)]
 SIMPLE = {
     "state": State.EMPTY,
@@ -86,15 +104,21 @@ class World:
     now: float = 0.0
     log: list[Record] = field(default_factory=list)
     waiting: dict[int, Client | None] = field(default_factory=dict)
-    views: dict[str, Any] = field(default_factory=dict)  # of each group, when its last record of its own was replayed
-    committed: dict[tuple[str, int], int] = field(default_factory=dict)  # the largest offset of a group's partition that was acknowledged
+    # of each group, when its last record of its own was replayed
+    views: dict[str, Any] = field(default_factory=dict)
+    # the largest offset of a group's partition that was acknowledged
+    committed: dict[tuple[str, int], int] = field(default_factory=dict)
     asked: int = 0
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         self.topics = FakeTopics({"t": 3, "u": 2})
         self.machine = GroupCoordinator(replace(SETTINGS, settle_ms=50 * (self.seed % 2)))
-        self.clients = [Client(f"{group}{i}", group, f"i{i}" if i % 3 == 0 else None) for group in GROUPS for i in range(4)]
+        self.clients = [
+            Client(f"{group}{i}", group, f"i{i}" if i % 3 == 0 else None)
+            for group in GROUPS
+            for i in range(4)
+        ]
         self.answers: list[tuple[Client | None, Any]] = []
         self.take(self.machine.loaded(self.context()))
 
@@ -112,10 +136,18 @@ class World:
         except KafkaError as error:
             outcome = Outcome((), ((ticket, error),))
         self.take(outcome)
-        return self.answers[-1][1] if ticket not in self.waiting and len(self.answers) > before else None
+        return (
+            self.answers[-1][1]
+            if ticket not in self.waiting and len(self.answers) > before
+            else None
+        )
 
     def take(self, outcome: Outcome) -> None:
-        refused = bool(outcome.records) and bool(self.refuses) and self.random.randrange(self.refuses) == 0
+        refused = (
+            bool(outcome.records)
+            and bool(self.refuses)
+            and self.random.randrange(self.refuses) == 0
+        )
         if not refused:
             for record in outcome.records:
                 self.log.append(record)
@@ -125,7 +157,9 @@ class World:
             outcome.undo()
         for ticket, answer in outcome.replies:
             client = self.waiting.pop(int(str(ticket)))  # a second answer to one ticket fails here
-            self.answers.append((client, KafkaError(Code.COORDINATOR_NOT_AVAILABLE) if refused else answer))
+            self.answers.append(
+                (client, KafkaError(Code.COORDINATOR_NOT_AVAILABLE) if refused else answer)
+            )
             self.learn(client, self.answers[-1][1])
 
     def remember(self, record: Record) -> None:
@@ -165,7 +199,11 @@ class World:
         """What a client does: it joins while others do, asks for its assignment, then reads on."""
         group = classic(self.machine).get(client.group_id)
         member = group.members.get(client.member_id) if group is not None else None
-        if group is None or member is None or (member.join_ticket is None and group.state is State.PREPARING):
+        if (
+            group is None
+            or member is None
+            or (member.join_ticket is None and group.state is State.PREPARING)
+        ):
             self.do_join(client, new=False)
         elif client.generation_id == group.generation_id and group.state is not State.PREPARING:
             self.do_sync(client)
@@ -175,7 +213,13 @@ class World:
     def do_join(self, client: Client, *, new: bool | None = None) -> None:
         names = self.random.sample(["range", "sticky", "even"], self.random.randint(1, 3))
         topics = self.random.sample(["t", "u"], self.random.randint(1, 2))
-        protocols = tuple([Protocol(name, subscription(topics)) for name in ["range", *names] if name != "range" or names.count("range") == 0])
+        protocols = tuple(
+            [
+                Protocol(name, subscription(topics))
+                for name in ["range", *names]
+                if name != "range" or names.count("range") == 0
+            ]
+        )
         new = self.random.random() < 0.2 if new is None else new
         version = self.random.choice((3, 8, 9))
         member_id = "" if new else client.member_id
@@ -186,20 +230,46 @@ class World:
     def do_sync(self, client: Client) -> None:
         assignments = tuple([(each, f"{self.asked}".encode()) for each in client.leads])
         types = client.type_ if self.random.random() < 0.9 else (None, None)
-        self.ask(client, Sync(client.group_id, client.generation_id, client.member_id, client.instance_id, *types, assignments, False))
+        self.ask(
+            client,
+            Sync(
+                client.group_id,
+                client.generation_id,
+                client.member_id,
+                client.instance_id,
+                *types,
+                assignments,
+                False,
+            ),
+        )
 
     def do_heartbeat(self, client: Client) -> None:
-        self.ask(client, Heartbeat(client.group_id, client.generation_id, client.member_id, client.instance_id))
+        self.ask(
+            client,
+            Heartbeat(client.group_id, client.generation_id, client.member_id, client.instance_id),
+        )
 
     def do_leave(self, client: Client) -> None:
-        who = LeavingMember(client.member_id, client.instance_id) if self.random.random() < 0.7 else LeavingMember("", client.instance_id)
+        who = (
+            LeavingMember(client.member_id, client.instance_id)
+            if self.random.random() < 0.7
+            else LeavingMember("", client.instance_id)
+        )
         self.ask(client, Leave(client.group_id, (who,)))
 
     def do_commit(self, client: Client, generation: int | None = None) -> None:
         """Offsets grow, as those of consumers do."""
         partition, offset = self.random.randrange(3), self.asked
-        topics = (CommitTopic("t", (CommitPartition(partition, offset, -1, self.random.choice((None, "note"))),)),)
-        who = (client.generation_id, client.member_id, client.instance_id) if generation is None else (generation, "", None)
+        topics = (
+            CommitTopic(
+                "t", (CommitPartition(partition, offset, -1, self.random.choice((None, "note"))),)
+            ),
+        )
+        who = (
+            (client.generation_id, client.member_id, client.instance_id)
+            if generation is None
+            else (generation, "", None)
+        )
         answer = self.ask(client, CommitOffsets(client.group_id, *who, topics))
         if isinstance(answer, OffsetsCommitted) and answer.errors[0][0] is Code.NONE:
             self.committed[client.group_id, partition] = offset
@@ -208,7 +278,10 @@ class World:
         self.do_commit(client, generation=-1)
 
     def do_delete(self, client: Client) -> None:
-        if self.ask(None, DeleteGroup(client.group_id)) is None and client.group_id not in self.machine.groups:
+        if (
+            self.ask(None, DeleteGroup(client.group_id)) is None
+            and client.group_id not in self.machine.groups
+        ):
             self.forget(client.group_id)
 
     def do_offsets(self, client: Client) -> None:
@@ -242,13 +315,21 @@ class World:
         self.now = until
 
     def forget(self, group_id: str) -> None:
-        self.committed = {key: offset for key, offset in self.committed.items() if key[0] != group_id}
+        self.committed = {
+            key: offset for key, offset in self.committed.items() if key[0] != group_id
+        }
 
     # what must hold
 
     def offsets(self, group_id: str) -> dict[int, int]:
-        outcome = outcome_of(self.machine.decide(FetchOffsets(group_id, None), "reader", self.context()))
-        return {each.partition: each.offset for topic in outcome.replies[0][1].topics for each in topic.partitions}
+        outcome = outcome_of(
+            self.machine.decide(FetchOffsets(group_id, None), "reader", self.context())
+        )
+        return {
+            each.partition: each.offset
+            for topic in outcome.replies[0][1].topics
+            for each in topic.partitions
+        }
 
     def rebuilt(self) -> GroupCoordinator:
         machine = GroupCoordinator(SETTINGS)
@@ -266,10 +347,16 @@ class World:
         for group in classic(self.machine).values():
             assert not group.is_nothing
             assert group.joining <= group.members.keys()
-            assert group.joining == {each.member_id for each in group.members.values() if each.join_ticket is not None}
+            assert group.joining == {
+                each.member_id for each in group.members.values() if each.join_ticket is not None
+            }
             assert group.syncing <= group.members.keys()
             assert group.leader in group.members or not group.members
-            assert group.static == {each.instance_id: each.member_id for each in group.members.values() if each.instance_id is not None}
+            assert group.static == {
+                each.instance_id: each.member_id
+                for each in group.members.values()
+                if each.instance_id is not None
+            }
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -281,12 +368,19 @@ def test_a_coordinator_made_from_the_log_knows_what_the_one_that_wrote_it_knew(s
             world.check()
     world.check()
 
-    assert {type(answer) for _, answer in world.answers} >= {Joined, OffsetsCommitted, KafkaError, MemberIdRequired}
+    assert {type(answer) for _, answer in world.answers} >= {
+        Joined,
+        OffsetsCommitted,
+        KafkaError,
+        MemberIdRequired,
+    }
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_everybody_is_answered_once(seed: int) -> None:
-    """At most once: `World.take` fails else. At least once, when enough time has passed: also where records are refused now and then."""
+    """At most once: `World.take` fails else. At least once, when enough time has passed: also where
+    records are refused now and then.
+    """
     world = World(seed, refuses=seed % 4 * 3)
     for _ in range(300):
         world.step()
@@ -294,12 +388,16 @@ def test_everybody_is_answered_once(seed: int) -> None:
     world.wait(400)
 
     assert world.waiting == {}
-    assert all(group.state in (State.EMPTY, State.STABLE) for group in world.machine.groups.values())
+    assert all(
+        group.state in (State.EMPTY, State.STABLE) for group in world.machine.groups.values()
+    )
     assert all(not group.members for group in world.machine.groups.values())
 
 
 def assignments_are_refused() -> tuple[World, Client, Client]:
-    """A group of a leader and another member: the coordinator has told both that the log refused the assignments."""
+    """A group of a leader and another member: the coordinator has told both that the log refused
+    the assignments.
+    """
     world = World(0)
     clients = [Client(name, "g", None) for name in "ab"]
     for client in clients * 2:  # the first answer may be an id alone
@@ -315,8 +413,12 @@ def assignments_are_refused() -> tuple[World, Client, Client]:
     return world, leader, other
 
 
-def test_a_leader_whose_assignments_were_refused_is_waited_for_as_long_as_a_rebalance_lasts() -> None:
-    """The leader sends only heartbeats from then on: the other members must not wait for it for ever."""
+def test_a_leader_whose_assignments_were_refused_is_waited_for_as_long_as_a_rebalance_lasts() -> (
+    None
+):
+    """The leader sends only heartbeats from then on: the other members must not wait for it for
+    ever.
+    """
     world, leader, other = assignments_are_refused()
     world.do_sync(other)
     group = classic(world.machine)["g"]
@@ -329,7 +431,7 @@ def test_a_leader_whose_assignments_were_refused_is_waited_for_as_long_as_a_reba
     assert group.members.keys() <= {other.member_id}
 
 
-def test_a_member_that_was_told_of_refused_assignments_is_waited_for_as_long_as_a_rebalance_lasts() -> None:
+def test_a_member_that_heard_of_refused_assignments_is_waited_for_while_a_rebalance_lasts() -> None:
     """The member sends only heartbeats from then on: its share must not lie idle for ever."""
     world, leader, other = assignments_are_refused()
     world.do_sync(leader)
@@ -356,14 +458,20 @@ def test_members_who_do_what_clients_do_become_stable(seed: int) -> None:
         if all(group.state is State.STABLE for name, group in world.machine.groups.items()):
             break
 
-    assert {name: group.state for name, group in world.machine.groups.items()} == dict.fromkeys(GROUPS, State.STABLE)
+    assert {name: group.state for name, group in world.machine.groups.items()} == dict.fromkeys(
+        GROUPS, State.STABLE
+    )
 
 
 def test_the_end_of_a_group_does_not_take_offsets_that_have_not_ended() -> None:
     """As in a log that was written by others, or in parts: what nobody has deleted is there."""
     machine = GroupCoordinator(SETTINGS)
     machine.replay(group_record("g", GroupMetadata("consumer", 3, None, None, 9)))
-    machine.replay(Record(offset_key(offset_topic_prefix(offset_prefix("g"), "t"), 1), offset_value(5, -1, "", 9)))
+    machine.replay(
+        Record(
+            offset_key(offset_topic_prefix(offset_prefix("g"), "t"), 1), offset_value(5, -1, "", 9)
+        )
+    )
     machine.replay(Record(group_key("g"), None))
 
     assert view(machine, "g") == {**SIMPLE, "offsets": {"t": {1: CommittedOffset(5, -1, "", 9)}}}
@@ -377,7 +485,9 @@ def test_records_of_another_kind_are_passed_over() -> None:
     assert machine.groups == {}
 
 
-def test_what_members_say_is_read_when_somebody_asks_and_what_many_say_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_members_say_is_read_when_somebody_asks_and_what_many_say_is_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read: list[bytes] = []
 
     def noted(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
@@ -388,8 +498,13 @@ def test_what_members_say_is_read_when_somebody_asks_and_what_many_say_is_read_o
     machine = GroupCoordinator(SETTINGS)
 
     def replay(**topics: str) -> None:
-        members = [GroupMember(name, None, "c", "/h", 9, 9, subscription([topic]), b"") for name, topic in topics.items()]
-        machine.replay(group_record("g", GroupMetadata("consumer", 3, "range", "a", 9, tuple(members))))
+        members = [
+            GroupMember(name, None, "c", "/h", 9, 9, subscription([topic]), b"")
+            for name, topic in topics.items()
+        ]
+        machine.replay(
+            group_record("g", GroupMetadata("consumer", 3, "range", "a", 9, tuple(members)))
+        )
 
     replay(a="t", b="t", c="u")
     replay(a="t", b="t", d="v")

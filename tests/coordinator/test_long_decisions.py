@@ -6,11 +6,24 @@ from typing import Any
 import pytest
 
 from raftka.coordinator.classic.group import ClassicGroup
-from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, DeleteGroup, FetchOffsets
+from raftka.coordinator.commands import (
+    CommitOffsets,
+    CommitPartition,
+    CommitTopic,
+    DeleteGroup,
+    FetchOffsets,
+)
 from raftka.coordinator.consumer.group import State
 from raftka.coordinator.machine import Outcome, OutcomeOrSteps
 from tests.coordinator import test_group_costs
-from tests.coordinator.test_group_costs import MEMBERS, Coordinator, consumers_leave_at_once, downgrade, mixed, upgrade
+from tests.coordinator.test_group_costs import (
+    MEMBERS,
+    Coordinator,
+    consumers_leave_at_once,
+    downgrade,
+    mixed,
+    upgrade,
+)
 from tests.coordinator.world import counted, outcome_of
 
 
@@ -50,7 +63,9 @@ def topic_deleted(coordinator: Coordinator) -> Callable[[], Any]:
         commit(coordinator, f"g{group}", 1)
     topic_id = coordinator.topics.topic_id("read")
     assert topic_id is not None
-    return lambda: coordinator.take(outcome_of(coordinator.machine.on_image([(topic_id, "read")], coordinator.context())))
+    return lambda: coordinator.take(
+        outcome_of(coordinator.machine.on_image([(topic_id, "read")], coordinator.context()))
+    )
 
 
 def last_session_of_a_consumer_ends(coordinator: Coordinator) -> Callable[[], Any]:
@@ -79,7 +94,9 @@ def last_session_of_a_consumer_ends(coordinator: Coordinator) -> Callable[[], An
     ],
     ids=lambda event: str(event.__name__),
 )
-def test_a_long_decision_is_many_short_steps(event: Callable[[Coordinator], Callable[[], Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_decision_is_many_short_steps(
+    event: Callable[[Coordinator], Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     act = event(Coordinator(2 * MEMBERS))
     parts: list[int] = []
 
@@ -114,7 +131,9 @@ def test_a_session_that_ends_while_no_record_can_be_written_is_ended_later() -> 
     assert coordinator.consumers.state is State.EMPTY
 
 
-def test_records_of_a_large_downgrade_need_not_be_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_a_large_downgrade_need_not_be_one_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     coordinator = Coordinator(400)
     act = last_session_of_a_consumer_ends(coordinator)
     outcomes: list[Outcome] = []

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from raftka.coordinator.machine import Outcome, OutcomeOrSteps, Ticket
-from raftka.coordinator.transactions.commands import AddPartitions, EndTransaction, InitProducer, MarkersWritten, VerifyPartitions
+from raftka.coordinator.transactions.commands import (
+    AddPartitions,
+    EndTransaction,
+    InitProducer,
+    MarkersWritten,
+    VerifyPartitions,
+)
 from raftka.limits import PARTITIONS_OF_TRANSACTION
 from tests.coordinator.transactions import Shell
 from tests.coordinator.world import counted
@@ -52,7 +58,16 @@ def loading_one_of_many_topics(shell: Shell) -> OutcomeOrSteps:
 
 
 @pytest.mark.parametrize(
-    "act", [adding, adding_what_is_there, verifying, adding_after_the_markers, loading, loading_one_of_many_topics], ids=lambda act: str(act.__name__)
+    "act",
+    [
+        adding,
+        adding_what_is_there,
+        verifying,
+        adding_after_the_markers,
+        loading,
+        loading_one_of_many_topics,
+    ],
+    ids=lambda act: str(act.__name__),
 )
 def test_a_long_decision_is_many_short_steps(act: Act) -> None:
     shell = Shell()
@@ -75,7 +90,13 @@ def test_one_of_very_many_partitions_that_is_too_much_changes_nothing() -> None:
     shell = Shell()
     begin(shell)
     told: list[tuple[Ticket, object]] = []
-    shell.ask("", AddPartitions("x", 1, 0, tuple([("t0", each) for each in range(PARTITIONS_OF_TRANSACTION.value + 1)])), told)
+    shell.ask(
+        "",
+        AddPartitions(
+            "x", 1, 0, tuple([("t0", each) for each in range(PARTITIONS_OF_TRANSACTION.value + 1)])
+        ),
+        told,
+    )
 
     assert [type(answer).__name__ for _, answer in told] == ["LimitRefused"]
     assert shell.machine.transactions["x"].partitions.count == 0

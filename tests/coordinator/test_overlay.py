@@ -1,4 +1,6 @@
-"""An overlay is what its base would be after the changes, in the order of the base, and the base does not change."""
+"""An overlay is what its base would be after the changes, in the order of the base, and the base
+does not change.
+"""
 
 from random import Random
 from typing import Any
@@ -26,7 +28,9 @@ def test_an_overlay_reads_like_a_copy_with_the_changes(seed: int, looks: bool) -
         _change(copy, Random(f"{seed} {step}"))
         _change(overlay, Random(f"{seed} {step}"))
         assert len(overlay) == len(copy)
-        assert {key: overlay.get(key) for key in "abcdefgh"} == {key: copy.get(key) for key in "abcdefgh"}
+        assert {key: overlay.get(key) for key in "abcdefgh"} == {
+            key: copy.get(key) for key in "abcdefgh"
+        }
         assert [key in overlay for key in "abcdefgh"] == [key in copy for key in "abcdefgh"]
         if looks and step == 3:
             assert list(overlay) == list(copy)

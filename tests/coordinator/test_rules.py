@@ -1,4 +1,6 @@
-"""Every rule of a rules.md beside scripts is named in the head of a script, or names its test; scripts name rules that are there."""
+"""Every rule of a rules.md beside scripts is named in the head of a script, or names its test;
+scripts name rules that are there.
+"""
 
 import re
 from collections import Counter
@@ -10,7 +12,10 @@ from tests.scenario import SCRIPTS, Script, scripts
 FOLDERS = ("groups", "transactions")
 TEXTS = {folder: (SCRIPTS / folder / "rules.md").read_text() for folder in FOLDERS}
 RULES = {folder: re.findall(r"^- ([\w-]+): ", text, re.MULTILINE) for folder, text in TEXTS.items()}
-SHOWN_BY_TESTS = {folder: re.findall(r"^- [\w-]+ \((\S+)::(\w+)\): ", text, re.MULTILINE) for folder, text in TEXTS.items()}
+SHOWN_BY_TESTS = {
+    folder: re.findall(r"^- [\w-]+ \((\S+)::(\w+)\): ", text, re.MULTILINE)
+    for folder, text in TEXTS.items()
+}
 OURS = [script for script in scripts() if script.folder in FOLDERS]
 each_folder = pytest.mark.parametrize("folder", FOLDERS)
 
@@ -18,7 +23,11 @@ each_folder = pytest.mark.parametrize("folder", FOLDERS)
 def named(script: Script) -> list[str]:
     """`# rules: a, b`, in the comment that the script begins with."""
     head = script.path.read_text().partition("\n\n")[0]
-    return [name for line in re.findall(r"^# rules: (.*)$", head, re.MULTILINE) for name in line.split(", ")]
+    return [
+        name
+        for line in re.findall(r"^# rules: (.*)$", head, re.MULTILINE)
+        for name in line.split(", ")
+    ]
 
 
 @each_folder
@@ -34,7 +43,9 @@ def test_every_line_is_a_rule(folder: str) -> None:
     assert TEXTS[folder].count("\n- ") == len(RULES[folder]) + len(SHOWN_BY_TESTS[folder])
 
 
-@pytest.mark.parametrize(("path", "test"), [each for shown in SHOWN_BY_TESTS.values() for each in shown])
+@pytest.mark.parametrize(
+    ("path", "test"), [each for shown in SHOWN_BY_TESTS.values() for each in shown]
+)
 def test_the_tests_that_rules_name_are_there(path: str, test: str) -> None:
     assert f"def {test}(" in (SCRIPTS.parents[1] / path).read_text()
 

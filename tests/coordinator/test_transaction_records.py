@@ -1,4 +1,6 @@
-"""The records of __transaction_state: Kafka's bytes, both versions that may lie in a log, tags of others, and what cannot be read."""
+"""The records of __transaction_state: Kafka's bytes, both versions that may lie in a log, tags of
+others, and what cannot be read.
+"""
 
 import pytest
 
@@ -41,9 +43,17 @@ def test_the_bytes_are_kafkas() -> None:
     assert read_key(transaction_key("xy")) == "xy"
     assert written(transaction()) == "0001" + HEAD + "01" + PARTITIONS_1 + TIMES + "00"
     assert written(transaction(State.EMPTY)) == "0001" + HEAD + "00" + "00" + TIMES + "00"  # null
-    assert written(transaction(State.COMPLETE_ABORT)) == "0001" + HEAD + "05" + "01" + TIMES + "00"  # none
-    tags = "0008" + f"{500:016x}" + "0108" + f"{2000:016x}" + "0202" + "0002" + "e80702" + "0006"  # 1000 is ours
-    all_tags = transaction(State.PREPARE_COMMIT, previous_producer_id=500, next_producer_id=2000, version=2, last_epoch=6)
+    # none
+    assert written(transaction(State.COMPLETE_ABORT)) == "0001" + HEAD + "05" + "01" + TIMES + "00"
+    # 1000 is ours
+    tags = "0008" + f"{500:016x}" + "0108" + f"{2000:016x}" + "0202" + "0002" + "e80702" + "0006"
+    all_tags = transaction(
+        State.PREPARE_COMMIT,
+        previous_producer_id=500,
+        next_producer_id=2000,
+        version=2,
+        last_epoch=6,
+    )
     assert written(all_tags) == "0001" + HEAD + "02" + PARTITIONS_1 + TIMES + "04" + tags
 
 
@@ -54,20 +64,41 @@ def test_the_bytes_are_kafkas() -> None:
         ("0000" + HEAD + "00" + "ffffffff" + TIMES, transaction(State.EMPTY)),
         ("0000" + HEAD + "04" + "00000000" + TIMES, transaction(State.COMPLETE_COMMIT)),
         ("0001" + HEAD + "03" + PARTITIONS_1 + TIMES + "00", transaction(State.PREPARE_ABORT)),
-        ("0001" + HEAD + "01" + PARTITIONS_1 + TIMES + "01" + "0202" + "0002", transaction(version=2)),
-        ("0001" + HEAD + "01" + PARTITIONS_1 + TIMES + "01" + "0302" + "0005", transaction()),  # the next epoch: Kafka never writes it
-        ("0001" + HEAD + "01" + PARTITIONS_1 + TIMES + "02" + "0403" + "616263" + "e80702" + "0006", transaction(last_epoch=6)),
+        (
+            "0001" + HEAD + "01" + PARTITIONS_1 + TIMES + "01" + "0202" + "0002",
+            transaction(version=2),
+        ),
+        # the next epoch: Kafka never writes it
+        ("0001" + HEAD + "01" + PARTITIONS_1 + TIMES + "01" + "0302" + "0005", transaction()),
+        (
+            "0001"
+            + HEAD
+            + "01"
+            + PARTITIONS_1
+            + TIMES
+            + "02"
+            + "0403"
+            + "616263"
+            + "e80702"
+            + "0006",
+            transaction(last_epoch=6),
+        ),
         ("0001" + HEAD + "01" + PARTITIONS_1 + TIMES + "01" + "e90701" + "ff", transaction()),
-        ("0001" + HEAD + "01" + PARTITIONS_1[:-2] + "010501ff" + TIMES + "00", transaction()),  # within a topic
+        # within a topic
+        ("0001" + HEAD + "01" + PARTITIONS_1[:-2] + "010501ff" + TIMES + "00", transaction()),
     ],
 )
-def test_both_versions_are_read_and_tags_of_others_are_skipped(value: str, its: Transaction) -> None:
+def test_both_versions_are_read_and_tags_of_others_are_skipped(
+    value: str, its: Transaction
+) -> None:
     assert read_value(bytes.fromhex(value)) == its
 
 
 @pytest.mark.parametrize("state", State)
 def test_what_is_written_is_read(state: State) -> None:
-    its = transaction(state, previous_producer_id=500, next_producer_id=2**62, version=2, last_epoch=32_766)
+    its = transaction(
+        state, previous_producer_id=500, next_producer_id=2**62, version=2, last_epoch=32_766
+    )
 
     assert read_value(bytes.fromhex(written(its))) == its
 
@@ -84,7 +115,13 @@ def test_cut_records_are_refused() -> None:
             read_key(key[:size])
 
 
-@pytest.mark.parametrize(("value", "says"), [("0002" + HEAD, "version 2"), ("0001" + HEAD + "06" + "00" + TIMES + "00", "6 is not a valid State")])
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("0002" + HEAD, "version 2"),
+        ("0001" + HEAD + "06" + "00" + TIMES + "00", "6 is not a valid State"),
+    ],
+)
 def test_other_versions_and_states_are_refused(value: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read_value(bytes.fromhex(value))

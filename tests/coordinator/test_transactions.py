@@ -1,4 +1,6 @@
-"""The transaction coordinator under random commands: what must hold whatever happens, and whoever coordinates next."""
+"""The transaction coordinator under random commands: what must hold whatever happens, and whoever
+coordinates next.
+"""
 
 from collections import deque
 from dataclasses import replace
@@ -20,14 +22,32 @@ from raftka.coordinator.transactions.commands import (
     VerifyPartitions,
     WriteMarkers,
 )
-from raftka.coordinator.transactions.records import NONE, State, Transaction, read_key, transaction_record
+from raftka.coordinator.transactions.records import (
+    NONE,
+    State,
+    Transaction,
+    read_key,
+    transaction_record,
+)
 from raftka.coordinator.transactions.transaction import ENDING, FENCING_EPOCH, LAST_EPOCH
 from raftka.wire.errors import KafkaError
 from tests.coordinator.transactions import Reply, Shell
 from tests.coordinator.world import outcome_of
 
 IDS = ("x", "y", "z")
-OFTEN = {"init": 3, "add": 8, "verify": 1, "end": 8, "written": 8, "resume": 1, "look": 1, "topic": 1, "wait": 3, "forget": 1, "failover": 1}
+OFTEN = {
+    "init": 3,
+    "add": 8,
+    "verify": 1,
+    "end": 8,
+    "written": 8,
+    "resume": 1,
+    "look": 1,
+    "topic": 1,
+    "wait": 3,
+    "forget": 1,
+    "failover": 1,
+}
 COMMANDS = [name for name, times in OFTEN.items() for _ in range(times)]
 PARTITIONS = (("t", 0), ("t", 1), ("t", 3), ("u", 0), ("gone", 7))
 SETTINGS = TransactionSettings(expiration_ms=30_000, expiration_interval_ms=5_000)
@@ -42,7 +62,9 @@ class Client:
 
 
 class World(Shell):
-    """`refuses`: of how many outcomes with records one is refused. The ids begin near the last epoch, so that it comes."""
+    """`refuses`: of how many outcomes with records one is refused. The ids begin near the last
+    epoch, so that it comes.
+    """
 
     def __init__(self, seed: int, refuses: int = 0) -> None:
         super().__init__(SETTINGS)
@@ -55,7 +77,9 @@ class World(Shell):
         self.asked = 0
         self.fresh = 1000
         for name in IDS[: seed % 3]:
-            its = Transaction(self._fresh(), LAST_EPOCH - self.random.randrange(4), 60_000, update_ms=1_000_000)
+            its = Transaction(
+                self._fresh(), LAST_EPOCH - self.random.randrange(4), 60_000, update_ms=1_000_000
+            )
             self.log.append(transaction_record(name, its))
             for client in self.clients:
                 if client.id == name:
@@ -82,7 +106,11 @@ class World(Shell):
 
     def carry_out(self, outcome: Outcome) -> None:
         told: list[Reply] = []
-        refused = bool(outcome.records) and bool(self.refuses) and self.random.randrange(self.refuses) == 0
+        refused = (
+            bool(outcome.records)
+            and bool(self.refuses)
+            and self.random.randrange(self.refuses) == 0
+        )
         before, committed = len(self.sent), dict(self.machine.transactions)
         self.take(outcome, told, refused=refused)
         self.unwritten += self.sent[before:]
@@ -116,18 +144,37 @@ class World(Shell):
 
     def do_init(self, client: Client) -> None:
         pair = self.pair(client) if self.random.random() < 0.7 else Producer(-1, -1)
-        self.submit(client, InitProducer(client.id, self.random.choice((2_000, 60_000, 2**31 - 1)), self._fresh(), *pair))
+        self.submit(
+            client,
+            InitProducer(
+                client.id, self.random.choice((2_000, 60_000, 2**31 - 1)), self._fresh(), *pair
+            ),
+        )
 
     def do_add(self, client: Client) -> None:
         version = self.random.choice((0, 2))
-        self.submit(client, AddPartitions(client.id, *self.pair(client), self.partitions(), version, self.random.choice((100, 1000))))
+        self.submit(
+            client,
+            AddPartitions(
+                client.id,
+                *self.pair(client),
+                self.partitions(),
+                version,
+                self.random.choice((100, 1000)),
+            ),
+        )
 
     def do_verify(self, client: Client) -> None:
         self.submit(client, VerifyPartitions(client.id, *self.pair(client), self.partitions()))
 
     def do_end(self, client: Client) -> None:
         version = self.random.choice((0, 2))
-        self.submit(client, EndTransaction(client.id, *self.pair(client), self.random.random() < 0.5, version, self._fresh()))
+        self.submit(
+            client,
+            EndTransaction(
+                client.id, *self.pair(client), self.random.random() < 0.5, version, self._fresh()
+            ),
+        )
 
     def do_written(self, client: Client) -> None:
         if self.unwritten:
@@ -172,13 +219,22 @@ class World(Shell):
 
     def check(self) -> None:
         other = self.rebuilt()
-        assert {name: known(its) for name, its in other.transactions.items()} == {name: known(its) for name, its in self.machine.transactions.items()}
-        assert other._size_bytes == self.machine._size_bytes == sum(its.partitions.size_bytes for its in self.machine.transactions.values())
+        assert {name: known(its) for name, its in other.transactions.items()} == {
+            name: known(its) for name, its in self.machine.transactions.items()
+        }
+        assert (
+            other._size_bytes
+            == self.machine._size_bytes
+            == sum(its.partitions.size_bytes for its in self.machine.transactions.values())
+        )
         assert len(self.machine._holds) == sum(map(len, self.machine._held.values()))
         for name, its in self.machine.transactions.items():
             assert -1 < its.epoch <= FENCING_EPOCH
-            assert bool(its.partitions.topics) <= (its.state in ENDING or its.state is State.ONGOING)
-            assert name not in self.machine._held or its.state in ENDING or self.refuses  # an abort that was refused: it waits for its second
+            assert bool(its.partitions.topics) <= (
+                its.state in ENDING or its.state is State.ONGOING
+            )
+            # an abort that was refused: it waits for its second
+            assert name not in self.machine._held or its.state in ENDING or self.refuses
 
 
 def known(its: Transaction) -> object:
@@ -201,7 +257,9 @@ def test_a_coordinator_made_from_the_log_knows_what_the_one_that_wrote_it_knew(s
 
 @pytest.mark.parametrize("seed", range(24))
 def test_everybody_is_answered_once(seed: int) -> None:
-    """At most once: `World.carry_out` fails else. At least once, when enough time has passed, also where no marker is written."""
+    """At most once: `World.carry_out` fails else. At least once, when enough time has passed, also
+    where no marker is written.
+    """
     world = World(seed, refuses=seed % 4 * 3)
     for _ in range(300):
         world.step()
@@ -213,7 +271,9 @@ def test_everybody_is_answered_once(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(16))
 def test_when_all_markers_are_written_every_transaction_is_over(seed: int) -> None:
-    """Every id whose end is in the log has had its markers sent, whatever was refused in between."""
+    """Every id whose end is in the log has had its markers sent, whatever was refused in
+    between.
+    """
     world = World(seed, refuses=seed % 4 * 3)
     for _ in range(300):
         world.step()
@@ -228,10 +288,19 @@ def test_when_all_markers_are_written_every_transaction_is_over(seed: int) -> No
 
 
 @pytest.mark.parametrize(
-    "command", [VerifyPartitions("x", 1, 0, PARTITIONS[:1]), AddPartitions("x", 1, 1, PARTITIONS[:1]), EndTransaction("x", 1, 1, commit=True)]
+    "command",
+    [
+        VerifyPartitions("x", 1, 0, PARTITIONS[:1]),
+        AddPartitions("x", 1, 1, PARTITIONS[:1]),
+        EndTransaction("x", 1, 1, commit=True),
+    ],
 )
-def test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers(command: object) -> None:
-    """Another one may have ended the transaction by now, or have given the id the epoch that this one refuses."""
+def test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers(
+    command: object,
+) -> None:
+    """Another one may have ended the transaction by now, or have given the id the epoch that this
+    one refuses.
+    """
     shell = Shell()
     shell.ask("", InitProducer("x", 60_000, 1))
     shell.ask("", AddPartitions("x", 1, 0, PARTITIONS[:1]))
@@ -257,4 +326,6 @@ def test_a_late_answer_about_markers_does_not_complete_the_next_transaction_of_i
         shell.now += 0.001
 
     assert [write.commit for write in shell.sent] == [True, False]
-    assert shell.machine.transactions["x"].state is State.PREPARE_ABORT, "the abort is complete, and no marker is written"
+    assert shell.machine.transactions["x"].state is State.PREPARE_ABORT, (
+        "the abort is complete, and no marker is written"
+    )

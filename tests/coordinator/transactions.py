@@ -33,7 +33,9 @@ class Shell:
             self.sent.append(write)
 
     def context(self) -> Context:
-        return Context(self.now, 1_000_000 + round(self.now * 1000), self.random, self.topics, self.vouched_for)
+        return Context(
+            self.now, 1_000_000 + round(self.now * 1000), self.random, self.topics, self.vouched_for
+        )
 
     def ask(self, ticket: Ticket, command: object, told: list[Reply] | None = None) -> None:
         try:

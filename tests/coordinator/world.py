@@ -1,4 +1,6 @@
-"""What tests of coordinators have around them: topics, what consumers say, and what can be seen of a group."""
+"""What tests of coordinators have around them: topics, what consumers say, and what can be seen of
+a group.
+"""
 
 import gc
 import sys
@@ -54,7 +56,9 @@ class FakeTopics:
         return len([each for each in self._grown if each[0] > when])
 
     def growth_after(self, name: str, when: float) -> tuple[float, int] | None:
-        return next(((at, before) for at, grown, before in self._grown if grown == name and at > when), None)
+        return next(
+            ((at, before) for at, grown, before in self._grown if grown == name and at > when), None
+        )
 
 
 def outcome_of(found: OutcomeOrSteps) -> Outcome:
@@ -62,15 +66,26 @@ def outcome_of(found: OutcomeOrSteps) -> Outcome:
 
 
 def subscription(topics: Iterable[str], version: int = 0, owned: Iterable[str] = ()) -> bytes:
-    """As a consumer says it, with nothing behind what all versions have, but for the partitions that it has (`t-0`), in version 1."""
+    """As a consumer says it, with nothing behind what all versions have, but for the partitions
+    that it has (`t-0`), in version 1.
+    """
     names = [name.encode() for name in topics]
     listed = b"".join(len(name).to_bytes(2, "big") + name for name in names)
-    return version.to_bytes(2, "big") + len(names).to_bytes(4, "big") + listed + b"\xff" * 4 + _held(owned) * (version == 1)
+    return (
+        version.to_bytes(2, "big")
+        + len(names).to_bytes(4, "big")
+        + listed
+        + b"\xff" * 4
+        + _held(owned) * (version == 1)
+    )
 
 
 def _held(owned: Iterable[str]) -> bytes:
     held = [each.rpartition("-") for each in owned]
-    topics = [len(name).to_bytes(2, "big") + name.encode() + b"\0\0\0\1" + int(index).to_bytes(4, "big") for name, _, index in held]
+    topics = [
+        len(name).to_bytes(2, "big") + name.encode() + b"\0\0\0\1" + int(index).to_bytes(4, "big")
+        for name, _, index in held
+    ]
     return len(topics).to_bytes(4, "big") + b"".join(topics)
 
 
@@ -113,7 +128,9 @@ def consumer_view(group: ConsumerGroup) -> dict[str, Any]:
         "state": group.state,
         "epoch": group.epoch,
         "targets": (group.targets, group.target),
-        "members": {member_id: (member.said, member.current) for member_id, member in group.members.items()},
+        "members": {
+            member_id: (member.said, member.current) for member_id, member in group.members.items()
+        },
         "static": group.static,
         "owners": group.owners,
         "regexes": (group.regexes, group.regex_members),
@@ -122,7 +139,9 @@ def consumer_view(group: ConsumerGroup) -> dict[str, Any]:
 
 
 def classic(machine: GroupCoordinator) -> dict[str, ClassicGroup]:
-    return {name: group for name, group in machine.groups.items() if isinstance(group, ClassicGroup)}
+    return {
+        name: group for name, group in machine.groups.items() if isinstance(group, ClassicGroup)
+    }
 
 
 class Steps:
@@ -131,7 +150,9 @@ class Steps:
 
 @contextmanager
 def counted() -> Iterator[Steps]:
-    """Count the calls of functions, in Python and in C, and the lines that are run: a loop need not call anything."""
+    """Count the calls of functions, in Python and in C, and the lines that are run: a loop need not
+    call anything.
+    """
     steps = Steps()
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:

@@ -1,4 +1,6 @@
-"""What tests of compaction share: a topic as a table of keys, a whole compaction as the broker runs it, what is in a log record by record."""
+"""What tests of compaction share: a topic as a table of keys, a whole compaction as the broker runs
+it, what is in a log record by record.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,15 +17,35 @@ DAY = 86_400_000
 Pair = tuple[bytes | None, bytes | None]
 
 
-def pairs_batch(*pairs: Pair, timestamp: int = NOW, producer: int = -1, epoch: int = 0, sequence: int = 0, **more: Any) -> memoryview:
+def pairs_batch(
+    *pairs: Pair,
+    timestamp: int = NOW,
+    producer: int = -1,
+    epoch: int = 0,
+    sequence: int = 0,
+    **more: Any,
+) -> memoryview:
     """Keys and values, a millisecond apart."""
     if producer >= 0:
         more |= {"producer_id": producer, "producer_epoch": epoch, "base_sequence": sequence}
-    return memoryview(build_batch([(key, value, [], timestamp + at) for at, (key, value) in enumerate(pairs)], **more))
+    return memoryview(
+        build_batch(
+            [(key, value, [], timestamp + at) for at, (key, value) in enumerate(pairs)], **more
+        )
+    )
 
 
-def steps(files: Files, log: Log, now: int = NOW, up_to: int | None = None, dirt: Dirt | None = None, **job: int) -> Iterator[Ended | None]:
-    """A round, step by step: None between the calls, in the end what it tells. Nothing when there is nothing to do."""
+def steps(
+    files: Files,
+    log: Log,
+    now: int = NOW,
+    up_to: int | None = None,
+    dirt: Dirt | None = None,
+    **job: int,
+) -> Iterator[Ended | None]:
+    """A round, step by step: None between the calls, in the end what it tells. Nothing when there
+    is nothing to do.
+    """
     dirt = dirt or dirt_of(log, log.end_offset if up_to is None else up_to, now)
     if dirt is None:
         return
@@ -45,11 +67,15 @@ def steps(files: Files, log: Log, now: int = NOW, up_to: int | None = None, dirt
             files.sync_directory(log.directory)
 
 
-def clean(files: Files, log: Log, now: int = NOW, up_to: int | None = None, **job: int) -> Ended | None:
+def clean(
+    files: Files, log: Log, now: int = NOW, up_to: int | None = None, **job: int
+) -> Ended | None:
     """A checkpoint, and a whole round; None when nothing is dirty."""
     log.write_staged()
     log.settled_point = checkpoint(log)
-    return next((ended for ended in steps(files, log, now, up_to, None, **job) if ended is not None), None)
+    return next(
+        (ended for ended in steps(files, log, now, up_to, None, **job) if ended is not None), None
+    )
 
 
 def seal(log: Log, now: int = NOW) -> None:

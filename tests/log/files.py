@@ -1,7 +1,9 @@
-"""Files in memory with a power switch: what was not flushed may be lost or torn when it is turned off. For tests of the log alone.
+"""Files in memory with a power switch: what was not flushed may be lost or torn when it is turned
+off. For tests of the log alone.
 
-Contents become durable by sync, flush, and replace; names by sync_directory, make_directory and replace. `power_loss` gives the disk as it may
-be found afterwards: of an unsynced file any mix of old and new that a page cache could have written, of unsynced changes of names any that do not
+Contents become durable by sync, flush, and replace; names by sync_directory, make_directory and
+replace. `power_loss` gives the disk as it may be found afterwards: of an unsynced file any mix of
+old and new that a page cache could have written, of unsynced changes of names any that do not
 depend on one that is lost. `power_off_at` is the file call at which the power goes.
 """
 
@@ -30,7 +32,9 @@ class Inode:
 class MemoryFile:
     is_shared = False
 
-    def __init__(self, path: str, inode: Inode, files: "MemoryFiles", *, over: bool = False) -> None:
+    def __init__(
+        self, path: str, inode: Inode, files: "MemoryFiles", *, over: bool = False
+    ) -> None:
         self.path = path
         self.inode = inode
         self.files = files
@@ -109,7 +113,8 @@ class MemoryFiles:
         self.reads = 0
         self.wall_ms = 1_700_000_000_000  # of whatever is written
         self.locked: set[str] = set()
-        self.changes: list[dict[str, Inode | None]] = []  # of names, that may be lost: what stands under them after each
+        # of names, that may be lost: what stands under them after each
+        self.changes: list[dict[str, Inode | None]] = []
         self.calls = 0  # that change something
         self.power_off_at: int | None = None
 
@@ -140,7 +145,13 @@ class MemoryFiles:
     def list(self, path: str) -> Sequence[str]:
         if path not in self.directories:
             raise FileNotFoundError(path)
-        return sorted({name[len(path) + 1 :].split("/")[0] for name in [*self.names, *self.directories] if name.startswith(path + "/")})
+        return sorted(
+            {
+                name[len(path) + 1 :].split("/")[0]
+                for name in [*self.names, *self.directories]
+                if name.startswith(path + "/")
+            }
+        )
 
     def make_directory(self, path: str, *, durable: bool = True) -> None:
         """Directories are durable here either way: the log believes one only for what is in it."""
@@ -174,10 +185,14 @@ class MemoryFiles:
         if old in self.names:
             self.change({old: None, new: self.names[old]})
             return
-        for table in (self.names, self.durable_names):  # a directory's rename: durable here, the log does not depend on it
+        # a directory's rename: durable here, the log does not depend on it
+        for table in (self.names, self.durable_names):
             for name in [name for name in table if name == old or name.startswith(old + "/")]:
                 table[new + name[len(old) :]] = table.pop(name)
-        self.directories = {new + name[len(old) :] if name == old or name.startswith(old + "/") else name for name in self.directories}
+        self.directories = {
+            new + name[len(old) :] if name == old or name.startswith(old + "/") else name
+            for name in self.directories
+        }
 
     def sync_directory(self, path: str) -> None:
         self.call()
@@ -189,11 +204,19 @@ class MemoryFiles:
                     other[name] = table[name]
                 elif name not in other:
                     del table[name]
-        self.changes = [names for names in self.changes if not any(name.rpartition("/")[0] == path for name in names)]
+        self.changes = [
+            names
+            for names in self.changes
+            if not any(name.rpartition("/")[0] == path for name in names)
+        ]
 
     def remove(self, path: str) -> None:
-        self.change({name: None for name in self.names if name == path or name.startswith(path + "/")})
-        self.directories = {name for name in self.directories if name != path and not name.startswith(path + "/")}
+        self.change(
+            {name: None for name in self.names if name == path or name.startswith(path + "/")}
+        )
+        self.directories = {
+            name for name in self.directories if name != path and not name.startswith(path + "/")
+        }
 
     def discard(self, file: File) -> None:
         file.close()
@@ -236,7 +259,9 @@ class MemoryFiles:
 
 
 def torn(inode: Inode, random: Random) -> bytearray:
-    """Each page old or new, the length anything between; a page that never came and lies inside the length reads as zeros."""
+    """Each page old or new, the length anything between; a page that never came and lies inside the
+    length reads as zeros.
+    """
     old, new = inode.durable, inode.data
     size = random.randint(min(len(old), len(new)), max(len(old), len(new)))
     out = bytearray()

@@ -22,18 +22,41 @@ def disk() -> MemoryFiles:
     return files
 
 
-def open_log(files: Files | None = None, *, clean: bool = False, recovery_point: int = 0, start_offset: int = 0, **config: Any) -> Log:
+def open_log(
+    files: Files | None = None,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    start_offset: int = 0,
+    **config: Any,
+) -> Log:
     return Log.open(
-        files or disk(), DIRECTORY, LogConfig(**config), NOW, clean_shutdown=clean, recovery_point=recovery_point, start_offset=start_offset
+        files or disk(),
+        DIRECTORY,
+        LogConfig(**config),
+        NOW,
+        clean_shutdown=clean,
+        recovery_point=recovery_point,
+        start_offset=start_offset,
     )
 
 
 def batch(
-    count: int = 1, *, producer: int = -1, epoch: int = 0, sequence: int = 0, timestamp: int = NOW, size: int = 10, seed: int = 0, **more: Any
+    count: int = 1,
+    *,
+    producer: int = -1,
+    epoch: int = 0,
+    sequence: int = 0,
+    timestamp: int = NOW,
+    size: int = 10,
+    seed: int = 0,
+    **more: Any,
 ) -> memoryview:
     """`count` records of `size` random bytes, a millisecond apart."""
     random = Random(seed)
-    records: list[NewRecord] = [(b"k", random.randbytes(size), [], timestamp + at) for at in range(count)]
+    records: list[NewRecord] = [
+        (b"k", random.randbytes(size), [], timestamp + at) for at in range(count)
+    ]
     if producer >= 0:
         more |= {"producer_id": producer, "producer_epoch": epoch, "base_sequence": sequence}
     return memoryview(build_batch(records, **more))
@@ -52,7 +75,9 @@ def append(log: Log, *batches: memoryview, epoch: int = 0, now: int = NOW) -> in
 
 
 def in_transaction(log: Log, *batches: memoryview, version: int = 1) -> int:
-    """Append transactional batches as a leader whose coordinator knows of their transaction; returns the end offset."""
+    """Append transactional batches as a leader whose coordinator knows of their transaction;
+    returns the end offset.
+    """
     for each in batches:
         header = read_header(each)
         producer = header.producer_id, header.producer_epoch
@@ -63,9 +88,22 @@ def in_transaction(log: Log, *batches: memoryview, version: int = 1) -> int:
     return log.end_offset
 
 
-def end_transaction(log: Log, producer: int, *, commit: bool, epoch: int = 0, coordinator_epoch: int = 0, version: int = 1, now: int = NOW) -> int:
+def end_transaction(
+    log: Log,
+    producer: int,
+    *,
+    commit: bool,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    version: int = 1,
+    now: int = NOW,
+) -> int:
     """Append the marker; returns the end offset, -1 when there was nothing to end."""
-    end = log.append_marker(Marker(producer, epoch, coordinator_epoch, commit, version), log.latest_epoch if log.end_offset else 0, now)
+    end = log.append_marker(
+        Marker(producer, epoch, coordinator_epoch, commit, version),
+        log.latest_epoch if log.end_offset else 0,
+        now,
+    )
     log.write_staged()
     flush(log)
     return end

@@ -1,4 +1,6 @@
-"""What a leader's log takes from a client, what it refuses and with which code, what it repairs (Kafka's produce rules that the log owns)."""
+"""What a leader's log takes from a client, what it refuses and with which code, what it repairs
+(Kafka's produce rules that the log owns).
+"""
 
 from collections.abc import Callable
 from struct import pack_into
@@ -8,7 +10,15 @@ import pytest
 from raftka.log import validation
 from raftka.log.validation import RefusedRecords, TakesLong
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.records import LOG_APPEND_TIME, NewRecord, build_batch, crc_matches, read_header, records_of, seal
+from raftka.wire.records import (
+    LOG_APPEND_TIME,
+    NewRecord,
+    build_batch,
+    crc_matches,
+    read_header,
+    records_of,
+    seal,
+)
 from tests.log.given import NOW, append, batch, content, offsets, open_log, read_all
 
 HOUR = 3_600_000
@@ -68,7 +78,11 @@ REFUSED: dict[str, tuple[Callable[[], memoryview], Code, bool]] = {
     "twenty zeros behind": (lambda: longer(bytes(20)), Code.CORRUPT_MESSAGE, False),
     "negative length": (lambda: with_field(">i", 8, -5), Code.CORRUPT_MESSAGE, False),
     "too large": (lambda: batch(1, size=2000), Code.MESSAGE_TOO_LARGE, False),
-    "too large and corrupt": (lambda: memoryview(bytearray(bytes(batch(1, size=2000))[:-1] + b"!")), Code.MESSAGE_TOO_LARGE, False),
+    "too large and corrupt": (
+        lambda: memoryview(bytearray(bytes(batch(1, size=2000))[:-1] + b"!")),
+        Code.MESSAGE_TOO_LARGE,
+        False,
+    ),
     "wrong CRC": (lambda: with_field(">I", 17, 1, sealed=False), Code.CORRUPT_MESSAGE, False),
     "base offset 7": (lambda: with_field(">q", 0, 7), Code.INVALID_RECORD, True),
     "last offset delta": (lambda: with_field(">i", 23, 3), Code.INVALID_RECORD, True),
@@ -77,8 +91,16 @@ REFUSED: dict[str, tuple[Callable[[], memoryview], Code, bool]] = {
     "control batch": (lambda: with_field(">h", 21, 0x20), Code.INVALID_RECORD, True),
     "codec 5": (lambda: with_field(">h", 21, 5), Code.UNKNOWN_SERVER_ERROR, True),
     "codec 7": (lambda: with_field(">h", 21, 7), Code.UNKNOWN_SERVER_ERROR, True),
-    "negative sequence": (lambda: batch(1, producer=4, epoch=0, sequence=-1), Code.INVALID_RECORD, True),
-    "an epoch below none": (lambda: batch(1, producer=4, epoch=-2, sequence=0), Code.INVALID_PRODUCER_EPOCH, True),
+    "negative sequence": (
+        lambda: batch(1, producer=4, epoch=0, sequence=-1),
+        Code.INVALID_RECORD,
+        True,
+    ),
+    "an epoch below none": (
+        lambda: batch(1, producer=4, epoch=-2, sequence=0),
+        Code.INVALID_PRODUCER_EPOCH,
+        True,
+    ),
     "more records than there is room for": (lambda: claiming(1 << 30), Code.INVALID_RECORD, True),
     "an hour ahead": (lambda: batch(3, timestamp=NOW + HOUR + 1), Code.INVALID_TIMESTAMP, True),
     "larger than a segment": (lambda: batch(1, size=900), Code.RECORD_LIST_TOO_LARGE, True),
@@ -95,7 +117,9 @@ def test_refused(case: str) -> None:
         log.append_as_leader(make(), 0, NOW)
 
     assert refusal.value.code is code
-    assert isinstance(refusal.value, RefusedRecords) == behind_crc, "the answer tells the log start offset from the CRC on"
+    assert isinstance(refusal.value, RefusedRecords) == behind_crc, (
+        "the answer tells the log start offset from the CRC on"
+    )
     assert log.end_offset == 2
     assert offsets(log) == [(0, 1)]
 
@@ -107,7 +131,11 @@ def test_magic_3_is_named() -> None:
     assert refusal.value.message == "Invalid magic found in record: 3"
 
 
-@pytest.mark.parametrize("extra", [b"12345", bytes(11), bytes(batch(5))[:30]], ids=["5 bytes", "11 bytes", "the beginning of a batch"])
+@pytest.mark.parametrize(
+    "extra",
+    [b"12345", bytes(11), bytes(batch(5))[:30]],
+    ids=["5 bytes", "11 bytes", "the beginning of a batch"],
+)
 def test_what_kafka_ignores_behind_a_batch_is_not_stored(extra: bytes) -> None:
     log = open_log()
 
@@ -123,15 +151,20 @@ def test_a_timestamp_out_of_range_is_told_of_each_record() -> None:
 
     assert [index for index, _ in refusal.value.record_errors] == [2]
     assert refusal.value.record_errors[0][1] == (
-        f"Timestamp {NOW + HOUR + 1} of message with offset 2 is out of range. The timestamp should be within [{NOW - (1 << 63) + 1}, {NOW + HOUR}]"
+        f"Timestamp {NOW + HOUR + 1} of message with offset 2 is out of range. The timestamp "
+        f"should be within [{NOW - (1 << 63) + 1}, {NOW + HOUR}]"
     )
-    assert refusal.value.message == "One or more records have been rejected due to invalid timestamp"
+    assert (
+        refusal.value.message == "One or more records have been rejected due to invalid timestamp"
+    )
 
 
 def test_bounds_of_timestamps_are_the_topics() -> None:
     log = open_log(message_timestamp_before_max_ms=1000, message_timestamp_after_max_ms=1000)
 
-    append(log, batch(2, timestamp=NOW - 1000), batch(1, timestamp=NOW + 1000), batch(1, timestamp=-1))
+    append(
+        log, batch(2, timestamp=NOW - 1000), batch(1, timestamp=NOW + 1000), batch(1, timestamp=-1)
+    )
     for timestamp in NOW - 1001, NOW + 1001:
         with pytest.raises(RefusedRecords, match="INVALID_TIMESTAMP"):
             log.append_as_leader(batch(1, timestamp=timestamp), 0, NOW)
@@ -157,7 +190,11 @@ def test_log_append_time_stamps_the_batch() -> None:
 
     assert answer == (0, 2, NOW, False)
     header = read_all(log)[0]
-    assert (header.attributes, header.base_timestamp, header.max_timestamp) == (LOG_APPEND_TIME, 5, NOW)
+    assert (header.attributes, header.base_timestamp, header.max_timestamp) == (
+        LOG_APPEND_TIME,
+        5,
+        NOW,
+    )
     assert crc_matches(memoryview(content(log.read(0, 1000, 2)[0])), header)
 
 
@@ -191,27 +228,42 @@ def test_a_compacted_topic_wants_keys() -> None:
     assert refusal.value.code is Code.INVALID_RECORD
     assert refusal.value.record_errors == ((1, text),)
     assert refusal.value.message == (
-        "One or more records have been rejected due to 1 record errors in total, and only showing the first three errors at most: "
+        "One or more records have been rejected due to 1 record errors in total, and only showing "
+        "the first three errors at most: "
         f"[RecordError(batchIndex=1, message='{text}')]"
     )
     append(log, memoryview(build_batch(records[:1])))
 
 
 def test_a_topic_with_its_own_codec_recompresses() -> None:
-    log, sent = open_log(compression_type="gzip"), batch(5, producer=3, epoch=2, sequence=9, size=200)
+    log = open_log(compression_type="gzip")
+    sent = batch(5, producer=3, epoch=2, sequence=9, size=200)
     values = [record.value for record in records_of(sent)]
 
     append(log, sent)
 
     stored = memoryview(content(log.read(0, 10_000, 5)[0]))
     header = read_header(stored)
-    assert (header.compression, header.producer_id, header.producer_epoch, header.base_sequence, header.count) == (1, 3, 2, 9, 5)
+    assert (
+        header.compression,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.count,
+    ) == (1, 3, 2, 9, 5)
     assert crc_matches(stored, header)
     assert [record.value for record in records_of(stored)] == values
 
 
 @pytest.mark.parametrize(
-    ("topic", "sent", "stored"), [("zstd", 4, 4), ("uncompressed", 0, 0), ("producer", 3, 3), ("uncompressed", 4, 0), ("lz4", 1, 3)]
+    ("topic", "sent", "stored"),
+    [
+        ("zstd", 4, 4),
+        ("uncompressed", 0, 0),
+        ("producer", 3, 3),
+        ("uncompressed", 4, 0),
+        ("lz4", 1, 3),
+    ],
 )
 def test_it_is_recompressed_only_into_another_codec(topic: str, sent: int, stored: int) -> None:
     log, given = open_log(compression_type=topic), batch(5, compression=sent, size=200)
@@ -225,7 +277,9 @@ def test_it_is_recompressed_only_into_another_codec(topic: str, sent: int, store
     assert len(list(records_of(found))) == 5
 
 
-def test_what_was_prepared_beside_the_loop_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_prepared_beside_the_loop_is_not_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log = open_log(compression_type="lz4", cleanup_policy="compact", validation="records")
     with pytest.raises(TakesLong) as much:
         log.append_as_leader(batch(5, size=5000), 0, NOW)
@@ -236,10 +290,13 @@ def test_what_was_prepared_beside_the_loop_is_not_looked_at_again(monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("codec", "name", "low", "high"), [("gzip", "gzip_level", 1, 9), ("lz4", "lz4_level", 1, 12), ("zstd", "zstd_level", -7, 19)]
+    ("codec", "name", "low", "high"),
+    [("gzip", "gzip_level", 1, 9), ("lz4", "lz4_level", 1, 12), ("zstd", "zstd_level", -7, 19)],
 )
 def test_the_level_is_the_topics(codec: str, name: str, low: int, high: int) -> None:
-    text = b" ".join(b"%d is %s" % (at * 7919 % 1000, (b"odd", b"even")[at % 2]) for at in range(2000))
+    text = b" ".join(
+        b"%d is %s" % (at * 7919 % 1000, (b"odd", b"even")[at % 2]) for at in range(2000)
+    )
     sizes = []
     for level in low, high:
         log = open_log(compression_type=codec, **{name: level})  # type: ignore[arg-type]
@@ -275,10 +332,15 @@ def test_a_refused_batch_is_not_changed() -> None:
 
 
 def test_a_producer_without_an_epoch_has_no_order() -> None:
-    """As in Kafka: it is taken whatever its sequence, only what repeats one of the last five is known again."""
+    """As in Kafka: it is taken whatever its sequence, only what repeats one of the last five is
+    known again.
+    """
     log = open_log()
 
-    ends = [log.append_as_leader(batch(1, producer=4, epoch=-1, sequence=sequence), 0, NOW)[1] for sequence in (7, 3, 9, 3)]
+    ends = [
+        log.append_as_leader(batch(1, producer=4, epoch=-1, sequence=sequence), 0, NOW)[1]
+        for sequence in (7, 3, 9, 3)
+    ]
 
     assert ends == [1, 2, 3, 2]
     with pytest.raises(KafkaError):

@@ -13,7 +13,11 @@ SIZE = len(pairs_batch((b"k", b"x")))
 def five(**config: object) -> Log:
     """Five segments of one record each, a second apart; the last is the active one."""
     log = open_log(cleanup_policy="compact", segment_bytes=SIZE, **config)  # type: ignore[arg-type]
-    append(log, *(pairs_batch((b"k", b"x"), timestamp=NOW + 1000 * at) for at in range(5)), now=NOW + 5000)
+    append(
+        log,
+        *(pairs_batch((b"k", b"x"), timestamp=NOW + 1000 * at) for at in range(5)),
+        now=NOW + 5000,
+    )
     log.settled_point = checkpoint(log)
     return log
 
@@ -26,7 +30,14 @@ def test_all_but_the_active_segment() -> None:
 def test_what_is_not_committed_is_left_alone() -> None:
     log = five()
 
-    assert [dirt.end if (dirt := dirt_of(log, up_to, NOW)) else None for up_to in range(6)] == [None, 1, 2, 3, 4, 4]
+    assert [dirt.end if (dirt := dirt_of(log, up_to, NOW)) else None for up_to in range(6)] == [
+        None,
+        1,
+        2,
+        3,
+        4,
+        4,
+    ]
 
 
 def test_what_is_above_the_recovery_point_on_disk_is_left_alone() -> None:
@@ -81,7 +92,10 @@ def test_a_checkpoint_that_cannot_be_is_none(cleaned: int, begins: int) -> None:
 def test_records_younger_than_the_lag_are_left_alone() -> None:
     log = five(min_compaction_lag_ms=1000)
 
-    assert [dirt.end if (dirt := dirt_of(log, 5, NOW + now)) else None for now in (0, 999, 1000, 2500, 9000)] == [None, None, 1, 2, 4]
+    assert [
+        dirt.end if (dirt := dirt_of(log, 5, NOW + now)) else None
+        for now in (0, 999, 1000, 2500, 9000)
+    ] == [None, None, 1, 2, 4]
 
 
 def test_a_record_that_waited_too_long_makes_it_urgent() -> None:

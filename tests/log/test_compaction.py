@@ -1,4 +1,6 @@
-"""What compaction leaves: the last value of each key where it was, tombstones for their time, what producers and readers go by."""
+"""What compaction leaves: the last value of each key where it was, tombstones for their time, what
+producers and readers go by.
+"""
 
 from typing import Any
 
@@ -11,7 +13,16 @@ from raftka.wire.records import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from raftka.wire.records import seal as sealed
 from tests.log.compacting import DAY, batches, clean, contents, pairs_batch, records, seal
 from tests.log.files import MemoryFiles
-from tests.log.given import DIRECTORY, NOW, append, disk, end_transaction, in_transaction, offsets, open_log
+from tests.log.given import (
+    DIRECTORY,
+    NOW,
+    append,
+    disk,
+    end_transaction,
+    in_transaction,
+    offsets,
+    open_log,
+)
 
 A, B, C = b"a", b"b", b"c"
 
@@ -26,13 +37,19 @@ def compacted(files: MemoryFiles, **config: Any) -> Log:
 
 
 def names(files: MemoryFiles) -> list[str]:
-    return [name for name in files.list(DIRECTORY) if not name.endswith((".snapshot", "checkpoint"))]
+    return [
+        name for name in files.list(DIRECTORY) if not name.endswith((".snapshot", "checkpoint"))
+    ]
 
 
 @pytest.mark.parametrize("codec", range(5))
 def test_the_last_value_of_each_key_stays_at_its_offset(files: MemoryFiles, codec: int) -> None:
     log = compacted(files)
-    append(log, pairs_batch((A, b"1"), (B, b"1"), (A, b"2"), compression=codec), pairs_batch((C, b"1"), (B, b"2"), compression=codec))
+    append(
+        log,
+        pairs_batch((A, b"1"), (B, b"1"), (A, b"2"), compression=codec),
+        pairs_batch((C, b"1"), (B, b"2"), compression=codec),
+    )
     seal(log)
     append(log, pairs_batch((C, b"2"), timestamp=NOW + 50, compression=codec))
 
@@ -40,7 +57,9 @@ def test_the_last_value_of_each_key_stays_at_its_offset(files: MemoryFiles, code
 
     assert ended is not None
     assert (ended.clean_until, ended.keys) == (5, 3)
-    assert contents(log) == [(2, A, b"2"), (3, C, b"1"), (4, B, b"2"), (5, C, b"2")], "what is behind the dirty part is not looked at"
+    assert contents(log) == [(2, A, b"2"), (3, C, b"1"), (4, B, b"2"), (5, C, b"2")], (
+        "what is behind the dirty part is not looked at"
+    )
     assert [record.timestamp for record in records(log)] == [NOW + 2, NOW, NOW + 1, NOW + 50]
     assert offsets(log) == [(0, 2), (3, 4), (5, 5)], "a batch keeps its bounds"
     assert batches(log)[0][0].max_timestamp == NOW + 2
@@ -73,9 +92,13 @@ def test_small_segments_are_joined_and_the_old_files_go(files: MemoryFiles) -> N
 
     clean(files, log)
 
-    assert [segment.base_offset for segment in log.segments] == [0, 7, 12], "seven of 136 bytes are less than a thousand"
+    assert [segment.base_offset for segment in log.segments] == [0, 7, 12], (
+        "seven of 136 bytes are less than a thousand"
+    )
     assert {name for name in names(files) if not name.startswith(f"{12:020d}")} == {
-        f"{base:020d}{suffix}" for base in (0, 7) for suffix in (".index", ".log", ".timeindex", ".txnindex")
+        f"{base:020d}{suffix}"
+        for base in (0, 7)
+        for suffix in (".index", ".log", ".timeindex", ".txnindex")
     }
     assert [offset for offset, *_ in contents(log)] == list(range(12))
 
@@ -96,7 +119,11 @@ def test_a_segment_of_which_everything_stays_is_left_alone(files: MemoryFiles) -
 
 def test_what_is_the_same_up_to_some_point_is_copied_from_there(files: MemoryFiles) -> None:
     log = compacted(files, index_interval_bytes=1)
-    append(log, *(pairs_batch((b"%d" % at, b"x" * 50)) for at in range(9)), pairs_batch((b"8", b"again"), (b"9", b"")))
+    append(
+        log,
+        *(pairs_batch((b"%d" % at, b"x" * 50)) for at in range(9)),
+        pairs_batch((b"8", b"again"), (b"9", b"")),
+    )
     seal(log)
 
     clean(files, log)
@@ -109,7 +136,11 @@ def test_what_is_the_same_up_to_some_point_is_copied_from_there(files: MemoryFil
 
 def test_a_tombstone_waits_and_then_goes(files: MemoryFiles) -> None:
     log = compacted(files, delete_retention_ms=DAY)
-    append(log, pairs_batch((A, b"1"), (B, b"1")), pairs_batch((A, None), (C, b"1"), timestamp=NOW + 70))
+    append(
+        log,
+        pairs_batch((A, b"1"), (B, b"1")),
+        pairs_batch((A, None), (C, b"1"), timestamp=NOW + 70),
+    )
     seal(log)
     clean(files, log, NOW + 1000)
 
@@ -143,7 +174,9 @@ def test_a_horizon_is_set_once(files: MemoryFiles) -> None:
 
 def test_records_without_a_key_from_before_the_topic_was_compacted_go(files: MemoryFiles) -> None:
     log = compacted(files, cleanup_policy="delete")
-    append(log, pairs_batch((None, b"1"), (A, b"1")), pairs_batch((None, b"2")), pairs_batch((B, b"1")))
+    append(
+        log, pairs_batch((None, b"1"), (A, b"1")), pairs_batch((None, b"2")), pairs_batch((B, b"1"))
+    )
     seal(log)
 
     clean(files, log)
@@ -153,7 +186,14 @@ def test_records_without_a_key_from_before_the_topic_was_compacted_go(files: Mem
 
 def test_the_last_batch_of_a_producer_stays_without_its_records(files: MemoryFiles) -> None:
     log = compacted(files)
-    append(log, *(pairs_batch((A, b"%d" % at), producer=7, epoch=2, sequence=at, compression=1) for at in range(3)), pairs_batch((A, b"x")))
+    append(
+        log,
+        *(
+            pairs_batch((A, b"%d" % at), producer=7, epoch=2, sequence=at, compression=1)
+            for at in range(3)
+        ),
+        pairs_batch((A, b"x")),
+    )
     seal(log)
 
     clean(files, log)
@@ -161,7 +201,12 @@ def test_the_last_batch_of_a_producer_stays_without_its_records(files: MemoryFil
     assert contents(log) == [(3, A, b"x")]
     empty = batches(log)[0][0]
     assert (empty.base_offset, empty.count, empty.length, empty.compression) == (2, 0, 49, 0)
-    assert (empty.producer_id, empty.producer_epoch, empty.base_sequence, empty.max_timestamp) == (7, 2, 2, NOW)
+    assert (empty.producer_id, empty.producer_epoch, empty.base_sequence, empty.max_timestamp) == (
+        7,
+        2,
+        2,
+        NOW,
+    )
 
     log.close(clean=False)
     for name in [name for name in files.names if name.endswith(".snapshot")]:
@@ -223,7 +268,10 @@ def test_long_keys_are_distinguished_by_their_digest(files: MemoryFiles) -> None
     log = compacted(files)
     long, other = b"k" * 64, b"k" * 63 + b"l"
     imposter = digest(long).to_bytes(16)
-    append(log, pairs_batch((long, b"1"), (other, b"1"), (long, b"2"), (imposter, b"1"), (b"k" * 63, b"1")))
+    append(
+        log,
+        pairs_batch((long, b"1"), (other, b"1"), (long, b"2"), (imposter, b"1"), (b"k" * 63, b"1")),
+    )
     seal(log)
 
     clean(files, log)
@@ -233,12 +281,21 @@ def test_long_keys_are_distinguished_by_their_digest(files: MemoryFiles) -> None
 
 def test_the_time_a_topic_stamps_stays(files: MemoryFiles) -> None:
     log = compacted(files, message_timestamp_type="LogAppendTime")
-    append(log, pairs_batch((A, b"1"), (B, None), (C, b"2"), timestamp=NOW - 500), pairs_batch((C, b"3")), now=NOW + 7)
+    append(
+        log,
+        pairs_batch((A, b"1"), (B, None), (C, b"2"), timestamp=NOW - 500),
+        pairs_batch((C, b"3")),
+        now=NOW + 7,
+    )
     seal(log)
 
     clean(files, log)
 
-    assert [(record.offset, record.timestamp) for record in records(log)] == [(0, NOW + 7), (1, NOW + 7), (3, NOW + 7)]
+    assert [(record.offset, record.timestamp) for record in records(log)] == [
+        (0, NOW + 7),
+        (1, NOW + 7),
+        (3, NOW + 7),
+    ]
 
 
 def test_a_payload_that_cannot_be_read_stays(files: MemoryFiles) -> None:
@@ -256,7 +313,8 @@ def test_a_payload_that_cannot_be_read_stays(files: MemoryFiles) -> None:
     assert offsets(log) == [(1, 1), (2, 2)]
 
 
-@pytest.mark.parametrize("byte", [-1, 8, 11, 30])  # the end of the first batch, the length and the body of the second
+# the end of the first batch, the length and the body of the second
+@pytest.mark.parametrize("byte", [-1, 8, 11, 30])
 def test_damage_ends_the_round_and_the_log_stays_as_it_is(files: MemoryFiles, byte: int) -> None:
     log = compacted(files)
     append(log, pairs_batch((A, b"1")), pairs_batch((A, b"2")))
@@ -272,7 +330,9 @@ def test_damage_ends_the_round_and_the_log_stays_as_it_is(files: MemoryFiles, by
     assert [segment.base_offset for segment in log.segments] == [0, 2]
 
 
-def test_a_committed_marker_stays_while_it_has_records_and_then_waits_as_a_tombstone_does(files: MemoryFiles) -> None:
+def test_a_committed_marker_stays_while_it_has_records_and_then_waits_as_a_tombstone_does(
+    files: MemoryFiles,
+) -> None:
     log = compacted(files)
     in_transaction(log, pairs_batch((A, b"1"), producer=7, transactional=True))
     end_transaction(log, 7, commit=True)
@@ -280,7 +340,11 @@ def test_a_committed_marker_stays_while_it_has_records_and_then_waits_as_a_tombs
     log.producers.producers.clear()
     seal(log)
     clean(files, log)
-    assert [(h.base_offset, h.attributes) for h, _ in batches(log)] == [(0, TRANSACTIONAL), (1, TRANSACTIONAL | CONTROL), (2, 0)]
+    assert [(h.base_offset, h.attributes) for h, _ in batches(log)] == [
+        (0, TRANSACTIONAL),
+        (1, TRANSACTIONAL | CONTROL),
+        (2, 0),
+    ]
 
     seen = []
     for now in NOW, NOW, NOW + DAY - 1, NOW + DAY:
@@ -290,23 +354,35 @@ def test_a_committed_marker_stays_while_it_has_records_and_then_waits_as_a_tombs
         seen.append([(h.attributes, h.base_timestamp) for h, _ in batches(log) if h.attributes])
 
     waiting = [(TRANSACTIONAL | CONTROL | DELETE_HORIZON, NOW + DAY)]
-    assert seen == [[(TRANSACTIONAL | CONTROL, NOW)], waiting, waiting, []] or seen == [waiting, waiting, waiting, []]
+    assert seen == [[(TRANSACTIONAL | CONTROL, NOW)], waiting, waiting, []] or seen == [
+        waiting,
+        waiting,
+        waiting,
+        [],
+    ]
 
 
 def test_what_was_aborted_goes_whatever_its_keys(files: MemoryFiles) -> None:
     log = compacted(files)
     append(log, pairs_batch((A, b"before")))
-    in_transaction(log, pairs_batch((A, b"aborted"), (B, b"aborted"), producer=7, transactional=True))
+    in_transaction(
+        log, pairs_batch((A, b"aborted"), (B, b"aborted"), producer=7, transactional=True)
+    )
     end_transaction(log, 7, commit=False)
     in_transaction(log, pairs_batch((B, b"committed"), producer=8, transactional=True))
     end_transaction(log, 8, commit=True)
     seal(log)
     clean(files, log)
-    assert [(each.key, each.value) for each in records(log) if each.key in (A, B)] == [(A, b"before"), (B, b"committed")]
+    assert [(each.key, each.value) for each in records(log) if each.key in (A, B)] == [
+        (A, b"before"),
+        (B, b"committed"),
+    ]
     assert [entry[:3] for entry in log.aborted(0, log.end_offset)] == [(7, 1, 3)]
 
 
-def test_an_abort_before_the_dirty_part_says_nothing_of_the_next_transaction_of_its_producer(files: MemoryFiles) -> None:
+def test_an_abort_before_the_dirty_part_says_nothing_of_the_next_transaction_of_its_producer(
+    files: MemoryFiles,
+) -> None:
     log = compacted(files)
     append(log, pairs_batch((A, b"before")))
     in_transaction(log, pairs_batch((B, b"aborted"), producer=7, transactional=True))
@@ -317,7 +393,9 @@ def test_an_abort_before_the_dirty_part_says_nothing_of_the_next_transaction_of_
     end_transaction(log, 7, commit=True)
     seal(log)
     clean(files, log)
-    assert [(each.key, each.value) for each in records(log) if each.key in (A, B)] == [(A, b"committed")]
+    assert [(each.key, each.value) for each in records(log) if each.key in (A, B)] == [
+        (A, b"committed")
+    ]
 
 
 def test_offsets_and_times_are_found_in_what_is_left(files: MemoryFiles) -> None:
@@ -376,7 +454,13 @@ def test_a_file_that_is_cut_meanwhile_is_damage(files: MemoryFiles) -> None:
 @pytest.mark.parametrize("read_bytes", [61, 100, 5000])
 def test_batches_of_any_size_in_pieces_of_any_size(files: MemoryFiles, read_bytes: int) -> None:
     log = compacted(files)
-    append(log, *(pairs_batch((b"%d" % at, b"x" * size), (A, b"")) for at, size in enumerate([10, 900, 10, 30_000, 100, 3000])))
+    append(
+        log,
+        *(
+            pairs_batch((b"%d" % at, b"x" * size), (A, b""))
+            for at, size in enumerate([10, 900, 10, 30_000, 100, 3000])
+        ),
+    )
     seal(log)
 
     clean(files, log, read_bytes=read_bytes)

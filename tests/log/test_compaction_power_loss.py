@@ -1,4 +1,6 @@
-"""The power goes at every file call of a compaction: the log opens, nothing committed is lost, no key that was deleted comes back."""
+"""The power goes at every file call of a compaction: the log opens, nothing committed is lost, no
+key that was deleted comes back.
+"""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -12,7 +14,12 @@ from tests.log.compacting import DAY, Pair, batches, clean, pairs_batch, records
 from tests.log.files import MemoryFiles, PowerLoss
 from tests.log.given import NOW, append, checkpoint, disk, open_log
 
-CONFIG = {"cleanup_policy": "compact", "segment_bytes": 700, "index_interval_bytes": 100, "delete_retention_ms": DAY}
+CONFIG = {
+    "cleanup_policy": "compact",
+    "segment_bytes": 700,
+    "index_interval_bytes": 100,
+    "delete_retention_ms": DAY,
+}
 KEYS = [b"key-%d" % number for number in range(6)]
 
 
@@ -35,13 +42,22 @@ class Table:
         random = self.random
         for _ in range(count):
             pairs = [
-                (random.choice(KEYS), None if random.random() < 0.2 else random.randbytes(random.choice([5, 60])))
+                (
+                    random.choice(KEYS),
+                    None if random.random() < 0.2 else random.randbytes(random.choice([5, 60])),
+                )
                 for _ in range(random.randint(1, 4))
             ]
             producer = {"producer": 7, "sequence": self.sequence} if random.random() < 0.5 else {}
             self.sequence += len(pairs) if producer else 0
             base = self.log.end_offset
-            append(self.log, pairs_batch(*pairs, timestamp=self.now, compression=random.choice([0, 0, 1, 4]), **producer), now=self.now)
+            append(
+                self.log,
+                pairs_batch(
+                    *pairs, timestamp=self.now, compression=random.choice([0, 0, 1, 4]), **producer
+                ),
+                now=self.now,
+            )
             self.written |= {base + at: pair for at, pair in enumerate(pairs)}
         self.log.settled_point = checkpoint(self.log)
 
@@ -50,15 +66,22 @@ class Table:
         return {key: value for key, value in state.items() if value is not None}
 
     def check(self, log: Log, end: int, dirty_from: int) -> None:
-        """`end`: what was confirmed. Every record is where it was, and of the table nothing is missing and nothing is back."""
+        """`end`: what was confirmed. Every record is where it was, and of the table nothing is
+        missing and nothing is back.
+        """
         assert log.end_offset == end
         for segment, following in pairwise(log.segments):
-            assert all(header[0] + header[6] < following.base_offset for _, header in headers(segment.file, 0, segment.size)), "they overlap"
+            assert all(
+                header[0] + header[6] < following.base_offset
+                for _, header in headers(segment.file, 0, segment.size)
+            ), "they overlap"
         found = records(log)
         assert all(self.written[record.offset] == (record.key, record.value) for record in found)
         state = {record.key: record.value for record in found}
         assert {key: value for key, value in state.items() if value is not None} == self.table()
-        assert {record.offset for record in found} >= {offset for offset in self.written if offset >= dirty_from}
+        assert {record.offset for record in found} >= {
+            offset for offset in self.written if offset >= dirty_from
+        }
         producer = log.producers.producers.get(7)
         assert (producer.next_sequence if producer else 0) == self.sequence
 
@@ -76,7 +99,9 @@ class Table:
 
 
 def dead(random: Random) -> Table:
-    """Two rounds behind it, so that there are horizons, a clean part, and tombstones that may go in the next."""
+    """Two rounds behind it, so that there are horizons, a clean part, and tombstones that may go in
+    the next.
+    """
     table = Table(random.getrandbits(30))
     table.write(25)
     table.compact()
@@ -114,7 +139,8 @@ def test_the_power_goes_at_every_call(seed: int) -> None:
             try:
                 table.check(log, end, active)
                 assert not [name for name in files.names if name.endswith((".cleaned", ".swap"))]
-                again = files.power_loss(random)  # and once more, in the middle of the recovery's changes
+                # and once more, in the middle of the recovery's changes
+                again = files.power_loss(random)
                 table.check(table.reopen(again), end, active)
                 clean(files, log, table.now)
                 table.check(log, end, active)
@@ -145,13 +171,19 @@ def test_the_power_goes_at_every_call_of_the_recovery(seed: int) -> None:
                 found += 1
                 hurt.power_off_at = None
                 for outcome in range(4):
-                    table.check(table.reopen(hurt.power_loss(Random(100 * at_recovery + outcome))), end, active)
+                    table.check(
+                        table.reopen(hurt.power_loss(Random(100 * at_recovery + outcome))),
+                        end,
+                        active,
+                    )
     assert found > 10
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_a_table_stays_a_table_whatever_happens(block: int) -> None:
-    """Rounds, appends, restarts and power losses in any order, against the model; in the end every key is there once."""
+    """Rounds, appends, restarts and power losses in any order, against the model; in the end every
+    key is there once.
+    """
     for seed in range(10 * block, 10 * block + 10):
         random = Random(seed)
         table = Table(seed)

@@ -1,4 +1,6 @@
-"""Apache Kafka's own DumpLogSegments reads what the log wrote and finds no error. Runs where java and mvn are, and says so where not."""
+"""Apache Kafka's own DumpLogSegments reads what the log wrote and finds no error. Runs where java
+and mvn are, and says so where not.
+"""
 
 import json
 import re
@@ -11,7 +13,13 @@ from random import Random
 import pytest
 
 from raftka.coordinator.transactions.records import NONE as NO_PARTITIONS
-from raftka.coordinator.transactions.records import Growing, State, Transaction, tombstone, transaction_record
+from raftka.coordinator.transactions.records import (
+    Growing,
+    State,
+    Transaction,
+    tombstone,
+    transaction_record,
+)
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.runtime.interfaces import File
@@ -24,16 +32,24 @@ KAFKA = "4.3.1"
 JARS = Path.home() / ".cache" / "raftka-tests" / f"kafka-tools-{KAFKA}"
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>raftka</groupId><artifactId>tests</artifactId><version>1</version>
-<dependencies><dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA}</version></dependency></dependencies>
+<dependencies><dependency>
+<groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA}</version>
+</dependency></dependencies>
 </project>"""
 CODECS = (0, 1, 2, 3, 4)
-OF_KAFKAS_OWN = re.compile(r"^Non-consecutive offsets in \S+\n +-1 is followed by \d+$", re.MULTILINE)  # of every segment that begins behind 0
+# of every segment that begins behind 0
+OF_KAFKAS_OWN = re.compile(
+    r"^Non-consecutive offsets in \S+\n +-1 is followed by \d+$", re.MULTILINE
+)
 COMPLAINTS = re.compile(
-    r"mismatch|non-consecutive|out of order|corrupt|error|exception|not found|could not|isvalid: false|should|invalid", re.IGNORECASE
+    r"mismatch|non-consecutive|out of order|corrupt|error|exception|not found|could not|isvalid: "
+    r"false|should|invalid",
+    re.IGNORECASE,
 )
 
 pytestmark = pytest.mark.skipif(
-    not (shutil.which("java") and shutil.which("mvn")), reason="DumpLogSegments needs java and mvn, and not both are here"
+    not (shutil.which("java") and shutil.which("mvn")),
+    reason="DumpLogSegments needs java and mvn, and not both are here",
 )
 
 
@@ -44,7 +60,15 @@ def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
         pom.write_text(POM)
         fresh = JARS.with_name(JARS.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
-        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"]
+        command = [
+            "mvn",
+            "-q",
+            "-B",
+            "-f",
+            str(pom),
+            "dependency:copy-dependencies",
+            f"-DoutputDirectory={fresh}",
+        ]
         result = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         if result.returncode:
             pytest.skip(f"Maven cannot get Kafka's jars: {result.stdout[-300:]}")
@@ -53,10 +77,26 @@ def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def dump(classpath: str, directory: Path, *suffixes: str, options: Sequence[str] = ()) -> str:
-    paths = ",".join(str(path) for suffix in suffixes for path in sorted(directory.glob(f"*{suffix}")))
-    command = ["java", "-cp", classpath, "org.apache.kafka.tools.DumpLogSegments", "--files", paths, "--deep-iteration", "--print-data-log", *options]
+    paths = ",".join(
+        str(path) for suffix in suffixes for path in sorted(directory.glob(f"*{suffix}"))
+    )
+    command = [
+        "java",
+        "-cp",
+        classpath,
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--files",
+        paths,
+        "--deep-iteration",
+        "--print-data-log",
+        *options,
+    ]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    logging = [line for line in result.stderr.splitlines() if "log4j" not in line.lower() and "slf4j" not in line.lower()]
+    logging = [
+        line
+        for line in result.stderr.splitlines()
+        if "log4j" not in line.lower() and "slf4j" not in line.lower()
+    ]
     assert result.returncode == 0, result.stderr
     return OF_KAFKAS_OWN.sub("", "\n".join([result.stdout, *logging]))
 
@@ -69,7 +109,9 @@ def files() -> Iterator[RealFiles]:
 
 
 def lived(files: RealFiles, directory: Path) -> int:
-    """A log of many segments after rolls, a truncation, retention, a segment written over another, a kill, a clean end; and its number of records."""
+    """A log of many segments after rolls, a truncation, retention, a segment written over another,
+    a kill, a clean end; and its number of records.
+    """
     directory.mkdir()
     config = LogConfig(segment_bytes=4000, index_interval_bytes=300)
     killed = RealFiles(lambda action: action())
@@ -78,7 +120,19 @@ def lived(files: RealFiles, directory: Path) -> int:
     for at in range(120):
         count = 1 + at % 5
         time = NOW + 10 * at - (500 if at % 7 == 0 else 0)
-        append(log, batch(count, seed=at, size=40, compression=CODECS[at % 5], producer=9, sequence=sequence, timestamp=time), epoch=at // 30)
+        append(
+            log,
+            batch(
+                count,
+                seed=at,
+                size=40,
+                compression=CODECS[at % 5],
+                producer=9,
+                sequence=sequence,
+                timestamp=time,
+            ),
+            epoch=at // 30,
+        )
         sequence += count
     log.truncate_to(log.segments[-2].base_offset)
     append(log, *(batch(2, seed=at, timestamp=NOW + 3000) for at in range(60)), epoch=7)
@@ -94,14 +148,30 @@ def lived(files: RealFiles, directory: Path) -> int:
         append(log, batch(2, timestamp=NOW + 3500), epoch=7)
     killed.stop()  # what it removes in the background is gone, or stays
 
-    log = Log.open(files, str(directory), config, NOW, clean_shutdown=False, recovery_point=log.segments[4].base_offset)
-    append(log, *(batch(2, seed=at, producer=10, sequence=2 * at, timestamp=NOW + 4000) for at in range(20)), epoch=8)
+    log = Log.open(
+        files,
+        str(directory),
+        config,
+        NOW,
+        clean_shutdown=False,
+        recovery_point=log.segments[4].base_offset,
+    )
+    append(
+        log,
+        *(
+            batch(2, seed=at, producer=10, sequence=2 * at, timestamp=NOW + 4000)
+            for at in range(20)
+        ),
+        epoch=8,
+    )
     log.close(clean=True)
     assert len(log.segments) > 3
     return log.end_offset - log.start_offset
 
 
-def test_it_reads_every_file_and_finds_no_error(classpath: str, files: RealFiles, tmp_path: Path) -> None:
+def test_it_reads_every_file_and_finds_no_error(
+    classpath: str, files: RealFiles, tmp_path: Path
+) -> None:
     records = lived(files, tmp_path / "t-0")
 
     told = dump(classpath, tmp_path / "t-0", ".log", ".index", ".timeindex", ".snapshot")
@@ -109,28 +179,54 @@ def test_it_reads_every_file_and_finds_no_error(classpath: str, files: RealFiles
     assert not COMPLAINTS.search(told), COMPLAINTS.findall(told)
     assert len(re.findall(r"^\| offset: ", told, re.MULTILINE)) == records
     assert told.count("isvalid: true") == told.count("baseOffset: ")
-    for suffix, line, size in (".index", "offset: [0-9]+ position", 8), (".timeindex", "timestamp: [0-9]+ offset", 12):
+    for suffix, line, size in (
+        (".index", "offset: [0-9]+ position", 8),
+        (".timeindex", "timestamp: [0-9]+ offset", 12),
+    ):
         entries = sum(path.stat().st_size // size for path in (tmp_path / "t-0").glob(f"*{suffix}"))
         assert len(re.findall(f"^{line}", told, re.MULTILINE)) == entries > 5
-    assert {"producerId: 9 producerEpoch: 0", "producerId: 10 producerEpoch: 0"} <= set(re.findall(r"producerId: \d+ producerEpoch: \d+", told))
+    assert {"producerId: 9 producerEpoch: 0", "producerId: 10 producerEpoch: 0"} <= set(
+        re.findall(r"producerId: \d+ producerEpoch: \d+", told)
+    )
 
 
-GAPS = re.compile(r"^Non-consecutive offsets in \S+\n(?: +\d+ is followed by \d+\n)+", re.MULTILINE)  # a compacted log has them
+# a compacted log has them
+GAPS = re.compile(r"^Non-consecutive offsets in \S+\n(?: +\d+ is followed by \d+\n)+", re.MULTILINE)
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_it_finds_nothing_but_gaps_in_a_compacted_log(classpath: str, files: RealFiles, tmp_path: Path, codec: int) -> None:
+def test_it_finds_nothing_but_gaps_in_a_compacted_log(
+    classpath: str, files: RealFiles, tmp_path: Path, codec: int
+) -> None:
     (tmp_path / "t-0").mkdir()
-    config = LogConfig(segment_bytes=4000, index_interval_bytes=300, cleanup_policy="compact", delete_retention_ms=1000)
+    config = LogConfig(
+        segment_bytes=4000,
+        index_interval_bytes=300,
+        cleanup_policy="compact",
+        delete_retention_ms=1000,
+    )
     log = Log.open(files, str(tmp_path / "t-0"), config, NOW, clean_shutdown=False)
-    append(log, pairs_batch((b"0", b"soon another"), producer=9, compression=codec))  # all that is left of it is an empty batch
+    # all that is left of it is an empty batch
+    append(log, pairs_batch((b"0", b"soon another"), producer=9, compression=codec))
     random = Random(codec)
     for part in range(3):
         for at in range(60):
-            pairs = [(b"%d" % random.randrange(40), None if random.random() < 0.2 else b"x" * random.randrange(90)) for _ in range(1 + at % 4)]
+            pairs = [
+                (
+                    b"%d" % random.randrange(40),
+                    None if random.random() < 0.2 else b"x" * random.randrange(90),
+                )
+                for _ in range(1 + at % 4)
+            ]
             append(
                 log,
-                pairs_batch(*pairs, timestamp=NOW + 1000 * part + at, compression=codec, producer=at % 3, sequence=sequence(log, at % 3)),
+                pairs_batch(
+                    *pairs,
+                    timestamp=NOW + 1000 * part + at,
+                    compression=codec,
+                    producer=at % 3,
+                    sequence=sequence(log, at % 3),
+                ),
                 now=NOW + 2500,
             )
         assert clean(files, log, NOW + 1000 * part) is not None
@@ -166,40 +262,79 @@ def test_it_would_find_one(classpath: str, files: RealFiles, tmp_path: Path) -> 
 
 
 def lived_with_transactions(files: RealFiles, directory: Path) -> Log:
-    """A log of many segments with transactions of both versions that were committed, aborted, cut and left open, after a kill and a clean end."""
+    """A log of many segments with transactions of both versions that were committed, aborted, cut
+    and left open, after a kill and a clean end.
+    """
     directory.mkdir()
     config, random = LogConfig(segment_bytes=3000, index_interval_bytes=300), Random(5)
     killed = RealFiles(lambda action: action())
     log = Log.open(killed, str(directory), config, NOW, clean_shutdown=False)
     for at in range(150):
-        write(log, producer=random.randrange(1, 5), commit=random.random() < 0.4, ends=random.random() < 0.4, size=1 + at % 90)
+        write(
+            log,
+            producer=random.randrange(1, 5),
+            commit=random.random() < 0.4,
+            ends=random.random() < 0.4,
+            size=1 + at % 90,
+        )
     cut = log.segments[-2].base_offset
     log.truncate_to(cut)
     checkpoint(log)
     killed.stop()
 
-    log = Log.open(files, str(directory), config, NOW, clean_shutdown=False, recovery_point=log.segments[3].base_offset)
+    log = Log.open(
+        files,
+        str(directory),
+        config,
+        NOW,
+        clean_shutdown=False,
+        recovery_point=log.segments[3].base_offset,
+    )
     for at in range(90):
-        write(log, producer=random.randrange(1, 5), commit=random.random() < 0.4, ends=random.random() < 0.4, size=1 + at % 90)
+        write(
+            log,
+            producer=random.randrange(1, 5),
+            commit=random.random() < 0.4,
+            ends=random.random() < 0.4,
+            size=1 + at % 90,
+        )
     write(log, producer=6, commit=False, ends=False, size=3)
     log.close(clean=True)
     return log
 
 
 def write(log: Log, *, producer: int, commit: bool, ends: bool, size: int) -> None:
-    """`producer` writes a batch in its transaction, and ends it; the even ones with transactions of version 2."""
+    """`producer` writes a batch in its transaction, and ends it; the even ones with transactions of
+    version 2.
+    """
     version = 2 - producer % 2
     known = log.producers.producers.get(producer)
     epoch, first = (known.epoch, known.next_sequence) if known else (0, 0)
-    in_transaction(log, batch(2, producer=producer, epoch=epoch, sequence=first, size=size, transactional=True), version=version)
+    in_transaction(
+        log,
+        batch(2, producer=producer, epoch=epoch, sequence=first, size=size, transactional=True),
+        version=version,
+    )
     if ends:
-        end_transaction(log, producer, commit=commit, epoch=epoch + version - 1, coordinator_epoch=7, version=version)
+        end_transaction(
+            log,
+            producer,
+            commit=commit,
+            epoch=epoch + version - 1,
+            coordinator_epoch=7,
+            version=version,
+        )
 
 
-ABORTED = re.compile(r"^version: 0 producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)$", re.MULTILINE)
+ABORTED = re.compile(
+    r"^version: 0 producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)$",
+    re.MULTILINE,
+)
 
 
-def test_it_reads_markers_and_aborted_transactions_and_open_ones(classpath: str, files: RealFiles, tmp_path: Path) -> None:
+def test_it_reads_markers_and_aborted_transactions_and_open_ones(
+    classpath: str, files: RealFiles, tmp_path: Path
+) -> None:
     log = lived_with_transactions(files, tmp_path / "t-0")
 
     told = dump(classpath, tmp_path / "t-0", ".log", ".index", ".timeindex", ".snapshot")
@@ -207,35 +342,59 @@ def test_it_reads_markers_and_aborted_transactions_and_open_ones(classpath: str,
 
     assert not COMPLAINTS.search(told + aborted), COMPLAINTS.findall(told + aborted)
     assert told.count("isvalid: true") == told.count("baseOffset: ")
-    assert {"endTxnMarker: COMMIT coordinatorEpoch: 7", "endTxnMarker: ABORT coordinatorEpoch: 7"} == set(re.findall(r"endTxnMarker.*", told))
+    assert {
+        "endTxnMarker: COMMIT coordinatorEpoch: 7",
+        "endTxnMarker: ABORT coordinatorEpoch: 7",
+    } == set(re.findall(r"endTxnMarker.*", told))
     known = [tuple(each) for each in log.aborted(0, log.end_offset)]
     assert [tuple(map(int, each)) for each in ABORTED.findall(aborted)] == known
     assert len(known) > 20
-    latest = dump(classpath, tmp_path / "t-0", sorted((tmp_path / "t-0").glob("*.snapshot"))[-1].name)
+    latest = dump(
+        classpath, tmp_path / "t-0", sorted((tmp_path / "t-0").glob("*.snapshot"))[-1].name
+    )
     shown = re.findall(r"producerId: (\d+) .*currentTxnFirstOffset: OptionalLong\[(\d+)\]", latest)
     assert {int(producer): int(first) for producer, first in shown} == {
-        producer: each.transaction_start for producer, each in log.producers.producers.items() if each.transactional
+        producer: each.transaction_start
+        for producer, each in log.producers.producers.items()
+        if each.transactional
     }
     assert ("6", str(log.end_offset - 2)) in shown
 
 
-def test_its_decoder_reads_the_log_of_a_transaction_coordinator(classpath: str, files: RealFiles, tmp_path: Path) -> None:
+def test_its_decoder_reads_the_log_of_a_transaction_coordinator(
+    classpath: str, files: RealFiles, tmp_path: Path
+) -> None:
     growing = Growing(NO_PARTITIONS)
     growing.add("t", bytes(16), {0, 3})
     growing.add("u", bytes(16), {1})
-    open_one = Transaction(4001, 5, 60_000, State.ONGOING, growing.partitions(), start_ms=NOW, update_ms=NOW + 1)
-    later = Transaction(4002, 0, 1_000, update_ms=NOW, previous_producer_id=4001, version=2, last_epoch=3)  # with a tag that Kafka has not
-    records = [transaction_record("mine", open_one), transaction_record("über", later), tombstone("gone")]
+    open_one = Transaction(
+        4001, 5, 60_000, State.ONGOING, growing.partitions(), start_ms=NOW, update_ms=NOW + 1
+    )
+    # with a tag that Kafka has not
+    later = Transaction(
+        4002, 0, 1_000, update_ms=NOW, previous_producer_id=4001, version=2, last_epoch=3
+    )
+    records = [
+        transaction_record("mine", open_one),
+        transaction_record("über", later),
+        tombstone("gone"),
+    ]
     (tmp_path / "__transaction_state-0").mkdir()
-    log = Log.open(files, str(tmp_path / "__transaction_state-0"), LogConfig(), NOW, clean_shutdown=False)
+    log = Log.open(
+        files, str(tmp_path / "__transaction_state-0"), LogConfig(), NOW, clean_shutdown=False
+    )
     append(log, memoryview(build_batch([(key, value, (), NOW) for key, value in records])))
     log.close(clean=True)
 
-    told = dump(classpath, tmp_path / "__transaction_state-0", ".log", options=["--transaction-log-decoder"])
+    told = dump(
+        classpath, tmp_path / "__transaction_state-0", ".log", options=["--transaction-log-decoder"]
+    )
 
     assert not COMPLAINTS.search(told)
     decoded = re.findall(r"key: (\{.*\}) payload: (.*)$", told, re.MULTILINE)
-    assert [json.loads(key)["data"] for key, _ in decoded] == [{"transactionalId": name} for name in ("mine", "über", "gone")]
+    assert [json.loads(key)["data"] for key, _ in decoded] == [
+        {"transactionalId": name} for name in ("mine", "über", "gone")
+    ]
     assert decoded[2][1] == "<DELETE>"
     first, second = (json.loads(value)["data"] for _, value in decoded[:2])
     assert first == {
@@ -243,8 +402,15 @@ def test_its_decoder_reads_the_log_of_a_transaction_coordinator(classpath: str, 
         "producerEpoch": 5,
         "transactionTimeoutMs": 60_000,
         "transactionStatus": 1,
-        "transactionPartitions": [{"topic": "t", "partitionIds": [0, 3]}, {"topic": "u", "partitionIds": [1]}],
+        "transactionPartitions": [
+            {"topic": "t", "partitionIds": [0, 3]},
+            {"topic": "u", "partitionIds": [1]},
+        ],
         "transactionStartTimestampMs": NOW,
         "transactionLastUpdateTimestampMs": NOW + 1,
     }
-    assert (second["transactionPartitions"], second["previousProducerId"], second["clientTransactionVersion"]) == (None, 4001, 2)
+    assert (
+        second["transactionPartitions"],
+        second["previousProducerId"],
+        second["clientTransactionVersion"],
+    ) == (None, 4001, 2)

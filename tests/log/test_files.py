@@ -1,4 +1,6 @@
-"""The bytes on disk, entry by entry as Kafka writes them: offset index, time index, and the small text files."""
+"""The bytes on disk, entry by entry as Kafka writes them: offset index, time index, and the small
+text files.
+"""
 
 import pytest
 
@@ -31,18 +33,25 @@ def closed(**config: int) -> tuple[MemoryFiles, int]:
     return files, size
 
 
-def test_an_index_entry_is_the_last_offset_and_the_position_of_the_batch_that_crosses_the_interval() -> None:
+def test_an_index_entry_is_last_offset_and_position_of_the_batch_that_crosses_the_interval() -> (
+    None
+):
     files, size = closed(index_interval_bytes=200)
     assert 100 < size < 200
 
     # the first batch whose predecessors since the last entry are more than 200 bytes: every second
-    assert ints(files.read(f"{DIRECTORY}/{0:020d}.index"), 4, 4) == [(3 * at + 2, at * size) for at in (2, 4, 6, 8)]
+    assert ints(files.read(f"{DIRECTORY}/{0:020d}.index"), 4, 4) == [
+        (3 * at + 2, at * size) for at in (2, 4, 6, 8)
+    ]
 
 
 def test_the_time_index_moves_forward_only_and_ends_with_the_largest() -> None:
     files, _ = closed(index_interval_bytes=200)
 
-    assert ints(files.read(f"{DIRECTORY}/{0:020d}.timeindex"), 8, 4) == [(NOW + 4, 8), (NOW + 1002, 14)]
+    assert ints(files.read(f"{DIRECTORY}/{0:020d}.timeindex"), 8, 4) == [
+        (NOW + 4, 8),
+        (NOW + 1002, 14),
+    ]
 
 
 def test_a_segment_that_is_sealed_has_its_largest_timestamp_although_no_interval_is_full() -> None:
@@ -57,8 +66,22 @@ def test_lookups() -> None:
     for offset, position in (110, 4200), (130, 9000), (131, 13_500):
         index.append(offset, position)
 
-    assert [index.lookup(offset) for offset in (100, 109, 110, 129, 130, 131, 500)] == [0, 0, 4200, 4200, 9000, 13_500, 13_500]
-    assert [index.boundary(position) for position in (0, 4199, 4200, 8999, 20_000)] == [0, 0, 4200, 4200, 13_500]
+    assert [index.lookup(offset) for offset in (100, 109, 110, 129, 130, 131, 500)] == [
+        0,
+        0,
+        4200,
+        4200,
+        9000,
+        13_500,
+        13_500,
+    ]
+    assert [index.boundary(position) for position in (0, 4199, 4200, 8999, 20_000)] == [
+        0,
+        0,
+        4200,
+        4200,
+        13_500,
+    ]
     index.truncate(131)
     assert len(index) == 2
 
@@ -68,7 +91,14 @@ def test_time_lookups() -> None:
     for timestamp, offset in (1000, 110), (2000, 120), (1500, 130), (2500, 131):
         index.append(timestamp, offset)
 
-    assert [index.lookup(timestamp) for timestamp in (1, 1000, 1001, 2000, 2001, 9999)] == [100, 100, 110, 110, 120, 131]
+    assert [index.lookup(timestamp) for timestamp in (1, 1000, 1001, 2000, 2001, 9999)] == [
+        100,
+        100,
+        110,
+        110,
+        120,
+        131,
+    ]
     assert index.last() == (2500, 131)
     index.truncate(131)
     assert index.last() == (2000, 120)
@@ -92,15 +122,27 @@ def test_text_files_are_kafkas() -> None:
 
     assert checkpoints.encode_offsets({("t", 1): 0, ("t", 0): 29400}) == b"0\n2\nt 1 0\nt 0 29400\n"
     assert checkpoints.encode_epochs([(0, 0), (3, 17)]) == b"0\n2\n0 0\n3 17\n"
-    assert checkpoints.encode_partition_metadata(topic_id) == b"version: 0\ntopic_id: qZp5dx1QRRlRAAAAAAAAAA"
-    assert checkpoints.decode_partition_metadata(checkpoints.encode_partition_metadata(topic_id)) == topic_id
+    assert (
+        checkpoints.encode_partition_metadata(topic_id)
+        == b"version: 0\ntopic_id: qZp5dx1QRRlRAAAAAAAAAA"
+    )
+    assert (
+        checkpoints.decode_partition_metadata(checkpoints.encode_partition_metadata(topic_id))
+        == topic_id
+    )
     assert checkpoints.encode_clean_shutdown(11) == b'{"version":0,"brokerEpoch":11}'
-    assert checkpoints.decode_properties(b"#\n#Sat Nov 21 10:29:03 UTC 2026\nnode.id=1\ndirectory.id=2SR1rQLJvAbjNRmfYv_8ig\nversion=1\n") == {
+    assert checkpoints.decode_properties(
+        b"#\n#Sat Nov 21 10:29:03 UTC 2026\nnode.id=1\ndirectory.id=2SR1rQLJvAbjNRmfYv_8ig\n"
+        b"version=1\n"
+    ) == {
         "node.id": "1",
         "directory.id": "2SR1rQLJvAbjNRmfYv_8ig",
         "version": "1",
     }
-    assert checkpoints.uuid_text(checkpoints.uuid_bytes("2SR1rQLJvAbjNRmfYv_8ig")) == "2SR1rQLJvAbjNRmfYv_8ig"
+    assert (
+        checkpoints.uuid_text(checkpoints.uuid_bytes("2SR1rQLJvAbjNRmfYv_8ig"))
+        == "2SR1rQLJvAbjNRmfYv_8ig"
+    )
 
 
 def test_an_empty_checkpoint_says_nothing_and_a_cut_one_is_refused() -> None:
@@ -113,7 +155,9 @@ def test_an_empty_checkpoint_says_nothing_and_a_cut_one_is_refused() -> None:
             checkpoints.decode_offsets(whole[:size])
 
 
-@pytest.mark.parametrize("text", [b"1\n0\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"0\n2\na 0 1\n", b"0\n-1\n", b"x"])
+@pytest.mark.parametrize(
+    "text", [b"1\n0\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"0\n2\na 0 1\n", b"0\n-1\n", b"x"]
+)
 def test_a_checkpoint_that_is_none(text: bytes) -> None:
     with pytest.raises(CheckpointError):
         checkpoints.decode_offsets(text)

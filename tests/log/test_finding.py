@@ -12,7 +12,9 @@ from tests.log.test_manager import CONFIG, ID, OTHER, manager
 
 @pytest.mark.parametrize("wanted", [ID, OTHER])
 def test_of_two_topics_of_one_name_in_two_directories_the_living_one_stays(wanted: bytes) -> None:
-    """The topic was deleted and made again while a directory was away; checkpoints before the metadata is known keep what they say of both."""
+    """The topic was deleted and made again while a directory was away; checkpoints before the
+    metadata is known keep what they say of both.
+    """
     files = MemoryFiles()
     manager(files, "a", "b").close({})
     for path, topic_id, records in (("a", ID, 5), ("b", OTHER, 7)):
@@ -24,7 +26,10 @@ def test_of_two_topics_of_one_name_in_two_directories_the_living_one_stays(wante
         logs.close({("t", 0): records})
     for _ in range(2):
         logs = manager(files, "a", "b")
-        assert {bytes(topic_id) for held in logs.held().values() for topic_id, _ in held} == {ID, OTHER}
+        assert {bytes(topic_id) for held in logs.held().values() for topic_id, _ in held} == {
+            ID,
+            OTHER,
+        }
         logs.write_checkpoints({})
         for home in logs.directories:
             home.unlock()
@@ -36,7 +41,9 @@ def test_of_two_topics_of_one_name_in_two_directories_the_living_one_stays(wante
     assert (log.end_offset, log.start_offset) == (records, records - 2)
     assert logs.high_watermark("t", 0) == records
     logs.remove_namesakes(list(logs.namesakes))
-    assert [path for path in ("a", "b") if "t-0" in files.list(path)] == ["a" if wanted == ID else "b"]
+    assert [path for path in ("a", "b") if "t-0" in files.list(path)] == [
+        "a" if wanted == ID else "b"
+    ]
     logs.close({("t", 0): records})
     assert manager(files, "a", "b").get_or_create("t", 0, wanted, CONFIG).end_offset == records
 
@@ -70,7 +77,9 @@ def test_two_logs_of_one_topics_partition_are_refused() -> None:
 
 
 @pytest.mark.parametrize("fails", ["a", "b"])
-def test_a_log_that_was_made_while_a_directory_was_away_takes_the_place_of_what_lies_there(fails: str) -> None:
+def test_a_log_that_was_made_while_a_directory_was_away_takes_the_place_of_what_lies_there(
+    fails: str,
+) -> None:
     """The replica went elsewhere and came back; the power goes before the next start."""
     files = MemoryFiles()
     logs = manager(files, "a", "b")

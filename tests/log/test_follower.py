@@ -1,4 +1,6 @@
-"""What a follower's log takes, leader epochs (KIP-101, KIP-320), truncation, and starts that lie inside a batch."""
+"""What a follower's log takes, leader epochs (KIP-101, KIP-320), truncation, and starts that lie
+inside a batch.
+"""
 
 from struct import pack_into
 
@@ -7,11 +9,31 @@ import pytest
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.log import Log
 from raftka.wire.errors import Code, KafkaError
-from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, content, disk, flush, offsets, open_log, read_all
+from tests.log.given import (
+    DIRECTORY,
+    NOW,
+    append,
+    batch,
+    checkpoint,
+    content,
+    disk,
+    flush,
+    offsets,
+    open_log,
+    read_all,
+)
 
 
 def fetched(log: Log, offset: int = 0) -> memoryview:
-    return memoryview(bytearray(b"".join(content(log.read(each, 1, log.end_offset)[0]) for each, _ in offsets(log) if each >= offset)))
+    return memoryview(
+        bytearray(
+            b"".join(
+                content(log.read(each, 1, log.end_offset)[0])
+                for each, _ in offsets(log)
+                if each >= offset
+            )
+        )
+    )
 
 
 def leader() -> Log:
@@ -64,13 +86,16 @@ def test_damage_and_disorder_are_refused() -> None:
     follower = open_log()
     assert refusal_of(follower, damaged) is Code.CORRUPT_MESSAGE
     assert follower.end_offset == 2, "what was sound before it stays"
-    assert refusal_of(follower, memoryview(bytearray(records))) is Code.INVALID_RECORD, "offsets it has"
+    assert refusal_of(follower, memoryview(bytearray(records))) is Code.INVALID_RECORD, (
+        "offsets it has"
+    )
     assert refusal_of(follower, memoryview(bytearray(bytes(61)))) is Code.CORRUPT_MESSAGE
     assert refusal_of(follower, older[size:]) is Code.INVALID_RECORD, "an epoch of the past"
     assert follower.end_offset == 6
 
 
-@pytest.mark.parametrize("policy", ["compact", "delete"])  # the second may have been compacted before
+# the second may have been compacted before
+@pytest.mark.parametrize("policy", ["compact", "delete"])
 def test_a_leaders_log_may_have_gaps(policy: str) -> None:
     records = fetched(leader())
     follower = open_log(cleanup_policy=policy)
@@ -94,7 +119,15 @@ def test_a_leaders_start_inside_a_batch() -> None:
 def test_where_epochs_end() -> None:
     log = leader()
 
-    assert [log.epoch_end(epoch) for epoch in (-1, 0, 1, 2, 3, 4, 5)] == [(-1, -1), (0, 0), (1, 4), (1, 4), (3, 6), (4, 8), (-1, -1)]
+    assert [log.epoch_end(epoch) for epoch in (-1, 0, 1, 2, 3, 4, 5)] == [
+        (-1, -1),
+        (0, 0),
+        (1, 4),
+        (1, 4),
+        (3, 6),
+        (4, 8),
+        (-1, -1),
+    ]
     assert [log.epoch_of(offset) for offset in (0, 3, 4, 7)] == [1, 1, 3, 4]
     assert open_log().epoch_end(0) == (-1, -1)
     assert open_log().latest_epoch == -1
@@ -142,7 +175,9 @@ def test_truncation(segment: int, restart: bool) -> None:
 
         assert offsets(log) == [(at, at + 1) for at in range(0, to, 2)]
         assert (log.end_offset, log.flushed_offset) == (to, to)
-        assert log.epochs.entries() == [entry for entry in [(1, 0), (3, 4), (4, 6)] if entry[1] < to]
+        assert log.epochs.entries() == [
+            entry for entry in [(1, 0), (3, 4), (4, 6)] if entry[1] < to
+        ]
         append(log, batch(3), epoch=8)
         assert offsets(log)[-1] == (to, to + 2)
         assert read_all(log)[-1].leader_epoch == log.latest_epoch == 8
@@ -217,7 +252,9 @@ def test_the_recovery_point_is_lowered_before_anything_is_cut(to: int, end: int)
     log = leader()
     checkpoint(log)
     told: list[tuple[int, int]] = []
-    log.on_recovery_point_lowered = lambda: told.append((log.recovery_point, log.active.file.size()))
+    log.on_recovery_point_lowered = lambda: told.append(
+        (log.recovery_point, log.active.file.size())
+    )
     size = log.size_bytes
 
     log.truncate_to(to)
@@ -292,7 +329,12 @@ def test_a_flush_knows_nothing_of_what_came_after_it_began() -> None:
 
     log.flushed(offset)
 
-    assert (files, log.flushed_offset, log.written_offset, log.end_offset) == ([log.active.file, log.directory], 1, 2, 3)
+    assert (files, log.flushed_offset, log.written_offset, log.end_offset) == (
+        [log.active.file, log.directory],
+        1,
+        2,
+        3,
+    )
     assert log.begin_flush()[1] == 2
 
 
@@ -303,7 +345,9 @@ def test_a_rolled_segment_is_flushed_too() -> None:
 
     files, offset = log.begin_flush()
 
-    assert [file for file in files if not isinstance(file, str)] == [segment.file for segment in log.segments]
+    assert [file for file in files if not isinstance(file, str)] == [
+        segment.file for segment in log.segments
+    ]
     assert (files[3:], offset) == ([log.directory], 3)
 
 

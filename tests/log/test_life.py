@@ -9,7 +9,19 @@ import pytest
 from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.wire.errors import Code, KafkaError
-from tests.log.given import DIRECTORY, NOW, append, batch, content, disk, end_transaction, flush, in_transaction, offsets, open_log
+from tests.log.given import (
+    DIRECTORY,
+    NOW,
+    append,
+    batch,
+    content,
+    disk,
+    end_transaction,
+    flush,
+    in_transaction,
+    offsets,
+    open_log,
+)
 
 HOUR = 3_600_000
 SIZE = len(batch(1, size=100))
@@ -45,7 +57,12 @@ def test_a_segment_rolls_by_the_time_of_its_records() -> None:
     log = open_log(segment_ms=1000)
 
     append(
-        log, batch(1), batch(1, timestamp=NOW + 1000), batch(1, timestamp=NOW + 1001), batch(1, timestamp=NOW - HOUR), batch(1, timestamp=NOW + 1002)
+        log,
+        batch(1),
+        batch(1, timestamp=NOW + 1000),
+        batch(1, timestamp=NOW + 1001),
+        batch(1, timestamp=NOW - HOUR),
+        batch(1, timestamp=NOW + 1002),
     )
 
     assert bases(log) == [0, 2]
@@ -58,7 +75,9 @@ def test_a_segment_rolls_when_its_index_is_full() -> None:
         append(log, batch(1, timestamp=NOW + at))
 
     assert len(log.segments) == 3
-    assert all(len(segment.time_index) <= 70 + 64 for segment in log.segments), "it is looked at when entries are written, 64 at a time"
+    assert all(len(segment.time_index) <= 70 + 64 for segment in log.segments), (
+        "it is looked at when entries are written, 64 at a time"
+    )
 
 
 def test_a_segment_rolls_before_offsets_outgrow_its_index() -> None:
@@ -76,7 +95,12 @@ def test_a_segment_rolls_before_offsets_outgrow_its_index() -> None:
 def three_hours(**config: int):  # type: ignore[no-untyped-def]
     log = open_log(segment_bytes=2 * SIZE, **config)  # type: ignore[arg-type]
     for hour in range(3):
-        append(log, *(batch(1, size=100, timestamp=NOW + hour * HOUR) for _ in range(2)), now=NOW + 3 * HOUR, epoch=hour)
+        append(
+            log,
+            *(batch(1, size=100, timestamp=NOW + hour * HOUR) for _ in range(2)),
+            now=NOW + 3 * HOUR,
+            epoch=hour,
+        )
     return log
 
 
@@ -86,7 +110,9 @@ def test_retention_by_time() -> None:
     assert log.delete_old_segments(NOW + HOUR, up_to=6) == 0
     assert log.delete_old_segments(NOW + HOUR + 1, up_to=6) == 1
     assert (log.start_offset, bases(log), log.epochs.entries()) == (2, [2, 4], [(1, 2), (2, 4)])
-    assert log.delete_old_segments(NOW + 9 * HOUR, up_to=5) == 1, "the last one reaches beyond the high watermark"
+    assert log.delete_old_segments(NOW + 9 * HOUR, up_to=5) == 1, (
+        "the last one reaches beyond the high watermark"
+    )
     assert log.delete_old_segments(NOW + 9 * HOUR, up_to=6) == 1
     assert (log.start_offset, log.end_offset, bases(log)) == (6, 6, [6])
     assert append(log, batch(1), now=NOW + 9 * HOUR, epoch=3) == 7
@@ -96,7 +122,13 @@ def test_retention_by_time() -> None:
 
 def test_a_timestamp_in_the_future_keeps_its_segment_and_those_behind_it() -> None:
     log = open_log(segment_bytes=SIZE, retention_ms=1000)
-    append(log, *(batch(1, size=100, timestamp=timestamp) for timestamp in (NOW - HOUR, NOW + HOUR, NOW - HOUR)))
+    append(
+        log,
+        *(
+            batch(1, size=100, timestamp=timestamp)
+            for timestamp in (NOW - HOUR, NOW + HOUR, NOW - HOUR)
+        ),
+    )
 
     assert log.delete_old_segments(NOW, up_to=3) == 1
 
@@ -144,7 +176,10 @@ def test_a_full_disk_ends_the_log_and_nothing_unwritten_is_claimed(room: int) ->
     assert failure.value.errno == errno.ENOSPC
     assert log.failed is failure.value
     assert (log.end_offset, log.written_offset, offsets(log)) == (1, 1, [(0, 0)])
-    for write in lambda: log.append_as_leader(batch(1), 0, NOW), lambda: log.append_as_follower(batch(1, base_offset=1, leader_epoch=0), 0):
+    for write in (
+        lambda: log.append_as_leader(batch(1), 0, NOW),
+        lambda: log.append_as_follower(batch(1, base_offset=1, leader_epoch=0), 0),
+    ):
         with pytest.raises(KafkaError) as refusal:
             write()
         assert refusal.value.code is Code.KAFKA_STORAGE_ERROR
@@ -156,7 +191,12 @@ def test_a_full_disk_ends_the_log_and_nothing_unwritten_is_claimed(room: int) ->
     log.close(clean=False)
     log = open_log(files)
     assert offsets(log) == [(0, 0)]
-    assert log.append_as_leader(batch(1, size=100, producer=7, sequence=1), 0, NOW) == (1, 2, -1, False)
+    assert log.append_as_leader(batch(1, size=100, producer=7, sequence=1), 0, NOW) == (
+        1,
+        2,
+        -1,
+        False,
+    )
 
 
 def test_a_disk_that_fills_while_rolling() -> None:
@@ -186,7 +226,13 @@ def test_segments_of_many_partitions_do_not_all_end_at_once() -> None:
     for partition in range(20):
         files = disk()
         files.make_directory(f"d/t-{partition}")
-        log = Log.open(files, f"d/t-{partition}", LogConfig(segment_ms=10_000, segment_jitter_ms=4000), NOW, clean_shutdown=False)
+        log = Log.open(
+            files,
+            f"d/t-{partition}",
+            LogConfig(segment_ms=10_000, segment_jitter_ms=4000),
+            NOW,
+            clean_shutdown=False,
+        )
         at = 0
         while len(log.segments) == 1:
             at += 500
@@ -199,7 +245,9 @@ def test_segments_of_many_partitions_do_not_all_end_at_once() -> None:
 
 
 @pytest.mark.parametrize(("flush_messages", "waits"), [(1, True), (2, False)])
-def test_a_topic_that_flushes_each_message_waits_for_the_disk_also_where_others_do_not(flush_messages: int, waits: bool) -> None:
+def test_a_topic_that_flushes_each_message_waits_for_the_disk_also_where_others_do_not(
+    flush_messages: int, waits: bool
+) -> None:
     log = open_log(flush="os", flush_messages=flush_messages)
     log.append_as_leader(batch(1), 0, NOW)
     log.write_staged()
@@ -230,7 +278,11 @@ def test_a_sealed_segments_index_is_made_anew_and_written(how: str) -> None:
 
 def test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young() -> None:
     files = disk()
-    config: dict[str, Any] = {"segment_bytes": 20 * SIZE, "index_interval_bytes": 1, "retention_ms": 1000}
+    config: dict[str, Any] = {
+        "segment_bytes": 20 * SIZE,
+        "index_interval_bytes": 1,
+        "retention_ms": 1000,
+    }
     log = open_log(files, **config)
     append(log, *(batch(1, size=100, timestamp=NOW + at) for at in range(30)))
     log.close(clean=True)
@@ -251,7 +303,9 @@ def test_what_is_written_while_a_late_flush_is_under_way_is_still_to_be_flushed(
     append(log, batch(5))
     files, settle = log.begin_late_flush()
     assert [log.active.file, DIRECTORY] == files
-    assert log.active.file in log.begin_checkpoint()[0], "what is under way is not on disk, and a recovery point must not say so"
+    assert log.active.file in log.begin_checkpoint()[0], (
+        "what is under way is not on disk, and a recovery point must not say so"
+    )
 
     append(log, batch(5))
     files, settle = log.begin_late_flush()
@@ -327,7 +381,9 @@ def test_nothing_is_reserved_unless_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("way", ["fsync", "os"])
 def test_all_is_on_disk_when_a_log_is_closed_during_a_checkpoint(way: str) -> None:
-    """The flushes of that checkpoint may come too late: indexes and names are believed after a clean end."""
+    """The flushes of that checkpoint may come too late: indexes and names are believed after a
+    clean end.
+    """
     files = disk()
     log = open_log(files, segment_bytes=400, flush=way)
     in_transaction(log, batch(producer=1, sequence=0, transactional=True, size=100))

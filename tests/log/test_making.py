@@ -1,4 +1,6 @@
-"""Directories of new partitions: few new files, and each partition can be told from others whatever becomes of its siblings."""
+"""Directories of new partitions: few new files, and each partition can be told from others whatever
+becomes of its siblings.
+"""
 
 import errno
 
@@ -24,7 +26,10 @@ def test_partitions_of_a_topic_share_the_file_that_names_it() -> None:
 
     assert {topic_id(files, f"/data/t-{index}") for index in range(25)} == {ONE}
     assert {topic_id(files, f"/data/other-{index}") for index in range(25)} == {OTHER}
-    assert len({id(inode) for name, inode in files.names.items() if name.endswith(PARTITION_METADATA)}) == 2
+    assert (
+        len({id(inode) for name, inode in files.names.items() if name.endswith(PARTITION_METADATA)})
+        == 2
+    )
     assert len({id(inode) for name, inode in files.names.items() if name.endswith(".log")}) == 50
 
 
@@ -34,14 +39,18 @@ def test_a_metadata_file_that_is_replaced_leaves_the_other_partitions_alone() ->
     maker.make("/data", "/data/t-0", ONE)
     maker.make("/data", "/data/t-1", ONE)
 
-    files.replace(f"/data/t-0/{PARTITION_METADATA}", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg")
+    files.replace(
+        f"/data/t-0/{PARTITION_METADATA}", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg"
+    )
 
     assert topic_id(files, "/data/t-0") != ONE
     assert topic_id(files, "/data/t-1") == ONE
 
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.EMLINK, errno.ENOENT, errno.EXDEV])
-def test_where_there_are_no_links_each_partition_has_its_own_file(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+def test_where_there_are_no_links_each_partition_has_its_own_file(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
     files = MemoryFiles()
 
     def link(old: str, new: str) -> None:
@@ -61,4 +70,7 @@ def test_log_directories_share_no_file() -> None:
     maker.make("/a", "/a/t-0", ONE)
     maker.make("/b", "/b/t-1", ONE)
 
-    assert files.names[f"/a/t-0/{PARTITION_METADATA}"] is not files.names[f"/b/t-1/{PARTITION_METADATA}"]
+    assert (
+        files.names[f"/a/t-0/{PARTITION_METADATA}"]
+        is not files.names[f"/b/t-1/{PARTITION_METADATA}"]
+    )

@@ -1,4 +1,6 @@
-"""The node's log directories: whose they are, what lies in them, checkpoints, and a restart after a clean and an unclean end."""
+"""The node's log directories: whose they are, what lies in them, checkpoints, and a restart after a
+clean and an unclean end.
+"""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,7 +41,12 @@ def test_a_new_directory_is_this_nodes() -> None:
     logs.set_cluster_id("MkU3OEVBNTcwNTJENDM2Qg")
 
     lines = files.read("data/meta.properties").decode().splitlines()
-    assert {line.partition("=")[0] for line in lines if "=" in line} == {"node.id", "directory.id", "version", "cluster.id"}
+    assert {line.partition("=")[0] for line in lines if "=" in line} == {
+        "node.id",
+        "directory.id",
+        "version",
+        "cluster.id",
+    }
     assert len(logs.directory_id) == 16
 
     again = restarted(files, logs)
@@ -65,11 +72,16 @@ def test_a_directory_that_kafka_made() -> None:
     files = MemoryFiles()
     files.make_directory("data/t-0")
     files.replace(
-        "data/meta.properties", b"#\n#Sat Nov 21 10:29:03 UTC 2026\nnode.id=1\ndirectory.id=2SR1rQLJvAbjNRmfYv_8ig\nversion=1\ncluster.id=c\n"
+        "data/meta.properties",
+        b"#\n#Sat Nov 21 10:29:03 UTC 2026\nnode.id=1\ndirectory.id=2SR1rQLJvAbjNRmfYv_8ig\n"
+        b"version=1\ncluster.id=c\n",
     )
     files.replace("data/t-0/partition.metadata", b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
     files.make_directory("data/__cluster_metadata-0")
-    files.replace("data/__cluster_metadata-0/partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    files.replace(
+        "data/__cluster_metadata-0/partition.metadata",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ",
+    )
     files.replace("data/recovery-point-offset-checkpoint", b"")
     files.replace("data/replication-offset-checkpoint", b"0\n1\nt 0 0\n")
     files.replace("data/cleaner-offset-checkpoint", b"")
@@ -91,7 +103,10 @@ def test_a_partition_is_made_found_and_removed() -> None:
     log = logs.get_or_create("a-b", 3, ID, CONFIG)
     append(log, batch(2))
 
-    assert files.read("data/a-b-3/partition.metadata") == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    assert (
+        files.read("data/a-b-3/partition.metadata")
+        == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    )
     assert logs.get_or_create("a-b", 3, ID, CONFIG) is log is logs.get("a-b", 3)
     again = restarted(files, logs)
     assert again.get("a-b", 3) is None, "opened when it is asked for"
@@ -113,25 +128,38 @@ def test_a_topic_of_the_same_name_is_another() -> None:
     log = logs.get_or_create("t", 0, OTHER, CONFIG)
 
     assert (log.end_offset, log.recovery_point) == (0, 0)
-    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n0\n", "nobody may believe that five offsets of the new one are on disk"
+    assert files.read("data/recovery-point-offset-checkpoint") == b"0\n0\n", (
+        "nobody may believe that five offsets of the new one are on disk"
+    )
     assert logs.high_watermark("t", 0) == 0
 
 
 def test_a_rotten_name_costs_no_records() -> None:
-    """Others have them: nothing is opened before this replica has left their ISR. Else, and then, what lies there is believed."""
+    """Others have them: nothing is opened before this replica has left their ISR. Else, and then,
+    what lies there is believed.
+    """
     files = MemoryFiles()
     logs = manager(files)
     append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
     logs.write_checkpoints({("t", 0): 5})
     logs.close({("t", 0): 5})
-    for rotten in (b"", b"wersion: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw", b"version: 0\ntopic_id: AAECAwQFBg"):
+    for rotten in (
+        b"",
+        b"wersion: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw",
+        b"version: 0\ntopic_id: AAECAwQFBg",
+    ):
         files.replace("data/t-0/partition.metadata", rotten)
         logs = restarted(files, logs)
 
-        with pytest.raises(Damaged, match=r"data/t-0/partition\.metadata does not name .* 5 records"):
+        with pytest.raises(
+            Damaged, match=r"data/t-0/partition\.metadata does not name .* 5 records"
+        ):
             logs.get_or_create("t", 0, ID, CONFIG, whole=True)
         assert logs.get_or_create("t", 0, ID, CONFIG).end_offset == 5
-        assert files.read("data/t-0/partition.metadata") == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+        assert (
+            files.read("data/t-0/partition.metadata")
+            == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+        )
 
 
 def test_a_name_that_was_never_flushed_is_that_of_no_records() -> None:
@@ -149,7 +177,9 @@ def test_half_made_and_half_removed_partitions_are_swept() -> None:
     logs = manager(files)
     files.make_directory("data/t-1")
     files.make_directory("data/t-0.00ff-delete")
-    files.replace("data/t-0.00ff-delete/partition.metadata", b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw")
+    files.replace(
+        "data/t-0.00ff-delete/partition.metadata", b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    )
     logs = restarted(files, logs)
 
     assert "t-0.00ff-delete" not in files.list("data")
@@ -231,7 +261,8 @@ def test_a_checkpoint_under_way_does_not_undo_a_truncation() -> None:
     waiting = []
     files.flush = lambda some, done: waiting.append(done)  # type: ignore[method-assign, assignment]
     logs.write_checkpoints({})
-    waiting.pop()(None)  # indexes and snapshots are on disk; now the checkpoint file under its temporary name
+    # indexes and snapshots are on disk; now the checkpoint file under its temporary name
+    waiting.pop()(None)
 
     log.truncate_to(10)
     waiting.pop()(None)
@@ -286,7 +317,9 @@ def test_a_checkpoint_looks_at_some_logs_a_turn(monkeypatch: pytest.MonkeyPatch)
     assert max(of_turn) <= LOOKED_AT_ONCE
     points = decode_offsets(files.read("data/recovery-point-offset-checkpoint"))
     assert (len(points), sum(points.values())) == (many, len(range(0, many, 100)))
-    assert decode_offsets(files.read("data/replication-offset-checkpoint")) == {("t", index): 1 for index in range(many)}
+    assert decode_offsets(files.read("data/replication-offset-checkpoint")) == {
+        ("t", index): 1 for index in range(many)
+    }
 
 
 @pytest.mark.parametrize("steps_before", range(8))
@@ -311,7 +344,9 @@ def test_a_checkpoint_in_any_of_its_turns_does_not_undo_a_truncation(steps_befor
 
 
 @pytest.mark.parametrize("steps_before", range(8))
-def test_a_checkpoint_in_any_of_its_turns_says_nothing_of_a_new_partition_of_that_name(steps_before: int) -> None:
+def test_a_checkpoint_in_any_of_its_turns_says_nothing_of_a_new_partition_of_that_name(
+    steps_before: int,
+) -> None:
     files = MemoryFiles()
     logs = manager(files)
     append(logs.get_or_create("t", 0, ID, CONFIG), batch(5))
@@ -373,7 +408,9 @@ def test_new_partitions_go_where_the_fewest_are() -> None:
     for partition in range(4):
         logs.get_or_create("t", partition, ID, CONFIG)
 
-    assert [len([name for name in files.list(path) if name.startswith("t-")]) for path in ("a", "b")] == [2, 2]
+    assert [
+        len([name for name in files.list(path) if name.startswith("t-")]) for path in ("a", "b")
+    ] == [2, 2]
     assert len({home.directory_id for home in logs.directories}) == 2
 
 
@@ -393,7 +430,12 @@ def test_a_deleted_segments_file_is_given_to_who_knows_when_to_close_it() -> Non
 def test_how_far_it_is_clean_is_written_down_as_kafka_does() -> None:
     files = MemoryFiles()
     logs = manager(files)
-    log, other = (logs.get_or_create("t", partition, ID, LogConfig(cleanup_policy="compact", segment_bytes=400)) for partition in (0, 1))
+    log, other = (
+        logs.get_or_create(
+            "t", partition, ID, LogConfig(cleanup_policy="compact", segment_bytes=400)
+        )
+        for partition in (0, 1)
+    )
     append(log, *(batch(2, seed=at, size=50) for at in range(8)))
     append(other, batch(1))
     logs.write_checkpoints({})
@@ -404,11 +446,15 @@ def test_how_far_it_is_clean_is_written_down_as_kafka_does() -> None:
 
     assert files.read("data/cleaner-offset-checkpoint") == b"0\n1\nt 0 12\n"
     files = files.power_loss(Random(1))
-    log = manager(files).get_or_create("t", 0, ID, LogConfig(cleanup_policy="compact", segment_bytes=400))
+    log = manager(files).get_or_create(
+        "t", 0, ID, LogConfig(cleanup_policy="compact", segment_bytes=400)
+    )
     assert log.cleaned_offset == 12
 
 
-def test_the_recovery_point_counts_when_the_disk_has_it_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recovery_point_counts_when_the_disk_has_it_under_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     files = MemoryFiles()
     logs = manager(files)
     log = logs.get_or_create("t", 0, ID, CONFIG)
@@ -432,7 +478,9 @@ def test_the_recovery_point_counts_when_the_disk_has_it_under_its_name(monkeypat
 
 
 def test_what_is_cut_is_not_clean_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else what is written in its place would never be looked at, and a tombstone in it could go before what it deletes."""
+    """Else what is written in its place would never be looked at, and a tombstone in it could go
+    before what it deletes.
+    """
     files = MemoryFiles()
     logs = manager(files)
     log = logs.get_or_create("t", 0, ID, LogConfig(cleanup_policy="compact", segment_bytes=400))
@@ -461,7 +509,9 @@ def test_a_checkpoint_beyond_the_end_of_the_log_is_none() -> None:
     logs.get_or_create("t", 0, ID, CONFIG)
     files.replace("data/cleaner-offset-checkpoint", b"0\n1\nt 0 14\n")
 
-    assert manager(files.power_loss(Random(1))).get_or_create("t", 0, ID, CONFIG).cleaned_offset == 0
+    assert (
+        manager(files.power_loss(Random(1))).get_or_create("t", 0, ID, CONFIG).cleaned_offset == 0
+    )
 
 
 def test_a_log_that_failed_keeps_the_directory_from_being_clean() -> None:

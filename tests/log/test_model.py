@@ -1,4 +1,6 @@
-"""The log beside a list: any order of appends, reads, truncations, retention and restarts gives what the list gives."""
+"""The log beside a list: any order of appends, reads, truncations, retention and restarts gives
+what the list gives.
+"""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,9 +14,16 @@ Row = tuple[int, int, bytes, int]  # base offset, next offset, what the CRC cove
 
 
 class Modelled(RuleBasedStateMachine):
-    @initialize(segment=st.sampled_from([150, 400, 1500, 1 << 20]), interval=st.sampled_from([1, 150, 4096]), size=st.sampled_from([1, 30, 200]))
+    @initialize(
+        segment=st.sampled_from([150, 400, 1500, 1 << 20]),
+        interval=st.sampled_from([1, 150, 4096]),
+        size=st.sampled_from([1, 30, 200]),
+    )
     def begin(self, segment: int, interval: int, size: int) -> None:
-        self.config = {"segment_bytes": max(segment, 70 + 8 * (size + 12)), "index_interval_bytes": interval}
+        self.config = {
+            "segment_bytes": max(segment, 70 + 8 * (size + 12)),
+            "index_interval_bytes": interval,
+        }
         self.size = size
         self.files: MemoryFiles = disk()
         self.log: Log = open_log(self.files, **self.config)  # type: ignore[arg-type]
@@ -44,7 +53,9 @@ class Modelled(RuleBasedStateMachine):
         records = bytearray()
         for count in counts:
             self.seed += 1
-            each = batch(count, seed=self.seed, size=self.size, base_offset=self.end, leader_epoch=self.epoch)
+            each = batch(
+                count, seed=self.seed, size=self.size, base_offset=self.end, leader_epoch=self.epoch
+            )
             records += each
             self.rows.append((self.end, self.end + count, bytes(each[21:]), self.epoch))
         assert self.log.append_as_follower(memoryview(records), self.epoch) == self.end
@@ -101,7 +112,9 @@ class Modelled(RuleBasedStateMachine):
         self.log.write_staged()
         point = self.log.recovery_point
         self.log.close(clean=clean)
-        self.log = open_log(self.files, clean=clean, recovery_point=point, start_offset=self.start, **self.config)
+        self.log = open_log(
+            self.files, clean=clean, recovery_point=point, start_offset=self.start, **self.config
+        )
         assert self.log.cut is None
         assert self.log.flushed_offset == self.end
         self.epoch = max(self.epoch, self.log.latest_epoch)
@@ -148,10 +161,16 @@ class Modelled(RuleBasedStateMachine):
                 while position < len(data):
                     length = int.from_bytes(data[position + 8 : position + 12], "big")
                     bodies.append(data[position + 21 : position + 12 + length])
-                    at = int.from_bytes(data[position : position + 8], "big") + int.from_bytes(data[position + 23 : position + 27], "big") + 1
+                    at = (
+                        int.from_bytes(data[position : position + 8], "big")
+                        + int.from_bytes(data[position + 23 : position + 27], "big")
+                        + 1
+                    )
                     position += 12 + length
             assert bodies == [row[2] for row in self.rows if row[1] > self.start]
 
 
 TestModelled = Modelled.TestCase
-TestModelled.settings = settings(derandomize=True, deadline=None, max_examples=150, stateful_step_count=30)
+TestModelled.settings = settings(
+    derandomize=True, deadline=None, max_examples=150, stateful_step_count=30
+)

@@ -10,7 +10,9 @@ from tests.log.test_manager import CONFIG, ID, manager
 
 @pytest.mark.parametrize("seed", range(8))
 def test_one_that_began_anew_keeps_its_offset(seed: int) -> None:
-    """A follower whose leader's log begins later is in the ISR with that end, before it has a record."""
+    """A follower whose leader's log begins later is in the ISR with that end, before it has a
+    record.
+    """
     files = MemoryFiles()
     log = manager(files).get_or_create("t", 0, ID, CONFIG)
     log.truncate_fully_and_start_at(7)

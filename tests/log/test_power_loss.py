@@ -1,4 +1,6 @@
-"""The power goes at any moment: what a flush has confirmed is there afterwards, the rest may be gone, nothing is ever wrong. 400 lives by seed."""
+"""The power goes at any moment: what a flush has confirmed is there afterwards, the rest may be
+gone, nothing is ever wrong. 400 lives by seed.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -13,7 +15,9 @@ from tests.log.given import NOW, append, batch, checkpoint, content, disk, flush
 
 
 class Life:
-    """A log with random work, and what it owes: rows that were confirmed as flushed, epochs, the recovery point that was written down."""
+    """A log with random work, and what it owes: rows that were confirmed as flushed, epochs, the
+    recovery point that was written down.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -27,7 +31,8 @@ class Life:
         self.written_over = 0  # appends over a deleted segment
         self.log: Log = self.open()
         self.rows: list[tuple[int, int, bytes]] = []
-        self.history: list[tuple[int, int]] = []  # also of what was deleted from the start: producers are remembered longer
+        # also of what was deleted from the start: producers are remembered longer
+        self.history: list[tuple[int, int]] = []
         self.point = 0  # as the manager's file has it
         self.epoch = 0
         self.sequence = 0
@@ -44,7 +49,13 @@ class Life:
     def append(self) -> None:
         for _ in range(self.random.randint(1, 4)):
             count = self.random.randint(1, 5)
-            each = batch(count, seed=self.random.getrandbits(30), size=self.random.choice([5, 60]), producer=7, sequence=self.sequence)
+            each = batch(
+                count,
+                seed=self.random.getrandbits(30),
+                size=self.random.choice([5, 60]),
+                producer=7,
+                sequence=self.sequence,
+            )
             base, following, _, _ = self.log.append_as_leader(each, self.epoch, NOW)
             self.sequence += count
             self.rows.append((base, following, bytes(each[21:])))
@@ -86,7 +97,9 @@ class Life:
 
     def delete(self) -> None:
         first_half = [row[0] for row in self.rows[: len(self.rows) // 2]] or [self.log.start_offset]
-        to = self.random.choice([*first_half, *[self.log.flushed_offset] * (len(first_half) // 2 + 1)])
+        to = self.random.choice(
+            [*first_half, *[self.log.flushed_offset] * (len(first_half) // 2 + 1)]
+        )
         self.log.set_start_offset(to)
         if self.random.random() < 0.5 and self.log.end_offset == to > self.log.active.base_offset:
             self.log.roll(NOW)
@@ -106,7 +119,9 @@ class Life:
         self.check(owed)
 
     def check(self, owed: int) -> None:
-        """Everything below `owed` is there; whatever is there is what was appended, in order; the next append goes on."""
+        """Everything below `owed` is there; whatever is there is what was appended, in order; the
+        next append goes on.
+        """
         log = self.log
         assert log.end_offset >= owed, f"{owed} were confirmed, {log.end_offset} are left"
         assert log.flushed_offset == log.end_offset
@@ -117,7 +132,11 @@ class Life:
             data = memoryview(content(log.read(at, 1 << 20, log.end_offset)[0]))
             for header, view in iterate(data):
                 assert crc_matches(view, header)
-                assert wanted[header.base_offset] == (header.base_offset, header.last_offset + 1, bytes(view[21:]))
+                assert wanted[header.base_offset] == (
+                    header.base_offset,
+                    header.last_offset + 1,
+                    bytes(view[21:]),
+                )
                 assert not found or found[-1][1] == header.base_offset
                 found.append(wanted[header.base_offset])
             at = found[-1][1]
@@ -125,16 +144,27 @@ class Life:
         assert all(start < log.end_offset for _, start in log.epochs.entries())
         self.epoch = max(self.epoch, log.latest_epoch) + 1
         producer = log.producers.producers.get(7)
-        remembered = [(base, base + last - first + 1) for first, last, base, _ in producer.batches] if producer else []
+        remembered = (
+            [(base, base + last - first + 1) for first, last, base, _ in producer.batches]
+            if producer
+            else []
+        )
         self.history = [row for row in self.history if row[1] <= log.end_offset]
         assert remembered == self.history[len(self.history) - len(remembered) :]
-        assert remembered or not any(following <= owed for _, following in self.history), "a producer whose batches are deleted is forgotten"
+        assert remembered or not any(following <= owed for _, following in self.history), (
+            "a producer whose batches are deleted is forgotten"
+        )
         if not remembered:
             self.history = []  # nothing of it was ever confirmed
         self.sequence = producer.next_sequence if producer else 0
 
     def live(self) -> None:
-        steps = [self.append] * 6 + [self.flush] * 3 + [self.checkpoint] * 2 + [self.truncate, self.delete, self.power_loss]
+        steps = (
+            [self.append] * 6
+            + [self.flush] * 3
+            + [self.checkpoint] * 2
+            + [self.truncate, self.delete, self.power_loss]
+        )
         self.go(steps, self.random.randint(5, 60))
 
     def live_long(self) -> None:
@@ -173,8 +203,12 @@ def test_lives_that_write_over_deleted_segments(block: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_index_entries_of_what_was_cut_are_not_believed_after_the_next_checkpoint(seed: int) -> None:
-    """The segment was full, its index files were closed, and nothing that is appended after the cut needs an entry."""
+def test_index_entries_of_what_was_cut_are_not_believed_after_the_next_checkpoint(
+    seed: int,
+) -> None:
+    """The segment was full, its index files were closed, and nothing that is appended after the cut
+    needs an entry.
+    """
     files = disk()
     log = open_log(files, segment_bytes=400)
     append(log, batch(1, size=100), batch(1, size=100, timestamp=NOW + 1000), batch(1, size=200))
@@ -182,7 +216,9 @@ def test_index_entries_of_what_was_cut_are_not_believed_after_the_next_checkpoin
     flush(log)
     checkpoint(log)
     log.truncate_to(1)
-    append(log, batch(1, size=20, timestamp=NOW + 10), batch(1, size=20, timestamp=NOW + 5), epoch=1)
+    append(
+        log, batch(1, size=20, timestamp=NOW + 10), batch(1, size=20, timestamp=NOW + 5), epoch=1
+    )
     flush(log)
     point = checkpoint(log)
     left = open_log(files.power_loss(Random(seed)), recovery_point=point, segment_bytes=400)
@@ -193,7 +229,9 @@ def test_index_entries_of_what_was_cut_are_not_believed_after_the_next_checkpoin
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_cut_is_on_the_disk_before_a_checkpoint_counts_on_it(seed: int) -> None:
-    """With flush=os nobody waits for the disk, and to a segment that is full after the cut nothing is ever appended again."""
+    """With flush=os nobody waits for the disk, and to a segment that is full after the cut nothing
+    is ever appended again.
+    """
     files = disk()
     log = open_log(files, flush="os", segment_bytes=400)
     for _ in range(3):
@@ -203,5 +241,11 @@ def test_a_cut_is_on_the_disk_before_a_checkpoint_counts_on_it(seed: int) -> Non
     append(log, batch(1, size=250, seed=1), epoch=1)
     assert len(log.segments) == 2
     point = checkpoint(log)
-    left = open_log(files.power_loss(Random(seed)), recovery_point=point, flush="os", segment_bytes=400)
-    assert [(header.base_offset, header.leader_epoch) for header in read_all(left)] == [(0, 0), (1, 0), (2, 1)]
+    left = open_log(
+        files.power_loss(Random(seed)), recovery_point=point, flush="os", segment_bytes=400
+    )
+    assert [(header.base_offset, header.leader_epoch) for header in read_all(left)] == [
+        (0, 0),
+        (1, 0),
+        (2, 1),
+    ]

@@ -1,4 +1,6 @@
-"""Idempotent producers: duplicates answered as the first time, gaps and old epochs refused, all of it remembered by restarts and followers."""
+"""Idempotent producers: duplicates answered as the first time, gaps and old epochs refused, all of
+it remembered by restarts and followers.
+"""
 
 import pytest
 
@@ -7,7 +9,18 @@ from raftka.log.log import Log
 from raftka.log.producers.state import SEQUENCES, ProducerState
 from raftka.wire.errors import Code, KafkaError
 from tests.log.files import MemoryFiles
-from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, content, disk, flush, offsets, open_log
+from tests.log.given import (
+    DIRECTORY,
+    NOW,
+    append,
+    batch,
+    checkpoint,
+    content,
+    disk,
+    flush,
+    offsets,
+    open_log,
+)
 
 DAY = 86_400_000
 
@@ -30,7 +43,12 @@ def test_a_duplicate_of_one_of_the_last_five_is_answered_as_the_first_time() -> 
 
     for sequence in range(10, 60, 10):
         again = batch(10, producer=7, sequence=sequence, timestamp=NOW - 1000 + sequence)
-        assert log.append_as_leader(again, 0, NOW) == (sequence, sequence + 10, NOW - 1000 + sequence + 9, True)
+        assert log.append_as_leader(again, 0, NOW) == (
+            sequence,
+            sequence + 10,
+            NOW - 1000 + sequence + 9,
+            True,
+        )
 
     assert log.end_offset == 60
 
@@ -47,20 +65,35 @@ def test_a_duplicate_is_known_in_the_turn_of_its_first() -> None:
 @pytest.mark.parametrize(
     ("count", "sequence"),
     [(10, 0), (10, 70), (10, 61), (3, 50), (11, 50), (20, 40), (10, 55)],
-    ids=["older than five", "a gap of ten", "a gap of one", "fewer records", "more records", "two as one", "other boundaries"],
+    ids=[
+        "older than five",
+        "a gap of ten",
+        "a gap of one",
+        "fewer records",
+        "more records",
+        "two as one",
+        "other boundaries",
+    ],
 )
 def test_everything_else_is_out_of_order(count: int, sequence: int) -> None:
     log = open_log()
     six_batches(log)
 
-    assert refused(log, batch(count, producer=7, sequence=sequence)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (
+        refused(log, batch(count, producer=7, sequence=sequence))
+        is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    )
     assert log.end_offset == 60
 
 
 def test_an_unknown_producer_begins_anywhere() -> None:
     log = open_log()
 
-    append(log, batch(2, producer=7, sequence=1234, epoch=3), batch(1, producer=7, sequence=1236, epoch=3))
+    append(
+        log,
+        batch(2, producer=7, sequence=1234, epoch=3),
+        batch(1, producer=7, sequence=1236, epoch=3),
+    )
 
     assert log.end_offset == 3
 
@@ -70,15 +103,24 @@ def test_epochs() -> None:
     append(log, batch(2, producer=7, epoch=1))
 
     assert refused(log, batch(1, producer=7, epoch=0, sequence=2)) is Code.INVALID_PRODUCER_EPOCH
-    assert refused(log, batch(2, producer=7, epoch=0, sequence=0)) is Code.INVALID_PRODUCER_EPOCH, "no duplicate: another epoch"
-    assert refused(log, batch(1, producer=7, epoch=2, sequence=2)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, batch(2, producer=7, epoch=0, sequence=0)) is Code.INVALID_PRODUCER_EPOCH, (
+        "no duplicate: another epoch"
+    )
+    assert (
+        refused(log, batch(1, producer=7, epoch=2, sequence=2)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    )
     append(log, batch(1, producer=7, epoch=2, sequence=0))
     assert refused(log, batch(2, producer=7, epoch=1, sequence=0)) is Code.INVALID_PRODUCER_EPOCH
 
 
 def test_a_duplicate_is_one_of_its_own_epoch() -> None:
     log = open_log()
-    append(log, batch(2, producer=7, epoch=1), batch(3, producer=7, epoch=1, sequence=2), batch(2, producer=7, epoch=2))
+    append(
+        log,
+        batch(2, producer=7, epoch=1),
+        batch(3, producer=7, epoch=1, sequence=2),
+        batch(2, producer=7, epoch=2),
+    )
 
     assert log.append_as_leader(batch(2, producer=7, epoch=2), 0, NOW)[::3] == (5, True)
 
@@ -89,12 +131,16 @@ def test_sequences_wrap() -> None:
 
     append(log, batch(5, producer=7, sequence=last), batch(2, producer=7, sequence=2))
 
-    assert log.append_as_leader(batch(5, producer=7, sequence=last), 0, NOW)[3], "the batch that wraps is remembered"
+    assert log.append_as_leader(batch(5, producer=7, sequence=last), 0, NOW)[3], (
+        "the batch that wraps is remembered"
+    )
     assert log.end_offset == 7
 
 
 @pytest.mark.parametrize("how", ["leads on", "clean", "killed", "follower"])
-@pytest.mark.parametrize("count", [3, 4, 5], ids=["ends at the last", "ends at the first", "wraps inside"])
+@pytest.mark.parametrize(
+    "count", [3, 4, 5], ids=["ends at the last", "ends at the first", "wraps inside"]
+)
 def test_the_sequence_after_the_last_is_0(count: int, how: str) -> None:
     files = disk()
     log = open_log(files)
@@ -109,8 +155,14 @@ def test_the_sequence_after_the_last_is_0(count: int, how: str) -> None:
         log = reopened(log, files, how)
     following = (SEQUENCES - 3 + count) % SEQUENCES
 
-    assert refused(log, batch(1, producer=7, sequence=following + 1)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert log.append_as_leader(batch(count, producer=7, sequence=SEQUENCES - 3), 0, NOW)[::3] == (0, True)
+    assert (
+        refused(log, batch(1, producer=7, sequence=following + 1))
+        is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    )
+    assert log.append_as_leader(batch(count, producer=7, sequence=SEQUENCES - 3), 0, NOW)[::3] == (
+        0,
+        True,
+    )
     append(log, batch(2, producer=7, sequence=following))
     assert log.end_offset == count + 2
 
@@ -118,7 +170,14 @@ def test_the_sequence_after_the_last_is_0(count: int, how: str) -> None:
 def test_producers_do_not_disturb_each_other() -> None:
     log = open_log()
 
-    append(log, batch(1, producer=7), batch(1), batch(2, producer=8), batch(1, producer=7, sequence=1), batch(1, producer=8, sequence=2))
+    append(
+        log,
+        batch(1, producer=7),
+        batch(1),
+        batch(2, producer=8),
+        batch(1, producer=7, sequence=1),
+        batch(1, producer=8, sequence=2),
+    )
 
     assert log.end_offset == 6
 
@@ -134,7 +193,9 @@ def reopened(log: Log, files: MemoryFiles, how: str) -> Log:
             return open_log(files, recovery_point=checkpoint(log))
         case "a follower":
             follower = open_log()
-            follower.append_as_follower(memoryview(bytearray(content(log.read(0, 1 << 20, log.end_offset)[0]))), 0)
+            follower.append_as_follower(
+                memoryview(bytearray(content(log.read(0, 1 << 20, log.end_offset)[0]))), 0
+            )
             return follower
     raise ValueError(how)
 
@@ -149,7 +210,10 @@ def test_all_five_survive(how: str) -> None:
     log = reopened(log, files, how)
 
     for sequence in range(10, 60, 10):
-        assert log.append_as_leader(batch(10, producer=7, sequence=sequence), 0, NOW)[::3] == (sequence, True)
+        assert log.append_as_leader(batch(10, producer=7, sequence=sequence), 0, NOW)[::3] == (
+            sequence,
+            True,
+        )
     assert refused(log, batch(10, producer=7, sequence=0)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(log, batch(10, producer=7, sequence=70)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.append_as_leader(batch(10, producer=7, sequence=60), 0, NOW)[3] is False
@@ -230,7 +294,9 @@ def test_what_retention_deleted_beyond_the_recovery_point_is_still_remembered() 
     files.names[f"{DIRECTORY}/{20:020d}.snapshot"].data[-1] ^= 1
     log = open_log(files, segment_bytes=400, start_offset=20)
 
-    assert log.append_as_leader(batch(1, producer=7, sequence=20), 0, NOW)[::3] == (20, False), "an older snapshot would refuse what is next"
+    assert log.append_as_leader(batch(1, producer=7, sequence=20), 0, NOW)[::3] == (20, False), (
+        "an older snapshot would refuse what is next"
+    )
 
 
 def test_a_silent_producer_is_forgotten() -> None:
@@ -239,7 +305,9 @@ def test_a_silent_producer_is_forgotten() -> None:
     append(log, batch(1, producer=8, sequence=1), now=NOW + DAY // 2)
 
     log.delete_old_segments(NOW + DAY - 1, up_to=0)
-    assert refused(log, batch(1, producer=7, sequence=9)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER, "the records' own time says nothing of its silence"
+    assert refused(log, batch(1, producer=7, sequence=9)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER, (
+        "the records' own time says nothing of its silence"
+    )
     log.delete_old_segments(NOW + DAY, up_to=0)
 
     append(log, batch(1, producer=7, sequence=9))
@@ -289,7 +357,10 @@ def test_a_cut_or_changed_snapshot_is_none() -> None:
     for size in range(len(whole)):
         assert ProducerState.from_snapshot(whole[:size], NOW) is None
     for at in range(len(whole)):
-        assert ProducerState.from_snapshot(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :], NOW) is None
+        assert (
+            ProducerState.from_snapshot(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :], NOW)
+            is None
+        )
 
 
 def test_what_was_not_written_was_not_remembered() -> None:

@@ -1,4 +1,6 @@
-"""Reading: whole batches, bounds in bytes and offsets, batches hit in the middle, over segments; and finding records by time."""
+"""Reading: whole batches, bounds in bytes and offsets, batches hit in the middle, over segments;
+and finding records by time.
+"""
 
 import pytest
 
@@ -17,7 +19,9 @@ def filled(files: MemoryFiles | None = None, **config: int) -> Log:
     return log
 
 
-def first_and_next(log: Log, offset: int, max_bytes: int = 1 << 20, up_to: int = 16, min_one: bool = True) -> tuple[int, int] | None:
+def first_and_next(
+    log: Log, offset: int, max_bytes: int = 1 << 20, up_to: int = 16, min_one: bool = True
+) -> tuple[int, int] | None:
     spans, size = log.read(offset, max_bytes, up_to, min_one)
     data = content(spans)
     assert len(data) == size
@@ -33,7 +37,14 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset(interval: int, segme
 
     starts = [first_and_next(log, offset, max_bytes=1) for offset in range(16)]
 
-    assert starts == [(0, 1), *[(1, 4)] * 3, *[(4, 6)] * 2, *[(6, 11)] * 5, (11, 12), *[(12, 16)] * 4]
+    assert starts == [
+        (0, 1),
+        *[(1, 4)] * 3,
+        *[(4, 6)] * 2,
+        *[(6, 11)] * 5,
+        (11, 12),
+        *[(12, 16)] * 4,
+    ]
 
 
 def test_bounds() -> None:
@@ -114,15 +125,27 @@ def test_all_that_a_turn_stages_is_one_write() -> None:
 def times(*timestamps: int, **config: int) -> Log:
     """Batches of two records, the second a millisecond younger."""
     log = open_log(**config)  # type: ignore[arg-type]
-    append(log, *(batch(2, seed=at, timestamp=timestamp) for at, timestamp in enumerate(timestamps)))
+    append(
+        log, *(batch(2, seed=at, timestamp=timestamp) for at, timestamp in enumerate(timestamps))
+    )
     return log
 
 
-@pytest.mark.parametrize("config", [{}, {"segment_bytes": 250}, {"index_interval_bytes": 1}, {"index_interval_bytes": 1, "segment_bytes": 500}])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"segment_bytes": 250},
+        {"index_interval_bytes": 1},
+        {"index_interval_bytes": 1, "segment_bytes": 500},
+    ],
+)
 def test_the_first_record_that_is_not_older(config: dict[str, int]) -> None:
     log = times(NOW, NOW + 100, NOW + 50, NOW + 100, NOW + 300, **config)
 
-    found = [log.offset_for_timestamp(NOW + ms, 10) for ms in (-5, 0, 1, 2, 60, 100, 101, 102, 301, 302)]
+    found = [
+        log.offset_for_timestamp(NOW + ms, 10) for ms in (-5, 0, 1, 2, 60, 100, 101, 102, 301, 302)
+    ]
 
     assert [(at.timestamp - NOW, at.offset) if at else None for at in found] == [
         *[(0, 0), (0, 0), (1, 1), (100, 2), (100, 2), (100, 2), (101, 3), (300, 8), (301, 9)],
@@ -161,7 +184,11 @@ def test_by_time_in_compressed_batches_and_with_log_append_time() -> None:
 def test_a_search_by_time_after_a_truncation_finds_what_was_appended_in_place_of_the_cut() -> None:
     files = disk()
     log = open_log(files, index_interval_bytes=0)
-    append(log, *[batch(timestamp=NOW + at) for at in range(3)], *[batch(timestamp=NOW + 1000 + at) for at in range(10)])
+    append(
+        log,
+        *[batch(timestamp=NOW + at) for at in range(3)],
+        *[batch(timestamp=NOW + 1000 + at) for at in range(10)],
+    )
 
     log.truncate_to(3)
     append(log, *[batch(timestamp=NOW + 2000 + at) for at in range(10)])

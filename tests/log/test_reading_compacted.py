@@ -1,4 +1,6 @@
-"""What consumers get of a log in which a compaction has left batches without records: a batch with records, if one follows."""
+"""What consumers get of a log in which a compaction has left batches without records: a batch with
+records, if one follows.
+"""
 
 import pytest
 
@@ -19,9 +21,13 @@ def files() -> MemoryFiles:
     return disk()
 
 
-def first(log: Log, offset: int, up_to: int | None = None, max_bytes: int = 1 << 20) -> tuple[int, int]:
+def first(
+    log: Log, offset: int, up_to: int | None = None, max_bytes: int = 1 << 20
+) -> tuple[int, int]:
     """Base offset and number of records of the first batch that a consumer gets."""
-    spans, size = log.read_for_consumer(offset, max_bytes, log.end_offset if up_to is None else up_to)
+    spans, size = log.read_for_consumer(
+        offset, max_bytes, log.end_offset if up_to is None else up_to
+    )
     data = content(spans)
     assert len(data) == size
     header = next(header for header, _ in iterate(memoryview(data)))
@@ -29,8 +35,12 @@ def first(log: Log, offset: int, up_to: int | None = None, max_bytes: int = 1 <<
 
 
 def emptied(files: MemoryFiles, producers: int = 1) -> Log:
-    """The first segment has nothing but batches without records: tombstones whose time is over, of several producers."""
-    log = open_log(files, cleanup_policy="compact", min_cleanable_dirty_ratio=0.01, segment_bytes=10_000)
+    """The first segment has nothing but batches without records: tombstones whose time is over, of
+    several producers.
+    """
+    log = open_log(
+        files, cleanup_policy="compact", min_cleanable_dirty_ratio=0.01, segment_bytes=10_000
+    )
     for number in range(producers):
         append(log, pairs_batch((b"%d" % number, None), producer=number))
     seal(log)
@@ -43,16 +53,23 @@ def emptied(files: MemoryFiles, producers: int = 1) -> Log:
 
 @pytest.mark.parametrize("producers", [1, 2, 100])
 @pytest.mark.parametrize("max_bytes", [0, 100, 1 << 20])
-def test_a_consumer_gets_on_from_a_segment_without_records(files: MemoryFiles, producers: int, max_bytes: int) -> None:
+def test_a_consumer_gets_on_from_a_segment_without_records(
+    files: MemoryFiles, producers: int, max_bytes: int
+) -> None:
     log = emptied(files, producers)
 
-    assert [first(log, offset, max_bytes=max_bytes) for offset in (0, producers - 1, producers)] == [(producers, 1)] * 3
+    assert [
+        first(log, offset, max_bytes=max_bytes) for offset in (0, producers - 1, producers)
+    ] == [(producers, 1)] * 3
 
 
 def test_a_follower_gets_every_batch(files: MemoryFiles) -> None:
     log = emptied(files, 3)
 
-    assert [header.base_offset for header, _ in iterate(memoryview(content(log.read(0, 1 << 20, log.end_offset)[0])))] == [0, 1, 2]
+    assert [
+        header.base_offset
+        for header, _ in iterate(memoryview(content(log.read(0, 1 << 20, log.end_offset)[0])))
+    ] == [0, 1, 2]
 
 
 def test_what_is_not_committed_is_not_shown(files: MemoryFiles) -> None:
@@ -61,18 +78,24 @@ def test_what_is_not_committed_is_not_shown(files: MemoryFiles) -> None:
     assert first(log, 0, up_to=3) == (0, 0), "it learns where the batches end"
 
 
-def test_batches_without_records_in_the_active_segment_are_passed_by_too(files: MemoryFiles) -> None:
+def test_batches_without_records_in_the_active_segment_are_passed_by_too(
+    files: MemoryFiles,
+) -> None:
     log = emptied(files, 3)
     copy = open_log(cleanup_policy="compact")  # as a follower has them, in segments of its own
     for at in (0, 3):
-        copy.append_as_follower(memoryview(bytearray(content(log.read(at, 1 << 20, log.end_offset)[0]))), 0)
+        copy.append_as_follower(
+            memoryview(bytearray(content(log.read(at, 1 << 20, log.end_offset)[0]))), 0
+        )
     copy.write_staged()
 
     assert [first(copy, offset) for offset in range(4)] == [(3, 1)] * 4
     assert first(copy, 0, up_to=3) == (0, 0)
 
 
-def test_batches_without_records_are_passed_by_in_a_topic_that_was_compacted_once(files: MemoryFiles) -> None:
+def test_batches_without_records_are_passed_by_in_a_topic_that_was_compacted_once(
+    files: MemoryFiles,
+) -> None:
     log = emptied(files, 3)
     copy = open_log(cleanup_policy="compact")
     copied(copy, memoryview(bytearray(content(log.read(0, 1 << 20, 3)[0]))), at(3))
@@ -98,7 +121,9 @@ def without_records(number: int, from_offset: int = 0, epoch: int = 0) -> memory
     batches = bytearray()
     for offset in range(from_offset, from_offset + number):
         batch = bytearray(BATCH_HEADER_BYTES)
-        BATCH_HEADER.pack_into(batch, 0, offset, BATCH_HEADER_BYTES - 12, epoch, 2, 0, 0, 0, NOW, NOW, offset, 0, 0, 0)
+        BATCH_HEADER.pack_into(
+            batch, 0, offset, BATCH_HEADER_BYTES - 12, epoch, 2, 0, 0, 0, NOW, NOW, offset, 0, 0, 0
+        )
         sealed(batch)
         batches += batch
     return memoryview(batches)
@@ -120,7 +145,9 @@ RUN = 4 * EMPTY_BYTES // BATCH_HEADER_BYTES + 5  # takes five reads
 
 
 @pytest.mark.parametrize("segment_bytes", [1 << 30, 70_000, 61])
-def test_a_read_at_a_long_run_without_records_is_short_and_the_next_goes_on(segment_bytes: int) -> None:
+def test_a_read_at_a_long_run_without_records_is_short_and_the_next_goes_on(
+    segment_bytes: int,
+) -> None:
     number = RUN if segment_bytes > 61 else 400
     files = disk()
     log = open_log(files, cleanup_policy="compact", segment_bytes=segment_bytes)
@@ -131,7 +158,9 @@ def test_a_read_at_a_long_run_without_records_is_short_and_the_next_goes_on(segm
         begins.append(first(log, 0))
         counts.append(files.reads)
 
-    assert begins[-1] == (number, 1), "the reader asks for the same offset each time, and gets the record in the end"
+    assert begins[-1] == (number, 1), (
+        "the reader asks for the same offset each time, and gets the record in the end"
+    )
     assert begins == sorted(begins)
     assert max(counts) < 5 * EMPTY_BYTES // READ_BYTES
     assert counts[-1] < 5
@@ -153,7 +182,9 @@ def test_more_runs_than_are_kept_cost_no_memory() -> None:
     for start in range(0, 400, 2):
         copied(log, without_records(1, start), at(start + 1))
 
-    assert [first(log, start) for start in range(0, 400, 2)] == [(start + 1, 1) for start in range(0, 400, 2)]
+    assert [first(log, start) for start in range(0, 400, 2)] == [
+        (start + 1, 1) for start in range(0, 400, 2)
+    ]
     assert len(log._empty_runs) <= RUNS_KEPT
 
 

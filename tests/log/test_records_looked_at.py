@@ -1,4 +1,6 @@
-"""raftka.validation=records, as the log sees it. All that can be wrong with a batch stands in tests/broker/odd_batches.py, with Kafka's answers."""
+"""raftka.validation=records, as the log sees it. All that can be wrong with a batch stands in
+tests/broker/odd_batches.py, with Kafka's answers.
+"""
 
 import gzip
 import tracemalloc
@@ -45,7 +47,9 @@ GOOD = record(0) + record(1)
 
 
 @pytest.mark.parametrize(("longer", "plain"), [(-1, 87), (1, 87)])
-def test_a_record_that_is_not_as_long_as_it_says_is_refused_compressed_too(longer: int, plain: int) -> None:
+def test_a_record_that_is_not_as_long_as_it_says_is_refused_compressed_too(
+    longer: int, plain: int
+) -> None:
     """Kafka takes it when it is compressed, and its consumers then choke on it."""
     payload = record(0) + record(1, longer=longer)
 
@@ -73,9 +77,13 @@ def test_the_largest_time_is_what_the_records_say(said: int, codec: int) -> None
     assert read_header(stored).max_timestamp == SENT_MS
 
 
-@pytest.mark.parametrize("config", [{}, {"message_timestamp_type": "LogAppendTime"}], ids=["CreateTime", "LogAppendTime"])
+@pytest.mark.parametrize(
+    "config", [{}, {"message_timestamp_type": "LogAppendTime"}], ids=["CreateTime", "LogAppendTime"]
+)
 @pytest.mark.parametrize("validation", ["header", "records"])
-def test_a_time_beyond_all_numbers_is_no_mistake_of_ours(validation: str, config: dict[str, Any]) -> None:
+def test_a_time_beyond_all_numbers_is_no_mistake_of_ours(
+    validation: str, config: dict[str, Any]
+) -> None:
     """It begins again below, as Java's does, and is then one that cannot be written again."""
     log = open_log(validation=validation, compression_type="gzip", **config)
 
@@ -86,7 +94,9 @@ def test_a_time_beyond_all_numbers_is_no_mistake_of_ours(validation: str, config
 @pytest.mark.parametrize("codec", [NONE, GZIP])
 @pytest.mark.parametrize("stored", ["producer", "lz4", "gzip"])
 @pytest.mark.parametrize("validation", ["header", "records"])
-def test_many_small_records_take_little_memory(validation: Literal["header", "records"], stored: str, codec: int) -> None:
+def test_many_small_records_take_little_memory(
+    validation: Literal["header", "records"], stored: str, codec: int
+) -> None:
     """As objects they would be a hundred times their bytes."""
     records = 30_000
     view = memoryview(build_batch([(b"k", b"", (), SENT_MS)] * records, compression=codec))
@@ -128,11 +138,19 @@ def behind_a_skippable_frame(codec: int, records: int) -> memoryview:
 
 
 @pytest.mark.parametrize("records", [3, 2300])
-@pytest.mark.parametrize("config", [{"cleanup_policy": "compact"}, {"validation": "records"}, {"compression_type": "gzip"}])
-def test_skippable_frames_are_taken_where_java_reads_them(config: dict[str, Any], records: int) -> None:
+@pytest.mark.parametrize(
+    "config",
+    [{"cleanup_policy": "compact"}, {"validation": "records"}, {"compression_type": "gzip"}],
+)
+def test_skippable_frames_are_taken_where_java_reads_them(
+    config: dict[str, Any], records: int
+) -> None:
     lz4, zstd = (behind_a_skippable_frame(codec, records) for codec in (3, 4))
 
-    assert walked(zstd, NOW, LogConfig(max_message_bytes=10 * MIB, **config), "t-0").largest_ms == SENT_MS
+    assert (
+        walked(zstd, NOW, LogConfig(max_message_bytes=10 * MIB, **config), "t-0").largest_ms
+        == SENT_MS
+    )
     with pytest.raises(RefusedRecords) as refusal:
         walked(lz4, NOW, LogConfig(max_message_bytes=10 * MIB, **config), "t-0")
     assert refusal.value.code == Code.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,6 @@
-"""Opening what a crash left: a torn tail at every byte, damage in the middle, indexes and checkpoints that are gone or lie, the recovery point."""
+"""Opening what a crash left: a torn tail at every byte, damage in the middle, indexes and
+checkpoints that are gone or lie, the recovery point.
+"""
 
 from itertools import product
 from random import Random
@@ -20,12 +22,20 @@ SMALL: dict[str, Any] = {"segment_bytes": 1000, "index_interval_bytes": 100}
 def filled(files: MemoryFiles, count: int = 40, **config: int) -> Log:
     log = open_log(files, **(SMALL | config))
     for at in range(count):
-        append(log, batch(2, seed=at, size=30, producer=5, sequence=2 * at, timestamp=NOW + at), epoch=at // 10)
+        append(
+            log,
+            batch(2, seed=at, size=30, producer=5, sequence=2 * at, timestamp=NOW + at),
+            epoch=at // 10,
+        )
     return log
 
 
 def indexes(files: MemoryFiles) -> dict[str, bytes]:
-    return {name: bytes(inode.data) for name, inode in files.names.items() if name.endswith(("index", "epoch-checkpoint"))}
+    return {
+        name: bytes(inode.data)
+        for name, inode in files.names.items()
+        if name.endswith(("index", "epoch-checkpoint"))
+    }
 
 
 def file_of(log: Log, slot: int) -> str:
@@ -92,8 +102,14 @@ def test_damage_in_the_middle_takes_all_segments_behind_it() -> None:
     assert log.cut is not None
     assert log.cut.segments == behind
     assert [segment.base_offset for segment in log.segments] == [0, damaged.base_offset]
-    assert log.end_offset == damaged.base_offset + 2 * (damaged.size // len(batch(2, size=30, producer=1))) - 2
-    assert [f"{DIRECTORY}/{name}" for name in files.list(DIRECTORY) if name.endswith(".log")] == [file_of(log, 0), file_of(log, 1)]
+    assert (
+        log.end_offset
+        == damaged.base_offset + 2 * (damaged.size // len(batch(2, size=30, producer=1))) - 2
+    )
+    assert [f"{DIRECTORY}/{name}" for name in files.list(DIRECTORY) if name.endswith(".log")] == [
+        file_of(log, 0),
+        file_of(log, 1),
+    ]
     assert append(log, batch(2, producer=5, sequence=log.end_offset), epoch=9) == log.cut.offset + 2
 
 
@@ -107,7 +123,10 @@ def test_below_the_recovery_point_nothing_is_read_again() -> None:
     log = open_log(files, recovery_point=point, **SMALL)
 
     assert log.end_offset == point + 1
-    assert files.reads < 75, "about one look at the last segment, where each leader epoch begins, and the batches a snapshot does not tell"
+    assert files.reads < 75, (
+        "about one look at the last segment, where each leader epoch begins, and the batches a "
+        "snapshot does not tell"
+    )
     assert log.recovery_point == point
 
 
@@ -124,7 +143,9 @@ def test_what_the_recovery_point_promises_is_kept_although_damage_is_above_it() 
 
 
 def test_a_segment_that_was_sealed_behind_the_recovery_point_is_found_by_its_last_times() -> None:
-    """A checkpoint at its end, then it is sealed, and the power goes: the last entry of its time index was in no flush."""
+    """A checkpoint at its end, then it is sealed, and the power goes: the last entry of its time
+    index was in no flush.
+    """
     log = open_log(files := disk(), segment_bytes=2000)
     end = 0
     while len(log.segments) == 1:
@@ -134,7 +155,9 @@ def test_a_segment_that_was_sealed_behind_the_recovery_point_is_found_by_its_las
     latest = NOW + 10 * (point - 5) + 4  # of the record before it
 
     for seed in range(20):
-        recovered = open_log(files.power_loss(Random(seed)), recovery_point=point, segment_bytes=2000)
+        recovered = open_log(
+            files.power_loss(Random(seed)), recovery_point=point, segment_bytes=2000
+        )
         found = recovered.offset_for_timestamp(latest, end)
         assert found is not None
         assert (found.timestamp, found.offset) == (latest, point - 1)
@@ -142,10 +165,17 @@ def test_a_segment_that_was_sealed_behind_the_recovery_point_is_found_by_its_las
 
 @pytest.mark.parametrize("flush", ["fsync", "os"])
 def test_a_cut_into_a_sealed_segment_leaves_no_time_of_what_is_gone(flush: str) -> None:
-    """The sealed segment's time index is on the disk with a time that was cut; the recovery point then rises beyond the offset of that time."""
+    """The sealed segment's time index is on the disk with a time that was cut; the recovery point
+    then rises beyond the offset of that time.
+    """
     files = disk()
     log = open_log(files, flush=flush, **SMALL)
-    append(log, batch(1, timestamp=NOW), batch(1, timestamp=NOW + 900, size=800), batch(1, timestamp=NOW + 901))
+    append(
+        log,
+        batch(1, timestamp=NOW),
+        batch(1, timestamp=NOW + 900, size=800),
+        batch(1, timestamp=NOW + 901),
+    )
     checkpoint(log)
     log.truncate_to(1)
     append(log, batch(1, timestamp=NOW + 1), epoch=1)  # too little for another entry of the index
@@ -160,7 +190,9 @@ def test_a_cut_into_a_sealed_segment_leaves_no_time_of_what_is_gone(flush: str) 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_an_index_that_was_made_anew_outlives_a_loss_of_power(seed: int) -> None:
-    """Made when somebody first searched the segment, which no flush and no checkpoint looks at any more."""
+    """Made when somebody first searched the segment, which no flush and no checkpoint looks at any
+    more.
+    """
     files = disk()
     log = filled(files, **SMALL)
     point = checkpoint(log)
@@ -248,7 +280,9 @@ def test_leader_epochs_come_from_the_batches_when_the_checkpoint_is_lost() -> No
         files = disk()
         log = filled(files)
         log.close(clean=True)
-        assert files.read(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n4\n0 0\n1 20\n2 40\n3 60\n"
+        assert (
+            files.read(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n4\n0 0\n1 20\n2 40\n3 60\n"
+        )
         files.remove(f"{DIRECTORY}/leader-epoch-checkpoint")
 
         log = open_log(files, clean=clean, **SMALL)
@@ -319,7 +353,8 @@ def test_a_hole_between_segments_is_the_end() -> None:
     files = disk()
     log = filled(files)
     first = log.segments[0]
-    del files.names[first.file.path].data[first.size - len(batch(2, size=30, producer=1)) :]  # the tail never came, the next segment did
+    # the tail never came, the next segment did
+    del files.names[first.file.path].data[first.size - len(batch(2, size=30, producer=1)) :]
 
     log = open_log(files, **SMALL)
 
@@ -346,7 +381,9 @@ def test_holes_below_the_recovery_point_are_the_cleaners(in_the_hole: bool) -> N
 
 @pytest.mark.parametrize("flush", ["os", "fsync"])
 def test_what_a_failed_flush_left_in_memory_is_written_anew(flush: str) -> None:
-    """The kernel shows it to the next process, takes it for clean, and would not write it with the next flush."""
+    """The kernel shows it to the next process, takes it for clean, and would not write it with the
+    next flush.
+    """
     world = World(1)
     disk = world.disk("a")
     disk.keeps_nothing = True
@@ -382,7 +419,9 @@ def test_what_a_failed_flush_left_in_memory_is_written_anew(flush: str) -> None:
 
 @pytest.mark.parametrize("extra", [0, 1])
 def test_a_flush_that_fails_in_recovery_takes_nothing_below_the_recovery_point(extra: int) -> None:
-    """What is believed is not written anew, neither in a segment that ends at the recovery point nor in one that goes on behind it."""
+    """What is believed is not written anew, neither in a segment that ends at the recovery point
+    nor in one that goes on behind it.
+    """
     world = World(1)
     disk = world.disk("a")
     disk.keeps_nothing = True
@@ -409,7 +448,13 @@ def test_a_flush_that_fails_in_recovery_takes_nothing_below_the_recovery_point(e
 def test_leftovers_are_swept() -> None:
     files = disk()
     filled(files, 2).close(clean=True)
-    junk = [f"{5:020d}.index", f"{5:020d}.timeindex", f"{0:020d}.log.deleted", f"{7:020d}.log.1234.gone", "leader-epoch-checkpoint.tmp"]
+    junk = [
+        f"{5:020d}.index",
+        f"{5:020d}.timeindex",
+        f"{0:020d}.log.deleted",
+        f"{7:020d}.log.1234.gone",
+        "leader-epoch-checkpoint.tmp",
+    ]
     for name in junk:
         files.replace(f"{DIRECTORY}/{name}", b"junk")
     files.replace(f"{DIRECTORY}/partition.metadata", b"kept")
@@ -450,10 +495,15 @@ def test_records_that_rotted_are_not_taken_for_a_torn_tail() -> None:
         files.names[path].data[position] ^= 1
         with pytest.raises(Damaged):
             Log.open(files, DIRECTORY, LogConfig(**SMALL), NOW, clean_shutdown=False, whole=0)
-        assert len(files.names[path].data) == len(whole), "nothing may be cut before it is sure that others have it"
+        assert len(files.names[path].data) == len(whole), (
+            "nothing may be cut before it is sure that others have it"
+        )
 
     files.names[path].data[:] = whole[:-1]
-    assert Log.open(files, DIRECTORY, LogConfig(**SMALL), NOW, clean_shutdown=False, whole=0).cut is not None
+    assert (
+        Log.open(files, DIRECTORY, LogConfig(**SMALL), NOW, clean_shutdown=False, whole=0).cut
+        is not None
+    )
 
 
 def test_a_log_that_ends_before_what_is_committed_is_damaged_too() -> None:
@@ -470,7 +520,9 @@ def test_a_log_that_ends_before_what_is_committed_is_damaged_too() -> None:
 
 
 def test_what_was_removed_behind_an_empty_segment_does_not_come_back() -> None:
-    """The records of the first segment never reached the disk, those of the second did. The log goes on, and the power goes again."""
+    """The records of the first segment never reached the disk, those of the second did. The log
+    goes on, and the power goes again.
+    """
     files = disk()
     log = open_log(files, **SMALL)
     append(log, *(batch(1, size=800, seed=at) for at in range(2)))

@@ -1,4 +1,6 @@
-"""The file of a deleted segment is written over as the next one: when it may be, and that nothing of what was in it ever counts again."""
+"""The file of a deleted segment is written over as the next one: when it may be, and that nothing
+of what was in it ever counts again.
+"""
 
 import socket
 from collections.abc import Callable
@@ -16,7 +18,18 @@ from raftka.runtime.real.files import RealFiles
 from raftka.runtime.real.sending import READ_BYTES, Sender, Unsent
 from raftka.wire.records import build_batch
 from tests.log.files import MemoryFiles
-from tests.log.given import DIRECTORY, NOW, append, batch, checkpoint, content, disk, flush, open_log, read_all
+from tests.log.given import (
+    DIRECTORY,
+    NOW,
+    append,
+    batch,
+    checkpoint,
+    content,
+    disk,
+    flush,
+    open_log,
+    read_all,
+)
 
 SIZE = len(batch(1, size=300))
 
@@ -26,7 +39,9 @@ def offsets(log: Log) -> list[int]:
 
 
 def given(files: MemoryFiles, **config: object) -> tuple[Log, list[File]]:
-    """Three segments of three batches of one record, and another; and where the files of deleted segments are put."""
+    """Three segments of three batches of one record, and another; and where the files of deleted
+    segments are put.
+    """
     log = open_log(files, **{"segment_bytes": 3 * SIZE, "retention_ms": -1, **config})  # type: ignore[arg-type]
     retired: list[File] = []
     log.on_retired = retired.append
@@ -47,7 +62,9 @@ def deleted(files: MemoryFiles, to: int = 3, **config: object) -> tuple[Log, lis
 
 
 def write_over(log: Log) -> None:
-    """The only segment is full and deleted; the next one is written over its file where that may be."""
+    """The only segment is full and deleted; the next one is written over its file where that may
+    be.
+    """
     retired: list[File] = []
     log.on_retired = retired.append
     log.roll(NOW)
@@ -118,7 +135,9 @@ def test_it_is_not_written_over_while_answers_may_read_it() -> None:
     assert log.active.is_over
 
 
-def test_it_is_not_written_over_while_a_part_of_it_is_being_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_written_over_while_a_part_of_it_is_being_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     log, retired = deleted(files := disk())
     monkeypatch.setattr(type(retired[0]), "is_shared", True)
     roll(log)
@@ -130,13 +149,24 @@ def test_it_is_not_written_over_while_a_part_of_it_is_being_sent(monkeypatch: py
 
 
 def test_a_client_reads_the_records_that_were_sent_to_it_however_late() -> None:
-    """What sendfile has sent lies in the socket as pages of the file until the client reads it, on the loopback at least."""
+    """What sendfile has sent lies in the socket as pages of the file until the client reads it, on
+    the loopback at least.
+    """
     files, unsent = RealFiles(lambda action: None), Unsent()
     with TemporaryDirectory() as home, socket.create_server(("127.0.0.1", 0)) as server:
-        log = Log.open(files, home, LogConfig(retention_ms=-1), NOW, clean_shutdown=False, recovery_point=0, start_offset=0)
+        log = Log.open(
+            files,
+            home,
+            LogConfig(retention_ms=-1),
+            NOW,
+            clean_shutdown=False,
+            recovery_point=0,
+            start_offset=0,
+        )
         append(log, batch(1, size=READ_BYTES + 1000))
         spans, size = log.read(0, 1 << 20, 1)
-        wanted = crc32c(content(spans))  # where megabytes differ, pytest describes each difference on CI, for hours
+        # where megabytes differ, pytest describes each difference on CI, for hours
+        wanted = crc32c(content(spans))
         with socket.create_connection(server.getsockname()) as client, server.accept()[0] as broker:
             broker.setblocking(False)
             pin(spans)
@@ -153,7 +183,9 @@ def test_a_client_reads_the_records_that_were_sent_to_it_however_late() -> None:
 
 
 def test_its_name_is_on_disk_before_it_is_written_over() -> None:
-    """Else the first segment could come back after a loss of power, below the recovery point, with records that were never in it."""
+    """Else the first segment could come back after a loss of power, below the recovery point, with
+    records that were never in it.
+    """
     files = disk()
     log, retired = given(files)
     point = checkpoint(log)
@@ -165,7 +197,8 @@ def test_its_name_is_on_disk_before_it_is_written_over() -> None:
         log.append_as_leader(batch(1, size=300, seed=20 + at), 0, NOW)
     log.write_staged()
     for inode in files.names.values():
-        inode.durable = bytearray(inode.data)  # the kernel has written it, and the power goes before the names are
+        # the kernel has written it, and the power goes before the names are
+        inode.durable = bytearray(inode.data)
     left = MemoryFiles()
     left.directories, left.names = files.directories, dict(files.durable_names)
 
@@ -173,7 +206,9 @@ def test_its_name_is_on_disk_before_it_is_written_over() -> None:
 
 
 def test_a_truncation_drops_it() -> None:
-    """The log may go on with offsets that are in it: one of its batches would be taken for the next one where the zeros were not written yet."""
+    """The log may go on with offsets that are in it: one of its batches would be taken for the next
+    one where the zeros were not written yet.
+    """
     files = disk()
     log, retired = given(files)
     log.set_start_offset(6)
@@ -203,40 +238,78 @@ def forged(offset: int) -> bytes:
 
 @pytest.mark.parametrize("filler", [b"x", b"\0"])
 def test_no_batch_in_a_deleted_record_is_taken_for_the_next_one(filler: bytes) -> None:
-    """A record may hold anything: also batches, one just where the records of the segment that is written over it end, and one further behind."""
+    """A record may hold anything: also batches, one just where the records of the segment that is
+    written over it end, and one further behind.
+    """
     files = disk()
     log = open_log(files, retention_ms=-1)
-    hidden = memoryview(build_batch([(b"k", bytes(300) + forged(2) + filler * 5000 + forged(3) + filler * 3000, [], NOW)]))
+    hidden = memoryview(
+        build_batch(
+            [(b"k", bytes(300) + forged(2) + filler * 5000 + forged(3) + filler * 3000, [], NOW)]
+        )
+    )
     append(log, hidden)
     write_over(log)
     assert log.active.is_over
     at = bytes(hidden).index(forged(2))
-    append(log, memoryview(build_batch([(b"k", bytes(at - len(build_batch([(b"k", b"", [], NOW)])) - 2), [], NOW)])))
+    append(
+        log,
+        memoryview(
+            build_batch([(b"k", bytes(at - len(build_batch([(b"k", b"", [], NOW)])) - 2), [], NOW)])
+        ),
+    )
     assert log.active.size == at, "the records end where the forged batch begins"
 
     found = Log.open(
-        files, DIRECTORY, log.config, NOW, clean_shutdown=False, recovery_point=0, start_offset=0, whole=2
+        files,
+        DIRECTORY,
+        log.config,
+        NOW,
+        clean_shutdown=False,
+        recovery_point=0,
+        start_offset=0,
+        whole=2,
     )  # a batch further behind is no sign of damage
 
     assert offsets(found) == [1]
     assert found.cut is not None
-    assert (found.cut.bytes, found.cut.segments) == (0, 0), "nothing that belonged to the log was taken"
+    assert (found.cut.bytes, found.cut.segments) == (0, 0), (
+        "nothing that belonged to the log was taken"
+    )
     assert len(files.names[found.active.file.path].data) == at
 
 
 @pytest.mark.parametrize("rotten", [1, 2])
 def test_zeros_in_the_midst_of_what_was_committed_are_damage(rotten: int) -> None:
-    """They look like the end of what was written over something, but sound batches of this segment come behind them."""
+    """They look like the end of what was written over something, but sound batches of this segment
+    come behind them.
+    """
     files = disk()
     log = open_log(files)
     append(log, *(batch(1, size=300, seed=at) for at in range(40)))  # some pages
     files.names[log.active.file.path].data[rotten * SIZE : rotten * SIZE + 128] = bytes(128)
 
     with pytest.raises(Exception, match="is damaged at offset"):
-        Log.open(files, DIRECTORY, log.config, NOW, clean_shutdown=False, recovery_point=0, start_offset=0, whole=0)
+        Log.open(
+            files,
+            DIRECTORY,
+            log.config,
+            NOW,
+            clean_shutdown=False,
+            recovery_point=0,
+            start_offset=0,
+            whole=0,
+        )
 
 
-@pytest.mark.parametrize("end", [lambda log: log.spare.begin_round(1.0), lambda log: log.close(clean=True), lambda log: log.close(clean=False)])
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda log: log.spare.begin_round(1.0),
+        lambda log: log.close(clean=True),
+        lambda log: log.close(clean=False),
+    ],
+)
 def test_it_goes_after_its_time_and_with_its_log(end: Callable[[Log], None]) -> None:
     files = disk()
     log, retired = deleted(files)
@@ -265,7 +338,9 @@ def test_as_many_files_are_kept_as_a_round_deletes_the_oldest_first() -> None:
         append(log, *(batch(1, size=300, seed=at) for at in range(3)))
         assert kept(files) == [f"{base:020d}.log.deleted" for base in left]
     assert [segment.base_offset for segment in log.segments] == [9, 12, 15, 18, 21]
-    assert [segment.is_over for segment in log.segments] == [False] * 5, "each is cut to its records when it is full, and the last is a new file"
+    assert [segment.is_over for segment in log.segments] == [False] * 5, (
+        "each is cut to its records when it is full, and the last is a new file"
+    )
 
     deleted(files := disk(), to=9, segment_reuse_ms=0)
     assert kept(files) == []
@@ -282,7 +357,9 @@ def test_a_round_that_deletes_less_leaves_fewer() -> None:
         for file in retired:
             log.spare.release(file, 0.0)
 
-    assert len(kept(files)) == 2, "three were kept, two were taken, and one came: the last round has deleted one"
+    assert len(kept(files)) == 2, (
+        "three were kept, two were taken, and one came: the last round has deleted one"
+    )
 
 
 def test_files_are_kept_within_the_budget_of_all_logs() -> None:

@@ -1,4 +1,6 @@
-"""The largest timestamps that a log knows: whatever a client has written into a header, and where records have no time."""
+"""The largest timestamps that a log knows: whatever a client has written into a header, and where
+records have no time.
+"""
 
 from struct import pack_into
 from typing import Any
@@ -82,7 +84,11 @@ def test_a_wrong_header_does_not_hide_a_record_from_the_bounds(codec: int) -> No
         with pytest.raises(RefusedRecords, match="INVALID_TIMESTAMP"):
             append(log, said(batch(3, timestamp=timestamp, compression=codec), AS_SARAMA))
 
-    append(log, said(batch(3, timestamp=NOW + HOUR - 2, compression=codec), AS_SARAMA), timeless(2, compression=codec))
+    append(
+        log,
+        said(batch(3, timestamp=NOW + HOUR - 2, compression=codec), AS_SARAMA),
+        timeless(2, compression=codec),
+    )
     assert log.end_offset == 5
 
 
@@ -118,14 +124,23 @@ def test_records_without_a_time_have_none() -> None:
 
 
 @pytest.mark.parametrize("order", [(AS_SARAMA, None), (None, AS_SARAMA)])
-def test_a_search_finds_records_of_both_kinds_of_clients(order: tuple[int | None, int | None]) -> None:
+def test_a_search_finds_records_of_both_kinds_of_clients(
+    order: tuple[int | None, int | None],
+) -> None:
     log = open_log()
     for at in range(200):
         wrong = order[at // 100]
         sent = batch(1, timestamp=NOW + 10 * at)
         append(log, sent if wrong is None else said(sent, wrong))
 
-    assert [found(log, NOW + 10 * at) for at in (0, 50, 99, 100, 150, 199)] == [0, 50, 99, 100, 150, 199]
+    assert [found(log, NOW + 10 * at) for at in (0, 50, 99, 100, 150, 199)] == [
+        0,
+        50,
+        99,
+        100,
+        150,
+        199,
+    ]
     assert largest(log) == (NOW + 1990, 199)
 
 
@@ -133,7 +148,9 @@ def test_a_search_finds_records_of_both_kinds_of_clients(order: tuple[int | None
 
 
 def old_log(codec: int = 0, *, sealed: bool, reverse: bool = False) -> MemoryFiles:
-    """Batches with and without right headers, as they came, with the time index that an older raftka has made of the headers."""
+    """Batches with and without right headers, as they came, with the time index that an older
+    raftka has made of the headers.
+    """
     files = disk()
     leader = open_log(flush="os")
     log = open_log(files, index_interval_bytes=300)
@@ -149,7 +166,11 @@ def old_log(codec: int = 0, *, sealed: bool, reverse: bool = False) -> MemoryFil
         log.append_as_follower(with_base(batch(1, timestamp=NOW + 400), 80), 0)
         log.write_staged()
     right = log.segments[0].time_index
-    old = [(t, o) for t, o in zip(right.timestamps, right.offsets, strict=True) if (t < NOW + 200) == reverse]
+    old = [
+        (t, o)
+        for t, o in zip(right.timestamps, right.offsets, strict=True)
+        if (t < NOW + 200) == reverse
+    ]
     log.close(clean=True)
     index = bytearray(12 * len(old))
     for number, (timestamp, offset) in enumerate(old):
@@ -169,7 +190,9 @@ def with_base(view: memoryview, offset: int) -> memoryview:
 @pytest.mark.parametrize("sealed", [False, True])
 @pytest.mark.parametrize("clean", [False, True])
 @pytest.mark.parametrize("codec", [0, 1])
-def test_the_times_of_an_older_log_are_found_anew(codec: int, clean: bool, sealed: bool, reverse: bool) -> None:
+def test_the_times_of_an_older_log_are_found_anew(
+    codec: int, clean: bool, sealed: bool, reverse: bool
+) -> None:
     files = old_log(codec, sealed=sealed, reverse=reverse)
     end = 81 if sealed else 80
 
@@ -231,7 +254,11 @@ def test_an_unreadable_payload_counts_by_its_header() -> None:
 RETENTION: dict[str, Any] = {"retention_ms": 60_000}
 
 
-@pytest.mark.parametrize("sent", [lambda now: timeless(), lambda now: said(batch(1, timestamp=now), AS_SARAMA)], ids=["timeless", "sarama"])
+@pytest.mark.parametrize(
+    "sent",
+    [lambda now: timeless(), lambda now: said(batch(1, timestamp=now), AS_SARAMA)],
+    ids=["timeless", "sarama"],
+)
 def test_what_is_still_written_to_is_not_deleted(sent: Any) -> None:
     files = disk()
     log = open_log(files, **RETENTION)
@@ -310,11 +337,15 @@ def test_a_sealed_segment_goes_by_the_times_that_there_are_once_its_log_was_open
     assert wrong == []
 
 
-def test_the_judge_knows_which_records_without_a_time_a_log_must_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_knows_which_records_without_a_time_a_log_must_remember(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     wrong: list[str] = []
     with watched(wrong):
         log = mixed_and_sealed(disk())
-        monkeypatch.setattr(Segment, "largest_timestamp", property(lambda self: self.max_timestamp_known))
+        monkeypatch.setattr(
+            Segment, "largest_timestamp", property(lambda self: self.max_timestamp_known)
+        )
         assert log.delete_old_segments(NOW + 100_000, 5) == 1
     assert len(wrong) == 1
 
@@ -405,8 +436,15 @@ def test_a_search_begins_within_a_batch_where_the_log_does(stamped: bool) -> Non
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_search_within_a_stamped_batch_passes_by_what_a_cleaner_took(codec: int) -> None:
     files = disk()
-    log = open_log(files, cleanup_policy="compact", min_cleanable_dirty_ratio=0.01, message_timestamp_type="LogAppendTime")
-    append(log, pairs_batch((b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"a", b"2"), compression=codec))
+    log = open_log(
+        files,
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio=0.01,
+        message_timestamp_type="LogAppendTime",
+    )
+    append(
+        log, pairs_batch((b"a", b"1"), (b"b", b"1"), (b"c", b"1"), (b"a", b"2"), compression=codec)
+    )
     append(log, pairs_batch((b"b", b"2"), compression=codec))
     seal(log)
     compacted(files, log)

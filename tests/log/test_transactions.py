@@ -1,4 +1,6 @@
-"""Transactions in a partition's log: what is open, where readers of committed records stop, which transactions were aborted."""
+"""Transactions in a partition's log: what is open, where readers of committed records stop, which
+transactions were aborted.
+"""
 
 from random import Random
 from typing import Any
@@ -13,7 +15,16 @@ from raftka.log.segments.transaction_index import BLOCK, AbortedTransaction, Tra
 from raftka.runtime.interfaces import FileSpan
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import iterate
-from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
+from tests.log.given import (
+    NOW,
+    append,
+    batch,
+    checkpoint,
+    disk,
+    end_transaction,
+    in_transaction,
+    open_log,
+)
 
 SMALL: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 1}
 
@@ -102,7 +113,9 @@ def test_plain_batches_of_the_producer_wait_for_the_end_of_its_transaction() -> 
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_sequences_go_on_after_a_marker_of_the_same_epoch_and_begin_again_in_a_new_one(version: int) -> None:
+def test_sequences_go_on_after_a_marker_of_the_same_epoch_and_begin_again_in_a_new_one(
+    version: int,
+) -> None:
     log = open_log()
     in_transaction(log, data(7), data(7, 1), version=version)
     end_transaction(log, 7, commit=True, epoch=version - 1, version=version)
@@ -166,9 +179,20 @@ def test_what_is_clear_of_aborted_transactions_stays_so(seed: int) -> None:
 
     assert sum(position > span.position for _, span, position in clear) > 5
     for offset, span, position in clear:
-        for header, _ in iterate(memoryview(span.file.read(span.position, max(0, min(position - span.position, span.size))))):
-            wrong = [each for each in log.aborted(offset, header.last_offset + 1) if each.producer_id == header.producer_id]
-            assert all(each.last_offset < header.base_offset or each.first_offset > header.last_offset for each in wrong)
+        for header, _ in iterate(
+            memoryview(
+                span.file.read(span.position, max(0, min(position - span.position, span.size)))
+            )
+        ):
+            wrong = [
+                each
+                for each in log.aborted(offset, header.last_offset + 1)
+                if each.producer_id == header.producer_id
+            ]
+            assert all(
+                each.last_offset < header.base_offset or each.first_offset > header.last_offset
+                for each in wrong
+            )
 
 
 def test_a_transaction_aborted_in_a_later_segment_is_found() -> None:
@@ -215,8 +239,12 @@ def test_entries_tell_where_the_search_may_stop() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("lost", [(), (".txnindex",), (".txnindex", ".snapshot"), (".index",), (".timeindex",)])
-def test_a_restart_finds_what_is_open_and_what_was_aborted(clean: bool, lost: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "lost", [(), (".txnindex",), (".txnindex", ".snapshot"), (".index",), (".timeindex",)]
+)
+def test_a_restart_finds_what_is_open_and_what_was_aborted(
+    clean: bool, lost: tuple[str, ...]
+) -> None:
     files = disk()
     log = open_log(files, **SMALL)
     for at in range(9):
@@ -226,7 +254,11 @@ def test_a_restart_finds_what_is_open_and_what_was_aborted(clean: bool, lost: tu
         if at == 5:
             checkpoint(log)
     in_transaction(log, data(10), data(11))
-    before = aborted(log), list(log.producers.open.items()), log.producers.first_unstable(log.end_offset)
+    before = (
+        aborted(log),
+        list(log.producers.open.items()),
+        log.producers.first_unstable(log.end_offset),
+    )
     assert len(before[0]) == 4
     point = log.recovery_point
     log.close(clean=clean)
@@ -234,7 +266,11 @@ def test_a_restart_finds_what_is_open_and_what_was_aborted(clean: bool, lost: tu
         if name.endswith(lost):
             files.remove(name)
     again = open_log(files, clean=clean, recovery_point=point, **SMALL)
-    assert (aborted(again), list(again.producers.open.items()), again.producers.first_unstable(again.end_offset)) == before
+    assert (
+        aborted(again),
+        list(again.producers.open.items()),
+        again.producers.first_unstable(again.end_offset),
+    ) == before
     again.close(clean=True)
     third = open_log(files, clean=True, **SMALL)
     assert aborted(third) == before[0]
@@ -275,7 +311,9 @@ def test_lost_indexes_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("what", ["grows", "is cut", "is sealed"])
-def test_what_happens_to_the_log_meanwhile_is_in_the_index(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_happens_to_the_log_meanwhile_is_in_the_index(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(snapshots, "BATCHES_AT_ONCE", 1)
     log = without_indexes(many_aborts(40))
     finding = log.find_aborted(0)
@@ -370,7 +408,9 @@ def test_a_marker_of_version_2_does_not_end_the_next_transaction() -> None:
     log = open_log()
     in_transaction(log, data(7), version=2)
     end_transaction(log, 7, commit=True, epoch=1, version=2)
-    assert end_transaction(log, 7, commit=True, epoch=1, version=2) == 3, "sent once more, nothing is open: it may be written again"
+    assert end_transaction(log, 7, commit=True, epoch=1, version=2) == 3, (
+        "sent once more, nothing is open: it may be written again"
+    )
     in_transaction(log, data(7, epoch=1), version=2)
     with pytest.raises(KafkaError) as error:
         end_transaction(log, 7, commit=True, epoch=1, version=2)
@@ -393,7 +433,9 @@ def test_older_batches_are_remembered_after_a_marker_with_a_later_time() -> None
     before = [each[:3] for each in log.producers.producers[7].batches]
     point = log.recovery_point
     log.close(clean=True)
-    again = open_log(files, clean=True, recovery_point=max(point, log.end_offset), index_interval_bytes=1)
+    again = open_log(
+        files, clean=True, recovery_point=max(point, log.end_offset), index_interval_bytes=1
+    )
     assert [each[:3] for each in again.producers.producers[7].batches] == before
     assert len(before) == 3
 
@@ -417,4 +459,10 @@ def test_snapshots_keep_producers_of_which_only_a_marker_is_left() -> None:
     restored = ProducerState.from_snapshot(log.producers.snapshot(), NOW)
     assert restored is not None
     producer = restored.producers[7]
-    assert (producer.epoch, producer.batches, producer.next_sequence, producer.coordinator_epoch, producer.timestamp) == (1, [], 0, 6, NOW)
+    assert (
+        producer.epoch,
+        producer.batches,
+        producer.next_sequence,
+        producer.coordinator_epoch,
+        producer.timestamp,
+    ) == (1, [], 0, 6, NOW)

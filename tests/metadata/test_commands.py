@@ -50,20 +50,42 @@ from raftka.metadata.commands import (
 
 ID = b"t" * 16
 COMMANDS: list[Command] = [
-    RegisterBroker(1, b"i" * 16, b"d" * 16, None, (("PLAINTEXT", "host", 9092, "PLAINTEXT"),), "rack"),
+    RegisterBroker(
+        1, b"i" * 16, b"d" * 16, None, (("PLAINTEXT", "host", 9092, "PLAINTEXT"),), "rack"
+    ),
     Heartbeat(1, 5, 9, want_shutdown=True),
     AlterPartition(1, 5, (Change(ID, 0, 3, 4, ((1, 5), (2, -1))), Change(ID, 1, 0, 0, ()))),
-    CreateTopics((NewTopic("a", 3, 2, configs=(("x", None), ("y", "1"))), NewTopic("b", assignments=((0, (1, 2)),))), validate_only=True),
+    CreateTopics(
+        (
+            NewTopic("a", 3, 2, configs=(("x", None), ("y", "1"))),
+            NewTopic("b", assignments=((0, (1, 2)),)),
+        ),
+        validate_only=True,
+    ),
     DeleteTopics((DoomedTopic("a"), DoomedTopic(topic_id=ID))),
     WriteExtension("zoo", ((b"/a", b""), (b"/b", None)), 7),
     UnregisterBroker(3),
-    CreatePartitions((MorePartitions("a", 3), MorePartitions("b", 2, ((1, 2), ()))), validate_only=True),
+    CreatePartitions(
+        (MorePartitions("a", 3), MorePartitions("b", 2, ((1, 2), ()))), validate_only=True
+    ),
     ElectLeaders(1, (TopicPartitions("a", (0, 1)),)),
-    AlterReassignments((MovedTopic("a", (Move(0, (1, 2)), Move(1, None))),), allow_replication_factor_change=False),
+    AlterReassignments(
+        (MovedTopic("a", (Move(0, (1, 2)), Move(1, None))),), allow_replication_factor_change=False
+    ),
     ListReassignments(),
     UpdateFeatures((FeatureUpdate("metadata.version", 30, 1),)),
     DescribeQuorum(),
-    RegisterBroker(1, ID, ID, None, (), None, (b"e" * 16,), 1, (HeldReplicas(ID, (TopicReplicas(ID, (0, 2)),)),)),
+    RegisterBroker(
+        1,
+        ID,
+        ID,
+        None,
+        (),
+        None,
+        (b"e" * 16,),
+        1,
+        (HeldReplicas(ID, (TopicReplicas(ID, (0, 2)),)),),
+    ),
     ReplicasOffline(1, 5, ID, (TopicReplicas(ID, (0, 2)),)),
     ReplicasLost(1, 5, (TopicReplicas(ID, (0, 2)),)),
     ExtensionCommand("zoo", b"\0"),

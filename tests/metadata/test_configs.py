@@ -1,4 +1,6 @@
-"""What the scripts in tests/scripts/controller do not reach: limits, and what strangers put into patterns."""
+"""What the scripts in tests/scripts/controller do not reach: limits, and what strangers put into
+patterns.
+"""
 
 import pytest
 
@@ -13,7 +15,10 @@ from raftka.wire.errors import Code
 from tests.scripts.controller.stage import PROPERTIES
 
 SETTINGS = NodeSettings.from_properties(PROPERTIES)
-THERE: list[Record] = [BrokerRegistered(1, b"", b"", ()), TopicCreated("t", b"t" * 16, ((((1,), (1,), 1)),))]
+THERE: list[Record] = [
+    BrokerRegistered(1, b"", b"", ()),
+    TopicCreated("t", b"t" * 16, ((((1,), (1,), 1)),)),
+]
 
 
 def image(*records: Record) -> MetadataImage:
@@ -21,15 +26,23 @@ def image(*records: Record) -> MetadataImage:
 
 
 def resource(kind: int, name: str, **values: str) -> ConfigResource:
-    return ConfigResource(kind, name, tuple(ConfigChange(key.replace("_", "."), SET, value) for key, value in values.items()))
+    return ConfigResource(
+        kind,
+        name,
+        tuple(ConfigChange(key.replace("_", "."), SET, value) for key, value in values.items()),
+    )
 
 
-def alter(now: MetadataImage, *resources: ConfigResource) -> tuple[list[Record], tuple[AlteredConfigs, ...]]:
+def alter(
+    now: MetadataImage, *resources: ConfigResource
+) -> tuple[list[Record], tuple[AlteredConfigs, ...]]:
     return alter_configs(now, AlterConfigs(resources), SETTINGS, [])
 
 
 def test_settings_of_many_resources_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configs, "CONFIGURED_RESOURCES", limits.Limit("configured_resources", 2, "here"))
+    monkeypatch.setattr(
+        configs, "CONFIGURED_RESOURCES", limits.Limit("configured_resources", 2, "here")
+    )
     groups = [resource(GROUP, name, consumer_session_timeout_ms="46000") for name in "abc"]
 
     records, answers = alter(image(), *groups)
@@ -37,12 +50,20 @@ def test_settings_of_many_resources_are_not_kept_for_ever(monkeypatch: pytest.Mo
     assert [Code(each.error) for each in answers] == [Code.NONE, Code.NONE, Code.POLICY_VIOLATION]
     assert "configured_resources: 3 asked, 2 allowed" in str(answers[2].message)
     full = image(*records)
-    records, answers = alter(full, resource(GROUP, "a", consumer_session_timeout_ms="47000"), resource(TOPIC, "t", retention_ms="1"))
-    assert [each.error for each in answers] == [0, 0], "what has settings may change them, and topics have a limit of their own"
+    records, answers = alter(
+        full,
+        resource(GROUP, "a", consumer_session_timeout_ms="47000"),
+        resource(TOPIC, "t", retention_ms="1"),
+    )
+    assert [each.error for each in answers] == [0, 0], (
+        "what has settings may change them, and topics have a limit of their own"
+    )
 
 
 def test_unknown_names_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configs, "SETTINGS_OF_RESOURCE", limits.Limit("settings_of_resource", 2, "here"))
+    monkeypatch.setattr(
+        configs, "SETTINGS_OF_RESOURCE", limits.Limit("settings_of_resource", 2, "here")
+    )
     now = image(ConfigSet(BROKER, "1", "a", "1"), ConfigSet(BROKER, "1", "b", "1"))
 
     records, answers = alter(now, resource(BROKER, "1", c="1"))
@@ -51,12 +72,19 @@ def test_unknown_names_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -
     assert alter(now, resource(BROKER, "1", b="2"))[1] == (AlteredConfigs(0, None),)
 
 
-@pytest.mark.parametrize("pattern", ["nope=.*", "client_id", "client_id=[", "client_id=a=b", "=x", "", "client_id=" + "(" * 10_000])
+@pytest.mark.parametrize(
+    "pattern",
+    ["nope=.*", "client_id", "client_id=[", "client_id=a=b", "=x", "", "client_id=" + "(" * 10_000],
+)
 def test_patterns_that_match_no_client(pattern: str) -> None:
     expected = Code.NONE if not pattern else Code.INVALID_CONFIG
 
-    assert Code(alter(image(), resource(CLIENT_METRICS, "m", match=pattern))[1][0].error) is expected
+    assert (
+        Code(alter(image(), resource(CLIENT_METRICS, "m", match=pattern))[1][0].error) is expected
+    )
 
 
 def test_patterns_that_do() -> None:
-    assert alter(image(), resource(CLIENT_METRICS, "m", match="client_id=a.*,client_source_port=[0-9]+"))[1] == (AlteredConfigs(0, None),)
+    assert alter(
+        image(), resource(CLIENT_METRICS, "m", match="client_id=a.*,client_source_port=[0-9]+")
+    )[1] == (AlteredConfigs(0, None),)

@@ -1,4 +1,6 @@
-"""The controller under random commands: what must hold of partitions whatever happens; and what its decisions may cost."""
+"""The controller under random commands: what must hold of partitions whatever happens; and what its
+decisions may cost.
+"""
 
 from random import Random
 from time import perf_counter
@@ -33,7 +35,14 @@ def test_every_new_leader_has_all_acknowledged_records(seed: int) -> None:
 
 def test_the_random_world_does_elect_and_lose() -> None:
     """Else the test above would show nothing."""
-    seen = {"led": 0, "leaderless": 0, "several in isr": 0, "under way": 0, "offline": 0, "last is offline": 0}
+    seen = {
+        "led": 0,
+        "leaderless": 0,
+        "several in isr": 0,
+        "under way": 0,
+        "offline": 0,
+        "last is offline": 0,
+    }
     for seed in range(10):
         world = World(seed)
         for _ in range(200):
@@ -70,10 +79,14 @@ def test_a_broker_that_comes_back_is_unfenced_with_all_that_was_decided_while_it
     there = world.image.offset
 
     for applied in (epoch, there - 1):
-        assert world.decide(Heartbeat(1, epoch, applied)) == HeartbeatAnswer(fenced=True, caught_up=False, should_shutdown=False)
+        assert world.decide(Heartbeat(1, epoch, applied)) == HeartbeatAnswer(
+            fenced=True, caught_up=False, should_shutdown=False
+        )
     world.decide(CreateAcls((acl._replace(name="u"),)))
 
-    assert not world.decide(Heartbeat(1, epoch, there)).fenced, "what came after its first heartbeat does not keep it fenced"
+    assert not world.decide(Heartbeat(1, epoch, there)).fenced, (
+        "what came after its first heartbeat does not keep it fenced"
+    )
     assert world.image.brokers[1].alive
 
 
@@ -107,7 +120,10 @@ def test_with_5000_topics_a_new_one_takes_a_millisecond_and_a_heartbeat_20_micro
     world = big_world(5000)
     assert len(world.image.topics) == 5000
 
-    assert fastest(world, [CreateTopics((NewTopic(f"new{each}", 1, 3),)) for each in range(30)]) < 0.001
+    assert (
+        fastest(world, [CreateTopics((NewTopic(f"new{each}", 1, 3),)) for each in range(30)])
+        < 0.001
+    )
     epoch = world.image.brokers[1].epoch
     assert fastest(world, [Heartbeat(1, epoch, world.image.offset) for _ in range(100)]) < 0.00002
 
@@ -123,7 +139,11 @@ def test_leadership_goes_back_a_thousand_partitions_at_a_time() -> None:
     led = [(topic.topic_id, topic.partitions[0]) for topic in world.image.topics.values()]
     for broker_id in (2, 3):
         isr = tuple((each, epochs[each]) for each in (1, 2, 3))
-        mine = tuple(Change(topic_id, 0, each.leader_epoch, each.partition_epoch, isr) for topic_id, each in led if each.leader == broker_id)
+        mine = tuple(
+            Change(topic_id, 0, each.leader_epoch, each.partition_epoch, isr)
+            for topic_id, each in led
+            if each.leader == broker_id
+        )
         world.decide(AlterPartition(broker_id, epochs[broker_id], mine))
 
     world.now = 7.0
@@ -145,7 +165,9 @@ def test_a_topic_id_is_a_random_uuid_of_version_4() -> None:
     assert len(set(ids)) == 50
 
 
-def test_the_limits_of_the_cluster_refuse_with_their_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limits_of_the_cluster_refuse_with_their_own_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from raftka import limits
     from raftka.metadata.controller import brokers, topics
 
@@ -159,6 +181,15 @@ def test_the_limits_of_the_cluster_refuse_with_their_own_words(monkeypatch: pyte
         world.decide(Heartbeat(broker_id, epoch, world.image.offset))
 
     assert list(world.image.brokers) == [1, 2]
-    reply = world.decide(CreateTopics((NewTopic("a", 4, 1), NewTopic("b", 3, 1), NewTopic("c", 0 + 1, 1))))
-    assert [Code(each.error) for each in reply] == [Code.POLICY_VIOLATION, Code.NONE, Code.POLICY_VIOLATION]
-    assert ["partitions: 4 asked, 3 allowed" in reply[0].message, "topics: 2 asked, 1 allowed" in reply[2].message] == [True, True]
+    reply = world.decide(
+        CreateTopics((NewTopic("a", 4, 1), NewTopic("b", 3, 1), NewTopic("c", 0 + 1, 1)))
+    )
+    assert [Code(each.error) for each in reply] == [
+        Code.POLICY_VIOLATION,
+        Code.NONE,
+        Code.POLICY_VIOLATION,
+    ]
+    assert [
+        "partitions: 4 asked, 3 allowed" in reply[0].message,
+        "topics: 2 asked, 1 allowed" in reply[2].message,
+    ] == [True, True]

@@ -9,7 +9,10 @@ def test_the_map_equals_a_dict() -> None:
     random, entries, model = Random(1), Entries(), dict[bytes, bytes]()
     for _ in range(300):
         changes = {
-            b"%d" % random.randrange(3 * BUCKETS): (b"%d" % random.random() if random.random() < 0.7 else None) for _ in range(random.randrange(20))
+            b"%d" % random.randrange(3 * BUCKETS): (
+                b"%d" % random.random() if random.random() < 0.7 else None
+            )
+            for _ in range(random.randrange(20))
         }
         before, was = entries, dict(entries)
         entries = entries.changed(changes)

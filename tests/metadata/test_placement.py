@@ -8,7 +8,13 @@ import pytest
 from raftka.metadata.controller.assignment import choose
 from raftka.metadata.controller.placement import Place, place
 from raftka.metadata.image import MetadataImage
-from raftka.metadata.records import BrokerFenced, BrokerRegistered, BrokerShuttingDown, BrokerUnfenced, Record
+from raftka.metadata.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerShuttingDown,
+    BrokerUnfenced,
+    Record,
+)
 from raftka.wire.errors import KafkaError
 
 
@@ -79,8 +85,12 @@ def test_the_replicas_on_fenced_brokers_are_spread_too() -> None:
     assert Counter(replicas[1] for replicas in placed) == {20: 10, 21: 10, 22: 10}
 
 
-@pytest.mark.parametrize(("racks", "factor"), [("abc", 3), ("aabbcc", 3), ("aabbcc", 2), ("aaabbb", 2), ("aaabbbccc", 3)])
-def test_with_racks_of_equal_size_every_broker_has_about_as_many_replicas(racks: str, factor: int) -> None:
+@pytest.mark.parametrize(
+    ("racks", "factor"), [("abc", 3), ("aabbcc", 3), ("aabbcc", 2), ("aaabbb", 2), ("aaabbbccc", 3)]
+)
+def test_with_racks_of_equal_size_every_broker_has_about_as_many_replicas(
+    racks: str, factor: int
+) -> None:
     placed = place(600, factor, brokers(*racks), Random(1))
 
     share = 600 * factor / len(racks)
@@ -91,9 +101,19 @@ def test_with_racks_of_equal_size_every_broker_has_about_as_many_replicas(racks:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(
-    ("racks", "factor", "most"), [("aabb", 3, 2), ("aabb", 4, 2), ("aaabbb", 4, 2), ("aaabbbccc", 5, 2), ("aaab", 3, 2), ("aaab", 4, 3)]
+    ("racks", "factor", "most"),
+    [
+        ("aabb", 3, 2),
+        ("aabb", 4, 2),
+        ("aaabbb", 4, 2),
+        ("aaabbbccc", 5, 2),
+        ("aaab", 3, 2),
+        ("aaab", 4, 3),
+    ],
 )
-def test_more_replicas_than_racks_are_spread_evenly_over_the_racks(racks: str, factor: int, most: int, seed: int) -> None:
+def test_more_replicas_than_racks_are_spread_evenly_over_the_racks(
+    racks: str, factor: int, most: int, seed: int
+) -> None:
     """As Kafka's placer does."""
     rack_of = dict(enumerate(racks, 10))
     for replicas in place(20, factor, list(rack_of.items()), Random(seed)):
@@ -105,10 +125,14 @@ def hosts(leaving: set[int] = frozenset(), fenced: set[int] = frozenset()) -> Me
     """Three hosts of two brokers, 1 to 6."""
     image = MetadataImage()
     for broker_id in range(1, 7):
-        registered = BrokerRegistered(broker_id, b"i" * 16, b"%d" % broker_id * 16, (), f"host-{(broker_id + 1) // 2}")
+        registered = BrokerRegistered(
+            broker_id, b"i" * 16, b"%d" % broker_id * 16, (), f"host-{(broker_id + 1) // 2}"
+        )
         offset = image.offset + 1
         records: list[Record] = [registered, BrokerUnfenced(broker_id, offset)]
-        records += [BrokerShuttingDown(broker_id, offset)] * (broker_id in leaving) + [BrokerFenced(broker_id, offset)] * (broker_id in fenced)
+        records += [BrokerShuttingDown(broker_id, offset)] * (broker_id in leaving) + [
+            BrokerFenced(broker_id, offset)
+        ] * (broker_id in fenced)
         image, _ = image.apply(offset, records)
     return image
 
@@ -119,9 +143,20 @@ def host_of(broker_id: int) -> int:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize(
-    ("leaving", "fenced"), [(set(), set()), ({6}, set()), ({5, 6}, set()), ({5, 6}, {5, 6}), ({5}, {6}), (set(), {5, 6}), ({1, 2}, {3})]
+    ("leaving", "fenced"),
+    [
+        (set(), set()),
+        ({6}, set()),
+        ({5, 6}, set()),
+        ({5, 6}, {5, 6}),
+        ({5}, {6}),
+        (set(), {5, 6}),
+        ({1, 2}, {3}),
+    ],
 )
-def test_replicas_never_share_a_host_also_while_one_is_restarted(leaving: set[int], fenced: set[int], seed: int) -> None:
+def test_replicas_never_share_a_host_also_while_one_is_restarted(
+    leaving: set[int], fenced: set[int], seed: int
+) -> None:
     image = hosts(leaving, fenced)
     for replicas, isr, leader in choose(image, 12, 3, Random(seed)):
         assert sorted(map(host_of, replicas)) == [1, 2, 3]
@@ -133,7 +168,11 @@ def test_replicas_never_share_a_host_also_while_one_is_restarted(leaving: set[in
 @pytest.mark.parametrize("seed", range(5))
 def test_a_broker_that_leaves_gets_no_replica_where_others_do(seed: int) -> None:
     for factor, leaving in ((3, {5}), (2, {5, 6}), (1, {1, 2, 3})):
-        assert not leaving & {each for replicas, _, _ in choose(hosts(leaving), 12, factor, Random(seed)) for each in replicas}
+        assert not leaving & {
+            each
+            for replicas, _, _ in choose(hosts(leaving), 12, factor, Random(seed))
+            for each in replicas
+        }
 
 
 def test_brokers_that_leave_do_not_count_for_the_replication_factor() -> None:

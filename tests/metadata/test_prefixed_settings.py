@@ -1,4 +1,6 @@
-"""Settings with a prefix: every name that Kafka takes for a listener or a mechanism, in every place: it counts, or the node says that it does not."""
+"""Settings with a prefix: every name that Kafka takes for a listener or a mechanism, in every
+place: it counts, or the node says that it does not.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +13,16 @@ from raftka.metadata.configs.dynamic import check_dynamic_configs, check_places
 from raftka.metadata.configs.kerberos import kerberos_of
 from raftka.metadata.configs.logins import jaas_of, mechanisms_of, tls_of
 from raftka.metadata.configs.oauth import HANDLERS, oauth_of
-from raftka.metadata.configs.prefixes import LISTENER, MECHANISMS, OF_ALL_LISTENERS, OF_MECHANISM, ONLY_OF_FILE, AtListener, Prefixed, split_prefix
+from raftka.metadata.configs.prefixes import (
+    LISTENER,
+    MECHANISMS,
+    OF_ALL_LISTENERS,
+    OF_MECHANISM,
+    ONLY_OF_FILE,
+    AtListener,
+    Prefixed,
+    split_prefix,
+)
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.values import SettingError, Type
 from raftka.metadata.image import BROKER, MetadataImage
@@ -21,14 +32,32 @@ from raftka.security.oauth.oauthbearer import OAUTHBEARER
 from raftka.security.plain import PLAIN
 from raftka.security.tls_settings import NAMES as TLS_NAMES
 
-# What Kafka 4.3.1 reads through a listener's prefix: SslConfigs, SaslConfigs, BrokerSecurityConfigs, and the limits of SocketServer.
+# What Kafka 4.3.1 reads through a listener's prefix: SslConfigs, SaslConfigs,
+# BrokerSecurityConfigs, and the limits of SocketServer.
 KAFKA = [name for name in BROKER_SETTINGS if name.startswith(("ssl.", "sasl."))]
-KAFKA += ["principal.builder.class", "connections.max.reauth.ms", "max.connections", "max.connection.creation.rate", "num.network.threads"]
-NODE_WIDE = ["connections.max.idle.ms", "connection.failed.authentication.delay.ms", "max.connections.per.ip"]  # Kafka has no prefix for these
+KAFKA += [
+    "principal.builder.class",
+    "connections.max.reauth.ms",
+    "max.connections",
+    "max.connection.creation.rate",
+    "num.network.threads",
+]
+# Kafka has no prefix for these
+NODE_WIDE = [
+    "connections.max.idle.ms",
+    "connection.failed.authentication.delay.ms",
+    "max.connections.per.ip",
+]
 
-PLAIN_LINE = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="n" password="s" user_n="s";'
+PLAIN_LINE = (
+    'org.apache.kafka.common.security.plain.PlainLoginModule required username="n" password="s" '
+    'user_n="s";'
+)
 TOKEN_LINE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
-KERBEROS_LINE = 'com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true keyTab="/keys" principal="kafka/h@HOME";'
+KERBEROS_LINE = (
+    "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+    'keyTab="/keys" principal="kafka/h@HOME";'
+)
 LINES = {PLAIN: PLAIN_LINE, OAUTHBEARER: TOKEN_LINE, GSSAPI: KERBEROS_LINE}
 FILE = {
     "node.id": "1",
@@ -48,8 +77,14 @@ FILE = {
     "listener.name.in.side.gssapi.sasl.jaas.config": KERBEROS_LINE,
     "sasl.oauthbearer.jwks.endpoint.url": "file:///keys.json",
 }
-STORES = {"ssl.keystore.key": "k", "ssl.keystore.certificate.chain": "c", "ssl.truststore.certificates": "c"}
-INLINE = {name: text for name, text in {**FILE, **STORES}.items() if not name.endswith("store.location")}
+STORES = {
+    "ssl.keystore.key": "k",
+    "ssl.keystore.certificate.chain": "c",
+    "ssl.truststore.certificates": "c",
+}
+INLINE = {
+    name: text for name, text in {**FILE, **STORES}.items() if not name.endswith("store.location")
+}
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +104,10 @@ def text_for(name: str, mechanism: str | None, number: int = 7) -> str:
         "sasl.enabled.mechanisms": ("PLAIN", "PLAIN,GSSAPI")[number % 2],
         "sasl.server.callback.handler.class": HANDLERS[0],
         "sasl.oauthbearer.jwks.endpoint.url": f"file:///keys{number}.json",
-        "sasl.oauthbearer.jwt.validator.class": f"org.apache.kafka.common.security.oauthbearer.{('Default', 'Broker')[number % 2]}JwtValidator",
+        "sasl.oauthbearer.jwt.validator.class": (
+            "org.apache.kafka.common.security.oauthbearer."
+            f"{('Default', 'Broker')[number % 2]}JwtValidator"
+        ),
         "sasl.kerberos.principal.to.local.rules": ("DEFAULT", "RULE:[1:$1]")[number % 2],
         "sasl.kerberos.service.name": "kafka",
         "ssl.client.auth": ("requested", "required")[number % 2],
@@ -92,7 +130,11 @@ def in_every_place() -> Iterator[tuple[str, str, str | None]]:
     """The full name, the setting and the mechanism."""
     for name in KAFKA + NODE_WIDE:
         for mechanism in (None, *MECHANISMS):
-            yield f"{LISTENER}in.side.{'' if mechanism is None else mechanism.lower() + '.'}{name}", name, mechanism
+            yield (
+                f"{LISTENER}in.side.{'' if mechanism is None else mechanism.lower() + '.'}{name}",
+                name,
+                mechanism,
+            )
 
 
 class Recorder(dict[str, Any]):
@@ -110,18 +152,31 @@ class Recorder(dict[str, Any]):
 EVERY_PLACE = list(in_every_place())
 
 
-@pytest.mark.parametrize(("full", "name", "mechanism"), EVERY_PLACE, ids=[full for full, _, _ in EVERY_PLACE])
-def test_prefixed_setting_counts_or_is_named_as_unused(full: str, name: str, mechanism: str | None) -> None:
-    basis = INLINE if name in ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates") else FILE
+@pytest.mark.parametrize(
+    ("full", "name", "mechanism"), EVERY_PLACE, ids=[full for full, _, _ in EVERY_PLACE]
+)
+def test_prefixed_setting_counts_or_is_named_as_unused(
+    full: str, name: str, mechanism: str | None
+) -> None:
+    basis = (
+        INLINE
+        if name
+        in ("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates")
+        else FILE
+    )
     settings = NodeSettings.from_properties({**basis, full: text_for(name, mechanism)})
 
-    assert (full in settings.unused) == (full not in looked_up(settings)), "the node says what is true"
+    assert (full in settings.unused) == (full not in looked_up(settings)), (
+        "the node says what is true"
+    )
     if full not in settings.unused:
         assert settings.values[full] == BROKER_SETTINGS[name].parse(text_for(name, mechanism))
 
 
 def looked_up(settings: NodeSettings) -> set[str]:
-    """Return the names that the code which secures this node's listeners, and its connections, asks for."""
+    """Return the names that the code which secures this node's listeners, and its connections, asks
+    for.
+    """
     values = Recorder(settings.values)
     for endpoint in settings.listeners:
         at = AtListener(values, endpoint.listener)
@@ -145,24 +200,41 @@ def looked_up(settings: NodeSettings) -> set[str]:
 def test_mechanism_beats_listener_and_listener_beats_node() -> None:
     for name in prefixes.OF_LISTENER:
         setting, own = BROKER_SETTINGS[name], f"{LISTENER}in.side.{name}"
-        values = {name: setting.parse(text_for(name, None, 2)), own: setting.parse(text_for(name, None, 3))}
+        values = {
+            name: setting.parse(text_for(name, None, 2)),
+            own: setting.parse(text_for(name, None, 3)),
+        }
         assert AtListener(values, "IN.SIDE")[name] == values[own]
         assert AtListener(values, "OTHER")[name] == values[name]
     for mechanism, names in OF_MECHANISM.items():
         for name in names - {"sasl.jaas.config"}:
-            own, of_mechanism = f"{LISTENER}in.side.{name}", f"{LISTENER}in.side.{mechanism.lower()}.{name}"
+            own = f"{LISTENER}in.side.{name}"
+            of_mechanism = f"{LISTENER}in.side.{mechanism.lower()}.{name}"
             setting = BROKER_SETTINGS[name]
-            texts = {name: text_for(name, mechanism, 2), own: text_for(name, mechanism, 3), of_mechanism: text_for(name, mechanism, 4)}
+            texts = {
+                name: text_for(name, mechanism, 2),
+                own: text_for(name, mechanism, 3),
+                of_mechanism: text_for(name, mechanism, 4),
+            }
             for given in ((name,), (name, own), (name, own, of_mechanism)):
                 values = {each: setting.parse(texts[each]) for each in given}
                 assert AtListener(values, "IN.SIDE", mechanism)[name] == values[given[-1]], given
-            others = {name: setting.parse(texts[name]), of_mechanism: setting.parse(texts[of_mechanism])}
-            assert AtListener(others, "OTHER", mechanism)[name] == others[name], "another listener's"
+            others = {
+                name: setting.parse(texts[name]),
+                of_mechanism: setting.parse(texts[of_mechanism]),
+            }
+            assert AtListener(others, "OTHER", mechanism)[name] == others[name], (
+                "another listener's"
+            )
             assert AtListener(others, "IN.SIDE")[name] == others[name], "a mechanism's"
 
 
-@pytest.mark.parametrize(("full", "name", "mechanism"), EVERY_PLACE, ids=[full for full, _, _ in EVERY_PLACE])
-def test_prefixed_setting_of_run_time_counts_or_is_refused_by_name(full: str, name: str, mechanism: str | None) -> None:
+@pytest.mark.parametrize(
+    ("full", "name", "mechanism"), EVERY_PLACE, ids=[full for full, _, _ in EVERY_PLACE]
+)
+def test_prefixed_setting_of_run_time_counts_or_is_refused_by_name(
+    full: str, name: str, mechanism: str | None
+) -> None:
     text, settings = text_for(name, mechanism), node()
     prefixed = split_prefix(full)
     assert prefixed == Prefixed("in.side", mechanism, name)
@@ -177,9 +249,15 @@ def test_prefixed_setting_of_run_time_counts_or_is_refused_by_name(full: str, na
         return
     assert prefixed.is_looked_up
     if full in now.unused_of(image):
-        assert name in OF_ALL_LISTENERS or name in TLS_NAMES or name == "sasl.oauthbearer.token.endpoint.url"
+        assert (
+            name in OF_ALL_LISTENERS
+            or name in TLS_NAMES
+            or name == "sasl.oauthbearer.token.endpoint.url"
+        )
     else:
-        assert AtListener(now.values, "IN.SIDE", mechanism or "")[name] == BROKER_SETTINGS[name].parse(text)
+        assert AtListener(now.values, "IN.SIDE", mechanism or "")[name] == BROKER_SETTINGS[
+            name
+        ].parse(text)
     taken_back = now.with_dynamic(MetadataImage())
     assert taken_back.values == settings.values
 
@@ -203,7 +281,15 @@ def test_prefixed_setting_of_run_time_counts_or_is_refused_by_name(full: str, na
     ],
 )
 def test_prefixed_setting_that_nothing_uses_is_named(name: str) -> None:
-    text = HANDLERS[0] if name.endswith("class") else "none" if name.endswith("auth") else "DEFAULT" if name.endswith("rules") else "1000"
+    text = (
+        HANDLERS[0]
+        if name.endswith("class")
+        else "none"
+        if name.endswith("auth")
+        else "DEFAULT"
+        if name.endswith("rules")
+        else "1000"
+    )
     assert node({name: text}).unused == (name,)
     image = MetadataImage().apply(1, [ConfigSet(BROKER, "1", name, text)])[0]
     assert node().with_dynamic(image).unused_of(image) == (name,)
@@ -217,8 +303,16 @@ def test_mechanism_that_a_listener_has_not_makes_its_settings_unused() -> None:
 
 
 def test_brokers_log_in_with_the_token_of_their_listener() -> None:
-    tokens = {"sasl.mechanism.inter.broker.protocol": OAUTHBEARER, "sasl.oauthbearer.token.endpoint.url": "file:///everywhere"}
+    tokens = {
+        "sasl.mechanism.inter.broker.protocol": OAUTHBEARER,
+        "sasl.oauthbearer.token.endpoint.url": "file:///everywhere",
+    }
     for place in ("", "oauthbearer."):
-        settings = node({**tokens, f"{LISTENER}in.side.{place}sasl.oauthbearer.token.endpoint.url": "file:///here"})
+        settings = node(
+            {
+                **tokens,
+                f"{LISTENER}in.side.{place}sasl.oauthbearer.token.endpoint.url": "file:///here",
+            }
+        )
         assert settings.unused == ()
         assert "here" in repr(settings.between_brokers.source)

@@ -20,7 +20,14 @@ from raftka.metadata.configs.describe import (
 from raftka.metadata.configs.dynamic import check_dynamic_configs
 from raftka.metadata.configs.names import OURS
 from raftka.metadata.configs.prefixes import JAAS, REAUTH, SERVICE, TOKEN_ENDPOINT
-from raftka.metadata.configs.settings import DIFFERENCES, NodeSettings, SettingError, TopicConfigs, Voter, check_topic_configs
+from raftka.metadata.configs.settings import (
+    DIFFERENCES,
+    NodeSettings,
+    SettingError,
+    TopicConfigs,
+    Voter,
+    check_topic_configs,
+)
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, Endpoint, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
@@ -47,9 +54,13 @@ BROKER_ONLY = {
 MAP = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
 
 
-def node(changes: Mapping[str, str | None] | None = None, base: Mapping[str, str] = BOTH) -> NodeSettings:
+def node(
+    changes: Mapping[str, str | None] | None = None, base: Mapping[str, str] = BOTH
+) -> NodeSettings:
     given = {**base, **(changes or {})}
-    return NodeSettings.from_properties({name: value for name, value in given.items() if value is not None})
+    return NodeSettings.from_properties(
+        {name: value for name, value in given.items() if value is not None}
+    )
 
 
 def image(*records: Record) -> MetadataImage:
@@ -59,21 +70,41 @@ def image(*records: Record) -> MetadataImage:
 def test_a_node_of_both_roles() -> None:
     settings = node({"broker.rack": "r1", "replica.lag.time.max.ms": "1500"})
 
-    assert (settings.node_id, settings.is_broker, settings.is_controller, settings.rack) == (1, True, True, "r1")
-    assert settings.listeners == settings.advertised_listeners == (Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT"),)
+    assert (settings.node_id, settings.is_broker, settings.is_controller, settings.rack) == (
+        1,
+        True,
+        True,
+        "r1",
+    )
+    assert (
+        settings.listeners
+        == settings.advertised_listeners
+        == (Endpoint("PLAINTEXT", "127.0.0.1", 9092, "PLAINTEXT"),)
+    )
     assert settings.controller_listener == Endpoint("CONTROLLER", "127.0.0.1", 9093, "PLAINTEXT")
     assert settings.voters == (Voter(1, "127.0.0.1", 9093), Voter(2, "::1", 9094))
     assert settings.log_dirs == ("/a", "/b")
     assert settings.inter_broker_listener == "PLAINTEXT"
-    assert (settings["replica.lag.time.max.ms"], settings.seconds("replica.lag.time.max.ms")) == (1500, 1.5)
-    assert (settings["num.partitions"], settings["auto.create.topics.enable"], settings["raftka.log.flush"]) == (1, True, "fsync")
+    assert (settings["replica.lag.time.max.ms"], settings.seconds("replica.lag.time.max.ms")) == (
+        1500,
+        1.5,
+    )
+    assert (
+        settings["num.partitions"],
+        settings["auto.create.topics.enable"],
+        settings["raftka.log.flush"],
+    ) == (1, True, "fsync")
     assert settings.unused == ()
 
 
 def test_a_node_that_is_a_broker_alone() -> None:
     settings = node(base=BROKER_ONLY)
 
-    assert (settings.is_broker, settings.is_controller, settings.controller_listener) == (True, False, None)
+    assert (settings.is_broker, settings.is_controller, settings.controller_listener) == (
+        True,
+        False,
+        None,
+    )
     assert settings.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
     assert settings.log_dirs == ("/tmp/kafka-logs",)
 
@@ -81,22 +112,38 @@ def test_a_node_that_is_a_broker_alone() -> None:
 def test_a_node_that_is_a_controller_alone() -> None:
     settings = node({"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"})
 
-    assert (settings.is_broker, settings.listeners, settings.inter_broker_listener) == (False, (), "")
+    assert (settings.is_broker, settings.listeners, settings.inter_broker_listener) == (
+        False,
+        (),
+        "",
+    )
 
 
 def test_a_controller_may_name_the_listener_between_its_brokers() -> None:
     alone = {"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"}
-    named = {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT", "inter.broker.listener.name": "INTERNAL"}
+    named = {
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT",
+        "inter.broker.listener.name": "INTERNAL",
+    }
 
     assert node({**alone, **named}).inter_broker_listener == "INTERNAL"
-    assert node({**alone, "inter.broker.listener.name": "PLAINTEXT"}).inter_broker_listener == "PLAINTEXT"
+    assert (
+        node({**alone, "inter.broker.listener.name": "PLAINTEXT"}).inter_broker_listener
+        == "PLAINTEXT"
+    )
     with pytest.raises(SettingError, match="listener of controllers"):
         node({**alone, "inter.broker.listener.name": "CONTROLLER"})
 
 
 def test_a_file_may_advertise_the_controllers_listener() -> None:
     both = node({"advertised.listeners": "PLAINTEXT://a:1,CONTROLLER://a:2"})
-    controller = node({"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093", "advertised.listeners": "CONTROLLER://a:2"})
+    controller = node(
+        {
+            "process.roles": "controller",
+            "listeners": "CONTROLLER://127.0.0.1:9093",
+            "advertised.listeners": "CONTROLLER://a:2",
+        }
+    )
 
     assert both.advertised_listeners == (Endpoint("PLAINTEXT", "a", 1, "PLAINTEXT"),)
     assert controller.advertised_listeners == ()
@@ -113,7 +160,10 @@ def test_listener_names_may_be_in_lower_case() -> None:
     )
 
     assert settings.advertised_listeners == (Endpoint("INTERNAL", "a", 1, "PLAINTEXT"),)
-    assert (settings.inter_broker_listener, settings.controller_listener and settings.controller_listener.listener) == ("INTERNAL", "CONTROLLER")
+    assert (
+        settings.inter_broker_listener,
+        settings.controller_listener and settings.controller_listener.listener,
+    ) == ("INTERNAL", "CONTROLLER")
 
 
 def test_several_listeners_each_with_its_advertised_address() -> None:
@@ -121,7 +171,9 @@ def test_several_listeners_each_with_its_advertised_address() -> None:
         {
             "listeners": "INSIDE://0.0.0.0:19092,OUTSIDE://0.0.0.0:9092,CONTROLLER://:9093",
             "advertised.listeners": "OUTSIDE://example.org:9092,INSIDE://10.0.0.1:19092",
-            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": (
+                "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT"
+            ),
             "inter.broker.listener.name": "INSIDE",
         }
     )
@@ -133,20 +185,37 @@ def test_several_listeners_each_with_its_advertised_address() -> None:
 
 def test_limits_of_one_listener() -> None:
     name = "max.connections"
-    settings = node({f"listener.name.plaintext.{name}": "5", f"listener.name.controller.{name}": "6"})
+    settings = node(
+        {f"listener.name.plaintext.{name}": "5", f"listener.name.controller.{name}": "6"}
+    )
 
-    assert (settings.of_listener("PLAINTEXT", name), settings.of_listener("OTHER", name)) == (5, None)
-    assert settings.unused == (f"listener.name.controller.{name}",), "controllers have a limit of their own"
+    assert (settings.of_listener("PLAINTEXT", name), settings.of_listener("OTHER", name)) == (
+        5,
+        None,
+    )
+    assert settings.unused == (f"listener.name.controller.{name}",), (
+        "controllers have a limit of their own"
+    )
     with pytest.raises(SettingError, match="at least 0"):
         node({f"listener.name.plaintext.{name}": "-1"})
 
 
 def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
     settings = node(
-        {"num.io.threads": "8", "ssl.protocol": "x", "listener.name.plaintext.ssl.provider": "y", "log.dir": "/c", "ssl.client.auth": "none"}
+        {
+            "num.io.threads": "8",
+            "ssl.protocol": "x",
+            "listener.name.plaintext.ssl.provider": "y",
+            "log.dir": "/c",
+            "ssl.client.auth": "none",
+        }
     )
 
-    assert settings.unused == ("num.io.threads", "ssl.protocol", "listener.name.plaintext.ssl.provider")
+    assert settings.unused == (
+        "num.io.threads",
+        "ssl.protocol",
+        "listener.name.plaintext.ssl.provider",
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,39 +241,89 @@ def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
         ({"controller.quorum.voters": "1@host:99999"}, "'1@host:99999' is not"),
         ({"controller.quorum.voters": "1@a:1,1@b:1"}, "a node twice"),
         ({"node.id": "3"}, "does not have node 3"),
-        ({"process.roles": "broker", "listeners": "PLAINTEXT://:9092"}, "has node 1, but its process.roles"),
+        (
+            {"process.roles": "broker", "listeners": "PLAINTEXT://:9092"},
+            "has node 1, but its process.roles",
+        ),
         ({"listeners": None}, "a controller needs listeners"),
         ({"controller.listener.names": None}, "a controller needs listeners"),
-        ({"listeners": "PLAINTEXT://:9092"}, "listeners must have those of controller.listener.names for a controller"),
+        (
+            {"listeners": "PLAINTEXT://:9092"},
+            "listeners must have those of controller.listener.names for a controller",
+        ),
         ({"listeners": "CONTROLLER://:9093"}, "others for a broker"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2,CONTROLLER://:3"}, "a name twice"),
         ({"listeners": "PLAINTEXT:9092,CONTROLLER://:9093"}, "'PLAINTEXT:9092' is not"),
         ({"listeners": "PLAINTEXT://:70000,CONTROLLER://:9093"}, "'PLAINTEXT://:70000' is not"),
-        ({"listeners": "INSIDE://:9092,CONTROLLER://:9093"}, "protocol.map does not have the listener INSIDE"),
-        ({"listener.security.protocol.map": "PLAINTEXT:TLS,CONTROLLER:PLAINTEXT"}, "TLS is not a security protocol"),
-        ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}, "does not have the listener CONTROLLER"),
+        (
+            {"listeners": "INSIDE://:9092,CONTROLLER://:9093"},
+            "protocol.map does not have the listener INSIDE",
+        ),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:TLS,CONTROLLER:PLAINTEXT"},
+            "TLS is not a security protocol",
+        ),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"},
+            "does not have the listener CONTROLLER",
+        ),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "NAME:PROTOCOL"),
-        ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"}, "no client can connect to 0.0.0.0"),
+        (
+            {"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:9093"},
+            "no client can connect to 0.0.0.0",
+        ),
         ({"advertised.listeners": "OTHER://h:1"}, "does not have the listener OTHER"),
-        ({"advertised.listeners": "SSL://h:1"}, "has the listener SSL, which listeners does not have"),
-        ({"ssl.enabled.protocols": "TLSv1.1", "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"}, "ssl.enabled.protocols"),
+        (
+            {"advertised.listeners": "SSL://h:1"},
+            "has the listener SSL, which listeners does not have",
+        ),
+        (
+            {
+                "ssl.enabled.protocols": "TLSv1.1",
+                "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+            },
+            "ssl.enabled.protocols",
+        ),
         ({"advertised.listeners": "CONTROLLER://h:1"}, "must have a listener of the broker"),
-        ({"listener.security.protocol.map": f"{MAP},MORE:PLAINTEXT", "advertised.listeners": "MORE://h:1"}, "MORE, which listeners does not have"),
-        ({"inter.broker.listener.name": "OTHER"}, "OTHER, which listener.security.protocol.map does not have"),
+        (
+            {
+                "listener.security.protocol.map": f"{MAP},MORE:PLAINTEXT",
+                "advertised.listeners": "MORE://h:1",
+            },
+            "MORE, which listeners does not have",
+        ),
+        (
+            {"inter.broker.listener.name": "OTHER"},
+            "OTHER, which listener.security.protocol.map does not have",
+        ),
         ({"inter.broker.listener.name": "SSL"}, "SSL, which is not in advertised.listeners"),
-        ({"inter.broker.listener.name": "CONTROLLER"}, "CONTROLLER, which is a listener of controllers"),
+        (
+            {"inter.broker.listener.name": "CONTROLLER"},
+            "CONTROLLER, which is a listener of controllers",
+        ),
         ({"broker.session.timeout.ms": "400"}, "must be less than"),
     ],
 )
-def test_an_invalid_file_is_refused_with_the_reason(changes: Mapping[str, str | None], message: str) -> None:
+def test_an_invalid_file_is_refused_with_the_reason(
+    changes: Mapping[str, str | None], message: str
+) -> None:
     with pytest.raises(SettingError, match=message):
         node(changes)
 
 
 def test_a_properties_file() -> None:
-    text = "# comment\n! another\n\nnode.id=1\n log.dirs = /a,\\\n   /b\nlisteners: PLAINTEXT://h:1=2\nempty=\nbroker.rack r\n"
+    text = (
+        "# comment\n! another\n\nnode.id=1\n log.dirs = /a,\\\n   /b\nlisteners: "
+        "PLAINTEXT://h:1=2\nempty=\nbroker.rack r\n"
+    )
 
-    assert parse_properties(text) == {"node.id": "1", "log.dirs": "/a,/b", "listeners": "PLAINTEXT://h:1=2", "empty": "", "broker.rack": "r"}
+    assert parse_properties(text) == {
+        "node.id": "1",
+        "log.dirs": "/a,/b",
+        "listeners": "PLAINTEXT://h:1=2",
+        "empty": "",
+        "broker.rack": "r",
+    }
 
 
 def test_kafkas_names_are_all_there() -> None:
@@ -224,13 +343,33 @@ def test_a_setting_counts_as_used_if_code_reads_it() -> None:
     """Else a user is told that a name does nothing, or is not told."""
     tables = ("configs/broker.py", "configs/topic.py")
     folders = (Path(raftka.__file__).parent, Path(raftka.__file__).parent.parent / "compat")
-    source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py") if not path.as_posix().endswith(tables))
-    read = set(re.findall(r'(?:(?:settings|values)(?:\[|\.seconds\()|\.(?:number|text|names)\()"([a-z0-9.]+)"', source))
-    read |= {*TLS_NAMES, JAAS, REAUTH, SERVICE, TOKEN_ENDPOINT}  # TlsSettings and AtListener read these
-    by_topics = {synonym for setting in TOPIC_SETTINGS.values() if setting.used for synonym in setting.synonyms}
+    source = "".join(
+        path.read_text()
+        for folder in folders
+        for path in folder.rglob("*.py")
+        if not path.as_posix().endswith(tables)
+    )
+    read = set(
+        re.findall(
+            r'(?:(?:settings|values)(?:\[|\.seconds\()|\.(?:number|text|names)\()"([a-z0-9.]+)"',
+            source,
+        )
+    )
+    # TlsSettings and AtListener read these
+    read |= {*TLS_NAMES, JAAS, REAUTH, SERVICE, TOKEN_ENDPOINT}
+    by_topics = {
+        synonym
+        for setting in TOPIC_SETTINGS.values()
+        if setting.used
+        for synonym in setting.synonyms
+    }
 
-    assert {name for name, setting in BROKER_SETTINGS.items() if setting.used} - by_topics == (read & BROKER_SETTINGS.keys()) - by_topics
-    assert {name for name, setting in TOPIC_SETTINGS.items() if setting.used} == read & TOPIC_SETTINGS.keys()
+    assert {name for name, setting in BROKER_SETTINGS.items() if setting.used} - by_topics == (
+        read & BROKER_SETTINGS.keys()
+    ) - by_topics
+    assert {
+        name for name, setting in TOPIC_SETTINGS.items() if setting.used
+    } == read & TOPIC_SETTINGS.keys()
 
 
 def test_each_default_that_differs_has_its_reason() -> None:
@@ -252,7 +391,14 @@ def test_a_topic_that_sets_nothing_shows_kafkas_defaults_with_the_brokers_names(
     assert [each.name for each in rows] == list(TOPIC_SETTINGS)
     assert {each.source for each in rows} == {5}
     policy = row(rows, "cleanup.policy")
-    assert policy[:6] == ("cleanup.policy", "delete", 5, False, False, (Synonym("log.cleanup.policy", "delete", 5),))
+    assert policy[:6] == (
+        "cleanup.policy",
+        "delete",
+        5,
+        False,
+        False,
+        (Synonym("log.cleanup.policy", "delete", 5),),
+    )
     assert policy.type == 7
     retention = row(rows, "retention.ms")  # the broker's 168 hours are not the same setting
     assert (retention.value, retention.synonyms) == ("604800000", ())
@@ -261,7 +407,9 @@ def test_a_topic_that_sets_nothing_shows_kafkas_defaults_with_the_brokers_names(
 def test_synonyms_are_listed_strongest_first_and_the_first_one_holds() -> None:
     settings = node({"min.insync.replicas": "2", "log.retention.ms": "5000"})
     changed = image(
-        ConfigSet(BROKER, "", "min.insync.replicas", "3"), ConfigSet(BROKER, "1", "min.insync.replicas", "4"), ConfigSet(BROKER, "7", "x", "9")
+        ConfigSet(BROKER, "", "min.insync.replicas", "3"),
+        ConfigSet(BROKER, "1", "min.insync.replicas", "4"),
+        ConfigSet(BROKER, "7", "x", "9"),
     )
 
     rows = TopicRows().of_one_with(settings, changed, {"min.insync.replicas": "5"})
@@ -272,7 +420,10 @@ def test_synonyms_are_listed_strongest_first_and_the_first_one_holds() -> None:
     assert (row(rows, name).value, row(rows, name).source) == ("5", 1)
     retention = row(rows, "retention.ms")
     assert (retention.value, retention.source) == ("5000", 4)
-    assert retention.synonyms == (Synonym("log.retention.ms", "5000", 4), Synonym("log.retention.hours", "168", 5))
+    assert retention.synonyms == (
+        Synonym("log.retention.ms", "5000", 4),
+        Synonym("log.retention.hours", "168", 5),
+    )
 
 
 def test_hours_and_minutes_stand_in_for_milliseconds_which_stand_before_them() -> None:
@@ -286,7 +437,15 @@ def test_hours_and_minutes_stand_in_for_milliseconds_which_stand_before_them() -
     assert retention(log_retention_hours="-1") == -1
 
 
-@pytest.mark.parametrize("name", ["num.network.threads", "num.io.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "num.network.threads",
+        "num.io.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+    ],
+)
 def test_unused_settings_are_validated_too(name: str) -> None:
     with pytest.raises(SettingError, match="Value must be at least 1"):
         check_dynamic_configs({name: "0"}, one_broker=True)
@@ -295,7 +454,9 @@ def test_unused_settings_are_validated_too(name: str) -> None:
 
 def test_a_rate_is_not_negative() -> None:
     with pytest.raises(SettingError, match="Value must be at least 0"):
-        check_dynamic_configs({"replica.alter.log.dirs.io.max.bytes.per.second": "-1"}, one_broker=True)
+        check_dynamic_configs(
+            {"replica.alter.log.dirs.io.max.bytes.per.second": "-1"}, one_broker=True
+        )
 
 
 def test_a_topics_settings_follow_every_change() -> None:
@@ -303,19 +464,36 @@ def test_a_topics_settings_follow_every_change() -> None:
     none = image()
 
     common = configs.of(none, "t")
-    assert (common.log.segment_bytes, common.log.flush, common.min_insync_replicas, common.unclean_leader_election) == (2_000_000, "fsync", 1, False)
-    assert configs.of(none, "other") is common  # 10,000 topics without settings of their own share one
+    assert (
+        common.log.segment_bytes,
+        common.log.flush,
+        common.min_insync_replicas,
+        common.unclean_leader_election,
+    ) == (2_000_000, "fsync", 1, False)
+    # 10,000 topics without settings of their own share one
+    assert configs.of(none, "other") is common
 
-    own: list[Record] = [ConfigSet(TOPIC, "t", "internal.segment.bytes", "100"), ConfigSet(TOPIC, "t", "cleanup.policy", "compact, delete")]
+    own: list[Record] = [
+        ConfigSet(TOPIC, "t", "internal.segment.bytes", "100"),
+        ConfigSet(TOPIC, "t", "cleanup.policy", "compact, delete"),
+    ]
     assert configs.of(image(*own), "t").log.segment_bytes == 100
     assert configs.of(image(*own), "t").log.cleanup_policy == "compact,delete"
     assert configs.of(image(*own), "other").log.segment_bytes == 2_000_000
 
-    dynamic = image(ConfigSet(BROKER, "", "min.insync.replicas", "2"), ConfigSet(BROKER, "1", "unclean.leader.election.enable", "true"))
+    dynamic = image(
+        ConfigSet(BROKER, "", "min.insync.replicas", "2"),
+        ConfigSet(BROKER, "1", "unclean.leader.election.enable", "true"),
+    )
     assert configs.of(dynamic, "t").min_insync_replicas == 2
     assert configs.of(dynamic, "t").unclean_leader_election
     assert configs.of(none, "t").min_insync_replicas == 1
-    assert configs.of(image(ConfigSet(BROKER, "1", "min.insync.replicas", "3")), "t").min_insync_replicas == 3
+    assert (
+        configs.of(
+            image(ConfigSet(BROKER, "1", "min.insync.replicas", "3")), "t"
+        ).min_insync_replicas
+        == 3
+    )
 
 
 @pytest.mark.parametrize("value", ["*", "0:1,1:2", ""])
@@ -356,9 +534,16 @@ def test_a_brokers_settings_hide_what_is_secret_and_say_what_can_be_changed() ->
 
 
 def test_the_settings_of_all_brokers_are_those_that_were_set() -> None:
-    rows = describe_all_brokers(image(ConfigSet(BROKER, "", "min.insync.replicas", "2"), ConfigSet(BROKER, "1", "num.io.threads", "2")))
+    rows = describe_all_brokers(
+        image(
+            ConfigSet(BROKER, "", "min.insync.replicas", "2"),
+            ConfigSet(BROKER, "1", "num.io.threads", "2"),
+        )
+    )
 
-    assert [(each.name, each.value, each.source) for each in rows] == [("min.insync.replicas", "2", 3)]
+    assert [(each.name, each.value, each.source) for each in rows] == [
+        ("min.insync.replicas", "2", 3)
+    ]
     assert rows[0].synonyms == (Synonym("min.insync.replicas", "2", 3),)
 
 
@@ -375,11 +560,22 @@ def test_a_broker_shows_what_was_set_at_run_time_and_never_what_may_be_secret() 
     for rows in (describe_broker(node(), changed), describe_all_brokers(changed)):
         assert "hush" not in str(rows)
     rows = describe_broker(node(), changed)
-    assert [row(rows, name).is_sensitive for name in ("sasl.jaas.config", "listener.name.a.ssl.key.password", "plugin.of.somebody")] == [True] * 3
+    assert [
+        row(rows, name).is_sensitive
+        for name in ("sasl.jaas.config", "listener.name.a.ssl.key.password", "plugin.of.somebody")
+    ] == [True] * 3
     assert row(rows, "listener.name.a.ssl.keystore.location")[1:5] == ("/x", 2, True, False)
-    assert row(rows, "leader.replication.throttled.rate").synonyms == (Synonym("leader.replication.throttled.rate", "1000", 3),)
-    assert row(rows, "log.retention.ms").synonyms == (Synonym("log.retention.ms", "6", 3), Synonym("log.retention.hours", "168", 5))
-    assert row(rows, "broker.id").synonyms == (Synonym("broker.id", "1", 4), Synonym("broker.id", "-1", 5))
+    assert row(rows, "leader.replication.throttled.rate").synonyms == (
+        Synonym("leader.replication.throttled.rate", "1000", 3),
+    )
+    assert row(rows, "log.retention.ms").synonyms == (
+        Synonym("log.retention.ms", "6", 3),
+        Synonym("log.retention.hours", "168", 5),
+    )
+    assert row(rows, "broker.id").synonyms == (
+        Synonym("broker.id", "1", 4),
+        Synonym("broker.id", "-1", 5),
+    )
 
 
 def test_rows_of_topics_follow_every_change() -> None:
@@ -389,12 +585,23 @@ def test_rows_of_topics_follow_every_change() -> None:
     assert row(rows.of(settings, none, "t"), "retention.ms").value == "604800000"
     assert rows.of(settings, none, "t") == rows.of(settings, none, "u")
     assert row(rows.of(settings, first, "t"), "retention.ms").value == "6"
-    assert row(rows.of(settings, image(ConfigSet(BROKER, "1", "log.retention.ms", "7")), "t"), "retention.ms").value == "7"
+    assert (
+        row(
+            rows.of(settings, image(ConfigSet(BROKER, "1", "log.retention.ms", "7")), "t"),
+            "retention.ms",
+        ).value
+        == "7"
+    )
     assert row(rows.of(node({"log.retention.ms": "8"}), none, "t"), "retention.ms").value == "8"
 
 
 def test_values_are_shown_as_kafka_writes_them() -> None:
-    given = {"cleanup.policy": " compact , delete ", "retention.ms": " 5 ", "preallocate": "TRUE", "internal.segment.bytes": "+100"}
+    given = {
+        "cleanup.policy": " compact , delete ",
+        "retention.ms": " 5 ",
+        "preallocate": "TRUE",
+        "internal.segment.bytes": "+100",
+    }
 
     rows = TopicRows().of_one_with(node(), image(), given)
 
@@ -409,15 +616,26 @@ def test_a_groups_settings_begin_with_the_brokers() -> None:
     name, of_broker = "consumer.session.timeout.ms", "group.consumer.session.timeout.ms"
     defaults = (Synonym(of_broker, "50000", 4), Synonym(of_broker, "45000", 5))
     assert row(describe_group(settings, changed, "g"), name)[1:3] == ("46000", 8)
-    assert row(describe_group(settings, changed, "g"), name).synonyms == (Synonym(name, "46000", 8), *defaults)
+    assert row(describe_group(settings, changed, "g"), name).synonyms == (
+        Synonym(name, "46000", 8),
+        *defaults,
+    )
     assert row(describe_group(settings, changed, "other"), name).synonyms == defaults
-    assert row(describe_group(settings, changed, "g"), "share.isolation.level").synonyms == (Synonym("share.isolation.level", "read_uncommitted", 5),)
+    assert row(describe_group(settings, changed, "g"), "share.isolation.level").synonyms == (
+        Synonym("share.isolation.level", "read_uncommitted", 5),
+    )
 
 
 def test_client_metrics_show_their_settings() -> None:
-    rows = describe_client_metrics(image(ConfigSet(CLIENT_METRICS, "m", "interval.ms", "1000")), "m")
+    rows = describe_client_metrics(
+        image(ConfigSet(CLIENT_METRICS, "m", "interval.ms", "1000")), "m"
+    )
 
-    assert [(each.name, each.value, each.source) for each in rows] == [("interval.ms", "1000", 7), ("match", "", 5), ("metrics", "", 5)]
+    assert [(each.name, each.value, each.source) for each in rows] == [
+        ("interval.ms", "1000", 7),
+        ("match", "", 5),
+        ("metrics", "", 5),
+    ]
 
 
 def test_dynamic_settings_apply_by_precedence() -> None:
@@ -430,8 +648,16 @@ def test_dynamic_settings_apply_by_precedence() -> None:
     assert now[name] == 7
     assert now.with_dynamic(image(everyone))[name] == 6
     assert now.with_dynamic(image())[name] == 5
-    assert settings.with_dynamic(image(ConfigSet(BROKER, "2", name, "8"), ConfigSet(BROKER, "1", name, "nonsense")))[name] == 5
-    assert settings.with_dynamic(image(ConfigSet(BROKER, "", "num.partitions", "9")))["num.partitions"] == 1
+    assert (
+        settings.with_dynamic(
+            image(ConfigSet(BROKER, "2", name, "8"), ConfigSet(BROKER, "1", name, "nonsense"))
+        )[name]
+        == 5
+    )
+    assert (
+        settings.with_dynamic(image(ConfigSet(BROKER, "", "num.partitions", "9")))["num.partitions"]
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -439,12 +665,30 @@ def test_dynamic_settings_apply_by_precedence() -> None:
     [
         ({"metrics.port": "9092"}, "port 9092 is for the listener PLAINTEXT and for metrics.port"),
         ({"metrics.port": "9093"}, "port 9093 is for the listener CONTROLLER and for metrics.port"),
-        ({"listeners": "PLAINTEXT://127.0.0.1:9093,CONTROLLER://:9093"}, "port 9093 is for the listener PLAINTEXT and for the listener CONTROLLER"),
-        ({"registry.port": "9092"}, "port 9092 is for the listener PLAINTEXT and for registry.port"),
-        ({"registry.port": "8081", "metrics.port": "8081"}, "port 8081 is for metrics.port and for registry.port"),
-        ({"zookeeper.bridge.port": "2181", "zookeeper.bridge.admin.port": "2181"}, "for zookeeper.bridge.port and for zookeeper.bridge.admin.port"),
-        ({"zookeeper.bridge.port": "9092", "zookeeper.bridge.host": "localhost"}, "for the listener PLAINTEXT and for zookeeper.bridge.port"),
-        ({"zookeeper.bridge.port": "9092", "zookeeper.bridge.host": "0.0.0.0"}, "for the listener PLAINTEXT and for zookeeper.bridge.port"),
+        (
+            {"listeners": "PLAINTEXT://127.0.0.1:9093,CONTROLLER://:9093"},
+            "port 9093 is for the listener PLAINTEXT and for the listener CONTROLLER",
+        ),
+        (
+            {"registry.port": "9092"},
+            "port 9092 is for the listener PLAINTEXT and for registry.port",
+        ),
+        (
+            {"registry.port": "8081", "metrics.port": "8081"},
+            "port 8081 is for metrics.port and for registry.port",
+        ),
+        (
+            {"zookeeper.bridge.port": "2181", "zookeeper.bridge.admin.port": "2181"},
+            "for zookeeper.bridge.port and for zookeeper.bridge.admin.port",
+        ),
+        (
+            {"zookeeper.bridge.port": "9092", "zookeeper.bridge.host": "localhost"},
+            "for the listener PLAINTEXT and for zookeeper.bridge.port",
+        ),
+        (
+            {"zookeeper.bridge.port": "9092", "zookeeper.bridge.host": "0.0.0.0"},
+            "for the listener PLAINTEXT and for zookeeper.bridge.port",
+        ),
     ],
 )
 def test_a_port_that_two_settings_name_is_refused(changes: dict[str, str], text: str) -> None:
@@ -454,4 +698,9 @@ def test_a_port_that_two_settings_name_is_refused(changes: dict[str, str], text:
 
 def test_equal_ports_of_other_hosts_and_those_chosen_later_are_no_mistake() -> None:
     assert node({"metrics.port": "9092", "metrics.host": "10.0.0.1"})["metrics.port"] == 9092
-    assert node({"metrics.port": "0", "registry.port": "0", "zookeeper.bridge.port": "0"})["registry.port"] == 0
+    assert (
+        node({"metrics.port": "0", "registry.port": "0", "zookeeper.bridge.port": "0"})[
+            "registry.port"
+        ]
+        == 0
+    )

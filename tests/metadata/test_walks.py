@@ -1,4 +1,6 @@
-"""What one command changes in many partitions goes into the metadata log in portions: their size, and that each is correct on its own."""
+"""What one command changes in many partitions goes into the metadata log in portions: their size,
+and that each is correct on its own.
+"""
 
 from collections.abc import Iterator
 from random import Random
@@ -30,7 +32,15 @@ from raftka.metadata.controller.controller import REBALANCED_AT_ONCE, Controller
 from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.partitions import changed
 from raftka.metadata.controller.walks import Walk, size_bound
-from raftka.metadata.image import BROKER, NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
+from raftka.metadata.image import (
+    BROKER,
+    NO_LEADER,
+    BrokerImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from raftka.metadata.records import (
     BrokerDirectoryFailed,
     BrokerFenced,
@@ -45,16 +55,24 @@ from raftka.metadata.records import (
 from raftka.wire.errors import KafkaError
 from tests.metadata.world import BROKERS, SETTINGS, World
 
-FIRST, SECOND, THIRD = b"1a".ljust(16, b"\0"), b"1b".ljust(16, b"\0"), b"1c".ljust(16, b"\0")  # directories of broker 1
+# directories of broker 1
+FIRST, SECOND, THIRD = b"1a".ljust(16, b"\0"), b"1b".ljust(16, b"\0"), b"1c".ljust(16, b"\0")
 TOPICS_HERE = 20
 EVERYTHING = 1000  # partitions of each
 
 
-def crowded(partition: PartitionImage, partitions: int = EVERYTHING, **broker_1: object) -> MetadataImage:
+def crowded(
+    partition: PartitionImage, partitions: int = EVERYTHING, **broker_1: object
+) -> MetadataImage:
     """Three brokers, and twenty topics of partitions that are all alike."""
     endpoint = (Endpoint("PLAINTEXT", "host", 1, "PLAINTEXT"),)
-    brokers = {each: BrokerImage(each, each, bytes(16), bytes([each] * 16), endpoint, None, False, False) for each in (1, 2, 3)}
-    brokers[1] = brokers[1]._replace(directory_id=FIRST, more_directories=(SECOND,))._replace(**broker_1)  # type: ignore[arg-type]
+    brokers = {
+        each: BrokerImage(each, each, bytes(16), bytes([each] * 16), endpoint, None, False, False)
+        for each in (1, 2, 3)
+    }
+    brokers[1] = (
+        brokers[1]._replace(directory_id=FIRST, more_directories=(SECOND,))._replace(**broker_1)  # type: ignore[arg-type]
+    )
     ids = [bytes([each] * 16) for each in range(TOPICS_HERE)]
     topics = {each: TopicImage(f"t{each[0]}", each, (partition,) * partitions) for each in ids}
     names = {topic.name: topic.topic_id for topic in topics.values()}
@@ -62,7 +80,9 @@ def crowded(partition: PartitionImage, partitions: int = EVERYTHING, **broker_1:
 
 
 class Run:
-    """A controller that is given one command: the entries that it comes to, and what was replied."""
+    """A controller that is given one command: the entries that it comes to, and what was
+    replied.
+    """
 
     def __init__(self, image: MetadataImage, *alive: int) -> None:
         self.controller = Controller(image, SETTINGS, 0.0)
@@ -105,27 +125,87 @@ class Run:
             yield from topic.partitions
 
 
-EVERY_REPLICA = tuple([TopicReplicas(bytes([each] * 16), tuple(range(EVERYTHING))) for each in range(TOPICS_HERE)])
+EVERY_REPLICA = tuple(
+    [TopicReplicas(bytes([each] * 16), tuple(range(EVERYTHING))) for each in range(TOPICS_HERE)]
+)
 LED = PartitionImage((1, 2, 3), (1, 2, 3), 1, 1 << 20, 1 << 20)
 ALONE = PartitionImage((1,), (1,), NO_LEADER, 1, 1)
 UNCLEANLY = PartitionImage((1, 2), (1,), NO_LEADER, 1, 1)
-NEW_DISK = RegisterBroker(1, b"i" * 16, FIRST, "cluster", (("PLAINTEXT", "host", 1, "PLAINTEXT"),), None, (), 0, ())
-SAME_DISKS = RegisterBroker(1, b"i" * 16, FIRST, "cluster", (("PLAINTEXT", "host", 1, "PLAINTEXT"),), None, (SECOND,))
+NEW_DISK = RegisterBroker(
+    1, b"i" * 16, FIRST, "cluster", (("PLAINTEXT", "host", 1, "PLAINTEXT"),), None, (), 0, ()
+)
+SAME_DISKS = RegisterBroker(
+    1, b"i" * 16, FIRST, "cluster", (("PLAINTEXT", "host", 1, "PLAINTEXT"),), None, (SECOND,)
+)
 ALLOWED = AlterConfigs((ConfigResource(BROKER, "", (ConfigChange(UNCLEAN, SET, "true"),)),))
 
 
 @pytest.mark.parametrize(
     ("command", "image", "first", "left"),
     [
-        pytest.param(BrokerLost(1, 1), crowded(LED), BrokerFenced, LED._replace(isr=(2, 3), leader=2), id="a broker dies"),
-        pytest.param(Heartbeat(1, 1, 10, want_fenced=True), crowded(LED), BrokerFenced, LED._replace(isr=(2, 3), leader=2), id="it withdraws"),
-        pytest.param(Heartbeat(1, 1, 10, True), crowded(LED), BrokerShuttingDown, LED._replace(isr=(2, 3), leader=2), id="it shuts down"),
-        pytest.param(UnregisterBroker(1), crowded(LED), BrokerUnregistered, LED._replace(isr=(2, 3), leader=2), id="it is unregistered"),
-        pytest.param(Heartbeat(1, 1, 10), crowded(ALONE, fenced=True), BrokerUnfenced, ALONE._replace(leader=1), id="it returns"),
-        pytest.param(SAME_DISKS, crowded(LED), BrokerFenced, LED._replace(isr=(2, 3), leader=2), id="it begins anew"),
-        pytest.param(NEW_DISK, crowded(LED), BrokerFenced, LED._replace(isr=(2, 3), leader=2), id="it begins anew without a disk"),
-        pytest.param(ReplicasLost(1, 1, EVERY_REPLICA), crowded(LED), None, LED._replace(isr=(2, 3), leader=2), id="its logs are damaged"),
-        pytest.param(ALLOWED, crowded(UNCLEANLY, fenced=True), None, UNCLEANLY._replace(isr=(2,), leader=2), id="unclean election is allowed"),
+        pytest.param(
+            BrokerLost(1, 1),
+            crowded(LED),
+            BrokerFenced,
+            LED._replace(isr=(2, 3), leader=2),
+            id="a broker dies",
+        ),
+        pytest.param(
+            Heartbeat(1, 1, 10, want_fenced=True),
+            crowded(LED),
+            BrokerFenced,
+            LED._replace(isr=(2, 3), leader=2),
+            id="it withdraws",
+        ),
+        pytest.param(
+            Heartbeat(1, 1, 10, True),
+            crowded(LED),
+            BrokerShuttingDown,
+            LED._replace(isr=(2, 3), leader=2),
+            id="it shuts down",
+        ),
+        pytest.param(
+            UnregisterBroker(1),
+            crowded(LED),
+            BrokerUnregistered,
+            LED._replace(isr=(2, 3), leader=2),
+            id="it is unregistered",
+        ),
+        pytest.param(
+            Heartbeat(1, 1, 10),
+            crowded(ALONE, fenced=True),
+            BrokerUnfenced,
+            ALONE._replace(leader=1),
+            id="it returns",
+        ),
+        pytest.param(
+            SAME_DISKS,
+            crowded(LED),
+            BrokerFenced,
+            LED._replace(isr=(2, 3), leader=2),
+            id="it begins anew",
+        ),
+        pytest.param(
+            NEW_DISK,
+            crowded(LED),
+            BrokerFenced,
+            LED._replace(isr=(2, 3), leader=2),
+            id="it begins anew without a disk",
+        ),
+        pytest.param(
+            ReplicasLost(1, 1, EVERY_REPLICA),
+            crowded(LED),
+            None,
+            LED._replace(isr=(2, 3), leader=2),
+            id="its logs are damaged",
+        ),
+        pytest.param(
+            ALLOWED,
+            crowded(UNCLEANLY, fenced=True),
+            None,
+            UNCLEANLY._replace(isr=(2,), leader=2),
+            id="unclean election is allowed",
+        ),
     ],
 )
 def test_changes_of_all_partitions_are_written_in_portions(
@@ -136,7 +216,10 @@ def test_changes_of_all_partitions_are_written_in_portions(
     entries = run.entries(command)
 
     before = next(iter(image.topics.values())).partitions[0]
-    moved = left._replace(leader_epoch=before.leader_epoch + (left.leader != before.leader), partition_epoch=before.partition_epoch + 1)
+    moved = left._replace(
+        leader_epoch=before.leader_epoch + (left.leader != before.leader),
+        partition_epoch=before.partition_epoch + 1,
+    )
     assert set(run.partitions()) == {moved}
     assert len(entries) >= 20
     assert max(map(len, entries)) < 1000
@@ -158,11 +241,17 @@ def test_a_broker_without_its_disk_is_registered_after_it_has_left_all_isrs() ->
     """A controller that is deposed in between would take it for the broker that has the records."""
     entries = Run(crowded(LED), 2, 3).entries(NEW_DISK)
 
-    assert [index for index, entry in enumerate(entries) if any(isinstance(record, BrokerRegistered) for record in entry)] == [len(entries) - 1]
+    assert [
+        index
+        for index, entry in enumerate(entries)
+        if any(isinstance(record, BrokerRegistered) for record in entry)
+    ] == [len(entries) - 1]
 
 
 def test_all_replicas_of_a_directory_that_fails_are_offline_in_one_entry() -> None:
-    """A controller that is deposed in between would leave marks of a directory that is not missing."""
+    """A controller that is deposed in between would leave marks of a directory that is not
+    missing.
+    """
     partitions = PARTITIONS.value // TOPICS_HERE
     run = Run(crowded(LED, partitions), 2, 3)
     topics = tuple([each._replace(partitions=tuple(range(partitions))) for each in EVERY_REPLICA])
@@ -170,16 +259,22 @@ def test_all_replicas_of_a_directory_that_fails_are_offline_in_one_entry() -> No
     entries = run.entries(ReplicasOffline(1, 1, SECOND, topics))
 
     assert [type(record) for record in entries[0][:2]] == [BrokerDirectoryFailed, ReplicasMarked]
-    assert {(partition.offline, partition.isr) for partition in run.partitions()} == {((1,), (2, 3))}
+    assert {(partition.offline, partition.isr) for partition in run.partitions()} == {
+        ((1,), (2, 3))
+    }
 
 
 def test_all_replicas_of_a_directory_that_is_back_fit_into_the_entry_of_the_registration() -> None:
     partitions = PARTITIONS.value // TOPICS_HERE
     offline = LED._replace(isr=(2, 3), leader=2, offline=(1,))
-    run = Run(crowded(offline, partitions, more_directories=(), missing_directories=(SECOND, THIRD)), 2, 3)
+    run = Run(
+        crowded(offline, partitions, more_directories=(), missing_directories=(SECOND, THIRD)), 2, 3
+    )
     held = tuple([each._replace(partitions=tuple(range(partitions))) for each in EVERY_REPLICA])
 
-    entries = run.entries(SAME_DISKS._replace(failed_directories=1, held=(HeldReplicas(SECOND, held),)))
+    entries = run.entries(
+        SAME_DISKS._replace(failed_directories=1, held=(HeldReplicas(SECOND, held),))
+    )
 
     assert [type(record) for record in entries[-1]] == [BrokerRegistered, ReplicasMarked]
     assert {partition.offline for partition in run.partitions()} == {()}
@@ -189,7 +284,17 @@ def test_the_deletion_of_all_topics_fits_into_one_entry() -> None:
     ids = [each.to_bytes(16, "big") for each in range(1, TOPICS.value + 1)]
     topics = {each: TopicImage(f"t{index}", each, (LED,)) for index, each in enumerate(ids)}
     image = crowded(LED)
-    run = Run(MetadataImage(10, "cluster", {}, image.brokers, topics, {each.name: each.topic_id for each in topics.values()}, TOPICS.value))
+    run = Run(
+        MetadataImage(
+            10,
+            "cluster",
+            {},
+            image.brokers,
+            topics,
+            {each.name: each.topic_id for each in topics.values()},
+            TOPICS.value,
+        )
+    )
 
     run.entries(DeleteTopics(tuple([DoomedTopic(None, each) for each in ids])))
 
@@ -197,21 +302,29 @@ def test_the_deletion_of_all_topics_fits_into_one_entry() -> None:
 
 
 def test_the_size_of_a_change_is_never_underestimated() -> None:
-    many = tuple(range((1 << 31) - 1000, 1 << 31))  # the largest ids, of as many brokers as there may be
+    # the largest ids, of as many brokers as there may be
+    many = tuple(range((1 << 31) - 1000, 1 << 31))
     before = PartitionImage((1,), (1,), 1, 0, 0)
     after = PartitionImage(many, many, many[0], (1 << 40), (1 << 40), many, many, many)
     for now in (before, before._replace(partition_epoch=1 << 40), after):
         record = changed(b"t" * 16, (1 << 31) - 1, before, now)
-        assert len(encode_batch([record], 1 << 40)) - len(encode_batch([], 1 << 40)) <= size_bound(record)
+        assert len(encode_batch([record], 1 << 40)) - len(encode_batch([], 1 << 40)) <= size_bound(
+            record
+        )
 
-    assert walks.PORTION_BYTES + 2 * size_bound(changed(b"t" * 16, 0, before, after)) <= RAFT_ENTRY_BYTES.value
+    assert (
+        walks.PORTION_BYTES + 2 * size_bound(changed(b"t" * 16, 0, before, after))
+        <= RAFT_ENTRY_BYTES.value
+    )
 
 
 def test_changes_that_a_leader_asks_for_at_once_fit_into_one_entry_whatever_the_isr() -> None:
     """So do those of the controller that go back to their first replicas."""
     everybody = tuple(range((1 << 31) - BROKER_LIMIT.value, 1 << 31))
     before = PartitionImage(everybody, everybody[:1], everybody[0], 0, 0)
-    largest = size_bound(changed(b"t" * 16, 0, before, before._replace(isr=everybody, partition_epoch=1)))
+    largest = size_bound(
+        changed(b"t" * 16, 0, before, before._replace(isr=everybody, partition_epoch=1))
+    )
 
     assert max(CHANGES_OF_REQUEST, REBALANCED_AT_ONCE) * largest <= RAFT_ENTRY_BYTES.value
 
@@ -238,7 +351,9 @@ def test_a_walk_looks_at_a_part_of_the_partitions_at_a_time() -> None:
 
 
 class TornWorld(World):
-    """Portions of one or two partitions; between them controllers are deposed, and brokers are heard, and die."""
+    """Portions of one or two partitions; between them controllers are deposed, and brokers are
+    heard, and die.
+    """
 
     torn = 0
 
@@ -248,9 +363,17 @@ class TornWorld(World):
             case 0:
                 self.replace_controller()
             case 1:
-                self.decide_plainly(Heartbeat(broker_id := self.random.choice(BROKERS), self.epoch(broker_id), self.image.offset))
+                self.decide_plainly(
+                    Heartbeat(
+                        broker_id := self.random.choice(BROKERS),
+                        self.epoch(broker_id),
+                        self.image.offset,
+                    )
+                )
             case 2:
-                self.decide_plainly(BrokerLost(broker_id := self.random.choice(BROKERS), self.epoch(broker_id)))
+                self.decide_plainly(
+                    BrokerLost(broker_id := self.random.choice(BROKERS), self.epoch(broker_id))
+                )
 
     def step(self) -> None:
         for _ in range(self.random.choice((0, 0, 1, 5))):
@@ -260,7 +383,9 @@ class TornWorld(World):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_controller_deposed_between_two_portions_costs_no_record(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_deposed_between_two_portions_costs_no_record(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(walks, "PORTION_BYTES", 1)
     monkeypatch.setattr(walks, "LOOKED_AT", 5)
     torn = 0
@@ -292,13 +417,21 @@ def test_a_broker_is_let_go_when_its_last_partition_has_moved() -> None:
     early = run.image.offset
     for broker_id in (2, 3):
         run.append(run.controller.decide(Heartbeat(broker_id, broker_id, early), run.context()))
-    assert not run.controller.decide(Heartbeat(1, 1, early, True), run.context()).reply.should_shutdown
+    assert not run.controller.decide(
+        Heartbeat(1, 1, early, True), run.context()
+    ).reply.should_shutdown
 
     run.settle()
-    assert not run.controller.decide(Heartbeat(1, 1, early, True), run.context()).reply.should_shutdown, "others do not know yet"
+    assert not run.controller.decide(
+        Heartbeat(1, 1, early, True), run.context()
+    ).reply.should_shutdown, "others do not know yet"
     for broker_id in (2, 3):
-        run.append(run.controller.decide(Heartbeat(broker_id, broker_id, run.image.offset), run.context()))
-    assert run.controller.decide(Heartbeat(1, 1, run.image.offset, True), run.context()).reply.should_shutdown
+        run.append(
+            run.controller.decide(Heartbeat(broker_id, broker_id, run.image.offset), run.context())
+        )
+    assert run.controller.decide(
+        Heartbeat(1, 1, run.image.offset, True), run.context()
+    ).reply.should_shutdown
 
 
 def test_a_new_controller_goes_on_where_the_one_before_was_deposed() -> None:
@@ -312,7 +445,9 @@ def test_a_new_controller_goes_on_where_the_one_before_was_deposed() -> None:
     assert {partition.leader for partition in run.partitions()} == {2}
 
 
-def test_a_registration_in_portions_begins_again_when_the_earlier_process_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registration_in_portions_begins_again_when_the_earlier_process_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It may have been taken into ISRs again that the registration has visited."""
     monkeypatch.setattr(walks, "PORTION_BYTES", 1)
     run = Run(crowded(LED, 2), 2, 3)

@@ -1,4 +1,6 @@
-"""A controller under random commands of its brokers, and what must hold of every partition after each entry."""
+"""A controller under random commands of its brokers, and what must hold of every partition after
+each entry.
+"""
 
 from contextlib import suppress
 from random import Random
@@ -51,15 +53,20 @@ BROKERS = range(1, 5)
 
 
 class World:
-    """A controller and what its brokers do. Brokers are numbers, each has two disks; a disk is a number that changes when it is lost."""
+    """A controller and what its brokers do. Brokers are numbers, each has two disks; a disk is a
+    number that changes when it is lost.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.now = 0.0
         self.disks = {broker_id: [0, 0] for broker_id in BROKERS}
-        self.unreadable: dict[int, set[int]] = {broker_id: set() for broker_id in BROKERS}  # which of its disks it cannot use
-        self.copies: dict[tuple[int, bytes, int], set[tuple[int, int]]] = {}  # by broker and partition: disks with a log of it, old ones too
-        self.places: dict[tuple[int, bytes, int], tuple[int, int]] = {}  # the disk that it uses, or used last
+        # which of its disks it cannot use
+        self.unreadable: dict[int, set[int]] = {broker_id: set() for broker_id in BROKERS}
+        # by broker and partition: disks with a log of it, old ones too
+        self.copies: dict[tuple[int, bytes, int], set[tuple[int, int]]] = {}
+        # the disk that it uses, or used last
+        self.places: dict[tuple[int, bytes, int], tuple[int, int]] = {}
         self.complete: dict[
             tuple[bytes, int], set[tuple[int, tuple[int, int] | None]]
         ] = {}  # (broker, disk) that have all that was acknowledged, by partition
@@ -119,7 +126,9 @@ class World:
             self.carry_out(outcome, under_way=under_way)
 
     def replace_controller(self, heard: dict[int, float] | None = None) -> None:
-        self.controller = Controller(MetadataImage.from_snapshot(self.image.to_snapshot()), SETTINGS, self.now, heard)
+        self.controller = Controller(
+            MetadataImage.from_snapshot(self.image.to_snapshot()), SETTINGS, self.now, heard
+        )
 
     def epoch(self, broker_id: int) -> int:
         return self.image.brokers[broker_id].epoch if broker_id in self.image.brokers else -1
@@ -130,18 +139,38 @@ class World:
         epoch = broker.epoch if broker else -1
         match random.randrange(19):
             case 0 | 1 | 2 | 3:
-                self.decide(Heartbeat(broker_id, epoch, self.image.offset, random.random() < 0.05, random.random() < 0.05))
+                self.decide(
+                    Heartbeat(
+                        broker_id,
+                        epoch,
+                        self.image.offset,
+                        random.random() < 0.05,
+                        random.random() < 0.05,
+                    )
+                )
             case 4:
                 self.decide(BrokerLost(broker_id, epoch))
             case 5:
                 self.now += random.choice([0.1, 0.5, 1.0, 2.0, 5.0])
                 self.carry_out(self.controller.tick(self.context()))
             case 6:
-                self.replace_controller({broker_id: self.now - 1.0} if random.random() < 0.5 else None)
+                self.replace_controller(
+                    {broker_id: self.now - 1.0} if random.random() < 0.5 else None
+                )
             case 7:
-                configs = (("unclean.leader.election.enable", "true"),) if random.random() < 0.2 else ()
+                configs = (
+                    (("unclean.leader.election.enable", "true"),) if random.random() < 0.2 else ()
+                )
                 name = random.choice("abcd")
-                self.decide(CreateTopics((NewTopic(name, random.randint(1, 4), random.randint(1, 3), configs=configs),)))
+                self.decide(
+                    CreateTopics(
+                        (
+                            NewTopic(
+                                name, random.randint(1, 4), random.randint(1, 3), configs=configs
+                            ),
+                        )
+                    )
+                )
             case 8 if random.random() < 0.3:
                 self.decide(DeleteTopics((DoomedTopic(random.choice("abcd")),)))
             case 9 if random.random() < 0.1:
@@ -153,15 +182,23 @@ class World:
             case 14 | 15 if self.image.topics:
                 self.reassign()
             case 16:
-                topics = None if random.random() < 0.3 else (TopicPartitions(random.choice("abcd"), (0, random.randrange(4))),)
+                topics = (
+                    None
+                    if random.random() < 0.3
+                    else (TopicPartitions(random.choice("abcd"), (0, random.randrange(4))),)
+                )
                 self.decide(ElectLeaders(0, topics))
             case 17 if random.random() < 0.5:
                 self.fail_directory(broker_id)
             case 18:
-                self.decide(CreatePartitions((MorePartitions(random.choice("abcd"), random.randint(1, 6)),)))
+                self.decide(
+                    CreatePartitions((MorePartitions(random.choice("abcd"), random.randint(1, 6)),))
+                )
 
     def register(self, broker_id: int) -> None:
-        """After a while, in which its disks may have been lost, mended, or swapped for those of before."""
+        """After a while, in which its disks may have been lost, mended, or swapped for those of
+        before.
+        """
         disks, unreadable = self.disks[broker_id].copy(), self.unreadable[broker_id].copy()
         for slot in range(2):
             if self.random.random() < 0.1:
@@ -169,13 +206,30 @@ class World:
             if self.random.random() < 0.3:
                 unreadable ^= {slot}
         here = [(slot, disks[slot]) for slot in range(2) if slot not in unreadable]
-        if not here or any(len(copies.intersection(here)) > 1 for (each, *_), copies in self.copies.items() if each == broker_id):
+        if not here or any(
+            len(copies.intersection(here)) > 1
+            for (each, *_), copies in self.copies.items()
+            if each == broker_id
+        ):
             return  # with two logs of a partition no broker starts
         first, *more = [bytes([broker_id, *disk]) + bytes(13) for disk in here]
-        who = (broker_id, self.random.randbytes(16), first, self.image.cluster_id, (("P", "h", broker_id, "PLAINTEXT"),))
+        who = (
+            broker_id,
+            self.random.randbytes(16),
+            first,
+            self.image.cluster_id,
+            (("P", "h", broker_id, "PLAINTEXT"),),
+        )
         answer = self.decide(RegisterBroker(*who, None, tuple(more), len(unreadable)))
         if answer == Registered(TELL_HELD):
-            held = tuple([HeldReplicas(bytes([broker_id, *disk]) + bytes(13), self.lying_in(broker_id, disk)) for disk in here])
+            held = tuple(
+                [
+                    HeldReplicas(
+                        bytes([broker_id, *disk]) + bytes(13), self.lying_in(broker_id, disk)
+                    )
+                    for disk in here
+                ]
+            )
             answer = self.decide(RegisterBroker(*who, None, tuple(more), len(unreadable), held))
             assert answer != Registered(TELL_HELD)
         if isinstance(answer, Registered):
@@ -183,21 +237,39 @@ class World:
             self.place()
 
     def place(self) -> None:
-        """Brokers make a log for each replica of which they find none, in a directory that they can use, unless it is offline."""
+        """Brokers make a log for each replica of which they find none, in a directory that they can
+        use, unless it is offline.
+        """
         for topic_id, topic in self.image.topics.items():
             for index, partition in enumerate(topic.partitions):
                 for broker_id in BROKERS:
                     key = (broker_id, topic_id, index)
-                    here = {(slot, self.disks[broker_id][slot]) for slot in range(2) if slot not in self.unreadable[broker_id]}
+                    here = {
+                        (slot, self.disks[broker_id][slot])
+                        for slot in range(2)
+                        if slot not in self.unreadable[broker_id]
+                    }
                     copies = self.copies.setdefault(key, set())
                     if broker_id not in partition.replicas:
                         copies -= here
-                    elif broker_id not in partition.offline and self.places.get(key) not in here and here:
-                        self.places[key] = next(iter(copies & here), self.random.choice(sorted(here)))
+                    elif (
+                        broker_id not in partition.offline
+                        and self.places.get(key) not in here
+                        and here
+                    ):
+                        self.places[key] = next(
+                            iter(copies & here), self.random.choice(sorted(here))
+                        )
                         copies.add(self.places[key])
 
     def lying_in(self, broker_id: int, disk: tuple[int, int]) -> tuple[TopicReplicas, ...]:
-        return tuple([TopicReplicas(key[1], (key[2],)) for key, copies in self.copies.items() if key[0] == broker_id and disk in copies])
+        return tuple(
+            [
+                TopicReplicas(key[1], (key[2],))
+                for key, copies in self.copies.items()
+                if key[0] == broker_id and disk in copies
+            ]
+        )
 
     def fail_directory(self, broker_id: int) -> None:
         broker, slot = self.image.brokers.get(broker_id), self.random.randrange(2)
@@ -205,7 +277,9 @@ class World:
         directory = bytes([broker_id, *disk]) + bytes(13)
         if broker is not None and len(broker.directories) == 2 and directory in broker.directories:
             self.unreadable[broker_id].add(slot)
-            self.decide(ReplicasOffline(broker_id, broker.epoch, directory, self.lying_in(broker_id, disk)))
+            self.decide(
+                ReplicasOffline(broker_id, broker.epoch, directory, self.lying_in(broker_id, disk))
+            )
 
     def disk_of(self, broker_id: int, key: tuple[bytes, int]) -> tuple[int, tuple[int, int] | None]:
         """The broker, and its disk with this replica."""
@@ -216,13 +290,28 @@ class World:
         topic = self.random.choice(list(self.image.topics.values()))
         index = self.random.randrange(len(topic.partitions))
         partition = topic.partitions[index]
-        others = [each for each in partition.replicas if each != partition.leader and self.random.random() < 0.6]
-        isr = tuple((each, self.image.brokers[each].epoch if each in self.image.brokers else 7) for each in (partition.leader, *others))
+        others = [
+            each
+            for each in partition.replicas
+            if each != partition.leader and self.random.random() < 0.6
+        ]
+        isr = tuple(
+            (each, self.image.brokers[each].epoch if each in self.image.brokers else 7)
+            for each in (partition.leader, *others)
+        )
         leader = self.image.brokers.get(partition.leader)
-        change = Change(topic.topic_id, index, partition.leader_epoch, partition.partition_epoch - self.random.randrange(2), isr)
+        change = Change(
+            topic.topic_id,
+            index,
+            partition.leader_epoch,
+            partition.partition_epoch - self.random.randrange(2),
+            isr,
+        )
         if leader is not None:
             key = (topic.topic_id, index)
-            self.vouched = {key: {self.disk_of(each, key) for each, _ in isr if each in self.image.brokers}}
+            self.vouched = {
+                key: {self.disk_of(each, key) for each, _ in isr if each in self.image.brokers}
+            }
             self.decide(AlterPartition(leader.broker_id, leader.epoch, (change,)))
             self.vouched = {}
 
@@ -230,7 +319,11 @@ class World:
         """To other brokers, registered or not; or called off."""
         topic = self.random.choice(list(self.image.topics.values()))
         index = self.random.randrange(len(topic.partitions))
-        target = tuple(self.random.sample(BROKERS, self.random.randint(1, 3))) if self.random.random() < 0.8 else None
+        target = (
+            tuple(self.random.sample(BROKERS, self.random.randint(1, 3)))
+            if self.random.random() < 0.8
+            else None
+        )
         self.decide(AlterReassignments((MovedTopic(topic.name, (Move(index, target),)),)))
 
     # what must hold
@@ -253,8 +346,14 @@ class World:
         if self.under_way or not self.controller.settled:
             return
         if partition.leader == NO_LEADER:
-            reachable = [each for each in partition.isr if each not in partition.offline and image.alive(each)]
-            assert not [each for each in reachable if self.controller.sessions.spoke(each, self.now)], "somebody could lead"
+            reachable = [
+                each
+                for each in partition.isr
+                if each not in partition.offline and image.alive(each)
+            ]
+            assert not [
+                each for each in reachable if self.controller.sessions.spoke(each, self.now)
+            ], "somebody could lead"
         else:
             assert partition.leader in partition.isr
             assert all(map(image.alive, partition.isr))
@@ -262,16 +361,32 @@ class World:
         assert set(partition.offline) <= set(partition.replicas)
 
     def check_change(self, was: PartitionImage, now: PartitionImage) -> None:
-        gone = set(was.replicas) - set(now.replicas)  # such a one may come back with an empty log and the leader must not take it for what it was
+        # such a one may come back with an empty log and the leader must not take it for what it was
+        gone = set(was.replicas) - set(now.replicas)
         moved, changed = now.leader != was.leader or bool(gone), now != was
         assert now.leader_epoch == was.leader_epoch + moved
-        assert was.partition_epoch + changed <= now.partition_epoch <= was.partition_epoch + 2 * changed  # a mark, and what follows from it
+        # a mark, and what follows from it
+        assert (
+            was.partition_epoch + changed
+            <= now.partition_epoch
+            <= was.partition_epoch + 2 * changed
+        )
 
-    def check_complete(self, image: MetadataImage, key: tuple[bytes, int], was: PartitionImage | None, now: PartitionImage, unclean: bool) -> None:
-        """Whoever leads has all that was acknowledged: it was in the ISR all the time, with this disk, or the leader took it in."""
+    def check_complete(
+        self,
+        image: MetadataImage,
+        key: tuple[bytes, int],
+        was: PartitionImage | None,
+        now: PartitionImage,
+        unclean: bool,
+    ) -> None:
+        """Whoever leads has all that was acknowledged: it was in the ISR all the time, with this
+        disk, or the leader took it in.
+        """
         members = {self.disk_of(each, key) for each in now.isr if each in image.brokers}
         if was is None or now.leader == was.leader != NO_LEADER:
-            self.complete[key] = members  # created, or changed under one leader, who takes in only who has caught up
+            # created, or changed under one leader, who takes in only who has caught up
+            self.complete[key] = members
         elif now.leader != NO_LEADER:
             self.complete[key] |= self.vouched.get(key, set())
             if self.disk_of(now.leader, key) not in self.complete[key]:
@@ -287,5 +402,7 @@ def big_world(topics: int) -> World:
         world.register(broker_id)
         world.decide(Heartbeat(broker_id, world.image.brokers[broker_id].epoch, world.image.offset))
     for first in range(0, topics, 1000):
-        world.decide(CreateTopics(tuple(NewTopic(f"topic.{first + each}", 1, 3) for each in range(1000))))
+        world.decide(
+            CreateTopics(tuple(NewTopic(f"topic.{first + each}", 1, 3) for each in range(1000)))
+        )
     return world

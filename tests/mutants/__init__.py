@@ -1,1 +1,3 @@
-"""Planted bugs: mistakes that a broker could make, so that the harness can show that it finds each."""
+"""Planted bugs: mistakes that a broker could make, so that the harness can show that it finds
+each.
+"""

@@ -1,4 +1,6 @@
-"""All planted bugs, by name: importing this knows them. The regressions, which were real once, are among them."""
+"""All planted bugs, by name: importing this knows them. The regressions, which were real once, are
+among them.
+"""
 
 from tests.mutants import (
     cleaner,

@@ -1,4 +1,6 @@
-"""Planted in compaction: the last value of a key that is eaten, what is cleaned too early, segments that take their place over a log that was cut."""
+"""Planted in compaction: the last value of a key that is eaten, what is cleaned too early, segments
+that take their place over a log that was cut.
+"""
 
 from typing import Any
 
@@ -58,9 +60,13 @@ def cleans_above_the_recovery_point(dirt_of: Any) -> Any:
 
 @mutant(Compaction, "_kept")
 def cleaner_drops_tombstones_early(kept: Any) -> Any:
-    """A tombstone goes with the compaction that finds it: who was away keeps the value it was for."""
+    """A tombstone goes with the compaction that finds it: who was away keeps the value it was
+    for.
+    """
 
-    def bug(self: Compaction, data: bytes, at: int, header: Any, last_offset: int, expired: bool) -> Any:
+    def bug(
+        self: Compaction, data: bytes, at: int, header: Any, last_offset: int, expired: bool
+    ) -> Any:
         self.with_tombstones.add(header[0])
         return kept(self, data, at, header, last_offset, True)
 

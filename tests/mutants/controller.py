@@ -12,7 +12,9 @@ from tests.mutants.registry import mutant
 
 @mutant(ControllerHost, "active")
 def deposed_controller_confirms(_: Any) -> Any:
-    """Zombie controller: what it takes for the commit of its own proposals is that of its successor's."""
+    """Zombie controller: what it takes for the commit of its own proposals is that of its
+    successor's.
+    """
     return property(lambda self: self.machine is not None)
 
 
@@ -39,10 +41,18 @@ def stale_broker_epoch_accepted(_: Any) -> Any:
 
 @mutant(partitions, "_altered")
 def isr_change_without_partition_epoch(altered: Any) -> Any:
-    """A leader's ISR change is carried out although it was thought of before the last one: who has left is in again."""
+    """A leader's ISR change is carried out although it was thought of before the last one: who has
+    left is in again.
+    """
 
-    def bug(image: MetadataImage, partition: PartitionImage | None, change: Any, leader: int) -> Any:
-        known = change if partition is None else change._replace(partition_epoch=partition.partition_epoch)
+    def bug(
+        image: MetadataImage, partition: PartitionImage | None, change: Any, leader: int
+    ) -> Any:
+        known = (
+            change
+            if partition is None
+            else change._replace(partition_epoch=partition.partition_epoch)
+        )
         return altered(image, partition, known, leader)
 
     return bug
@@ -62,7 +72,9 @@ def unclean_election_without_permission(_: Any) -> Any:
 def leads_who_is_first(settle: Any) -> Any:
     """When a leader dies the first replica that lives leads, in the ISR or not."""
 
-    def bug(topic: str, partition: PartitionImage, alive: Any, unclean: Any, lost: Any = ()) -> PartitionImage:
+    def bug(
+        topic: str, partition: PartitionImage, alive: Any, unclean: Any, lost: Any = ()
+    ) -> PartitionImage:
         after: PartitionImage = settle(topic, partition, alive, unclean, lost)
         if after.leader in (partition.leader, NO_LEADER):
             return after
@@ -78,14 +90,18 @@ def election_in_the_same_epoch(moved: Any) -> Any:
 
     def bug(before: PartitionImage, after: PartitionImage) -> PartitionImage:
         done: PartitionImage = moved(before, after)
-        return done._replace(leader_epoch=before.leader_epoch) if before.leader == NO_LEADER else done
+        return (
+            done._replace(leader_epoch=before.leader_epoch) if before.leader == NO_LEADER else done
+        )
 
     return bug
 
 
 @mutant(partitions, "_completed")
 def reassignment_ends_too_early(completed: Any) -> Any:
-    """A reassignment is complete before those that it adds have everything: the old replicas go, and take it with them."""
+    """A reassignment is complete before those that it adds have everything: the old replicas go,
+    and take it with them.
+    """
 
     def bug(partition: PartitionImage) -> PartitionImage:
         if not partition.adding or partition.leader == NO_LEADER:
@@ -98,7 +114,9 @@ def reassignment_ends_too_early(completed: Any) -> Any:
 
 @mutant(DirectoriesHere, "has")
 def believes_every_directory(_: Any) -> Any:
-    """Another disk is mounted where one was, and its broker counts on with what it finds: nothing."""
+    """Another disk is mounted where one was, and its broker counts on with what it finds:
+    nothing.
+    """
 
     def bug(self: DirectoriesHere, replica: tuple[bytes, int], *, offline: bool) -> bool:
         return True
@@ -108,7 +126,9 @@ def believes_every_directory(_: Any) -> Any:
 
 @mutant(controller, "registered_already")
 def session_reuse_after_restart(_: Any) -> Any:
-    """A broker's new process goes on in the registration of the one before: it stays in its ISRs, whatever its disk is."""
+    """A broker's new process goes on in the registration of the one before: it stays in its ISRs,
+    whatever its disk is.
+    """
 
     def bug(command: Any, known: Any) -> bool:
         return known is not None
@@ -120,7 +140,9 @@ def session_reuse_after_restart(_: Any) -> Any:
 def replicas_share_a_host(place: Any) -> Any:
     """Racks are not looked at: two replicas of a partition are on one host, and go with it."""
 
-    def bug(partitions: int, replication_factor: int, brokers: Any, random: Any, fenced: Any = ()) -> Any:
+    def bug(
+        partitions: int, replication_factor: int, brokers: Any, random: Any, fenced: Any = ()
+    ) -> Any:
         without = [[(broker_id, None) for broker_id, _ in each] for each in (brokers, fenced)]
         return place(partitions, replication_factor, without[0], random, without[1])
 
@@ -129,7 +151,9 @@ def replicas_share_a_host(place: Any) -> Any:
 
 @mutant(assignment, "_of_missing_racks", "quorum struck")
 def host_that_restarts_is_forgotten(_: Any) -> Any:
-    """While a host is started anew, new partitions have two replicas on another one, and keep them there."""
+    """While a host is started anew, new partitions have two replicas on another one, and keep them
+    there.
+    """
 
     def bug(image: MetadataImage, usable: Any, factor: int) -> Any:
         return []

@@ -1,4 +1,6 @@
-"""Planted in the group coordinator: offsets that go back, coordinators that are none any more, members that are two."""
+"""Planted in the group coordinator: offsets that go back, coordinators that are none any more,
+members that are two.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +36,9 @@ def coordinator_answers_before_commit(_: Any) -> Any:
 
 @mutant(CoordinatorPartition, "_reply")
 def coordinator_answers_before_earlier_turns_are_committed(_: Any) -> Any:
-    """A reply waits for the records of its own turn alone: a read shows an offset of an earlier turn that the next coordinator has never seen."""
+    """A reply waits for the records of its own turn alone: a read shows an offset of an earlier
+    turn that the next coordinator has never seen.
+    """
 
     def bug(self: CoordinatorPartition, ticket: Any, answer: Any) -> None:
         self.waiting.pop(ticket, None)
@@ -77,7 +81,9 @@ def coordinator_answers_while_it_loads(submit: Any) -> Any:
 
 @mutant(CoordinatorPartition, "_begin")
 def coordinator_decides_between_two_steps(begin: Any) -> Any:
-    """A group is deleted in many steps, and commits to it come in between: what was acknowledged is deleted, too."""
+    """A group is deleted in many steps, and commits to it come in between: what was acknowledged is
+    deleted, too.
+    """
 
     def bug(self: CoordinatorPartition, steps: Any) -> None:
         working, self.working = self.working, False
@@ -105,7 +111,9 @@ def coordinator_survives_its_leadership(_: Any) -> Any:
 
 @mutant(BrokerLifecycle, "vouched_for")
 def coordinator_tells_what_it_remembers(_: Any) -> Any:
-    """Who does not know that another coordinates by now tells an offset that the other has replaced (once real)."""
+    """Who does not know that another coordinates by now tells an offset that the other has replaced
+    (once real).
+    """
     return True
 
 
@@ -131,7 +139,12 @@ def first_commit_wins(replay: Any) -> Any:
     def bug(self: GroupCoordinator, key: bytes, value: bytes | None) -> None:
         group_id, topic, partition = read_offset_key(key)
         group = self.groups.get(group_id)
-        if self._sweep_at == float("inf") and group is not None and partition in group.offsets.get(topic, {}) and value is not None:
+        if (
+            self._sweep_at == float("inf")
+            and group is not None
+            and partition in group.offsets.get(topic, {})
+            and value is not None
+        ):
             return
         replay(self, key, value)
 
@@ -190,7 +203,9 @@ def generation_begins_anew(loaded: Any) -> Any:
 
 @mutant(groups, "begin_session")
 def loaded_members_never_expire(_: Any) -> Any:
-    """A new coordinator begins no sessions: a member that has died with the old coordinator keeps its partitions, which nobody reads."""
+    """A new coordinator begins no sessions: a member that has died with the old coordinator keeps
+    its partitions, which nobody reads.
+    """
 
     def bug(group: ClassicGroup, member: Any, decision: Any) -> None: ...
 
@@ -199,7 +214,9 @@ def loaded_members_never_expire(_: Any) -> Any:
 
 @mutant(ConsumerGroups, "loaded", "consumer-groups")
 def loaded_classic_members_never_expire(loaded: Any) -> Any:
-    """A new coordinator begins no sessions of the classic members of a consumer group: one that has died keeps its partitions for ever."""
+    """A new coordinator begins no sessions of the classic members of a consumer group: one that has
+    died keeps its partitions for ever.
+    """
 
     def bug(self: ConsumerGroups, group: ConsumerGroup, decision: Any) -> None:
         loaded(self, group, decision)
@@ -241,10 +258,14 @@ def everybody_gets_the_leaders_share(assign: Any) -> Any:
 
 @mutant(classic_rebalance, "_wait_again")
 def only_the_leader_is_waited_for_again(wait_again: Any) -> Any:
-    """The log has refused a group's assignments: nothing counts the time of members that do not ask again, and their shares lie idle (once real)."""
+    """The log has refused a group's assignments: nothing counts the time of members that do not ask
+    again, and their shares lie idle (once real).
+    """
 
     def bug(group: ClassicGroup, answered: Sequence[Member], decision: Any) -> None:
-        wait_again(group, [member for member in answered if member.member_id == group.leader], decision)
+        wait_again(
+            group, [member for member in answered if member.member_id == group.leader], decision
+        )
 
     return bug
 
@@ -261,7 +282,9 @@ def offsets_expire_early(expired: Any) -> Any:
 
 @mutant(offsets, "check_consumer_commit", "consumer-groups")
 def commits_of_any_member_epoch(_: Any) -> Any:
-    """Zombie: a consumer that is none any more commits offsets of partitions that another one reads."""
+    """Zombie: a consumer that is none any more commits offsets of partitions that another one
+    reads.
+    """
 
     def bug(group: Any, command: Any, topics: Any) -> None: ...
 
@@ -280,5 +303,7 @@ def gives_what_is_not_released(_: Any) -> Any:
 
 @mutant(VisibleTopics, "partition_count")
 def partitions_are_assigned_before_members_hear_of_them(_: Any) -> Any:
-    """A member whose heartbeats come sooner is assigned partitions that its metadata do not have yet, and ends."""
+    """A member whose heartbeats come sooner is assigned partitions that its metadata do not have
+    yet, and ends.
+    """
     return lambda self, name: self._topics.partition_count(name)

@@ -1,7 +1,9 @@
-"""Which seed finds which planted bug, by which kind of life, and what was wrong there. Plants one bug at a time, in this process.
+"""Which seed finds which planted bug, by which kind of life, and what was wrong there. Plants one
+bug at a time, in this process.
 
-A bug counts when it *survives* the first three seeds of the default plan: the cluster forms and clients see nothing. What is found after that is
-found by random lives, by lives in which a nemesis waits for one moment of the code, by a workload of its own, or by a scenario; the first that finds
+A bug counts when it *survives* the first three seeds of the default plan: the cluster forms and
+clients see nothing. What is found after that is found by random lives, by lives in which a nemesis
+waits for one moment of the code, by a workload of its own, or by a scenario; the first that finds
 it is told, with how many lives it took.
 """
 
@@ -17,7 +19,17 @@ from types import FrameType
 from raftka.chaos.simulated.checks.watch import EVERY_S
 from raftka.chaos.simulated.faults.nemeses import OF_REPLICATION, OF_THE_QUORUM, Nemesis
 from raftka.chaos.simulated.workloads.at_work import WORKS, Alone
-from raftka.chaos.simulation import DIRECTORIES, FAULTS, POWER, WIDTH, Options, Plan, at_work, live, simulate
+from raftka.chaos.simulation import (
+    DIRECTORIES,
+    FAULTS,
+    POWER,
+    WIDTH,
+    Options,
+    Plan,
+    at_work,
+    live,
+    simulate,
+)
 from raftka.chaos.small import raft_life, replication_life
 from raftka.chaos.small.raft_oracle import Violation
 from tests.mutants.catalogue import MUTANTS, SCENARIOS, Mutant, mutated
@@ -39,7 +51,9 @@ def _struck(plan: Plan, moments: Sequence[str]) -> Lived:
     def lived(seed: int) -> list[str]:
         nemesis = Nemesis(moments, plan.seconds)
         with nemesis.lurking():
-            return simulate(seed, Options(plan, prepare=(nemesis.prepare,), watch_s=EVERY_S)).violations
+            return simulate(
+                seed, Options(plan, prepare=(nemesis.prepare,), watch_s=EVERY_S)
+            ).violations
 
     return lived
 
@@ -119,11 +133,19 @@ def hunt(name: str, seeds: Sequence[int], hunts: Sequence[str] = ()) -> Finding:
             lives += 1
             violations = lived(each, seed)
             if violations:
-                return Finding(name, each, seed, kind_of(violations), lives, time.process_time() - began)
-    return replace(directed(name), lives=lives + 1, seconds=time.process_time() - began) if name in SCENARIOS else Finding(name, lives=lives)
+                return Finding(
+                    name, each, seed, kind_of(violations), lives, time.process_time() - began
+                )
+    return (
+        replace(directed(name), lives=lives + 1, seconds=time.process_time() - began)
+        if name in SCENARIOS
+        else Finding(name, lives=lives)
+    )
 
 
-def _tries(hunts: Sequence[str], seeds: Sequence[int], few: Sequence[int]) -> Iterator[tuple[str, int]]:
+def _tries(
+    hunts: Sequence[str], seeds: Sequence[int], few: Sequence[int]
+) -> Iterator[tuple[str, int]]:
     """All small lives first: they cost a twentieth."""
     small = [each for each in hunts if each in SMALL]
     yield from ((each, seed) for each in small for seed in seeds)
@@ -137,7 +159,14 @@ def directed(name: str) -> Finding:
         try:
             SCENARIOS[name]()
         except Exception:
-            return Finding(name, "scenario", 0, kind_of([traceback.format_exc()]), 1, time.process_time() - began)
+            return Finding(
+                name,
+                "scenario",
+                0,
+                kind_of([traceback.format_exc()]),
+                1,
+                time.process_time() - began,
+            )
     return Finding(name)
 
 
@@ -187,7 +216,11 @@ KINDS = (  # of a violation's sentence, the first that fits
     (r"not all is well|after all healed", "no progress"),
     (r"last value|keys differ|deleted key", "a key has another value"),
     (r"^(commit-lost|zombie|two owners|generation back|phantom-commit)", r"\1"),
-    (r"^(torn|hanging|dirty|dirty read|lost read|not exactly once|last stable offset|aborted transactions):", r"\1"),
+    (
+        r"^(torn|hanging|dirty|dirty read|lost read|not exactly once|last stable offset|aborted "
+        r"transactions):",
+        r"\1",
+    ),
     (r"without a cause", "refused without a cause"),
     (r"taken back|not there any more", "read is taken back"),
     (r"there twice", "duplicate"),
@@ -215,10 +248,19 @@ KINDS = (  # of a violation's sentence, the first that fits
 
 def kind_of(violations: Sequence[str]) -> str:
     """In two to five words."""
-    text = violations[0].strip().splitlines()[-1] if violations[0].startswith("Traceback") else violations[0]
+    text = (
+        violations[0].strip().splitlines()[-1]
+        if violations[0].startswith("Traceback")
+        else violations[0]
+    )
     if text.startswith("in a task of"):
         text = next(
-            (line for line in reversed(violations[0].strip().splitlines()) if re.match(r"\w+(\.\w+)*(Error|Exception|Violated|Damaged)", line)), text
+            (
+                line
+                for line in reversed(violations[0].strip().splitlines())
+                if re.match(r"\w+(\.\w+)*(Error|Exception|Violated|Damaged)", line)
+            ),
+            text,
         )
     for pattern, kind in KINDS:
         if (match := re.search(pattern, text)) is not None:

@@ -1,4 +1,6 @@
-"""Planted in a partition's log: what recovery believes, what a truncation leaves, where an index points, what is forgotten when."""
+"""Planted in a partition's log: what recovery believes, what a truncation leaves, where an index
+points, what is forgotten when.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,9 +30,16 @@ from tests.mutants.registry import mutant, part_of
 def tail_not_checked(_: Any) -> Any:
     """Recovery believes a tail by its headers: a torn batch is served as if it were whole."""
 
-    def bug(file: Any, position: int, end: int, next_offset: int, highest_offset: int) -> Iterator[tuple[int, Header]]:
+    def bug(
+        file: Any, position: int, end: int, next_offset: int, highest_offset: int
+    ) -> Iterator[tuple[int, Header]]:
         for at, header in headers(file, position, end):
-            if header[0] < next_offset or header[3] != 2 or header[6] < 0 or at + header[1] + 12 > end:
+            if (
+                header[0] < next_offset
+                or header[3] != 2
+                or header[6] < 0
+                or at + header[1] + 12 > end
+            ):
                 return
             next_offset = header[0] + header[6] + 1
             yield at, header
@@ -40,7 +49,9 @@ def tail_not_checked(_: Any) -> Any:
 
 @mutant(recovery, "_make_durable")
 def recovered_is_not_flushed(_: Any) -> Any:
-    """What recovery finds after a crash of the process is claimed, although it may be in the page cache alone."""
+    """What recovery finds after a crash of the process is claimed, although it may be in the page
+    cache alone.
+    """
 
     def bug(files: Any, directory: str, segments: Any, believed_below: int) -> None: ...
 
@@ -49,7 +60,9 @@ def recovered_is_not_flushed(_: Any) -> Any:
 
 @mutant(recovery, "_agree")
 def leader_epochs_are_believed(_: Any) -> Any:
-    """The checkpoint of leader epochs is taken as it is: a bit that flipped in it decides where replicas are cut."""
+    """The checkpoint of leader epochs is taken as it is: a bit that flipped in it decides where
+    replicas are cut.
+    """
 
     def bug(segments: Any, epochs: Any, end: int) -> bool:
         return True
@@ -59,7 +72,9 @@ def leader_epochs_are_believed(_: Any) -> Any:
 
 @mutant(recovery, "_is_sealed")
 def sealed_at_the_recovery_point(_: Any) -> Any:
-    """Off by one: a segment that ends at the recovery point is taken for sealed, and the last of its time index was never flushed."""
+    """Off by one: a segment that ends at the recovery point is taken for sealed, and the last of
+    its time index was never flushed.
+    """
 
     def bug(end: int, believed_below: int) -> bool:
         return end <= believed_below
@@ -69,7 +84,9 @@ def sealed_at_the_recovery_point(_: Any) -> Any:
 
 @mutant(ReplicaManager, "_remove")
 def closes_before_the_flush(remove: Any) -> Any:
-    """A log goes in the turn at whose end it is to be flushed: it is closed by then, and its node stops (once real)."""
+    """A log goes in the turn at whose end it is to be flushed: it is closed by then, and its node
+    stops (once real).
+    """
 
     def bug(self: ReplicaManager, replicas: Any) -> None:
         waiting, self._to_flush = self._to_flush, {}
@@ -81,7 +98,9 @@ def closes_before_the_flush(remove: Any) -> Any:
 
 @mutant(DurableLog, "close")
 def closes_and_writes(close: Any) -> Any:
-    """A log is closed with records that are still to be written: its node takes that for a broken disk (once real)."""
+    """A log is closed with records that are still to be written: its node takes that for a broken
+    disk (once real).
+    """
 
     def bug(self: DurableLog, clean: bool) -> None:
         staged = self._staged
@@ -93,7 +112,9 @@ def closes_and_writes(close: Any) -> Any:
 
 @mutant(segment.Segment, "truncate")
 def index_files_are_not_cut(_: Any) -> Any:
-    """A cut leaves closed index files as they are: a later checkpoint makes recovery believe entries of what was cut (once real)."""
+    """A cut leaves closed index files as they are: a later checkpoint makes recovery believe
+    entries of what was cut (once real).
+    """
 
     def bug(self: segment.Segment, position: int, offset: int) -> int:
         self._keep_entries_below(offset)
@@ -108,7 +129,9 @@ def index_files_are_not_cut(_: Any) -> Any:
 
 @mutant(Log, "_remembers_without_oldest")
 def forgets_producers_with_their_batches(_: Any) -> Any:
-    """A segment is deleted before the snapshot of its producers is on disk: after a loss of power a retry is taken for new (once real)."""
+    """A segment is deleted before the snapshot of its producers is on disk: after a loss of power a
+    retry is taken for new (once real).
+    """
 
     def bug(self: Log) -> bool:
         return True
@@ -118,7 +141,9 @@ def forgets_producers_with_their_batches(_: Any) -> Any:
 
 @mutant(Node, "_publish")
 def leads_after_its_end(publish: Any) -> Any:
-    """Who has closed its logs hears of a leadership, takes it, and writes into what is closed (once real)."""
+    """Who has closed its logs hears of a leadership, takes it, and writes into what is closed (once
+    real).
+    """
 
     def bug(self: Node, delta: Any) -> None:
         stopped, self.context.stopped = self.context.stopped, False
@@ -152,7 +177,9 @@ def time_index_one_too_far(lookup: Any) -> Any:
 
 @mutant(TimeIndex, "truncate")
 def time_index_survives_truncation(_: Any) -> Any:
-    """The time index keeps entries of records that were cut: a search by time begins behind records that were appended in their place."""
+    """The time index keeps entries of records that were cut: a search by time begins behind records
+    that were appended in their place.
+    """
 
     def bug(self: TimeIndex, offset: int) -> None: ...
 
@@ -161,7 +188,9 @@ def time_index_survives_truncation(_: Any) -> Any:
 
 @mutant(Gathered, "offsets")
 def deleted_records_come_back(offsets: Any) -> Any:
-    """Where a log starts is not written down: what DeleteRecords took is there again after a restart."""
+    """Where a log starts is not written down: what DeleteRecords took is there again after a
+    restart.
+    """
 
     def bug(self: Gathered, name: str) -> Any:
         return {} if name == START_OFFSETS else offsets(self, name)
@@ -171,7 +200,9 @@ def deleted_records_come_back(offsets: Any) -> Any:
 
 @mutant(segment.Segment, "write_again")
 def flushed_without_being_written(_: Any) -> Any:
-    """Recovery flushes what a failed flush has left in the page cache, and does not write it anew: the kernel takes it for clean (once real)."""
+    """Recovery flushes what a failed flush has left in the page cache, and does not write it anew:
+    the kernel takes it for clean (once real).
+    """
 
     def bug(self: segment.Segment, offset: int) -> None: ...
 
@@ -180,7 +211,9 @@ def flushed_without_being_written(_: Any) -> Any:
 
 @mutant(Storage, "abandon")
 def failed_flush_is_believed(_: Any) -> Any:
-    """What a failed flush has left in the page cache is read by the next process, and claimed (once real)."""
+    """What a failed flush has left in the page cache is read by the next process, and claimed (once
+    real).
+    """
 
     def bug(self: Log) -> None:
         self._staged = []
@@ -193,7 +226,9 @@ part_of(failed_flush_is_believed, segment.Segment, "write_again")(flushed_withou
 
 @mutant(LogManager, "_make_durable")
 def names_are_not_flushed(_: Any) -> Any:
-    """A log that an earlier process has made, and did not come to flush, is claimed: a power loss takes it whole (once real)."""
+    """A log that an earlier process has made, and did not come to flush, is claimed: a power loss
+    takes it whole (once real).
+    """
 
     def bug(self: LogManager, log: Log, home: Any, is_new: bool) -> None: ...
 
@@ -202,7 +237,9 @@ def names_are_not_flushed(_: Any) -> Any:
 
 @mutant(LogManager, "_make_durable")
 def clean_end_made_names_durable(make_durable: Any) -> Any:
-    """A log without records is closed in good order; what it is given then is claimed, and a power loss takes it whole (once real)."""
+    """A log without records is closed in good order; what it is given then is claimed, and a power
+    loss takes it whole (once real).
+    """
 
     def bug(self: LogManager, log: Log, home: Any, is_new: bool) -> None:
         if is_new or not home.was_clean:
@@ -213,7 +250,9 @@ def clean_end_made_names_durable(make_durable: Any) -> Any:
 
 @mutant(LogManager, "_not_that_topic")
 def rotten_name_is_another_topic(_: Any) -> Any:
-    """A log whose partition.metadata can not be read is taken for that of an earlier topic, and removed without a word (once real)."""
+    """A log whose partition.metadata can not be read is taken for that of an earlier topic, and
+    removed without a word (once real).
+    """
 
     def bug(self: LogManager, key: Any, topic_id: bytes, whole: bool) -> None:
         self.remove([key])
@@ -223,7 +262,9 @@ def rotten_name_is_another_topic(_: Any) -> Any:
 
 @mutant(StrayLogs, "remove", "width")
 def moved_away_is_kept(_: Any) -> Any:
-    """A log that went elsewhere while its broker was down stays, and is taken up again when the replica comes back (once real)."""
+    """A log that went elsewhere while its broker was down stays, and is taken up again when the
+    replica comes back (once real).
+    """
 
     def bug(self: StrayLogs) -> None: ...
 
@@ -232,7 +273,9 @@ def moved_away_is_kept(_: Any) -> Any:
 
 @mutant(Storage, "_sync_names")
 def names_of_an_empty_log_wait(_: Any) -> Any:
-    """A follower that begins anew without a record flushes its directory alone, not what says which topic it is of (once real)."""
+    """A follower that begins anew without a record flushes its directory alone, not what says which
+    topic it is of (once real).
+    """
 
     def bug(self: Storage) -> None:
         if self._sync:
@@ -243,7 +286,9 @@ def names_of_an_empty_log_wait(_: Any) -> Any:
 
 @mutant(Segment, "_times_fit")
 def time_index_is_believed(_: Any) -> Any:
-    """A bit flips in a time index while its broker is down: retention deletes a week too early (once real)."""
+    """A bit flips in a time index while its broker is down: retention deletes a week too early
+    (once real).
+    """
 
     def bug(self: Segment) -> bool:
         return True
@@ -253,7 +298,9 @@ def time_index_is_believed(_: Any) -> Any:
 
 @mutant(reused, "zeros_behind")
 def old_bytes_follow_at_once(_: Any) -> Any:
-    """A segment is written over the file of a deleted one, and nothing marks its end: what a deleted record holds there is taken for a batch."""
+    """A segment is written over the file of a deleted one, and nothing marks its end: what a
+    deleted record holds there is taken for a batch.
+    """
 
     def bug(end: int, old_end: int) -> memoryview:
         return memoryview(b"")
@@ -263,7 +310,9 @@ def old_bytes_follow_at_once(_: Any) -> Any:
 
 @mutant(recovery, "ends_here")
 def old_records_are_searched_for_damage(_: Any) -> Any:
-    """After a crash recovery finds a batch in a deleted record, behind the end of the segment that is written over it, and opens no such log."""
+    """After a crash recovery finds a batch in a deleted record, behind the end of the segment that
+    is written over it, and opens no such log.
+    """
 
     def bug(file: Any, position: int) -> bool:
         return False
@@ -273,7 +322,9 @@ def old_records_are_searched_for_damage(_: Any) -> Any:
 
 @mutant(Storage, "trim")
 def old_bytes_are_sealed(_: Any) -> Any:
-    """A segment that was written over a deleted one is full: its file keeps the old bytes behind its last batch."""
+    """A segment that was written over a deleted one is full: its file keeps the old bytes behind
+    its last batch.
+    """
 
     def bug(self: Storage) -> None:
         if self.config.preallocate:
@@ -284,7 +335,9 @@ def old_bytes_are_sealed(_: Any) -> Any:
 
 @mutant(Storage, "trim")
 def cut_of_old_bytes_is_not_flushed(trim: Any) -> Any:
-    """The old bytes behind a full segment are cut off, but the next segment's records count before the disk knows: recovery cuts these."""
+    """The old bytes behind a full segment are cut off, but the next segment's records count before
+    the disk knows: recovery cuts these.
+    """
 
     def bug(self: Storage) -> None:
         dirty = self._flushes.dirty.copy()
@@ -296,7 +349,9 @@ def cut_of_old_bytes_is_not_flushed(trim: Any) -> Any:
 
 @mutant(Spare, "keep")
 def name_of_a_written_over_segment_comes_back(keep: Any) -> Any:
-    """The file of a deleted segment is written over before the disk has its new name: the segment comes back, with other records in it."""
+    """The file of a deleted segment is written over before the disk has its new name: the segment
+    comes back, with other records in it.
+    """
 
     def bug(self: Spare, file: Any, path: str) -> None:
         keep(self, file, path)
@@ -318,13 +373,17 @@ def written_over_while_it_is_read(keep: Any) -> Any:
 
 @mutant(RealFile, "is_shared")
 def pages_in_a_socket_are_written_over(_: Any) -> Any:
-    """The file of a deleted segment is written over while sockets have its pages: a client that reads late gets records that it was not sent."""
+    """The file of a deleted segment is written over while sockets have its pages: a client that
+    reads late gets records that it was not sent.
+    """
     return property(lambda self: self.pins > 0)
 
 
 @mutant(Spare, "drop")
 def spare_outlives_a_truncation(_: Any) -> Any:
-    """After a truncation the log has offsets again that are in the file it writes over: recovery takes an old batch for a new one."""
+    """After a truncation the log has offsets again that are in the file it writes over: recovery
+    takes an old batch for a new one.
+    """
 
     def bug(self: Spare) -> None: ...
 
@@ -333,7 +392,9 @@ def spare_outlives_a_truncation(_: Any) -> Any:
 
 @mutant(recovery, "_cut")
 def removed_segments_come_back(cut: Any) -> Any:
-    """Recovery removes segments behind one that has lost all its records, and does not wait for the disk: they are there again later (once real)."""
+    """Recovery removes segments behind one that has lost all its records, and does not wait for the
+    disk: they are there again later (once real).
+    """
 
     def bug(segments: Any, at: int, end: int, torn: int) -> Any:
         found = cut(segments, at, end, torn)
@@ -345,7 +406,9 @@ def removed_segments_come_back(cut: Any) -> Any:
 
 @mutant(DurableLog, "begin_checkpoint")
 def closes_without_the_checkpoint_under_way(begin: Any) -> Any:
-    """A log is closed in good order during a checkpoint: nobody waits for what that flushes, and a loss of power takes it (once real)."""
+    """A log is closed in good order during a checkpoint: nobody waits for what that flushes, and a
+    loss of power takes it (once real).
+    """
 
     def bug(self: DurableLog) -> Any:
         found = begin(self)
@@ -357,7 +420,9 @@ def closes_without_the_checkpoint_under_way(begin: Any) -> Any:
 
 @mutant(connection, "pin")
 def waiting_answers_are_not_pinned(_: Any) -> Any:
-    """An answer waits for a slow client, and the segment of its records is deleted and written over: the client gets other records (once real)."""
+    """An answer waits for a slow client, and the segment of its records is deleted and written
+    over: the client gets other records (once real).
+    """
 
     def bug(items: Any) -> None: ...
 

@@ -24,7 +24,9 @@ from tests.mutants.registry import mutant
 
 @mutant(SaslGate, "passes")
 def requests_pass_before_the_login(passes: Any) -> Any:
-    """A request of a client that has not logged in is carried out, as long as it is not one of the login."""
+    """A request of a client that has not logged in is carried out, as long as it is not one of the
+    login.
+    """
 
     def bug(self: SaslGate, frame: memoryview) -> bool:
         key = int.from_bytes(frame[:2])
@@ -189,7 +191,9 @@ def token_logs_in_as_any_user(first: Any) -> Any:
 
     def bug(self: ScramServer, token: bytes) -> bytes:
         users, tokens = self._lookup, self._token_lookup
-        self._lookup = lambda name: users(name) or ((found := tokens(name)) and found.credential) or None
+        self._lookup = lambda name: (
+            users(name) or ((found := tokens(name)) and found.credential) or None
+        )
         return bytes(first(self, token))
 
     return bug
@@ -235,5 +239,7 @@ def refusal_beside_the_loop_is_forgotten(step_ended: Any) -> Any:
 
 @mutant(ListenerMechanisms, "_session_ms")
 def sessions_of_a_mechanism_never_end(session_ms: Any) -> Any:
-    """Sessions last as long as the listener's setting says: connections.max.reauth.ms of a mechanism does nothing."""
+    """Sessions last as long as the listener's setting says: connections.max.reauth.ms of a
+    mechanism does nothing.
+    """
     return lambda self, _: session_ms(self, "")

@@ -1,4 +1,6 @@
-"""Planted in the ports that speak no Kafka: who may see the pages of a node, and what the ZooKeeper bridge gives to whom."""
+"""Planted in the ports that speak no Kafka: who may see the pages of a node, and what the ZooKeeper
+bridge gives to whom.
+"""
 
 import re
 from collections.abc import Callable
@@ -25,7 +27,9 @@ def health_tells_strangers_everything(health: Any) -> Any:
 
 @mutant(ports, "_tls_of")
 def certificates_are_asked_for_as_on_listeners(tls_of: Any) -> Any:
-    """The bridge's secure port asks for certificates as ssl.client.auth has it, and lets in clients without one."""
+    """The bridge's secure port asks for certificates as ssl.client.auth has it, and lets in clients
+    without one.
+    """
     return lambda values, own: tls_of(values, {**own, "ssl.client.auth": values["ssl.client.auth"]})
 
 
@@ -76,7 +80,9 @@ def another_identity_is_given_that_is_asked_for(verify: Any) -> Any:
 def digest_md5_is_offered_in_the_open(init: Any) -> Any:
     """A client logs in by DIGEST-MD5 without TLS, and no setting allows it."""
 
-    def bug(self: SaslLogin, rules: LoginRules, random: Callable[[int], bytes], *, secure: bool) -> None:
+    def bug(
+        self: SaslLogin, rules: LoginRules, random: Callable[[int], bytes], *, secure: bool
+    ) -> None:
         init(self, rules, random, secure=True)
 
     return bug
@@ -90,5 +96,7 @@ def bridge_is_a_way_around_acls(_: Any) -> Any:
 
 @mutant(Projection, "shown_to")
 def settings_of_brokers_are_shown_with_passwords(_: Any) -> Any:
-    """A client of the bridge that has not logged in reads the passwords among a broker's settings."""
+    """A client of the bridge that has not logged in reads the passwords among a broker's
+    settings.
+    """
     return lambda self, path, node, identities: node

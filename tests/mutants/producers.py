@@ -1,4 +1,6 @@
-"""Planted in what is remembered of idempotent producers: retries that are written twice, or that are taken for written and are not."""
+"""Planted in what is remembered of idempotent producers: retries that are written twice, or that
+are taken for written and are not.
+"""
 
 from typing import Any
 
@@ -32,7 +34,9 @@ def remembers_the_last_batch_alone(add: Any) -> Any:
 
 @mutant(Producer, "add")
 def no_sequence_follows_the_last(add: Any) -> Any:
-    """After a batch that ends exactly at sequence 2^31-1 the log expects 2^31, which no producer can send, instead of 0."""
+    """After a batch that ends exactly at sequence 2^31-1 the log expects 2^31, which no producer
+    can send, instead of 0.
+    """
 
     def bug(self: Producer, sequence: int, count: int, base_offset: int, timestamp: int) -> None:
         add(self, sequence, count, base_offset, timestamp)
@@ -43,7 +47,9 @@ def no_sequence_follows_the_last(add: Any) -> Any:
 
 @mutant(Producer, "add")
 def sequences_do_not_wrap_inside_a_batch(add: Any) -> Any:
-    """A batch whose sequences begin again at 0 inside it is remembered with a last sequence that is none: what follows is refused."""
+    """A batch whose sequences begin again at 0 inside it is remembered with a last sequence that is
+    none: what follows is refused.
+    """
 
     def bug(self: Producer, sequence: int, count: int, base_offset: int, timestamp: int) -> None:
         add(self, sequence, count, base_offset, timestamp)
@@ -79,18 +85,24 @@ def restart_forgets_producers(_: Any) -> Any:
 
 @mutant(ProducerState, "_restore")
 def snapshot_has_one_coordinator_epoch(restore: Any) -> Any:
-    """All producers of a snapshot come back with the coordinator epoch of its first one: a marker of a deposed transaction coordinator is current."""
+    """All producers of a snapshot come back with the coordinator epoch of its first one: a marker
+    of a deposed transaction coordinator is current.
+    """
 
     def bug(self: ProducerState, fields: tuple[int, ...], now_ms: int) -> None:
         restore(self, fields, now_ms)
-        self.producers[fields[0]].coordinator_epoch = next(iter(self.producers.values())).coordinator_epoch
+        self.producers[fields[0]].coordinator_epoch = next(
+            iter(self.producers.values())
+        ).coordinator_epoch
 
     return bug
 
 
 @mutant(MetadataImage, "apply")
 def producer_ids_are_given_twice(apply: Any) -> Any:
-    """Which blocks of producer ids were given out is not kept: two producers are one to every log."""
+    """Which blocks of producer ids were given out is not kept: two producers are one to every
+    log.
+    """
 
     def bug(self: MetadataImage, offset: int, records: Any) -> Any:
         image, delta = apply(self, offset, records)

@@ -1,4 +1,6 @@
-"""Planted in client quotas: what is counted, against whom, and what a client that has used too much may still do."""
+"""Planted in client quotas: what is counted, against whom, and what a client that has used too much
+may still do.
+"""
 
 from typing import Any
 
@@ -27,7 +29,9 @@ def default_quota_is_shared(applied: Any) -> Any:
 
     def bug(quotas: Quotas, epoch: int, principal: str, client_id: str | None) -> Applied:
         found: Applied = applied(quotas, epoch, principal, client_id)
-        shared = [bound and Bound((bound.counted[0], None, None), bound.value) for bound in found[3:]]
+        shared = [
+            bound and Bound((bound.counted[0], None, None), bound.value) for bound in found[3:]
+        ]
         return Applied(*found[:3], *shared)
 
     return bug
@@ -46,7 +50,9 @@ def fetch_beyond_its_quota_sends_records(may_send: Any) -> Any:
 
 @mutant(Rate, "record")
 def what_was_not_sent_is_counted(record: Any) -> Any:
-    """Records that were held back count as if they had been sent, so that the reader hardly gets any."""
+    """Records that were held back count as if they had been sent, so that the reader hardly gets
+    any.
+    """
 
     def bug(self: Rate, value: float, now: float) -> None:
         if value > 0:
@@ -78,7 +84,9 @@ def change_of_a_quota_counts_for_new_connections_alone(on_image: Any) -> Any:
 
 @mutant(TokenBucket, "record")
 def overdraft_is_forgiven(record: Any) -> Any:
-    """A bucket of tokens is empty at worst, so one request for very many partitions costs no more than a full bucket."""
+    """A bucket of tokens is empty at worst, so one request for very many partitions costs no more
+    than a full bucket.
+    """
 
     def bug(self: TokenBucket, value: float, quota: float, now: float) -> None:
         record(self, value, quota, now)

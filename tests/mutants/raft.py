@@ -1,4 +1,6 @@
-"""Planted in the metadata quorum: elections, the log's matching, what counts as committed, snapshots."""
+"""Planted in the metadata quorum: elections, the log's matching, what counts as committed,
+snapshots.
+"""
 
 from typing import Any
 
@@ -42,7 +44,9 @@ def forgets_its_vote(_: Any) -> Any:
 
 @mutant(Engine, "on_request_vote")
 def votes_for_everybody(ask: Any) -> Any:
-    """A voter gives its vote to whoever asks, also a second time in a term: two leaders decide at once."""
+    """A voter gives its vote to whoever asks, also a second time in a term: two leaders decide at
+    once.
+    """
 
     def bug(self: Engine, node: Any, message: Any) -> None:
         if message["term"] == self.term and self.state != LEADER:
@@ -54,7 +58,9 @@ def votes_for_everybody(ask: Any) -> Any:
 
 @mutant(Engine, "on_request_vote")
 def election_restriction_left_out(ask: Any) -> Any:
-    """Who stands for leader need not have all that its voters have: what was committed is missing in the new leader's log."""
+    """Who stands for leader need not have all that its voters have: what was committed is missing
+    in the new leader's log.
+    """
 
     def bug(self: Engine, node: Any, message: Any) -> None:
         ask(self, node, message | {"last_log_term": ABOVE_ALL, "last_log_index": ABOVE_ALL})
@@ -72,7 +78,9 @@ def _everybody_is_up_to_date(_: Any) -> Any:
 
 @mutant(Voter, "on_append_entries")
 def log_matching_left_out(take: Any) -> Any:
-    """A follower appends what comes behind an entry that is not the leader's: logs part, and stay so."""
+    """A follower appends what comes behind an entry that is not the leader's: logs part, and stay
+    so.
+    """
 
     def bug(self: Voter, node: Any, message: Any) -> None:
         mine = self.journal.term_at(message["prevLogIdx"])
@@ -95,15 +103,29 @@ def commits_what_is_not_the_leaders(_: Any) -> Any:
 def acknowledges_all_it_has(send: Any) -> Any:
     """A follower acknowledges the end of its own log, whatever of it the leader has never seen."""
 
-    def bug(self: Voter, node: Any, reset: bool = False, nextNodeIdx: int | None = None, success: bool = False) -> None:
-        send(self, node, reset, self.journal.last.index + 1 if success else nextNodeIdx, success or not reset)
+    def bug(
+        self: Voter,
+        node: Any,
+        reset: bool = False,
+        nextNodeIdx: int | None = None,
+        success: bool = False,
+    ) -> None:
+        send(
+            self,
+            node,
+            reset,
+            self.journal.last.index + 1 if success else nextNodeIdx,
+            success or not reset,
+        )
 
     return bug
 
 
 @mutant(Voter, "step", "small quorum")
 def commits_by_count_alone(step: Any) -> Any:
-    """An entry of an earlier term counts as committed when a majority has it (Raft's figure 8): the next leader may not have it."""
+    """An entry of an earlier term counts as committed when a majority has it (Raft's figure 8): the
+    next leader may not have it.
+    """
 
     def bug(self: Voter) -> None:
         if self.state == LEADER:
@@ -116,7 +138,9 @@ def commits_by_count_alone(step: Any) -> Any:
 
 @mutant(Journal, "compact")
 def snapshot_regress(compact: Any) -> Any:
-    """A snapshot is written down with the state of the one before: whoever begins with it lacks what came between."""
+    """A snapshot is written down with the state of the one before: whoever begins with it lacks
+    what came between.
+    """
     states: dict[int, bytes] = {}
 
     def bug(self: Journal, index: int, state: bytes, keep_from: int) -> None:
@@ -129,7 +153,9 @@ def snapshot_regress(compact: Any) -> Any:
 
 @mutant(Journal, "compact")
 def snapshot_says_one_too_many(compact: Any) -> Any:
-    """A snapshot is written down under the next entry's index: whoever begins with it never sees that entry."""
+    """A snapshot is written down under the next entry's index: whoever begins with it never sees
+    that entry.
+    """
 
     def bug(self: Journal, index: int, state: bytes, keep_from: int) -> None:
         compact(self, index + (self.term_at(index + 1) is not None), state, keep_from)
@@ -139,7 +165,9 @@ def snapshot_says_one_too_many(compact: Any) -> Any:
 
 @mutant(Membership, "_meets_member")
 def lost_voter_votes_at_once(_: Any) -> Any:
-    """A voter whose disk was lost takes itself for a new one, and votes as if it had never voted."""
+    """A voter whose disk was lost takes itself for a new one, and votes as if it had never
+    voted.
+    """
 
     def bug(self: Membership) -> bool:
         return False
@@ -149,7 +177,9 @@ def lost_voter_votes_at_once(_: Any) -> Any:
 
 @mutant(Journal, "cut")
 def cut_is_not_written(_: Any) -> Any:
-    """A follower drops entries in memory alone: with its next process they are there again, before those that took their place."""
+    """A follower drops entries in memory alone: with its next process they are there again, before
+    those that took their place.
+    """
 
     def bug(self: Journal, index: int) -> None:
         del self.entries[index - self.base.index :]
@@ -159,7 +189,9 @@ def cut_is_not_written(_: Any) -> Any:
 
 @mutant(Voter, "_unless_equal")
 def drops_what_it_has_already(_: Any) -> Any:
-    """Entries that come a second time make a voter drop all behind the first of them, acknowledged ones too (pysyncobj as it comes)."""
+    """Entries that come a second time make a voter drop all behind the first of them, acknowledged
+    ones too (pysyncobj as it comes).
+    """
 
     def bug(self: Voter, message: Any) -> Any:
         return dict(message)
@@ -169,7 +201,9 @@ def drops_what_it_has_already(_: Any) -> Any:
 
 @mutant(Journal, "_rewrite")
 def journal_renamed_without_a_flush(rewrite: Any) -> Any:
-    """A new journal takes the old one's name, and the directory is not flushed: after a power loss the old one is there, without what came since."""
+    """A new journal takes the old one's name, and the directory is not flushed: after a power loss
+    the old one is there, without what came since.
+    """
 
     def replaced(files: Any, path: str, data: bytes) -> None:
         file = files.open(f"{path}.new", create=True)
@@ -184,7 +218,9 @@ def journal_renamed_without_a_flush(rewrite: Any) -> Any:
 
 @mutant(Journal, "_rewrite")
 def journal_rewritten_in_its_place(rewrite: Any) -> Any:
-    """The journal is cut to nothing and written anew, without a flush: a power loss undoes the cut, and takes what came since."""
+    """The journal is cut to nothing and written anew, without a flush: a power loss undoes the cut,
+    and takes what came since.
+    """
 
     def replaced(files: Any, path: str, data: bytes) -> None:
         file = files.open(path, create=True)
@@ -221,7 +257,9 @@ def _replacing(rewrite: Any, replaced: Any) -> Any:
 
 @mutant(Departure, "_has_left")
 def node_ends_while_controllers_may_come_back(_: Any) -> Any:
-    """A node that is stopped waits for no controller that is away: its leaderships do not move before it ends."""
+    """A node that is stopped waits for no controller that is away: its leaderships do not move
+    before it ends.
+    """
     return lambda self, link: not link.up
 
 

@@ -1,4 +1,6 @@
-"""Planted in what readers of what is committed are shown: the last stable offset, aborted transactions, and what a restart knows of both."""
+"""Planted in what readers of what is committed are shown: the last stable offset, aborted
+transactions, and what a restart knows of both.
+"""
 
 from typing import Any
 
@@ -29,7 +31,9 @@ def stable_ahead_of_the_replicated_marker(_: Any) -> Any:
 
 @mutant(snapshots, "rebuild")
 def snapshot_hides_what_is_not_replicated(rebuild: Any) -> Any:
-    """T38: after a restart readers are shown a transaction whose marker is before the snapshot and not committed (once real)."""
+    """T38: after a restart readers are shown a transaction whose marker is before the snapshot and
+    not committed (once real).
+    """
 
     def bug(*given: Any) -> ProducerState:
         state: ProducerState = rebuild(*given)
@@ -70,7 +74,9 @@ def stable_beyond_the_high_watermark(_: Any) -> Any:
 
 @mutant(ProducerState, "snapshot")
 def snapshot_without_open_transactions(snapshot: Any) -> Any:
-    """T50: a snapshot does not tell which transactions are open: after a restart their records are shown before they are decided."""
+    """T50: a snapshot does not tell which transactions are open: after a restart their records are
+    shown before they are decided.
+    """
 
     def bug(self: ProducerState) -> bytes:
         starts = {producer: producer.transaction_start for producer in self.producers.values()}
@@ -87,7 +93,9 @@ def snapshot_without_open_transactions(snapshot: Any) -> Any:
 
 @mutant(Log, "truncate_to")
 def transactions_outlive_their_batches(truncate: Any) -> Any:
-    """T49: a replica that cuts its log remembers transactions of what is gone: they stay open, and readers of what is committed wait for ever."""
+    """T49: a replica that cuts its log remembers transactions of what is gone: they stay open, and
+    readers of what is committed wait for ever.
+    """
 
     def bug(self: Log, offset: int) -> int:
         before = self.producers
@@ -100,7 +108,9 @@ def transactions_outlive_their_batches(truncate: Any) -> Any:
 
 @mutant(Fetch, "_consumer_read", "transactions")
 def isolation_is_passed_over(read: Any) -> Any:
-    """T39: readers of what is committed get records up to the high watermark, without those that are known to be aborted."""
+    """T39: readers of what is committed get records up to the high watermark, without those that
+    are known to be aborted.
+    """
 
     def bug(self: Fetch, partition: Partition, cached: Any) -> Any:
         if not self.isolated or partition.leader is None:
@@ -112,7 +122,9 @@ def isolation_is_passed_over(read: Any) -> Any:
 
 @mutant(Partition, "watched_by")
 def reader_behind_an_open_transaction_is_not_woken(watched: Any) -> Any:
-    """T41: a parked reader of what is committed is not told when the transaction before it ends: it waits for all of fetch.max.wait.ms."""
+    """T41: a parked reader of what is committed is not told when the transaction before it ends: it
+    waits for all of fetch.max.wait.ms.
+    """
 
     def bug(self: Partition, reader: Any) -> None:
         if reader.follower is not None or self.last_stable_offset >= self.high_watermark:
@@ -137,7 +149,11 @@ def aborted_of_the_first_segment_alone(aborted: Any) -> Any:
 
     def bug(self: Log, offset: int, end: int) -> Any:
         slot = max(0, self._slot_of(offset))
-        bound = self.segments[slot + 1].base_offset if slot + 1 < len(self.segments) else self.end_offset
+        bound = (
+            self.segments[slot + 1].base_offset
+            if slot + 1 < len(self.segments)
+            else self.end_offset
+        )
         return [each for each in aborted(self, offset, end) if each.last_offset < bound]
 
     return bug
@@ -145,7 +161,9 @@ def aborted_of_the_first_segment_alone(aborted: Any) -> Any:
 
 @mutant(TransactionIndex, "find")
 def aborts_behind_the_data_are_left_out(find: Any) -> Any:
-    """T40: an abort whose marker lies behind the data of the answer is not named: its records are shown."""
+    """T40: an abort whose marker lies behind the data of the answer is not named: its records are
+    shown.
+    """
 
     def bug(self: TransactionIndex, offset: int, end: int, found: list[AbortedTransaction]) -> bool:
         mine: list[AbortedTransaction] = []
@@ -158,7 +176,9 @@ def aborts_behind_the_data_are_left_out(find: Any) -> Any:
 
 @mutant(TransactionalLog, "last_stable_offset", "transactions")
 def stable_before_the_log(_: Any) -> Any:
-    """T43: what DeleteRecords takes of an open transaction still says what is stable: an offset before the log, which no one can read."""
+    """T43: what DeleteRecords takes of an open transaction still says what is stable: an offset
+    before the log, which no one can read.
+    """
 
     def bug(self: Log, high_watermark: int) -> int:
         unstable = self.producers.first_unstable(high_watermark)
@@ -169,7 +189,9 @@ def stable_before_the_log(_: Any) -> Any:
 
 @mutant(TransactionIndex, "append")
 def search_for_aborts_stops_early(append: Any) -> Any:
-    """T48: an entry says that no earlier transaction is open, and one is: its abort is not looked for."""
+    """T48: an entry says that no earlier transaction is open, and one is: its abort is not looked
+    for.
+    """
 
     def bug(self: TransactionIndex, entry: Any) -> None:
         append(self, entry._replace(last_stable_offset=entry.last_offset + 1))
@@ -179,7 +201,9 @@ def search_for_aborts_stops_early(append: Any) -> Any:
 
 @mutant(TransactionIndex, "__init__")
 def aborts_are_lost_at_a_restart(_: Any) -> Any:
-    """T49: what the file says of aborted transactions is not read back: they are shown as committed."""
+    """T49: what the file says of aborted transactions is not read back: they are shown as
+    committed.
+    """
 
     def bug(self: TransactionIndex, data: bytes = b"") -> None:
         self.entries, self._lowest, self.written = [], [], 0
@@ -189,7 +213,9 @@ def aborts_are_lost_at_a_restart(_: Any) -> Any:
 
 @mutant(TransactionIndex, "truncate")
 def aborts_outlive_their_markers(_: Any) -> Any:
-    """T49: an abort that was cut off stays in the index: what is committed there afterwards is not shown."""
+    """T49: an abort that was cut off stays in the index: what is committed there afterwards is not
+    shown.
+    """
 
     def bug(self: TransactionIndex, offset: int) -> None: ...
 
@@ -198,7 +224,9 @@ def aborts_outlive_their_markers(_: Any) -> Any:
 
 @mutant(Segment, "take_aborted", "transactions")
 def an_index_made_again_is_only_appended_to(take: Any) -> Any:
-    """B7: the entries of a lost index are below the recovery point: a loss of power leaves an empty file, which says that nothing was aborted."""
+    """B7: the entries of a lost index are below the recovery point: a loss of power leaves an empty
+    file, which says that nothing was aborted.
+    """
 
     def bug(self: Segment, entries: Any, *, durable: bool) -> None:
         take(self, entries, durable=False)
@@ -208,7 +236,9 @@ def an_index_made_again_is_only_appended_to(take: Any) -> Any:
 
 @mutant(Segment, "_distrust_positions")
 def aborts_go_with_the_offset_index(_: Any) -> Any:
-    """B7: a loss of power takes the offset index of a segment, and the entries of its transaction index are thrown away with it."""
+    """B7: a loss of power takes the offset index of a segment, and the entries of its transaction
+    index are thrown away with it.
+    """
 
     def bug(self: Segment) -> None:
         self._keep_entries_below(self.base_offset)
@@ -218,7 +248,9 @@ def aborts_go_with_the_offset_index(_: Any) -> Any:
 
 @mutant(Transactions, "_enter", "transactions")
 def aborts_reach_into_the_dirty_part(_: Any) -> Any:
-    """T52: in the cleaner's first pass an abort before the dirty part hides the next transaction of its producer: committed records are lost."""
+    """T52: in the cleaner's first pass an abort before the dirty part hides the next transaction of
+    its producer: committed records are lost.
+    """
 
     def bug(self: Transactions, header: Any) -> None:
         last_offset = header[0] + header[6]

@@ -1,4 +1,6 @@
-"""Planted in what readers are told: records that are not committed, words of a leader that is none any more, sessions that outlive what they knew."""
+"""Planted in what readers are told: records that are not committed, words of a leader that is none
+any more, sessions that outlive what they knew.
+"""
 
 from typing import Any
 
@@ -11,7 +13,9 @@ from tests.mutants.registry import mutant
 
 @mutant(Fetch, "_consumer_read")
 def shows_what_is_not_committed(read: Any) -> Any:
-    """Fetch beyond the high watermark: readers see records that are taken back with the next leader."""
+    """Fetch beyond the high watermark: readers see records that are taken back with the next
+    leader.
+    """
 
     def bug(self: Fetch, partition: Partition, wanted: CachedPartition) -> Any:
         leader = partition.leader
@@ -30,7 +34,9 @@ def shows_what_is_not_committed(read: Any) -> Any:
 
 @mutant(Partition, "check_epoch")
 def answers_readers_of_another_epoch(_: Any) -> Any:
-    """Stale leader read: who knows of a newer leader is answered by the one before (before KIP-320)."""
+    """Stale leader read: who knows of a newer leader is answered by the one before (before
+    KIP-320).
+    """
 
     def bug(self: Partition, epoch: int) -> None: ...
 
@@ -39,7 +45,9 @@ def answers_readers_of_another_epoch(_: Any) -> Any:
 
 @mutant(Fetch, "_follower_read")
 def divergence_tells_the_high_watermark(read: Any) -> Any:
-    """A follower is told the high watermark when it must cut its log and does not listen; its session never says it again."""
+    """A follower is told the high watermark when it must cut its log and does not listen; its
+    session never says it again.
+    """
 
     def bug(self: Fetch, partition: Partition, wanted: CachedPartition) -> Any:
         row = read(self, partition, wanted)
@@ -52,10 +60,14 @@ def divergence_tells_the_high_watermark(read: Any) -> Any:
 
 @mutant(FetchSession, "want")
 def says_nothing_twice(want: Any) -> Any:
-    """A follower that begins anew in its leader's next epoch is not told again what the answer said that was under way (once real)."""
+    """A follower that begins anew in its leader's next epoch is not told again what the answer said
+    that was under way (once real).
+    """
 
     def bug(self: FetchSession, topics: Any) -> None:
-        told = [(wanted, wanted.high_watermark, wanted.log_start) for wanted in self.partitions.values()]
+        told = [
+            (wanted, wanted.high_watermark, wanted.log_start) for wanted in self.partitions.values()
+        ]
         want(self, topics)
         for wanted, high_watermark, log_start in told:
             wanted.high_watermark, wanted.log_start = high_watermark, log_start
@@ -65,7 +77,9 @@ def says_nothing_twice(want: Any) -> Any:
 
 @mutant(ConnectionQuotas, "acceptor")
 def serves_before_it_knows_anything(acceptor: Any) -> Any:
-    """A broker that has just started tells clients that their topic is not there, and they believe it (once real)."""
+    """A broker that has just started tells clients that their topic is not there, and they believe
+    it (once real).
+    """
 
     def bug(self: ConnectionQuotas, listener: str) -> Any:
         accept, metadata = acceptor(self, listener), self._context.metadata
@@ -84,7 +98,9 @@ def serves_before_it_knows_anything(acceptor: Any) -> Any:
 
 @mutant(Fetch, "_note_slice")
 def interrupted_first_fetch_misses_records(note_slice: Any) -> Any:
-    """Records that come between a look at a partition and the watch of a new session are not told before others come behind them."""
+    """Records that come between a look at a partition and the watch of a new session are not told
+    before others come behind them.
+    """
 
     def bug(self: Fetch) -> None:
         note_slice(self)
@@ -95,7 +111,9 @@ def interrupted_first_fetch_misses_records(note_slice: Any) -> Any:
 
 @mutant(FetchSession, "want")
 def session_change_forgets_what_is_new(_: Any) -> Any:
-    """A request notes the partitions that it adds in the list that was there when it began, while another is made: they are not read (once real)."""
+    """A request notes the partitions that it adds in the list that was there when it began, while
+    another is made: they are not read (once real).
+    """
 
     def bug(self: FetchSession, topics: Any) -> Any:
         partitions, dirty = self.partitions, self.dirty

@@ -1,4 +1,5 @@
-"""How a bug comes into the running code, and goes again: an attribute of a class or a module is replaced for a while. Knows no bug.
+"""How a bug comes into the running code, and goes again: an attribute of a class or a module is
+replaced for a while. Knows no bug.
 
 @mutant(Partition, "flush")
 def leader_counts_what_is_written(flush):
@@ -54,7 +55,9 @@ def mutant(owner: Owner, attribute: str, *hunted_by: str) -> Callable[[Make], Ma
         assert make.__name__ not in MUTANTS, make.__name__
         area = make.__module__.rpartition(".")[2]
         breaks = " ".join(make.__doc__.split())
-        MUTANTS[make.__name__] = Mutant(make.__name__, area, breaks, hunted_by, [Patch(owner, attribute, make)])
+        MUTANTS[make.__name__] = Mutant(
+            make.__name__, area, breaks, hunted_by, [Patch(owner, attribute, make)]
+        )
         return make
 
     return register

@@ -1,4 +1,6 @@
-"""Planted in replication: what a leader counts as committed, whom it lets in, what a follower claims and cuts."""
+"""Planted in replication: what a leader counts as committed, whom it lets in, what a follower
+claims and cuts.
+"""
 
 from typing import Any
 
@@ -25,7 +27,9 @@ def leader_counts_what_is_written(flush: Any) -> Any:
 
 @mutant(Partition, "_look")
 def what_waits_for_more_is_forgotten(look: Any) -> Any:
-    """A produce that waits some turns for others goes neither to the disk nor to followers, unless others come."""
+    """A produce that waits some turns for others goes neither to the disk nor to followers, unless
+    others come.
+    """
 
     def bug(self: Partition) -> None:
         self._looking = False
@@ -52,7 +56,13 @@ def majority_of_the_isr_is_enough(everywhere: Any) -> Any:
     """What most of the ISR has is committed: one of the others may lead next."""
 
     def bug(self: LeaderState) -> int:
-        ends = sorted([self.flushed_offset, *(each.end_offset for each in self._followers.values() if each.counts)], reverse=True)
+        ends = sorted(
+            [
+                self.flushed_offset,
+                *(each.end_offset for each in self._followers.values() if each.counts),
+            ],
+            reverse=True,
+        )
         return max(ends[len(ends) // 2], int(everywhere(self)))
 
     return bug
@@ -137,14 +147,21 @@ def follower_claims_what_is_written(_: Any) -> Any:
 
 @mutant(PartitionFetchState, "start")
 def truncates_to_the_high_watermark(start: Any) -> Any:
-    """As Kafka did before KIP-101: a follower cuts its log to what it knows to be committed, and loses what it had acknowledged."""
+    """As Kafka did before KIP-101: a follower cuts its log to what it knows to be committed, and
+    loses what it had acknowledged.
+    """
 
     def bug(self: PartitionFetchState) -> None:
         log = self.partition.log
         if log.end_offset > self.partition.high_watermark:
             log.truncate_to(self.partition.high_watermark)
             self.fetch = FollowerFetch(
-                self.partition.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end
+                self.partition.follower_state,
+                log.start_offset,
+                log.end_offset,
+                log.flushed_offset,
+                log.latest_epoch,
+                log.epoch_end,
             )
         start(self)
 
@@ -173,7 +190,9 @@ def truncates_one_record_too_few(common_end: Any) -> Any:
 
 @mutant(FollowerFetch, "_common_end")
 def truncates_by_the_leaders_end_alone(_: Any) -> Any:
-    """Where its own epoch ends is not looked at: the leader's end may lie in records of another epoch here."""
+    """Where its own epoch ends is not looked at: the leader's end may lie in records of another
+    epoch here.
+    """
 
     def bug(self: FollowerFetch, epoch: int, leader_end: int) -> int:
         return min(leader_end, self._log_end)
@@ -200,7 +219,11 @@ def what_is_sent_to_a_follower_counts_as_flushed(read: Any) -> Any:
         for each in found or ():
             if each.size and each.partition.leader is not None:
                 replica, broker_epoch = self.session.reader
-                each.partition.apply(each.partition.leader.fetched(replica, each.partition.log.end_offset, 0.0, broker_epoch))
+                each.partition.apply(
+                    each.partition.leader.fetched(
+                        replica, each.partition.log.end_offset, 0.0, broker_epoch
+                    )
+                )
         return found
 
     return bug

@@ -1,5 +1,6 @@
-"""Planted where requests come in: what each of those that are answered together must have, where the first begins, and that a request owns its
-bytes."""
+"""Planted where requests come in: what each of those that are answered together must have, where
+the first begins, and that a request owns its bytes.
+"""
 
 from typing import Any
 
@@ -16,7 +17,9 @@ from tests.mutants.registry import mutant, part_of
 
 @mutant(Log, "append_alike")
 def alike_batches_have_any_crc(append_alike: Any) -> Any:
-    """Batches that are appended together get a new CRC of their bytes: a record that was damaged on its way is stored, and looks sound."""
+    """Batches that are appended together get a new CRC of their bytes: a record that was damaged on
+    its way is stored, and looks sound.
+    """
 
     def bug(self: Log, start: bytes, headers: Any, crcs: Any, bodies: Any, *rest: Any) -> Any:
         return append_alike(self, start, headers, tuple(map(crc32c, bodies)), bodies, *rest)
@@ -26,13 +29,17 @@ def alike_batches_have_any_crc(append_alike: Any) -> Any:
 
 @mutant(FrameBuffer, "is_between_frames")
 def alike_requests_begin_anywhere(_: Any) -> Any:
-    """Bytes in the middle of a request that look like requests are taken for requests: the broker carries out a value that a client stores."""
+    """Bytes in the middle of a request that look like requests are taken for requests: the broker
+    carries out a value that a client stores.
+    """
     return property(lambda self: True)
 
 
 @mutant(dispatch, "owned")
 def requests_lie_in_the_receive_buffer(_: Any) -> Any:
-    """A request is copied when its handler is interrupted: what the handler took from it before lies in bytes that are received anew."""
+    """A request is copied when its handler is interrupted: what the handler took from it before
+    lies in bytes that are received anew.
+    """
     return lambda view: view if len(view) <= dispatch.LONG_FRAME_BYTES else owned(view)
 
 
@@ -64,7 +71,9 @@ part_of(requests_lie_in_the_receive_buffer, NeedsSchemas, "__init__")(late_copie
 
 @mutant(Delayed, "__init__")
 def interrupted_handlers_take_a_second_place(init: Any) -> Any:
-    """A handler that is interrupted behind an early answer takes another place among the answers: those behind it wait for ever."""
+    """A handler that is interrupted behind an early answer takes another place among the answers:
+    those behind it wait for ever.
+    """
 
     def bug(self: Delayed, request: Request[Any], *more: Any) -> None:
         init(self, request, *more)

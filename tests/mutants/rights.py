@@ -1,4 +1,6 @@
-"""Planted in what clients are allowed to do: how ACLs are matched, and when a change of them counts."""
+"""Planted in what clients are allowed to do: how ACLs are matched, and when a change of them
+counts.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -16,9 +18,17 @@ from tests.mutants.registry import mutant
 def an_acl_that_denies_is_beaten(decide: Any) -> Any:
     """A client that one ACL allows something and another one denies it is allowed."""
 
-    def bug(self: AclIndex, principal: str, host: str, operation: int, resource_type: int, name: str) -> Any:
-        mine = [each for each in self.reaching(resource_type, name) if each.principal == principal and each.operation in (operation, acls.ALL)]
-        return any(each.permission == acls.ALLOW for each in mine) or decide(self, principal, host, operation, resource_type, name)
+    def bug(
+        self: AclIndex, principal: str, host: str, operation: int, resource_type: int, name: str
+    ) -> Any:
+        mine = [
+            each
+            for each in self.reaching(resource_type, name)
+            if each.principal == principal and each.operation in (operation, acls.ALL)
+        ]
+        return any(each.permission == acls.ALLOW for each in mine) or decide(
+            self, principal, host, operation, resource_type, name
+        )
 
     return bug
 
@@ -47,11 +57,15 @@ def change_of_acls_counts_for_new_connections_alone(on_image: Any) -> Any:
 
 @mutant(AclAuthorizer, "on_image")
 def node_that_comes_back_forgets_what_was_revoked(on_image: Any) -> Any:
-    """A node that reads the metadata again skips ACLs that were removed: it allows what was revoked while it was away."""
+    """A node that reads the metadata again skips ACLs that were removed: it allows what was revoked
+    while it was away.
+    """
 
     def bug(self: AclAuthorizer, image: MetadataImage, delta: Delta) -> bool:
         if not self._context.metadata.published:
-            delta = replace(delta, acls_changed=[each for each in delta.acls_changed if each in image.acls])
+            delta = replace(
+                delta, acls_changed=[each for each in delta.acls_changed if each in image.acls]
+            )
         changed: bool = on_image(self, image, delta)
         return changed
 
@@ -60,11 +74,15 @@ def node_that_comes_back_forgets_what_was_revoked(on_image: Any) -> Any:
 
 @mutant(ProducePlan, "_may_use_its_id")
 def short_way_does_not_ask_for_the_id(_: Any) -> Any:
-    """A producer that has lost the right on its transactional id goes on, as long as its requests look alike (once real)."""
+    """A producer that has lost the right on its transactional id goes on, as long as its requests
+    look alike (once real).
+    """
     return lambda self, connection: self.transactional is not None
 
 
 @mutant(CommitPlan, "_may")
 def short_way_does_not_ask_for_topics(_: Any) -> Any:
-    """A consumer that has lost the right to read a topic goes on to commit its offsets, as long as its requests look alike."""
+    """A consumer that has lost the right to read a topic goes on to commit its offsets, as long as
+    its requests look alike.
+    """
     return lambda self, connection: True

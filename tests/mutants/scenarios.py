@@ -5,7 +5,16 @@ from typing import Any
 
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
-from raftka.metadata.commands import AllocateProducerIds, AlterPartition, AlterReassignments, Change, Command, Heartbeat, Move, MovedTopic
+from raftka.metadata.commands import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    Change,
+    Command,
+    Heartbeat,
+    Move,
+    MovedTopic,
+)
 from raftka.metadata.quorum.journal import Standing
 from raftka.metadata.quorum.raft import RaftCore
 from raftka.replication.partition import Altered, AlterIsr, LeaderState
@@ -18,12 +27,16 @@ SLOW_S = (0.5, 0.5)  # what a flush takes where a scenario needs time
 
 @finds
 def truncates_to_the_high_watermark() -> None:
-    """KIP-101: who follows a new leader before it was told how much is committed, and then must lead itself, has all that was acknowledged."""
+    """KIP-101: who follows a new leader before it was told how much is committed, and then must
+    lead itself, has all that was acknowledged.
+    """
     with World(1) as world:
         scene = Scene(world)
         scene.produce(3)
         scene.wait_whole()
-        scene.produce(1)  # the followers hear that it is committed with the answer to their next fetch, up to 500 ms later
+        # the followers hear that it is committed with the answer to their next fetch, up to 500 ms
+        # later
+        scene.produce(1)
         first = scene.leader
         scene.cluster.kill(first, power_loss=False)
         world.run(lambda: scene.leader not in (first, -1), at_most_s=5.0)
@@ -42,7 +55,9 @@ def truncates_to_the_high_watermark() -> None:
 def high_watermark_ahead_of_the_shrink() -> None:
     """A leader that nobody hears may not go on alone because it has asked for an ISR of its own."""
     with World(2) as world:
-        scene = Scene(world, settings={"replica.lag.time.max.ms": "500", "min.insync.replicas": "1"})
+        scene = Scene(
+            world, settings={"replica.lag.time.max.ms": "500", "min.insync.replicas": "1"}
+        )
         scene.produce(3)
         while scene.leader == scene.cluster.controller:
             scene.cluster.kill(scene.leader, power_loss=False)
@@ -52,7 +67,12 @@ def high_watermark_ahead_of_the_shrink() -> None:
         for other in scene.followers:
             world.network.cut(f"n{scene.leader}", f"n{other}")
         client = scene.client
-        scene.client.runtime.spawn(lambda: client.produce(TOPIC, 0, [b"to a leader alone"], scene.producer_id, len(scene.acknowledged[0])), "produce")
+        scene.client.runtime.spawn(
+            lambda: client.produce(
+                TOPIC, 0, [b"to a leader alone"], scene.producer_id, len(scene.acknowledged[0])
+            ),
+            "produce",
+        )
         world.run(world.now + 1.5)
         told = scene.partition(scene.leader).high_watermark
         world.run(world.now + 5.0)
@@ -66,13 +86,23 @@ def high_watermark_ahead_of_the_shrink() -> None:
 def joins_the_isr_too_early() -> None:
     """Who is still catching up may not be the one that is left."""
     with World(3) as world:
-        scene = Scene(world, settings={"replica.fetch.max.bytes": "100", "min.insync.replicas": "1"}, replication_factor=2)
+        scene = Scene(
+            world,
+            settings={"replica.fetch.max.bytes": "100", "min.insync.replicas": "1"},
+            replication_factor=2,
+        )
         leader, (late,) = scene.leader, scene.followers
         scene.cluster.kill(late, power_loss=False)
         scene.produce(20)
         scene.cluster.disk(late).sync_s = SLOW_S
         scene.cluster.start(late)
-        assert scene.cluster.settled(lambda: late in scene.cluster.partitions(TOPIC, 0) and scene.partition(late).log.flushed_offset > 0, 20.0)
+        assert scene.cluster.settled(
+            lambda: (
+                late in scene.cluster.partitions(TOPIC, 0)
+                and scene.partition(late).log.flushed_offset > 0
+            ),
+            20.0,
+        )
         world.run(world.now + 0.1)
         assert scene.partition(late).log.end_offset < len(scene.acknowledged[0])
         scene.cluster.kill(leader, power_loss=False)
@@ -84,14 +114,18 @@ def joins_the_isr_too_early() -> None:
 
 @finds
 def follower_forgets_producers() -> None:
-    """A batch that is everywhere when its leader dies, unanswered, is sent again to the next leader: it is a duplicate there too."""
+    """A batch that is everywhere when its leader dies, unanswered, is sent again to the next
+    leader: it is a duplicate there too.
+    """
     with World(4) as world:
         scene = Scene(world)
         scene.produce(3)
         scene.wait_whole()
         before, leader = len(scene.acknowledged[0]), scene.leader
         world.network.cut(f"n{leader}", "client", one_way=True)
-        scene.client.runtime.spawn(lambda: scene.client.produce(TOPIC, 0, [b"once"], scene.producer_id, before), "produce")
+        scene.client.runtime.spawn(
+            lambda: scene.client.produce(TOPIC, 0, [b"once"], scene.producer_id, before), "produce"
+        )
         assert world.run(lambda: scene.partition(leader).high_watermark > before, at_most_s=2.0)
         scene.cluster.kill(leader, power_loss=False)
         scene.acknowledged[0].append(b"once")
@@ -120,7 +154,9 @@ def never_truncates() -> None:
 
 @finds
 def journal_without_flush() -> None:
-    """What the controller has confirmed is there when all come back, and with it every acknowledged record."""
+    """What the controller has confirmed is there when all come back, and with it every acknowledged
+    record.
+    """
     with World(6) as world:
         scene = Scene(world)
         scene.produce(1)
@@ -135,7 +171,9 @@ def journal_without_flush() -> None:
 
 @finds
 def forgets_its_vote() -> None:
-    """A voter that was restarted votes no second time in a term: two leaders would decide, each with a majority."""
+    """A voter that was restarted votes no second time in a term: two leaders would decide, each
+    with a majority.
+    """
     with World(7) as world:
         scene = Scene(world)
         cluster, first = scene.cluster, scene.cluster.controller
@@ -149,7 +187,9 @@ def forgets_its_vote() -> None:
         world.network.heal()
         world.network.isolate(f"n{second}")
         cluster.start(voter)
-        assert cluster.settled(lambda: any(_leads(scene, node_id, term) for node_id in (first, voter)), 10.0)
+        assert cluster.settled(
+            lambda: any(_leads(scene, node_id, term) for node_id in (first, voter)), 10.0
+        )
         world.network.heal()
         scene.produce(1)
         scene.wait_whole()
@@ -170,7 +210,9 @@ def _leads(scene: Scene, node_id: int, term: int = 0) -> bool:
 
 @finds
 def believes_every_directory() -> None:
-    """One of a broker's directories is replaced by an empty one, and the broker is back before the other that has everything."""
+    """One of a broker's directories is replaced by an empty one, and the broker is back before the
+    other that has everything.
+    """
     _a_directory_is_replaced({"log.dirs": "/data,/more", "min.insync.replicas": "1"})
 
 
@@ -181,7 +223,12 @@ def _a_directory_is_replaced(settings: dict[str, str]) -> None:
         for partition in range(6):
             scene.produce(3, partition)
         scene.wait_whole()
-        partition, victim = next((p, i) for p in range(6) for i, replica in cluster.partitions(TOPIC, p).items() if replica.home.path == "/more")
+        partition, victim = next(
+            (p, i)
+            for p in range(6)
+            for i, replica in cluster.partitions(TOPIC, p).items()
+            if replica.home.path == "/more"
+        )
         (other,) = set(cluster.replicas_of(TOPIC, partition)) - {victim}
         cluster.power_loss()
         cluster.disk(victim).replace_directory("/more")
@@ -195,7 +242,9 @@ def _a_directory_is_replaced(settings: dict[str, str]) -> None:
 
 @finds
 def lost_voter_votes_at_once() -> None:
-    """A topic is created while one voter is cut off from the others. One of these loses its disk, then the last dies: who is left knows less."""
+    """A topic is created while one voter is cut off from the others. One of these loses its disk,
+    then the last dies: who is left knows less.
+    """
     for seed in range(35, 41):  # its word must come between two of the leader's
         with World(seed) as world:
             _disk_is_lost_while_another_is_behind(world)
@@ -233,12 +282,16 @@ def _standing(scene: Scene, node_id: int) -> Standing:
 
 
 def _knows(scene: Scene, node_id: int, topic: str, at_most_s: float) -> bool:
-    return scene.cluster.settled(lambda: scene.cluster.nodes[node_id].image.topic_named(topic) is not None, at_most_s)
+    return scene.cluster.settled(
+        lambda: scene.cluster.nodes[node_id].image.topic_named(topic) is not None, at_most_s
+    )
 
 
 @finds
 def deposed_controller_confirms() -> None:
-    """A controller sleeps with a proposal on its way, wakes when its successor has committed more, and is asked again before it knows."""
+    """A controller sleeps with a proposal on its way, wakes when its successor has committed more,
+    and is asked again before it knows.
+    """
     with World(1) as world:
         cluster = Cluster(world)
         cluster.wait_ready()
@@ -263,7 +316,9 @@ def deposed_controller_confirms() -> None:
         apply = node.quorum._apply
 
         def apply_and_ask(found: Any) -> None:
-            """The broker asks its own controller while it takes over what the new one has decided."""
+            """The broker asks its own controller while it takes over what the new one has
+            decided.
+            """
             ask(Heartbeat(old, node.lifecycle.broker_epoch, node.image.offset))
             apply(found)
 
@@ -271,12 +326,16 @@ def deposed_controller_confirms() -> None:
         world.resume(f"n{old}")
         assert world.run(lambda: len(told) > 1, at_most_s=30.0)
         codes = {error.code if error is not None else None for error, _ in told}
-        assert codes <= {Code.NOT_CONTROLLER, Code.NETWORK_EXCEPTION}, f"a deposed controller confirms: {codes}"
+        assert codes <= {Code.NOT_CONTROLLER, Code.NETWORK_EXCEPTION}, (
+            f"a deposed controller confirms: {codes}"
+        )
 
 
 @finds
 def producer_ids_are_given_twice() -> None:
-    """Producers come to all brokers, and to the same ones again after a restart: no two have one id."""
+    """Producers come to all brokers, and to the same ones again after a restart: no two have one
+    id.
+    """
     with World(10) as world:
         scene = Scene(world)
         given: list[int] = [scene.producer_id]
@@ -293,7 +352,12 @@ def producer_ids_are_given_twice() -> None:
 def unclean_election_without_permission() -> None:
     """Who was left behind may not lead when the last of the ISR dies."""
     with World(12) as world:
-        scene = Scene(world, replication_factor=2, configs={"min.insync.replicas": "1"}, settings={"replica.lag.time.max.ms": "500"})
+        scene = Scene(
+            world,
+            replication_factor=2,
+            configs={"min.insync.replicas": "1"},
+            settings={"replica.lag.time.max.ms": "500"},
+        )
         leader, (late,) = scene.leader, scene.followers
         scene.cluster.kill(late, power_loss=False)
         scene.produce(3)
@@ -307,19 +371,29 @@ def unclean_election_without_permission() -> None:
 
 @finds
 def isr_change_without_partition_epoch() -> None:
-    """A leader's request to take a follower in comes again, late, when that follower has fallen out and lacks what was committed since."""
+    """A leader's request to take a follower in comes again, late, when that follower has fallen out
+    and lacks what was committed since.
+    """
     with World(13) as world:
-        scene = Scene(world, settings={"replica.lag.time.max.ms": "500"}, configs={"min.insync.replicas": "1"})
+        scene = Scene(
+            world, settings={"replica.lag.time.max.ms": "500"}, configs={"min.insync.replicas": "1"}
+        )
         cluster, leader = scene.cluster, scene.leader
         follower = next(each for each in scene.followers if each != cluster.controller)
         topic_id = scene.partition(leader).topic_id
         image = scene.partition(leader).image
         members = tuple((each, cluster.newest.image.brokers[each].epoch) for each in image.isr)
         broker_epoch = cluster.nodes[leader].lifecycle.broker_epoch
-        late = AlterPartition(leader, broker_epoch, (Change(topic_id, 0, image.leader_epoch, image.partition_epoch, members),))
+        late = AlterPartition(
+            leader,
+            broker_epoch,
+            (Change(topic_id, 0, image.leader_epoch, image.partition_epoch, members),),
+        )
         world.network.cut(f"n{leader}", f"n{follower}")
         client = scene.client
-        client.runtime.spawn(lambda: client.produce(TOPIC, 0, [b"first"], scene.producer_id, 0), "produce")
+        client.runtime.spawn(
+            lambda: client.produce(TOPIC, 0, [b"first"], scene.producer_id, 0), "produce"
+        )
         assert cluster.settled(lambda: follower not in scene.isr, 10.0)
         scene.acknowledged[0].append(b"first")
         scene.produce(3)
@@ -330,12 +404,16 @@ def isr_change_without_partition_epoch() -> None:
         answered: list[object] = []
         world.at(world.now, lambda: host.submit(late, lambda error, reply: answered.append(error)))
         world.run(lambda: bool(answered), at_most_s=2.0)
-        assert follower not in scene.isr, f"n{follower} is in the ISR again, and lacks what is committed"
+        assert follower not in scene.isr, (
+            f"n{follower} is in the ISR again, and lacks what is committed"
+        )
 
 
 @finds
 def stale_broker_epoch_accepted() -> None:
-    """The farewell of a broker's process before comes late: its next process is registered, and stays."""
+    """The farewell of a broker's process before comes late: its next process is registered, and
+    stays.
+    """
     with World(14) as world:
         scene = Scene(world)
         cluster, controller = scene.cluster, scene.cluster.controller
@@ -344,14 +422,22 @@ def stale_broker_epoch_accepted() -> None:
         earlier = cluster.nodes[broker].lifecycle.broker_epoch
         cluster.kill(broker, power_loss=False)
         cluster.start(broker)
-        assert cluster.settled(lambda: cluster.nodes[broker].lifecycle.broker_epoch > earlier and cluster.is_ready(), 20.0)
+        assert cluster.settled(
+            lambda: cluster.nodes[broker].lifecycle.broker_epoch > earlier and cluster.is_ready(),
+            20.0,
+        )
         host = cluster.nodes[controller].quorum.host
         assert host is not None
-        farewell, answered = Heartbeat(broker, earlier, cluster.newest.image.offset, want_shutdown=True), []
-        world.at(world.now, lambda: host.submit(farewell, lambda error, reply: answered.append(error)))
+        farewell = Heartbeat(broker, earlier, cluster.newest.image.offset, want_shutdown=True)
+        answered = []
+        world.at(
+            world.now, lambda: host.submit(farewell, lambda error, reply: answered.append(error))
+        )
         world.run(lambda: bool(answered), at_most_s=2.0)
         world.run(world.now + 1.0)
-        assert cluster.newest.image.alive(broker), f"the process before has said goodbye for broker {broker}"
+        assert cluster.newest.image.alive(broker), (
+            f"the process before has said goodbye for broker {broker}"
+        )
 
 
 @finds
@@ -369,14 +455,20 @@ def moved_away_is_kept() -> None:
         cluster.start(gone)
         cluster.wait_ready()
         world.run(world.now + 2.0)
-        left = [name for name in cluster.nodes[gone].runtime.files.list("/data") if name == f"{TOPIC}-0"]
+        left = [
+            name for name in cluster.nodes[gone].runtime.files.list("/data") if name == f"{TOPIC}-0"
+        ]
         assert left == [], f"n{gone} still has {left}"
 
 
 @finds
 def session_reuse_after_restart() -> None:
-    """The only directory of a broker's logs is replaced by an empty one: there is no log that it would have to open first."""
-    _a_directory_is_replaced({"log.dirs": "/more", "metadata.log.dir": "/data", "min.insync.replicas": "1"})
+    """The only directory of a broker's logs is replaced by an empty one: there is no log that it
+    would have to open first.
+    """
+    _a_directory_is_replaced(
+        {"log.dirs": "/more", "metadata.log.dir": "/data", "min.insync.replicas": "1"}
+    )
 
 
 @finds
@@ -391,7 +483,13 @@ def controller_answers_at_once() -> None:
         node, told = cluster.nodes[leader], []
         host = node.quorum.host
         assert host is not None
-        world.at(world.now, lambda: host.submit(AllocateProducerIds(leader, node.lifecycle.broker_epoch), lambda error, reply: told.append(reply)))
+        world.at(
+            world.now,
+            lambda: host.submit(
+                AllocateProducerIds(leader, node.lifecycle.broker_epoch),
+                lambda error, reply: told.append(reply),
+            ),
+        )
         world.run(world.now + 0.1)
         assert told == [], f"told what is not committed: {told}"
 
@@ -404,11 +502,22 @@ def divergence_is_not_looked_for() -> None:
 
 @finds
 def late_answer_is_believed() -> None:
-    """A leader asks for its followers in the ISR, and both are fenced. Believed, the answer brings back those whom the controller has taken out."""
+    """A leader asks for its followers in the ISR, and both are fenced. Believed, the answer brings
+    back those whom the controller has taken out.
+    """
     leader = LeaderState(1, 5, 0, [1, 2, 3], [1, 2], 0, 0, 0, 0.0, 10.0, 1, {1: 11, 2: 12, 3: 13})
     leader.appended(10)
     leader.flushed(10)
-    asked = [effect for follower in (2, 3) for effect in leader.fetched(follower, 8, 0.0, 10 + follower) if isinstance(effect, AlterIsr)]
-    leader.on_image(SimpleNamespace(replicas=(1, 2, 3), isr=(1,), leader_epoch=5, partition_epoch=5), {1: 11}, 0.0)
+    asked = [
+        effect
+        for follower in (2, 3)
+        for effect in leader.fetched(follower, 8, 0.0, 10 + follower)
+        if isinstance(effect, AlterIsr)
+    ]
+    leader.on_image(
+        SimpleNamespace(replicas=(1, 2, 3), isr=(1,), leader_epoch=5, partition_epoch=5),
+        {1: 11},
+        0.0,
+    )
     leader.alter_answered(asked[0], Altered((1, 2, 3), 1), 0.0)
     assert leader.isr == (1,), f"ISR {leader.isr} of a late answer"

@@ -1,4 +1,6 @@
-"""Directed simulations and steps of logs that lose their power in the one moment that matters. See scenarios.py."""
+"""Directed simulations and steps of logs that lose their power in the one moment that matters. See
+scenarios.py.
+"""
 
 from random import Random
 
@@ -28,44 +30,67 @@ from tests.mutants.directed import finds
 
 @finds
 def forgets_producers_with_their_batches() -> None:
-    """Retention takes all that a producer wrote, and the broker loses its power in the next moment: a retry of its last batch is a duplicate."""
+    """Retention takes all that a producer wrote, and the broker loses its power in the next moment:
+    a retry of its last batch is a duplicate.
+    """
     for seed in range(28, 34):  # what was not flushed may be on the disk all the same
         with World(seed) as world:
             settings = {"log.retention.check.interval.ms": "100"}
-            scene = Scene(world, 1, settings=settings, replication_factor=1, configs={"retention.ms": "40000"})
+            scene = Scene(
+                world, 1, settings=settings, replication_factor=1, configs={"retention.ms": "40000"}
+            )
             world.run(world.now + 35.0)  # the first retention has been
             client = scene.client
             old = [(b"key", b"old", (), client.runtime.clock.wall_ms() - 50_000)]
-            row = produce_row(TOPIC, 0, build_batch(old, producer_id=scene.producer_id, producer_epoch=0, base_sequence=0))
-            scene.cluster.do(client, lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
+            row = produce_row(
+                TOPIC,
+                0,
+                build_batch(old, producer_id=scene.producer_id, producer_epoch=0, base_sequence=0),
+            )
+            scene.cluster.do(
+                client,
+                lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row),  # type: ignore[misc]
+            )
             log = scene.partition(1).log
-            assert world.run(lambda log=log: log.segments[0].base_offset == 1, at_most_s=60.0), "retention took nothing"  # type: ignore[misc]
+            assert world.run(lambda log=log: log.segments[0].base_offset == 1, at_most_s=60.0), (  # type: ignore[misc]
+                "retention took nothing"
+            )
             world.run(world.now + 10 * SYNC_S[1])  # the directory is on disk
             scene.cluster.power_loss()
             scene.cluster.start(1)
             scene.cluster.wait_ready()
-            scene.cluster.do(client, lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row))  # type: ignore[misc]
+            scene.cluster.do(
+                client,
+                lambda client=client, row=row: client.ask_leader(TOPIC, 0, PRODUCE, row),  # type: ignore[misc]
+            )
             end = scene.partition(1).log.end_offset
             assert end == 1, f"the retry was written again: the log ends at {end}"
 
 
 @finds
 def index_files_are_not_cut() -> None:
-    """A full segment is cut and goes on; what is appended needs no index entry, a checkpoint passes, and the power goes."""
+    """A full segment is cut and goes on; what is appended needs no index entry, a checkpoint
+    passes, and the power goes.
+    """
     files = disk()
     log = open_log(files, segment_bytes=400)
     append(log, batch(1, size=100), batch(1, size=100, timestamp=NOW + 1000), batch(1, size=200))
     flush(log)
     checkpoint(log)
     log.truncate_to(1)
-    append(log, batch(1, size=20, timestamp=NOW + 10), batch(1, size=20, timestamp=NOW + 5), epoch=1)
+    append(
+        log, batch(1, size=20, timestamp=NOW + 10), batch(1, size=20, timestamp=NOW + 5), epoch=1
+    )
     flush(log)
     point = checkpoint(log)
     left = files.power_loss(Random(1))
     entries = left.read(f"{DIRECTORY}/{0:020d}.timeindex")
-    assert entries == log.active.time_index.encoded(), f"the time index has entries of what was cut: {entries.hex()}"
+    assert entries == log.active.time_index.encoded(), (
+        f"the time index has entries of what was cut: {entries.hex()}"
+    )
     reopened = open_log(left, recovery_point=point, segment_bytes=400)
-    found, right = reopened.max_timestamp_offset(reopened.end_offset), log.max_timestamp_offset(log.end_offset)
+    found = reopened.max_timestamp_offset(reopened.end_offset)
+    right = log.max_timestamp_offset(log.end_offset)
     assert found == right, f"the largest timestamp is {right}, after the loss of power {found}"
 
 
@@ -126,18 +151,29 @@ def removed_segments_come_back() -> None:
 
 @finds
 def timeless_segments_never_end() -> None:
-    """Records without a time come for a while: the segments that they fill are no older than segment.ms."""
+    """Records without a time come for a while: the segments that they fill are no older than
+    segment.ms.
+    """
     with World(21) as world:
         scene = Scene(world, configs={"segment.ms": "1000"})
         client, batch = scene.client, build_batch([(None, b"timeless", (), -1)])
         for _ in range(5):
-            scene.cluster.do(client, lambda: client.ask_leader(TOPIC, 0, PRODUCE, produce_row(TOPIC, 0, bytearray(batch))))
+            scene.cluster.do(
+                client,
+                lambda: client.ask_leader(
+                    TOPIC, 0, PRODUCE, produce_row(TOPIC, 0, bytearray(batch))
+                ),
+            )
             world.run(world.now + 0.6)
-        counts = [len(partition.log.segments) for partition in scene.cluster.partitions(TOPIC, 0).values()]
+        counts = [
+            len(partition.log.segments) for partition in scene.cluster.partitions(TOPIC, 0).values()
+        ]
         assert min(counts) > 1, f"segments: {counts}"
 
 
 @finds
 def waiting_answers_are_not_pinned() -> None:
-    """A client sends two fetches and does not read: the file of the second answer stays as it is."""
+    """A client sends two fetches and does not read: the file of the second answer stays as it
+    is.
+    """
     test_an_answer_that_waits_for_a_slow_client_is_pinned()

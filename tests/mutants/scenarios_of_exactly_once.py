@@ -23,7 +23,16 @@ from tests.coordinator.test_transactions import (
     test_a_coordinator_that_nobody_vouches_for_asks_its_replicas_before_it_answers,
     test_a_late_answer_about_markers_does_not_complete_the_next_transaction_of_its_epoch,
 )
-from tests.log.given import NOW, append, batch, checkpoint, disk, end_transaction, in_transaction, open_log
+from tests.log.given import (
+    NOW,
+    append,
+    batch,
+    checkpoint,
+    disk,
+    end_transaction,
+    in_transaction,
+    open_log,
+)
 from tests.mutants.directed import finds
 
 PRODUCER = 7
@@ -43,7 +52,9 @@ def _refused(records: memoryview, log: Log) -> Code:
 
 @finds
 def version_2_begins_anywhere() -> None:
-    """A producer of version 2 that a partition does not know begins behind a batch that never came."""
+    """A producer of version 2 that a partition does not know begins behind a batch that never
+    came.
+    """
     log = open_log()
     log.producers.verified(PRODUCER, log.producers.guard(PRODUCER, 0, 3, 2, NOW), known=True)
     code = _refused(batch(producer=PRODUCER, sequence=3, epoch=0, transactional=True), log)
@@ -61,7 +72,9 @@ def plain_batches_within_a_transaction() -> None:
 
 @finds
 def marker_of_a_deposed_coordinator() -> None:
-    """A marker of coordinator epoch 3 comes after one of epoch 4, while the next transaction of version 1 is open."""
+    """A marker of coordinator epoch 3 comes after one of epoch 4, while the next transaction of
+    version 1 is open.
+    """
     log = open_log()
     in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
     end_transaction(log, PRODUCER, commit=True, coordinator_epoch=4)
@@ -73,11 +86,17 @@ def marker_of_a_deposed_coordinator() -> None:
 
 @finds
 def marker_of_any_epoch() -> None:
-    """A marker of version 2 is sent twice, and the second comes when the next transaction of its producer is open."""
+    """A marker of version 2 is sent twice, and the second comes when the next transaction of its
+    producer is open.
+    """
     log = open_log()
-    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True), version=2)
+    in_transaction(
+        log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True), version=2
+    )
     end_transaction(log, PRODUCER, commit=True, epoch=1, version=2)
-    in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), version=2)
+    in_transaction(
+        log, batch(producer=PRODUCER, sequence=0, epoch=1, transactional=True), version=2
+    )
     with suppress(KafkaError):
         log.append_marker(Marker(PRODUCER, 1, 0, commit=True, version=2), 0, NOW)
     assert log.producers.open, "torn: a marker of the transaction before has ended it"
@@ -92,12 +111,16 @@ def snapshot_hides_what_is_not_replicated() -> None:
     end = end_transaction(log, PRODUCER, commit=True)
     log.close(clean=True)
     again = open_log(files, clean=True, recovery_point=end)
-    assert again.producers.first_unstable(end - 1) is not None, "last stable offset: it passes an open transaction"
+    assert again.producers.first_unstable(end - 1) is not None, (
+        "last stable offset: it passes an open transaction"
+    )
 
 
 @finds
 def aborts_outlive_their_markers() -> None:
-    """A follower cuts the marker of an abort off, and its next leader has committed the transaction."""
+    """A follower cuts the marker of an abort off, and its next leader has committed the
+    transaction.
+    """
     log = open_log()
     in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
     end = end_transaction(log, PRODUCER, commit=False)
@@ -128,7 +151,9 @@ def zombie_takes_the_guard() -> None:
 
 @finds
 def an_index_made_again_is_only_appended_to() -> None:
-    """The index of aborted transactions is lost, made again for a reader, and closed with its segment when the power goes."""
+    """The index of aborted transactions is lost, made again for a reader, and closed with its
+    segment when the power goes.
+    """
     files = disk()
     log = open_log(files)
     in_transaction(log, batch(producer=PRODUCER, sequence=0, epoch=0, transactional=True))
@@ -143,7 +168,9 @@ def an_index_made_again_is_only_appended_to() -> None:
     log.active.seal()
     for seed in range(8):
         again = open_log(files.power_loss(Random(seed)), recovery_point=point)
-        assert again.aborted(0, again.end_offset), "a dirty read: nothing says that the records were aborted"
+        assert again.aborted(0, again.end_offset), (
+            "a dirty read: nothing says that the records were aborted"
+        )
 
 
 @finds
@@ -159,17 +186,25 @@ def aborts_go_with_the_offset_index() -> None:
     for name in [each for each in files.names if each.endswith(".index")]:
         files.remove(name)
     again = open_log(files, recovery_point=point)
-    assert again.aborted(0, again.end_offset), "a dirty read: nothing says that the records were aborted"
+    assert again.aborted(0, again.end_offset), (
+        "a dirty read: nothing says that the records were aborted"
+    )
 
 
 @finds
 def aborts_reach_into_the_dirty_part() -> None:
-    """A producer whose transaction was aborted commits a record for a key that was there before, and the log is compacted again."""
+    """A producer whose transaction was aborted commits a record for a key that was there before,
+    and the log is compacted again.
+    """
     aborted = AbortedTransaction(PRODUCER, 1, 2, 3)
     pass_of_the_dirty_part = Transactions([aborted])
-    batch_header = BATCH_HEADER.unpack_from(batch(producer=PRODUCER, sequence=1, epoch=0, transactional=True))
+    batch_header = BATCH_HEADER.unpack_from(
+        batch(producer=PRODUCER, sequence=1, epoch=0, transactional=True)
+    )
     header = (5, *batch_header[1:])
-    assert not pass_of_the_dirty_part.is_aborted(header), "lost: a committed record is taken for an aborted one"
+    assert not pass_of_the_dirty_part.is_aborted(header), (
+        "lost: a committed record is taken for an aborted one"
+    )
 
 
 @finds
@@ -183,7 +218,9 @@ def batch_of_a_new_epoch_joins_the_open_transaction() -> None:
     """The next client of the id writes before the marker of the one that it has fenced."""
     log = open_log()
     in_transaction(log, _begun())
-    assert _refused(_begun(epoch=1), log) is Code.INVALID_TXN_STATE, "torn: it is in the transaction of the client before"
+    assert _refused(_begun(epoch=1), log) is Code.INVALID_TXN_STATE, (
+        "torn: it is in the transaction of the client before"
+    )
 
 
 @finds

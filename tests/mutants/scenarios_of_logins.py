@@ -72,13 +72,18 @@ def nonce_is_not_compared() -> None:
     with Stage(**SECURE) as stage:
         add_users(stage)
         assert answered(stage) == 0
-        assert answered(stage, nonce="abcdefghi"), "another nonce than that of the login is accepted"
+        assert answered(stage, nonce="abcdefghi"), (
+            "another nonce than that of the login is accepted"
+        )
 
 
 @finds
 def unknown_user_has_another_salt_each_time() -> None:
     with Stage(**SECURE) as stage:
-        salts = {bytes(authenticate(begun(stage), b"n,,n=nobody,r=abc").auth_bytes).split(b",")[1] for _ in range(3)}
+        salts = {
+            bytes(authenticate(begun(stage), b"n,,n=nobody,r=abc").auth_bytes).split(b",")[1]
+            for _ in range(3)
+        }
         assert len(salts) == 1, "a user that does not exist is told from one that does"
 
 
@@ -94,7 +99,9 @@ def another_user_takes_over_a_session() -> None:
     with Stage(**SECURE, connections_max_reauth_ms="5000") as stage:
         wire = logged_in(stage)
         stage.world.run(stage.world.now + 2)
-        assert log_in(wire, "PLAIN", "node", "n-secret").error_code, "another user goes on with the session"
+        assert log_in(wire, "PLAIN", "node", "n-secret").error_code, (
+            "another user goes on with the session"
+        )
 
 
 @finds
@@ -122,19 +129,25 @@ def invalid_token_may_be_followed_by_another() -> None:
 @finds
 def token_may_name_no_algorithm() -> None:
     with stage_with_keys() as stage:
-        assert not lets_in(stage, unsecured_jwt(claims(now_s(stage), sub="admin"))), "let in without a signature"
+        assert not lets_in(stage, unsecured_jwt(claims(now_s(stage), sub="admin"))), (
+            "let in without a signature"
+        )
 
 
 @finds
 def expired_token_is_taken_within_the_skew() -> None:
     with stage_with_keys() as stage:
-        assert not lets_in(stage, token(claims(now_s(stage) - 700, exp=int(now_s(stage)) - 5))), "let in with a token that has expired"
+        assert not lets_in(stage, token(claims(now_s(stage) - 700, exp=int(now_s(stage)) - 5))), (
+            "let in with a token that has expired"
+        )
 
 
 @finds
 def name_in_a_token_is_trimmed() -> None:
     with stage_with_keys() as stage:
-        assert not lets_in(stage, token(claims(now_s(stage), sub=" admin "))), "let in as another user"
+        assert not lets_in(stage, token(claims(now_s(stage), sub=" admin "))), (
+            "let in as another user"
+        )
 
 
 @finds
@@ -145,7 +158,9 @@ def keys_are_read_for_every_stranger() -> None:
             stage.put("/keys.json", keys)
             lets_in(stage, token(claims(now_s(stage)), kid="k3"))
             stage.world.run(stage.world.now + 1)
-        assert not lets_in(stage, token(claims(now_s(stage)), key="k2", kid="k2")), "the keys are read again and again"
+        assert not lets_in(stage, token(claims(now_s(stage)), key="k2", kid="k2")), (
+            "the keys are read again and again"
+        )
 
 
 @finds
@@ -167,7 +182,13 @@ def removed_token_lets_in() -> None:
     """Between the two messages of the login."""
     with Stage(**WITH_TOKENS) as stage:
         token = tokens.create(pat(stage))
-        begin = ClientSecurity("SASL_PLAINTEXT", SHA_256, token.token_id, password_of(bytes(token.hmac)), token_auth=True).login(Random(1))
+        begin = ClientSecurity(
+            "SASL_PLAINTEXT",
+            SHA_256,
+            token.token_id,
+            password_of(bytes(token.hmac)),
+            token_auth=True,
+        ).login(Random(1))
         assert begin is not None
         wire, client = begun(stage), begin("")
         last = client.step(bytes(authenticate(wire, client.first()).auth_bytes))
@@ -180,26 +201,34 @@ def removed_token_lets_in() -> None:
 def token_logs_in_as_any_user() -> None:
     with Stage(**WITH_TOKENS) as stage:
         token = tokens.create(pat(stage))
-        assert tokens.log_in(stage.wire(), token.token_id, bytes(token.hmac), token_auth=False).error_code, "a token's id is a user"
+        assert tokens.log_in(
+            stage.wire(), token.token_id, bytes(token.hmac), token_auth=False
+        ).error_code, "a token's id is a user"
 
 
 @finds
 def kerberos_client_asks_to_be_another() -> None:
     with kerberos_stage() as stage:
-        assert kerberos.log_in(kerberos.begun(stage), "alice@HOME", "bob@HOME").error_code, "let in though it asks to be another"
+        assert kerberos.log_in(kerberos.begun(stage), "alice@HOME", "bob@HOME").error_code, (
+            "let in though it asks to be another"
+        )
 
 
 @finds
 def layer_that_was_not_offered_is_taken() -> None:
     with kerberos_stage() as stage:
         choice = b"\x02\0\xff\xff"
-        assert kerberos.log_in(kerberos.begun(stage), "alice@HOME", choice=choice).error_code, "let in with a layer that is not there"
+        assert kerberos.log_in(kerberos.begun(stage), "alice@HOME", choice=choice).error_code, (
+            "let in with a layer that is not there"
+        )
 
 
 @finds
 def realm_of_a_principal_is_ignored() -> None:
     with kerberos_stage() as stage:
-        assert kerberos.log_in(kerberos.begun(stage), "alice@ABROAD").error_code, "let in as the user of another realm's name"
+        assert kerberos.log_in(kerberos.begun(stage), "alice@ABROAD").error_code, (
+            "let in as the user of another realm's name"
+        )
 
 
 @finds
@@ -213,7 +242,9 @@ def refusal_beside_the_loop_is_forgotten() -> None:
 
 @finds
 def sessions_of_a_mechanism_never_end() -> None:
-    with Stage(**(SECURE | {"listener.name.plaintext.plain.connections.max.reauth.ms": "3000"})) as stage:
+    with Stage(
+        **(SECURE | {"listener.name.plaintext.plain.connections.max.reauth.ms": "3000"})
+    ) as stage:
         wire = logged_in(stage)
         stage.world.run(stage.world.now + 4)
         wire.request(METADATA, METADATA.request(topics=[]))

@@ -7,7 +7,10 @@ from tests.broker.test_http import GET, PORT, Browser
 from tests.mutants.directed import finds
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage
-from tests.zookeeper_bridge.test_guard import AUTHORIZER, test_settings_of_brokers_are_read_by_all_but_for_secrets
+from tests.zookeeper_bridge.test_guard import (
+    AUTHORIZER,
+    test_settings_of_brokers_are_read_by_all_but_for_secrets,
+)
 from tests.zookeeper_bridge.test_login import IN_THE_OPEN, SASL, TLS, log_in, tls_client
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
@@ -22,7 +25,9 @@ PRIVATE = [Acl(31, *OWNER)]
 @finds
 def health_tells_strangers_everything() -> None:
     with Stage(metrics_port=str(PORT), metrics_auth_bearer_token="token") as stage:
-        assert json.loads(Browser(stage).answer_to(GET)[2]) == {"status": "ok"}, "a stranger is told more than the status"
+        assert json.loads(Browser(stage).answer_to(GET)[2]) == {"status": "ok"}, (
+            "a stranger is told more than the status"
+        )
 
 
 @finds
@@ -63,7 +68,9 @@ def digests_are_shown() -> None:
 def requests_pass_before_the_required_login() -> None:
     with BridgeStage(**IN_THE_OPEN, zookeeper_bridge_enforce_auth_schemes="sasl") as stage:
         found = stage.client().error(Op.EXISTS, "/x", False)
-        assert found is Err.SESSION_CLOSED_REQUIRE_SASL_AUTH, "a request before the login is carried out"
+        assert found is Err.SESSION_CLOSED_REQUIRE_SASL_AUTH, (
+            "a request before the login is carried out"
+        )
 
 
 @finds

@@ -71,7 +71,9 @@ def what_was_not_sent_is_counted() -> None:
         reader = fetching(stage, "test", 90_000)
         began = stage.world.now
         stage.world.run(began + 200.0)
-        assert reader.per_s(began + 40, stage.world.now) > 5_000, "a reader gets a small part of its quota"
+        assert reader.per_s(began + 40, stage.world.now) > 5_000, (
+            "a reader gets a small part of its quota"
+        )
 
 
 @finds
@@ -102,9 +104,13 @@ def overdraft_is_forgiven() -> None:
         row = CREATE_TOPICS.request.topics
         errors = []
         for name, count in (("a", 60), ("b", 1)):
-            wanted = CREATE_TOPICS.request(topics=[row(name=name, num_partitions=count, replication_factor=1)], timeout_ms=3000)
+            wanted = CREATE_TOPICS.request(
+                topics=[row(name=name, num_partitions=count, replication_factor=1)], timeout_ms=3000
+            )
             errors += [topic.error_code for topic in stage.wire().ask(CREATE_TOPICS, wanted).topics]
-        assert errors == [0, Code.THROTTLING_QUOTA_EXCEEDED], "partitions beyond the quota cost nothing"
+        assert errors == [0, Code.THROTTLING_QUOTA_EXCEEDED], (
+            "partitions beyond the quota cost nothing"
+        )
 
 
 @finds

@@ -19,7 +19,9 @@ from tests.mutants.directed import finds
 
 @finds
 def divergence_tells_the_high_watermark() -> None:
-    """A leader comes back with a tail that nobody else has, to one that has written nothing: it cuts its log, and must hear what is committed."""
+    """A leader comes back with a tail that nobody else has, to one that has written nothing: it
+    cuts its log, and must hear what is committed.
+    """
     with World(16) as world:
         scene = Scene(world)
         scene.produce(3)
@@ -34,24 +36,39 @@ def divergence_tells_the_high_watermark() -> None:
 
 @finds
 def says_nothing_twice() -> None:
-    """What is committed is said in an answer that is under way when its reader begins anew, in the leader's next epoch."""
+    """What is committed is said in an answer that is under way when its reader begins anew, in the
+    leader's next epoch.
+    """
     with World(35) as world:
-        scene = Scene(world, nodes=5, voters=1, controllers=(1,), partitions=12)  # two and more that one follows from the other
+        # two and more that one follows from the other
+        scene = Scene(world, nodes=5, voters=1, controllers=(1,), partitions=12)
         leader, (follower, gone) = scene.leader, scene.followers
-        scene.produce(1)  # the followers hear that it is committed with the answer to their next fetch, up to 500 ms later
+        # the followers hear that it is committed with the answer to their next fetch, up to 500 ms
+        # later
+        scene.produce(1)
         world.network.cut(f"n{leader}", f"n{follower}", one_way=True)
         world.run(world.now + 1.0)
         epoch = scene.partition(follower).image.leader_epoch
-        move = AlterReassignments((MovedTopic(TOPIC, (Move(0, (leader, follower, scene.other_than(1, *scene.replicas))),)),))
+        move = AlterReassignments(
+            (
+                MovedTopic(
+                    TOPIC, (Move(0, (leader, follower, scene.other_than(1, *scene.replicas))),)
+                ),
+            )
+        )
         scene.cluster.nodes[gone].controller.call(move, lambda error, reply: None, 5.0)
-        assert world.run(lambda: scene.partition(follower).image.leader_epoch > epoch, at_most_s=10.0)
+        assert world.run(
+            lambda: scene.partition(follower).image.leader_epoch > epoch, at_most_s=10.0
+        )
         world.network.heal()
         scene.wait_whole(5.0)
 
 
 @finds
 def answers_readers_of_another_epoch() -> None:
-    """A leader that nobody hears but a reader, who knows its successor's epoch: it must not say what it takes for the end."""
+    """A leader that nobody hears but a reader, who knows its successor's epoch: it must not say
+    what it takes for the end.
+    """
     with World(17) as world:
         scene = Scene(world, settings={"broker.session.timeout.ms": "1000"})
         scene.produce(3)
@@ -61,21 +78,32 @@ def answers_readers_of_another_epoch() -> None:
         for other in others:
             world.network.cut(f"n{old}", f"n{other}")
         client.bootstrap = [(f"n{other}", CLIENT_PORT) for other in others]
-        assert scene.cluster.settled(lambda: any(scene.partition(other).leader is not None for other in others), 20.0)
+        assert scene.cluster.settled(
+            lambda: any(scene.partition(other).leader is not None for other in others), 20.0
+        )
         scene.produce(2)
         epoch = max(scene.partition(other).image.leader_epoch for other in others)
-        answer = scene.cluster.do(client, lambda: client.ask((f"n{old}", CLIENT_PORT), LIST_OFFSETS, end_row(TOPIC, 0, epoch)))
+        answer = scene.cluster.do(
+            client,
+            lambda: client.ask((f"n{old}", CLIENT_PORT), LIST_OFFSETS, end_row(TOPIC, 0, epoch)),
+        )
         told = answer.topics[0].partitions[0]
-        assert told.error_code, f"stale read: the end is {told.offset}, {len(scene.acknowledged[0])} are acknowledged"
+        assert told.error_code, (
+            f"stale read: the end is {told.offset}, {len(scene.acknowledged[0])} are acknowledged"
+        )
 
 
 @finds
 def serves_before_it_knows_anything() -> None:
-    """Alone after a power loss of all it cannot know which topics there are: that its image is empty is no answer."""
+    """Alone after a power loss of all it cannot know which topics there are: that its image is
+    empty is no answer.
+    """
     with World(19) as world:
         scene = Scene(world)
         scene.cluster.power_loss()
-        wanted = METADATA.request(topics=[METADATA.request.topics(name=TOPIC)], allow_auto_topic_creation=False)
+        wanted = METADATA.request(
+            topics=[METADATA.request.topics(name=TOPIC)], allow_auto_topic_creation=False
+        )
         client, told = scene.client, []
 
         async def ask() -> None:
@@ -100,16 +128,24 @@ def reader_behind_an_open_transaction_is_not_woken() -> None:
         scene = Producing(stage)
         scene.send(b"a")
         wire = stage.wire()
-        wire.request(FETCH, fetch("t", 0, isolation_level=READ_COMMITTED, max_wait_ms=30_000, min_bytes=1), 12)
+        wire.request(
+            FETCH,
+            fetch("t", 0, isolation_level=READ_COMMITTED, max_wait_ms=30_000, min_bytes=1),
+            12,
+        )
         stage.world.run(stage.world.now + 0.5)
         scene.mark(commit=True)
-        assert stage.world.run(lambda: bool(wire.frames), at_most_s=5.0), "not woken: the transaction is committed, and its reader waits"
+        assert stage.world.run(lambda: bool(wire.frames), at_most_s=5.0), (
+            "not woken: the transaction is committed, and its reader waits"
+        )
 
 
 @finds
 def interrupted_first_fetch_misses_records() -> None:
     with Stage() as stage:
-        assert not late_records_missed(stage, wait_ms=0), "a session misses a record that came while its first fetch was interrupted"
+        assert not late_records_missed(stage, wait_ms=0), (
+            "a session misses a record that came while its first fetch was interrupted"
+        )
 
 
 @finds
@@ -118,4 +154,6 @@ def session_change_forgets_what_is_new() -> None:
     growing = Growing()
     growing.sessions.review()
     session, _ = drained(growing.steps)
-    assert len(session.dirty) == len(session.partitions), "partitions that a request adds to a session are not read"
+    assert len(session.dirty) == len(session.partitions), (
+        "partitions that a request adds to a session are not read"
+    )

@@ -1,4 +1,6 @@
-"""Directed simulations of requests that come in one piece, or are carried out in several: see directed.py."""
+"""Directed simulations of requests that come in one piece, or are carried out in several: see
+directed.py.
+"""
 
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import produced
@@ -32,7 +34,9 @@ def alike_requests_begin_anywhere() -> None:
         for piece in (outer[:at], inner, outer[at + len(inner) :]):
             give(stage, server, piece)
         told(stage, wire)
-        assert stage.partition("t").log.end_offset == 6, "the value of a record is taken for requests"
+        assert stage.partition("t").log.end_offset == 6, (
+            "the value of a record is taken for requests"
+        )
 
 
 @finds
@@ -42,7 +46,9 @@ def requests_lie_in_the_receive_buffer() -> None:
         client = Client(stage)
         client.init()
         for partitions in range(7, 16):  # it is interrupted while it asks, not before
-            assert {code for _, code in sent(client, 0, partitions)} == {0}, "a partition of a transactional request is refused"
+            assert {code for _, code in sent(client, 0, partitions)} == {0}, (
+                "a partition of a transactional request is refused"
+            )
             assert client.end() == 0
             client.init()
 

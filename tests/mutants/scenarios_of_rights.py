@@ -4,7 +4,15 @@ from raftka.metadata.commands import Heartbeat
 from raftka.metadata.security_commands import CreateAcls
 from raftka.security import acls
 from raftka.wire.errors import Code
-from tests.broker.rights import WITH_ACLS, admin_of, create_acls, delete_acl, pat, topic_acl, written
+from tests.broker.rights import (
+    WITH_ACLS,
+    admin_of,
+    create_acls,
+    delete_acl,
+    pat,
+    topic_acl,
+    written,
+)
 from tests.broker.sasl import log_in
 from tests.broker.stage import Stage
 from tests.broker.test_commit_plan import Committer
@@ -19,15 +27,23 @@ def an_acl_that_denies_is_beaten() -> None:
     with Stage(**WITH_ACLS) as stage:
         topic_of(stage)
         create_acls(stage, topic_acl(acls.WRITE), topic_acl(acls.WRITE, acls.DENY, name="*"))
-        assert written(pat(stage)) == Code.TOPIC_AUTHORIZATION_FAILED, "what an ACL denies is allowed"
+        assert written(pat(stage)) == Code.TOPIC_AUTHORIZATION_FAILED, (
+            "what an ACL denies is allowed"
+        )
 
 
 @finds
 def denial_by_prefix_is_by_name() -> None:
     with Stage(**WITH_ACLS) as stage:
         topic_of(stage)
-        create_acls(stage, topic_acl(acls.WRITE, name="*"), topic_acl(acls.WRITE, acls.DENY, name="topi", pattern=acls.PREFIXED))
-        assert written(pat(stage), "topic") == Code.TOPIC_AUTHORIZATION_FAILED, "what an ACL denies by its prefix is allowed"
+        create_acls(
+            stage,
+            topic_acl(acls.WRITE, name="*"),
+            topic_acl(acls.WRITE, acls.DENY, name="topi", pattern=acls.PREFIXED),
+        )
+        assert written(pat(stage), "topic") == Code.TOPIC_AUTHORIZATION_FAILED, (
+            "what an ACL denies by its prefix is allowed"
+        )
 
 
 @finds
@@ -38,7 +54,9 @@ def change_of_acls_counts_for_new_connections_alone() -> None:
         wire = pat(stage)
         assert written(wire) == 0
         delete_acl(stage, topic_acl(acls.WRITE))
-        assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, "an old connection keeps what was revoked"
+        assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, (
+            "an old connection keeps what was revoked"
+        )
 
 
 @finds
@@ -53,14 +71,18 @@ def node_that_comes_back_forgets_what_was_revoked() -> None:
         stage.wait(node.ready.is_set)
         wire = Stage.wire(stage, 3)
         assert log_in(wire, "PLAIN", "pat", "pat-secret").error_code == 0
-        assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, "a node that was away allows what was revoked meanwhile"
+        assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, (
+            "a node that was away allows what was revoked meanwhile"
+        )
 
 
 @finds
 def returning_broker_is_unfenced_at_once() -> None:
     world, epoch = fenced_for_silence()
     world.decide(CreateAcls((topic_acl(acls.WRITE),)))
-    assert world.decide(Heartbeat(1, epoch, epoch)).fenced, "a node that was away is unfenced before it knows what was revoked"
+    assert world.decide(Heartbeat(1, epoch, epoch)).fenced, (
+        "a node that was away is unfenced before it knows what was revoked"
+    )
 
 
 @finds
@@ -73,7 +95,9 @@ def short_way_does_not_ask_for_the_id() -> None:
         wire = stage.wire()
         assert [write(client, wire, sequence) for sequence in range(5)] == [0] * 5
         stage.nodes[1].dispatcher.authorizer = Deny("WRITE", "transactional-id", "x")
-        assert write(client, wire, 5) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a producer without the right on its id goes on"
+        assert write(client, wire, 5) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, (
+            "a producer without the right on its id goes on"
+        )
 
 
 @finds
@@ -83,7 +107,9 @@ def short_way_does_not_ask_for_topics() -> None:
         client = Committer(stage)
         assert [client.commit(offset) for offset in range(3)] == [0] * 3
         stage.nodes[1].dispatcher.authorizer = Deny("READ", "topic", "t")
-        assert client.commit(3) == Code.TOPIC_AUTHORIZATION_FAILED, "a consumer without the right to read goes on"
+        assert client.commit(3) == Code.TOPIC_AUTHORIZATION_FAILED, (
+            "a consumer without the right to read goes on"
+        )
 
 
 def topic_of(stage: Stage) -> None:

@@ -24,7 +24,9 @@ def avro_problems(reader: Any, writer: Any) -> list[str]:
 
 
 def json_problems(reader: Any, writer: Any) -> list[str]:
-    return json_schema.problems(*(json_schema.parse(json.dumps(each), []) for each in (reader, writer)))
+    return json_schema.problems(
+        *(json_schema.parse(json.dumps(each), []) for each in (reader, writer))
+    )
 
 
 def record(*fields: dict) -> dict:
@@ -33,7 +35,9 @@ def record(*fields: dict) -> dict:
 
 @finds
 def new_field_needs_no_default() -> None:
-    assert avro_problems(record({"name": "f", "type": "int"}), record()), "a reader cannot read its new field"
+    assert avro_problems(record({"name": "f", "type": "int"}), record()), (
+        "a reader cannot read its new field"
+    )
 
 
 @finds
@@ -49,17 +53,24 @@ def problems_stay_where_they_are() -> None:
 
 @finds
 def closed_model_takes_what_was_open() -> None:
-    assert json_problems({"additionalProperties": False}, {}), "a reader refuses properties that were valid"
+    assert json_problems({"additionalProperties": False}, {}), (
+        "a reader refuses properties that were valid"
+    )
 
 
 @finds
 def one_option_is_enough() -> None:
-    assert json_problems({"type": "string"}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}), "a reader refuses the second option"
+    assert json_problems(
+        {"type": "string"}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+    ), "a reader refuses the second option"
 
 
 @finds
 def zigzag_is_taken_for_plain() -> None:
-    schemas = [protobuf.parse(f'syntax = "proto3"; message M {{ {each} a = 1; }}', []) for each in ("sint32", "int32")]
+    schemas = [
+        protobuf.parse(f'syntax = "proto3"; message M {{ {each} a = 1; }}', [])
+        for each in ("sint32", "int32")
+    ]
     assert protobuf.problems(*schemas), "a reader reads other numbers"
 
 
@@ -70,7 +81,9 @@ def names_are_written_as_they_come() -> None:
         schema = protobuf.parse(base64.b64encode(smuggled.SerializeToString()).decode(), [])
     except InvalidSchema:
         return
-    raise AssertionError(f"a name declares messages: {[each.name for each in schema.descriptor.message_type]}")
+    raise AssertionError(
+        f"a name declares messages: {[each.name for each in schema.descriptor.message_type]}"
+    )
 
 
 @finds
@@ -99,7 +112,9 @@ def log_asks_for_no_schemas() -> None:
     with scene.stage:
         scene.create()
         scene.registry.register(7, "t-value")
-        assert scene.send(BAD).error_code == Code.INVALID_RECORD, "a record without a schema is taken"
+        assert scene.send(BAD).error_code == Code.INVALID_RECORD, (
+            "a record without a schema is taken"
+        )
 
 
 def with_letters(**configs: str) -> Scene:
@@ -114,7 +129,9 @@ def with_letters(**configs: str) -> Scene:
 def letters_are_not_waited_for() -> None:
     scene = with_letters(max_message_bytes="10")
     with scene.stage:
-        assert scene.send(GOOD, BAD).error_code, "a record is neither stored nor refused, and no letter"
+        assert scene.send(GOOD, BAD).error_code, (
+            "a record is neither stored nor refused, and no letter"
+        )
 
 
 @finds
@@ -122,10 +139,14 @@ def letters_leave_a_gap_in_sequences() -> None:
     scene = with_letters()
     with scene.stage:
         scene.send(GOOD, BAD, producer_id=1, producer_epoch=0, base_sequence=0)
-        assert scene.send(GOOD, producer_id=1, producer_epoch=0, base_sequence=2).error_code == 0, "the producer's next batch is refused"
+        assert scene.send(GOOD, producer_id=1, producer_epoch=0, base_sequence=2).error_code == 0, (
+            "the producer's next batch is refused"
+        )
 
 
 @finds
 def letters_lend_the_right_to_write() -> None:
     with guarded() as (_, stage):
-        assert produced(pat(stage).ask(PRODUCE, produce("t", batch(BAD)))).error_code, "a client has written to a topic of others"
+        assert produced(pat(stage).ask(PRODUCE, produce("t", batch(BAD)))).error_code, (
+            "a client has written to a topic of others"
+        )

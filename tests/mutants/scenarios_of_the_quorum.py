@@ -14,7 +14,9 @@ ONE_BY_ONE = RaftConfig(batch_bytes=1)  # an entry a message
 
 @finds
 def commits_by_count_alone() -> None:
-    """Figure 8 of the Raft paper: an entry of an earlier term that a majority has may still be replaced, so nobody may see it committed."""
+    """Figure 8 of the Raft paper: an entry of an earlier term that a majority has may still be
+    replaced, so nobody may see it committed.
+    """
     cluster = Cluster(5, seed=8, config=ONE_BY_ONE, start=False)
     oracle, net = Oracle(cluster), cluster.net
     for node in cluster.nodes.values():
@@ -39,18 +41,27 @@ def commits_by_count_alone() -> None:
     assert third.core.journal.term_at(index) == term
     cluster.crash(third.id)
 
-    # (c) who has the first entry leads again and brings it to a majority, but nothing of its own term
+    # (c) who has the first entry leads again and brings it to a majority, but nothing of its own
+    # term
     net.cut, net.drop = set(), lambda sender, receiver, message: index + 1 in _indexes(message)
     for node in (first, second):
         cluster.start(node.id)
     followers = [node for node in others if node is not third]
-    assert cluster.run(20.0, lambda: any(all(leader.core.acknowledged(node.id) == index for node in followers) for leader in (first, second)))
+    assert cluster.run(
+        20.0,
+        lambda: any(
+            all(leader.core.acknowledged(node.id) == index for node in followers)
+            for leader in (first, second)
+        ),
+    )
     cluster.run(1.0)
 
     # (d) it dies, and the third one is elected: what it has is of a later term
     dead = first if first.core.state == "leader" else second
     cluster.crash(dead.id)
-    net.drop = lambda sender, receiver, message: message["type"] in ("prevote", "request_vote") and sender != third.id
+    net.drop = lambda sender, receiver, message: (
+        message["type"] in ("prevote", "request_vote") and sender != third.id
+    )
     cluster.start(third.id)
     assert cluster.elect(30.0) is third
     assert third.core.journal.term_at(index) == term

@@ -17,7 +17,9 @@ ACLS: dict[str, Any] = {
 @finds
 def any_certificate_of_the_authority_is_a_nodes() -> None:
     with Stage(**TLS, **ACLS) as stage:
-        assert not Dialer(stage, hello(), CLIENT).is_in, "a client comes in at the controller's listener"
+        assert not Dialer(stage, hello(), CLIENT).is_in, (
+            "a client comes in at the controller's listener"
+        )
 
 
 @finds
@@ -35,18 +37,28 @@ def greeting_counts_as_a_login() -> None:
 
 @finds
 def name_without_a_rule_is_anonymous() -> None:
-    with Stage(**SECURE, ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^CN=alice$/alice/") as stage:
+    with Stage(
+        **SECURE, ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^CN=alice$/alice/"
+    ) as stage:
         assert works(tls_wire(stage, ALICE))
-        assert tls_wire(stage, AUTHORITY.issue("bob")).frame() is None, "a name that no rule matches comes in"
+        assert tls_wire(stage, AUTHORITY.issue("bob")).frame() is None, (
+            "a name that no rule matches comes in"
+        )
 
 
 @finds
 def certificates_are_read_once() -> None:
-    given = SECURE | {"ssl_keystore_key": "", "ssl_keystore_certificate_chain": "", "ssl_keystore_location": "/node.pem"}
+    given = SECURE | {
+        "ssl_keystore_key": "",
+        "ssl_keystore_certificate_chain": "",
+        "ssl_keystore_location": "/node.pem",
+    }
     with Stage(**given, files={"/node.pem": NODE.key_store}) as stage:
         stage.put("/node.pem", AUTHORITY.issue("node", ["n1"]).key_store)
         stage.world.run(stage.world.now + 30)
-        loaded = [each for each in stage.events("certificate_loaded") if each["listener"] == "PLAINTEXT"]
+        loaded = [
+            each for each in stage.events("certificate_loaded") if each["listener"] == "PLAINTEXT"
+        ]
         assert len(loaded) == 2, "the new certificate is not taken"
 
 
@@ -74,7 +86,10 @@ def any_host_is_the_controller() -> None:
         stage.wait(lambda: 3 not in stage.nodes[1].image.alive_brokers())
         stage.start(
             3,
-            {"listener.name.controller.ssl.keystore.key": elsewhere.key, "listener.name.controller.ssl.keystore.certificate.chain": elsewhere.chain},
+            {
+                "listener.name.controller.ssl.keystore.key": elsewhere.key,
+                "listener.name.controller.ssl.keystore.certificate.chain": elsewhere.chain,
+            },
         )
         stage.world.run(stage.world.now + 10)
         quorum = stage.nodes[1].quorum

@@ -1,4 +1,6 @@
-"""Directed simulations of transaction coordinators, and scripts of theirs that a planted bug changes: see directed.py."""
+"""Directed simulations of transaction coordinators, and scripts of theirs that a planted bug
+changes: see directed.py.
+"""
 
 from collections.abc import Callable
 
@@ -7,17 +9,29 @@ from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.transactions import END_TXN
 from tests.broker.stage import Stage
-from tests.broker.test_marker_sender import Scene, test_a_partition_that_has_nothing_to_end_is_passed_over
+from tests.broker.test_marker_sender import (
+    Scene,
+    test_a_partition_that_has_nothing_to_end_is_passed_over,
+)
 from tests.broker.test_transactional_partition import Scene as Partitioned
-from tests.broker.test_transactional_partition import test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again
-from tests.broker.test_transactions import TOPIC, Client, settled, test_a_deleted_topic_holds_no_transaction_up
+from tests.broker.test_transactional_partition import (
+    test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again,
+)
+from tests.broker.test_transactions import (
+    TOPIC,
+    Client,
+    settled,
+    test_a_deleted_topic_holds_no_transaction_up,
+)
 from tests.mutants.directed import finds
 from tests.scenario import scripts
 
 
 def _plays_as_written(name: str) -> None:
     """That script of the coordinator."""
-    (script,) = [each for each in scripts() if (each.folder, each.path.stem) == ("transactions", name)]
+    (script,) = [
+        each for each in scripts() if (each.folder, each.path.stem) == ("transactions", name)
+    ]
     assert script.play() == script.path.read_text(), f"script {name} comes out otherwise"
 
 
@@ -71,12 +85,16 @@ def topics_of_a_transaction_are_known_by_name_alone() -> None:
 @finds
 def a_refused_marker_stops_all_others() -> None:
     with World(1) as world:
-        test_a_partition_that_has_nothing_to_end_is_passed_over(Scene(world), Code.INVALID_PRODUCER_EPOCH)
+        test_a_partition_that_has_nothing_to_end_is_passed_over(
+            Scene(world), Code.INVALID_PRODUCER_EPOCH
+        )
 
 
 @finds
 def markers_leave_before_the_end_is_committed() -> None:
-    """The coordinator, which leads the transaction's partition too, is cut off: it must not commit there what the next one aborts."""
+    """The coordinator, which leads the transaction's partition too, is cut off: it must not commit
+    there what the next one aborts.
+    """
     with Stage(3, transaction_state_log_num_partitions="1") as stage:
         stage.create("t", 3, replication_factor=1)
         client = Client(stage)
@@ -87,7 +105,12 @@ def markers_leave_before_the_end_is_committed() -> None:
         assert client.produce("t", index) == 0
         for other in {1, 2, 3} - {first}:
             stage.world.network.cut(f"n{first}", f"n{other}")
-        row = END_TXN.request(transactional_id="x", producer_id=client.pair[0], producer_epoch=client.pair[1], committed=True)
+        row = END_TXN.request(
+            transactional_id="x",
+            producer_id=client.pair[0],
+            producer_epoch=client.pair[1],
+            committed=True,
+        )
         client.wire.request(END_TXN, row, 3)
         stage.world.run(stage.world.now + 1.0)
         end = stage.nodes[first].replicas.partitions["t", index].log.end_offset
@@ -140,4 +163,6 @@ def a_new_coordinator_sends_no_markers() -> None:
 def answers_outlive_a_truncation() -> None:
     with Stage() as stage:
         stage.create("t", 3)
-        test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again(Partitioned(stage), 10)
+        test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again(
+            Partitioned(stage), 10
+        )

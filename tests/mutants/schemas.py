@@ -1,4 +1,6 @@
-"""Planted in types of schemas: what is compatible, and what the text of a stranger may do; and in brokers that compare records with schemas."""
+"""Planted in types of schemas: what is compatible, and what the text of a stranger may do; and in
+brokers that compare records with schemas.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -42,7 +44,9 @@ def problems_stay_where_they_are(_: Any) -> Any:
     """Only the root of a schema is compared, so problems deep in it are not found."""
 
     def bug(self: Any) -> None:
-        self.wrong = {key for key, each in self.expanded.items() if each.faults and key == self.root}
+        self.wrong = {
+            key for key, each in self.expanded.items() if each.faults and key == self.root
+        }
 
     return bug
 
@@ -59,7 +63,9 @@ def closed_model_takes_what_was_open(_: Any) -> Any:
 
 @mutant(json_rules, "_expand_choice")
 def one_option_is_enough(expand_choice: Any) -> Any:
-    """Of the options of a writer's anyOf or oneOf, only the first one must be taken by the reader."""
+    """Of the options of a writer's anyOf or oneOf, only the first one must be taken by the
+    reader.
+    """
 
     def bug(reader: Part, writer: Choice) -> Any:
         expanded = expand_choice(reader, writer)
@@ -71,13 +77,19 @@ def one_option_is_enough(expand_choice: Any) -> Any:
 
 @mutant(types, "SCALARS")
 def zigzag_is_taken_for_plain(scalars: Any) -> Any:
-    """sint32 and int32 are of one group: a reader of the one reads other numbers than were written with the other."""
-    return {type_: "number" if group == "signed number" else group for type_, group in scalars.items()}
+    """sint32 and int32 are of one group: a reader of the one reads other numbers than were written
+    with the other.
+    """
+    return {
+        type_: "number" if group == "signed number" else group for type_, group in scalars.items()
+    }
 
 
 @mutant(printer, "checked")
 def names_are_written_as_they_come(_: Any) -> Any:
-    """A name in a serialized descriptor is written into the text as it is, with all the declarations that are in it."""
+    """A name in a serialized descriptor is written into the text as it is, with all the
+    declarations that are in it.
+    """
     return lambda name: name
 
 
@@ -112,7 +124,9 @@ def log_asks_for_no_schemas(repair: Any) -> Any:
 
 @mutant(DeadLetters, "send")
 def letters_are_not_waited_for(send: Any) -> Any:
-    """A batch goes on without the records that became dead letters, whether these could be written or not."""
+    """A batch goes on without the records that became dead letters, whether these could be written
+    or not.
+    """
 
     def bug(self: DeadLetters, topic: str, batches: Any, done: Any) -> None:
         send(self, topic, batches, lambda error: None)
@@ -123,7 +137,9 @@ def letters_are_not_waited_for(send: Any) -> Any:
 
 @mutant(log.Log, "_repair")
 def letters_leave_a_gap_in_sequences(repair: Any) -> Any:
-    """A batch counts with the records that stayed in it, so that its producer's next one seems to be out of order."""
+    """A batch counts with the records that stayed in it, so that its producer's next one seems to
+    be out of order.
+    """
 
     def bug(self: log.Log, batch: Any, now_ms: int) -> Any:
         batch, *others, _ = repair(self, batch, now_ms)

@@ -1,4 +1,5 @@
-"""The mutants is complete, each bug of it comes and goes without a trace, and what finds a bug today finds it tomorrow: a sample of them.
+"""The mutants is complete, each bug of it comes and goes without a trace, and what finds a bug
+today finds it tomorrow: a sample of them.
 
 The whole hunt is `./run mutants`.
 """
@@ -29,7 +30,10 @@ def test_a_bug_replaces_something_and_is_gone_afterwards(bug: Mutant) -> None:
     before = [patch.owner.__dict__[patch.attribute] for patch in bug.patches]
 
     with mutated(bug.name):
-        assert all(patch.owner.__dict__[patch.attribute] is not was for patch, was in zip(bug.patches, before, strict=True))
+        assert all(
+            patch.owner.__dict__[patch.attribute] is not was
+            for patch, was in zip(bug.patches, before, strict=True)
+        )
 
     assert [patch.owner.__dict__[patch.attribute] for patch in bug.patches] == before
 
@@ -87,7 +91,9 @@ def test_chance_finds_a_bug(name: str, by: str, seeds: int) -> None:
     assert hunt(name, range(seeds), [by]).hunt == by
 
 
-@pytest.mark.parametrize("name", ["requests_lie_in_the_receive_buffer", "the_next_end_is_fenced_by_the_last_one"])
+@pytest.mark.parametrize(
+    "name", ["requests_lie_in_the_receive_buffer", "the_next_end_is_fenced_by_the_last_one"]
+)
 def test_bursts_of_transactions_find_what_has_a_scenario_too(name: str) -> None:
     with mutated(name):
         assert any(lived("bursts", seed) for seed in range(4))
@@ -102,7 +108,10 @@ def test_without_a_bug_nothing_is_found(by: str) -> None:
     ("violation", "kind"),
     [
         ("Stream(producer='a'): 3 acknowledged records are lost, the first is 7", "lost write"),
-        ("Traceback\nAssertionError: two leaders of the quorum: n1 and n2 in term 3", "two leaders in a term"),
+        (
+            "Traceback\nAssertionError: two leaders of the quorum: n1 and n2 in term 3",
+            "two leaders in a term",
+        ),
         ("Traceback\nAssertionError: something else", "assertion: something else"),
         ("Traceback\nValueError: 1", "ValueError"),
     ],

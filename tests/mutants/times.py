@@ -1,4 +1,6 @@
-"""Planted where times of records decide: what retention deletes, what a search finds, when a segment ends. And where a reader needs a record."""
+"""Planted where times of records decide: what retention deletes, what a search finds, when a
+segment ends. And where a reader needs a record.
+"""
 
 from typing import Any
 
@@ -13,7 +15,9 @@ from tests.mutants.registry import mutant
 
 @mutant(Segment, "largest_timestamp", "archive")
 def retention_counts_from_the_first_sight(_: Any) -> Any:
-    """Where records have no time, retention goes by when the segment began: acknowledged records of the last second are deleted (once real)."""
+    """Where records have no time, retention goes by when the segment began: acknowledged records of
+    the last second are deleted (once real).
+    """
 
     def bug(self: Segment) -> int:
         return self.max_timestamp_known if self.max_timestamp_known >= 0 else self.created_ms
@@ -23,7 +27,9 @@ def retention_counts_from_the_first_sight(_: Any) -> Any:
 
 @mutant(validation, "is_wrong_time", "archive")
 def largest_timestamp_is_believed(_: Any) -> Any:
-    """A largest timestamp of -1 is stored as the client wrote it: searches by time pass over the records (once real)."""
+    """A largest timestamp of -1 is stored as the client wrote it: searches by time pass over the
+    records (once real).
+    """
 
     def bug(base_timestamp: int, timestamp: int, count: int) -> bool:
         return False
@@ -33,7 +39,9 @@ def largest_timestamp_is_believed(_: Any) -> Any:
 
 @mutant(Storage, "_is_late")
 def timeless_segments_never_end(_: Any) -> Any:
-    """A segment whose first batch has no time is never rolled by its age, so retention by time keeps all of it (once real)."""
+    """A segment whose first batch has no time is never rolled by its age, so retention by time
+    keeps all of it (once real).
+    """
 
     def bug(self: Storage, timestamp: int, now_ms: int) -> bool:
         return self.active.first_timestamp >= 0 and timestamp > self._roll_timestamp
@@ -43,7 +51,9 @@ def timeless_segments_never_end(_: Any) -> Any:
 
 @mutant(Log, "read_for_consumer", "left-alone")
 def fetch_ends_at_batches_without_records(_: Any) -> Any:
-    """A fetch gives nothing but batches without records, where a record follows in the next segment: some readers stand still (once real)."""
+    """A fetch gives nothing but batches without records, where a record follows in the next
+    segment: some readers stand still (once real).
+    """
 
     def bug(self: Log, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> Any:
         return self.read(offset, max_bytes, up_to_offset, min_one)
@@ -53,11 +63,15 @@ def fetch_ends_at_batches_without_records(_: Any) -> Any:
 
 @mutant(search, "_records")
 def search_passes_by_the_rest_of_a_stamped_batch(records: Any) -> Any:
-    """With LogAppendTime a batch stands for its first record alone: where DeleteRecords has taken that, a search passes by the others (once real)."""
+    """With LogAppendTime a batch stands for its first record alone: where DeleteRecords has taken
+    that, a search passes by the others (once real).
+    """
 
     def bug(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> Any:
         if header.attributes & LOG_APPEND_TIME:
-            return iter([search.Found(header.max_timestamp, header.base_offset, header.leader_epoch)])
+            return iter(
+                [search.Found(header.max_timestamp, header.base_offset, header.leader_epoch)]
+            )
         return records(segment, position, header, start_offset)
 
     return bug
@@ -65,7 +79,9 @@ def search_passes_by_the_rest_of_a_stamped_batch(records: Any) -> Any:
 
 @mutant(Storage, "_lower_recovery_point")
 def runs_without_records_outlive_a_truncation(lower: Any) -> Any:
-    """A log that is cut still knows where it had no records: readers pass by those that are appended there."""
+    """A log that is cut still knows where it had no records: readers pass by those that are
+    appended there.
+    """
 
     def bug(self: Storage, offset: int) -> None:
         runs = self._empty_runs.copy()

@@ -15,7 +15,9 @@ from tests.mutants.registry import mutant
 
 @mutant(PeerSecurity, "_identify")
 def any_certificate_of_the_authority_is_a_nodes(_: Any) -> Any:
-    """A client that has a certificate of the cluster's authority comes in at the controller's listener."""
+    """A client that has a certificate of the cluster's authority comes in at the controller's
+    listener.
+    """
 
     def bug(self: PeerSecurity, peer: Peer, connection: TlsConnection, tls: ListenerTls) -> None:
         pass
@@ -62,7 +64,9 @@ def name_without_a_rule_is_anonymous(name: Any) -> Any:
 
 @mutant(TlsContexts, "_look")
 def certificates_are_read_once(look: Any) -> Any:
-    """New files of certificates are not taken: the old one ends, and no client can connect any more."""
+    """New files of certificates are not taken: the old one ends, and no client can connect any
+    more.
+    """
 
     def bug(self: TlsContexts, settings: Any) -> None:
         if self._context is None:
@@ -85,13 +89,17 @@ def certificates_of_clients_are_not_required(server_context: Any) -> Any:
 
 @mutant(HandshakeGate, "is_late")
 def slow_handshakes_are_kept(_: Any) -> Any:
-    """A client that begins a handshake and says nothing more keeps its connection until it is idle."""
+    """A client that begins a handshake and says nothing more keeps its connection until it is
+    idle.
+    """
     return property(lambda self: False)
 
 
 @mutant(peer_security, "client_context")
 def any_host_is_the_controller(client_context: Any) -> Any:
-    """A node that connects to a controller does not look for which host the certificate is: a client can pose as the controller."""
+    """A node that connects to a controller does not look for which host the certificate is: a
+    client can pose as the controller.
+    """
 
     def bug(*given: Any) -> SSLContext:
         context: SSLContext = client_context(*given)

@@ -1,5 +1,6 @@
-"""Planted in the transaction coordinator and its sender of markers: transactions that end both ways, in part, or never, and producers that are fenced
-by mistake, or not at all."""
+"""Planted in the transaction coordinator and its sender of markers: transactions that end both
+ways, in part, or never, and producers that are fenced by mistake, or not at all.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,9 @@ from tests.mutants.registry import mutant
 
 @mutant(TransactionCoordinator, "_markers")
 def markers_leave_before_the_end_is_committed(markers: Any) -> Any:
-    """Markers are sent when the end is decided: where its record is lost, the next coordinator ends the transaction the other way."""
+    """Markers are sent when the end is decided: where its record is lost, the next coordinator ends
+    the transaction the other way.
+    """
 
     def bug(self: TransactionCoordinator, transactional_id: str, its: Transaction) -> Any:
         replies = markers(self, transactional_id, its)
@@ -31,7 +34,9 @@ def markers_leave_before_the_end_is_committed(markers: Any) -> Any:
 
 @mutant(coordinator, "fenced")
 def epoch_is_kept_at_a_time_out(fenced: Any) -> Any:
-    """A transaction that is aborted because its time is over does not fence its producer, which goes on as if it was open."""
+    """A transaction that is aborted because its time is over does not fence its producer, which
+    goes on as if it was open.
+    """
 
     def bug(its: Transaction, now_ms: int) -> Transaction:
         after: Transaction = replace(fenced(its, now_ms), epoch=its.epoch)
@@ -42,7 +47,9 @@ def epoch_is_kept_at_a_time_out(fenced: Any) -> Any:
 
 @mutant(transaction, "_check_producer")
 def fenced_producers_wait_for_markers(check: Any) -> Any:
-    """That markers are on their way is looked at before the epoch: a producer that is fenced asks again, and fences its successor."""
+    """That markers are on their way is looked at before the epoch: a producer that is fenced asks
+    again, and fences its successor.
+    """
 
     def bug(its: Transaction | None, command: Any) -> Transaction:
         if its is not None and its.state in ENDING:
@@ -55,10 +62,16 @@ def fenced_producers_wait_for_markers(check: Any) -> Any:
 
 @mutant(transaction, "_ended_raising")
 def the_next_end_is_fenced_by_the_last_one(ended: Any) -> Any:
-    """A producer that ends its next transaction before the markers of the last one are written is told that another one has fenced it."""
+    """A producer that ends its next transaction before the markers of the last one are written is
+    told that another one has fenced it.
+    """
 
     def bug(its: Transaction | None, command: Any, now_ms: int) -> Transaction | None:
-        if its is not None and its.state in ENDING and (command.producer_id, command.epoch) == (its.producer_id, its.epoch):
+        if (
+            its is not None
+            and its.state in ENDING
+            and (command.producer_id, command.epoch) == (its.producer_id, its.epoch)
+        ):
             raise KafkaError(Code.PRODUCER_FENCED)
         after: Transaction | None = ended(its, command, now_ms)
         return after
@@ -68,10 +81,14 @@ def the_next_end_is_fenced_by_the_last_one(ended: Any) -> Any:
 
 @mutant(transaction, "_ended_raising")
 def a_fenced_producer_asks_again(ended: Any) -> Any:
-    """A producer of the epoch before is told that its transaction was committed, though another producer has fenced it, as in Kafka."""
+    """A producer of the epoch before is told that its transaction was committed, though another
+    producer has fenced it, as in Kafka.
+    """
 
     def bug(its: Transaction | None, command: Any, now_ms: int) -> Transaction | None:
-        after: Transaction | None = ended(None if its is None else replace(its, version=VERSION_2), command, now_ms)
+        after: Transaction | None = ended(
+            None if its is None else replace(its, version=VERSION_2), command, now_ms
+        )
         return after
 
     return bug
@@ -79,13 +96,17 @@ def a_fenced_producer_asks_again(ended: Any) -> Any:
 
 @mutant(transaction, "successor")
 def the_next_producer_id_is_a_strangers(_: Any) -> Any:
-    """The pair that an end at the last epoch answers is not known before the markers are written: its producer is refused for good."""
+    """The pair that an end at the last epoch answers is not known before the markers are written:
+    its producer is refused for good.
+    """
     return transaction.pair_of
 
 
 @mutant(records, "_value")
 def last_epoch_is_not_stored(value: Any) -> Any:
-    """A new coordinator does not know the epoch before: a producer whose answer was lost is fenced by itself, as in Kafka."""
+    """A new coordinator does not know the epoch before: a producer whose answer was lost is fenced
+    by itself, as in Kafka.
+    """
 
     def bug(its: Transaction) -> bytes:
         stored: bytes = value(replace(its, last_epoch=NO_EPOCH))
@@ -96,7 +117,9 @@ def last_epoch_is_not_stored(value: Any) -> Any:
 
 @mutant(records, "_value")
 def next_producer_id_is_not_stored(value: Any) -> Any:
-    """A fail-over while epochs run out: the new coordinator does not know the producer id that the client was given (KAFKA-20310)."""
+    """A fail-over while epochs run out: the new coordinator does not know the producer id that the
+    client was given (KAFKA-20310).
+    """
 
     def bug(its: Transaction) -> bytes:
         stored: bytes = value(replace(its, next_producer_id=NO_PRODUCER_ID))
@@ -107,7 +130,9 @@ def next_producer_id_is_not_stored(value: Any) -> Any:
 
 @mutant(TransactionCoordinator, "_hold")
 def nothing_waits_for_markers(_: Any) -> Any:
-    """Every transaction that begins right after another hears CONCURRENT_TRANSACTIONS, as in Kafka; some clients do not ask again."""
+    """Every transaction that begins right after another hears CONCURRENT_TRANSACTIONS, as in Kafka;
+    some clients do not ask again.
+    """
 
     def bug(self: TransactionCoordinator, draft: Any, held: Any) -> None:
         draft.replies.append((held.ticket, KafkaError(Code.CONCURRENT_TRANSACTIONS)))
@@ -117,7 +142,9 @@ def nothing_waits_for_markers(_: Any) -> Any:
 
 @mutant(Growing, "add")
 def topics_of_a_transaction_are_known_by_name_alone(add: Any) -> Any:
-    """A topic that was made again under its name gets the marker of a transaction that never wrote to it, as in Kafka."""
+    """A topic that was made again under its name gets the marker of a transaction that never wrote
+    to it, as in Kafka.
+    """
 
     def bug(self: Growing, name: str, topic_id: bytes, indexes: set[int]) -> None:
         add(self, name, ZERO_UUID, indexes)
@@ -127,7 +154,9 @@ def topics_of_a_transaction_are_known_by_name_alone(add: Any) -> Any:
 
 @mutant(MarkerSender, "_settle")
 def a_refused_marker_stops_all_others(settle: Any) -> Any:
-    """One partition refuses its marker for ever, and the transaction stays open in all others, as in Kafka."""
+    """One partition refuses its marker for ever, and the transaction stays open in all others, as
+    in Kafka.
+    """
 
     def bug(self: MarkerSender, ending: Any, place: Any, code: Code) -> None:
         if code is Code.INVALID_PRODUCER_EPOCH:
@@ -140,7 +169,9 @@ def a_refused_marker_stops_all_others(settle: Any) -> Any:
 
 @mutant(_Ending, "__init__")
 def markers_have_no_version(init: Any) -> Any:
-    """Markers of newer transactions are sent as older ones: one that is sent again ends the producer's next transaction."""
+    """Markers of newer transactions are sent as older ones: one that is sent again ends the
+    producer's next transaction.
+    """
 
     def bug(self: _Ending, write: Any, of: Any) -> None:
         init(self, write, of)
@@ -151,7 +182,9 @@ def markers_have_no_version(init: Any) -> Any:
 
 @mutant(TransactionCoordinator, "_loaded")
 def a_new_coordinator_sends_no_markers(loaded: Any) -> Any:
-    """A transaction whose end is in the log, but not in its partitions, stays open when its coordinator dies."""
+    """A transaction whose end is in the log, but not in its partitions, stays open when its
+    coordinator dies.
+    """
 
     def bug(self: TransactionCoordinator, context: Any) -> Any:
         outcome = yield from loaded(self, context)
@@ -167,7 +200,9 @@ class _Forgetful(dict[Any, Any]):
 
 @mutant(_Produce, "__init__")
 def answers_outlive_a_truncation(init: Any) -> Any:
-    """A leader that was truncated while it asked for a transaction refuses the batch for good: the guard of its question is gone."""
+    """A leader that was truncated while it asked for a transaction refuses the batch for good: the
+    guard of its question is gone.
+    """
 
     def bug(self: _Produce, request: Any, services: Any) -> None:
         init(self, request, services)

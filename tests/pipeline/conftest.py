@@ -1,4 +1,6 @@
-"""A cluster of three for the readers, what fills its topics, and the Spark that all tests share. Records are years old, so they are kept for ever."""
+"""A cluster of three for the readers, what fills its topics, and the Spark that all tests share.
+Records are years old, so they are kept for ever.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,16 +31,23 @@ def player(cluster: Cluster) -> Iterator[Player]:
 
 @pytest.fixture(scope="session")
 def kafka_jars(request: pytest.FixtureRequest) -> str:
-    """Of Spark's own Kafka source, as spark.jars has them; else why there are none. Spark takes them when it starts, or never."""
+    """Of Spark's own Kafka source, as spark.jars has them; else why there are none. Spark takes
+    them when it starts, or never.
+    """
     try:
-        return ",".join(map(str, Toolchains(fetch=request.config.getoption("--all-clients")).spark_kafka()))
+        return ",".join(
+            map(str, Toolchains(fetch=request.config.getoption("--all-clients")).spark_kafka())
+        )
     except Missing as missing:
         return f"none: {missing}"
 
 
 @pytest.fixture(scope="session")
 def spark(kafka_jars: str) -> Iterator[Any]:
-    pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+    pytest.importorskip(
+        "pyspark",
+        reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+    )
     from raftka.pipeline.spark import session
 
     with pytest.MonkeyPatch.context() as patch:

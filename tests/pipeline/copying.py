@@ -1,4 +1,6 @@
-"""A query that copies a topic into another one, exactly once. As a program it is a driver of its own, which a test may stop and kill."""
+"""A query that copies a topic into another one, exactly once. As a program it is a driver of its
+own, which a test may stop and kill.
+"""
 
 import json
 import os
@@ -17,7 +19,9 @@ SECONDS = 240  # for what takes twenty where nothing else runs
 
 @dataclass(frozen=True)
 class Copy:
-    """`folder`: of the checkpoint. `value`: an SQL expression. `notes`: a folder where tasks write which executor runs them."""
+    """`folder`: of the checkpoint. `value`: an SQL expression. `notes`: a folder where tasks write
+    which executor runs them.
+    """
 
     bootstrap_servers: str
     source: str
@@ -31,13 +35,28 @@ class Copy:
 
     def start(self, spark: Any) -> Any:
         servers = {"kafka.bootstrap.servers": self.bootstrap_servers}
-        reader = spark.readStream.format("raftka").options(**servers, subscribe=self.source, startingOffsets="earliest")
+        reader = spark.readStream.format("raftka").options(
+            **servers, subscribe=self.source, startingOffsets="earliest"
+        )
         frame = reader.options(maxOffsetsPerTrigger=self.batch, minPartitions=self.tasks).load()
-        rows = frame.selectExpr("concat(partition, '-', cast(key as string)) as key", f"{self.value} as value", "partition")
+        rows = frame.selectExpr(
+            "concat(partition, '-', cast(key as string)) as key",
+            f"{self.value} as value",
+            "partition",
+        )
         if self.notes:
             rows = rows.mapInArrow(noting(self.notes), rows.schema)
-        given = {**servers, "topic": self.topic, "deliveryGuarantee": "exactly-once", **self.options}
-        writer = rows.writeStream.format("raftka").options(**given).option("checkpointLocation", self.folder)
+        given = {
+            **servers,
+            "topic": self.topic,
+            "deliveryGuarantee": "exactly-once",
+            **self.options,
+        }
+        writer = (
+            rows.writeStream.format("raftka")
+            .options(**given)
+            .option("checkpointLocation", self.folder)
+        )
         return writer.trigger(availableNow=True).start()
 
 
@@ -70,16 +89,32 @@ class Driver:
     """A driver with its Java and its Python workers: a session of the operating system."""
 
     def __init__(
-        self, job: Job, settings: Mapping[str, str], master: str, environment: Mapping[str, str] | None = None, module: str = "tests.pipeline.copying"
+        self,
+        job: Job,
+        settings: Mapping[str, str],
+        master: str,
+        environment: Mapping[str, str] | None = None,
+        module: str = "tests.pipeline.copying",
     ) -> None:
         """`module`: the program, which takes the job, settings and master."""
         self._log = Path(job.folder).with_suffix(".log")
-        command = [sys.executable, "-m", module, json.dumps(asdict(job)), json.dumps(settings), master]
+        command = [
+            sys.executable,
+            "-m",
+            module,
+            json.dumps(asdict(job)),
+            json.dumps(settings),
+            master,
+        ]
         with self._log.open("wb") as out:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True
+            )
 
     def kill(self) -> None:
-        """The driver and its Java; workers are groups of their own, and live on until they find that nobody is there."""
+        """The driver and its Java; workers are groups of their own, and live on until they find
+        that nobody is there.
+        """
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 

@@ -1,4 +1,6 @@
-"""A streaming query as Spark plays it on the sink: planner, tasks and driver, each step when the test says so. Needs no Spark."""
+"""A streaming query as Spark plays it on the sink: planner, tasks and driver, each step when the
+test says so. Needs no Spark.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -23,8 +25,16 @@ class Query:
 
     def __init__(self, cluster: Cluster, topic: str, name: str, **options: str) -> None:
         self.name = name
-        given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic, "deliveryGuarantee": "exactly-once"}
-        self.options = sink_options({**given, "kafka.transactional.id": f"{topic}-{name}", **options}, COLUMNS, streaming=True)
+        given = {
+            "kafka.bootstrap.servers": cluster.bootstrap_servers,
+            "topic": topic,
+            "deliveryGuarantee": "exactly-once",
+        }
+        self.options = sink_options(
+            {**given, "kafka.transactional.id": f"{topic}-{name}", **options},
+            COLUMNS,
+            streaming=True,
+        )
         self._attempts = 0
 
     def plan(self) -> Handle:
@@ -49,14 +59,22 @@ class Query:
     def run(self, number: int, *tasks: Rows) -> None:
         """A batch from its plan to its end."""
         handle = self.plan()
-        self.commit([self.write(handle, number, task, rows) for task, rows in enumerate(tasks)], number)
+        self.commit(
+            [self.write(handle, number, task, rows) for task, rows in enumerate(tasks)], number
+        )
 
 
 def arrow(rows: Rows) -> object:
     import pyarrow as pa
 
     keys = [key for _, key in rows]
-    return pa.record_batch({"key": keys, "value": keys, "partition": pa.array([partition for partition, _ in rows], pa.int32())})
+    return pa.record_batch(
+        {
+            "key": keys,
+            "value": keys,
+            "partition": pa.array([partition for partition, _ in rows], pa.int32()),
+        }
+    )
 
 
 def rows_of(partition: int, numbers: Iterable[int]) -> Rows:
@@ -64,7 +82,9 @@ def rows_of(partition: int, numbers: Iterable[int]) -> Rows:
 
 
 def committed(cluster: Cluster, topic: str) -> list[str]:
-    """Keys of what readers of committed records find when the markers of all transactions are there, sorted."""
+    """Keys of what readers of committed records find when the markers of all transactions are
+    there, sorted.
+    """
     wait_for_markers(cluster, topic)
     return found(cluster, topic, "read_committed")
 
@@ -72,19 +92,31 @@ def committed(cluster: Cluster, topic: str) -> list[str]:
 def wait_for_markers(cluster: Cluster, topic: str) -> None:
     brokers = Brokers(addresses({"bootstrap.servers": cluster.bootstrap_servers}), "reader", 30.0)
     try:
-        wheres = {(topic, partition): LATEST for partition in brokers.topics([topic])[topic].partitions}
-        cluster.wait_for(lambda: brokers.offsets(wheres, READ_COMMITTED) == brokers.offsets(wheres, READ_UNCOMMITTED))
+        wheres = {
+            (topic, partition): LATEST for partition in brokers.topics([topic])[topic].partitions
+        }
+        cluster.wait_for(
+            lambda: (
+                brokers.offsets(wheres, READ_COMMITTED) == brokers.offsets(wheres, READ_UNCOMMITTED)
+            )
+        )
     finally:
         brokers.close()
 
 
 def found(cluster: Cluster, topic: str, isolation: str) -> list[str]:
     """Keys, sorted."""
-    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": topic, "kafka.isolation.level": isolation}
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "subscribe": topic,
+        "kafka.isolation.level": isolation,
+    }
     options = source_options(given, streaming=False)
     brokers = Brokers(options.bootstrap, "reader", 30.0, read_committed=options.read_committed)
     try:
-        records = [record for each in batch(options, brokers) for record in read(brokers, each, options)]
+        records = [
+            record for each in batch(options, brokers) for record in read(brokers, each, options)
+        ]
         return sorted(key.decode() for each in records for key in each.column("key").to_pylist())
     finally:
         brokers.close()

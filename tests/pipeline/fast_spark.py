@@ -1,4 +1,6 @@
-"""A Spark that starts fast enough for tests: an archive of its classes, a home whose Python is the installed one, and no frills."""
+"""A Spark that starts fast enough for tests: an archive of its classes, a home whose Python is the
+installed one, and no frills.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -34,12 +36,17 @@ def prepare(cache: Path, java: int) -> dict[str, str]:
         flags = f"{FLAGS} -Xshare:auto -XX:SharedArchiveFile={archive}"
     else:
         flags = f"{FLAGS} -XX:ArchiveClassesAtExit={archive}"
-    return {"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": f"{flags} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:disable"}
+    return {
+        "SPARK_HOME": str(home),
+        "SPARK_SUBMIT_OPTS": f"{flags} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:disable",
+    }
 
 
 @contextmanager
 def fast_environment() -> Iterator[None]:
-    """For processes that tests start: they find Java, this Python and the archive of Spark's classes."""
+    """For processes that tests start: they find Java, this Python and the archive of Spark's
+    classes.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name, value in prepare(cache_folder(), version_of(java_home()) or 0).items():
             patch.setenv(name, value)

@@ -1,4 +1,6 @@
-"""A query that applies change events to a lake by key. As a program it is a driver of its own, which a test may kill."""
+"""A query that applies change events to a lake by key. As a program it is a driver of its own,
+which a test may kill.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,14 +29,34 @@ class Follow:
         from raftka.pipeline.flows.streams import declared
 
         options = {"maxOffsetsPerTrigger": self.batch}
-        stream = {"topic": self.source, "envelope": "debezium", "key": "id", "fields": FIELDS, "options": options}
+        stream = {
+            "topic": self.source,
+            "envelope": "debezium",
+            "key": "id",
+            "fields": FIELDS,
+            "options": options,
+        }
         output = {"from": "orders", "delta": "lake", "key": "id", "delete": "_deleted"}
-        document = {"bootstrap": self.bootstrap_servers, "streams": {"orders": stream}, "outputs": {"lake": output}}
+        document = {
+            "bootstrap": self.bootstrap_servers,
+            "streams": {"orders": stream},
+            "outputs": {"lake": output},
+        }
         found = declared(document, self.lake.parent, {})
         (told,) = found.outputs
         assert told.path == str(self.lake)
-        writer = good(found, "orders").drop("_timestamp", "_key").writeStream.format("raftka_delta").option("path", told.path)
-        return writer.options(**told.options).option("checkpointLocation", self.folder).trigger(availableNow=True).start()
+        writer = (
+            good(found, "orders")
+            .drop("_timestamp", "_key")
+            .writeStream.format("raftka_delta")
+            .option("path", told.path)
+        )
+        return (
+            writer.options(**told.options)
+            .option("checkpointLocation", self.folder)
+            .trigger(availableNow=True)
+            .start()
+        )
 
 
 if __name__ == "__main__":

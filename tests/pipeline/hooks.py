@@ -53,7 +53,9 @@ def receiver(context: Any = None) -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             got = Got(self.path, dict(self.headers.items()), json.loads(body))
             found.got.append(got)
-            status, headers, text = found.decide(got) if found.decide else found.answers.pop(0) if found.answers else OK
+            status, headers, text = (
+                found.decide(got) if found.decide else found.answers.pop(0) if found.answers else OK
+            )
             self.send_response(status)
             for name, value in {"Content-Length": str(len(text)), **headers}.items():
                 self.send_header(name, value)

@@ -1,4 +1,6 @@
-"""A packed environment, as venv-pack makes it: a tar of a virtual environment with raftka and what its pipeline needs, and without PySpark."""
+"""A packed environment, as venv-pack makes it: a tar of a virtual environment with raftka and what
+its pipeline needs, and without PySpark.
+"""
 
 import re
 import subprocess
@@ -13,9 +15,13 @@ REQUIREMENT = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def pack(folder: Path, archive: Path) -> None:
-    """Make an environment in the folder and put it into the archive, with packages from the environment that runs this."""
+    """Make an environment in the folder and put it into the archive, with packages from the
+    environment that runs this.
+    """
     environment = folder / "packed"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--copies", str(environment)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", "--copies", str(environment)], check=True
+    )
     (packages,) = environment.glob("lib/python*/site-packages")
     inside = packages.relative_to(environment)
     with tarfile.open(archive, "w:gz", compresslevel=1) as tar:

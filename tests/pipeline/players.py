@@ -1,4 +1,6 @@
-"""What fills topics for readers, and reads them: brokers, a producer, and whole batches as they are given."""
+"""What fills topics for readers, and reads them: brokers, a producer, and whole batches as they are
+given.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -27,18 +29,39 @@ class Player:
         return self._all[-1]
 
     def with_options(self, topic: str = "none", **given: Any) -> SourceOptions:
-        return source_options({"kafka.bootstrap.servers": self.cluster.bootstrap_servers, "subscribe": topic, **given}, streaming=False)
+        return source_options(
+            {
+                "kafka.bootstrap.servers": self.cluster.bootstrap_servers,
+                "subscribe": topic,
+                **given,
+            },
+            streaming=False,
+        )
 
-    def fill(self, topic: str, count: int, partition: int = 0, size: int = 90, compression: int = 0, first: int = 0) -> None:
+    def fill(
+        self,
+        topic: str,
+        count: int,
+        partition: int = 0,
+        size: int = 90,
+        compression: int = 0,
+        first: int = 0,
+    ) -> None:
         producer = Producer(self.brokers, compression=compression)
         for at in range(first, first + count):
-            producer.add((topic, partition), (b"k%09d" % at, b"v%0*d" % (size - 1, at), (), 1_700_000_000_000 + at))
+            producer.add(
+                (topic, partition),
+                (b"k%09d" % at, b"v%0*d" % (size - 1, at), (), 1_700_000_000_000 + at),
+            )
         producer.flush()
         assert producer.written == count
 
     def delete_records(self, topic: str, before: int) -> None:
         partition = DELETE_RECORDS.request.topics.partitions(partition_index=0, offset=before)
-        request = DELETE_RECORDS.request(topics=[DELETE_RECORDS.request.topics(name=topic, partitions=[partition])], timeout_ms=9000)
+        request = DELETE_RECORDS.request(
+            topics=[DELETE_RECORDS.request.topics(name=topic, partitions=[partition])],
+            timeout_ms=9000,
+        )
         answer = call(self._leader(topic), DELETE_RECORDS, request, timeout=10, version=2)
         assert answer.topics[0].partitions[0].error_code == 0
 
@@ -46,12 +69,26 @@ class Player:
         return batch(self.with_options(topic, **given), self.brokers)
 
     def rows(
-        self, ranges: list[Range], brokers: Brokers | None = None, *, fetch_bytes: int | None = None, fail_on_data_loss: bool = True
+        self,
+        ranges: list[Range],
+        brokers: Brokers | None = None,
+        *,
+        fetch_bytes: int | None = None,
+        fail_on_data_loss: bool = True,
     ) -> list[dict[str, Any]]:
         from raftka.pipeline.topics.reader import read
 
-        options = replace(self.options, fail_on_data_loss=fail_on_data_loss, fetch_bytes=fetch_bytes or self.options.fetch_bytes)
-        return [row for each in ranges for found in read(brokers or self.brokers, each, options) for row in found.to_pylist()]
+        options = replace(
+            self.options,
+            fail_on_data_loss=fail_on_data_loss,
+            fetch_bytes=fetch_bytes or self.options.fetch_bytes,
+        )
+        return [
+            row
+            for each in ranges
+            for found in read(brokers or self.brokers, each, options)
+            for row in found.to_pylist()
+        ]
 
     def close(self) -> None:
         for brokers in self._all:

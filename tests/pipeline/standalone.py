@@ -1,4 +1,6 @@
-"""A standalone Spark with a master and two workers, each a process of its own, for drivers outside of them."""
+"""A standalone Spark with a master and two workers, each a process of its own, for drivers outside
+of them.
+"""
 
 import os
 import re
@@ -20,7 +22,8 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # both workers are there before the first task
+    # both workers are there before the first task
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
 }
 
@@ -59,18 +62,37 @@ class Standalone:
         return self._processes[name].pid
 
     def kill_worker(self, name: str) -> None:
-        """By SIGKILL; its executors end when they find it gone. Another one with its name takes its place."""
+        """By SIGKILL; its executors end when they find it gone. Another one with its name takes its
+        place.
+        """
         self._processes[name].kill()
         self._processes[name].wait()
         self._start_worker(name)
 
     def _start_worker(self, name: str) -> None:
-        self._start(name, "worker.Worker", "--cores", "1", "--memory", "600m", "--work-dir", str(self.folder / name), self.master)
+        self._start(
+            name,
+            "worker.Worker",
+            "--cores",
+            "1",
+            "--memory",
+            "600m",
+            "--work-dir",
+            str(self.folder / name),
+            self.master,
+        )
 
     @contextmanager
     def connect_server(self, settings: Mapping[str, str]) -> Iterator[str]:
-        """A Spark Connect server, and the URL for its clients. Its driver uses these workers, which nobody else can use until it has ended."""
-        given = {**settings, "spark.master": self.master, "spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
+        """A Spark Connect server, and the URL for its clients. Its driver uses these workers, which
+        nobody else can use until it has ended.
+        """
+        given = {
+            **settings,
+            "spark.master": self.master,
+            "spark.connect.grpc.binding.port": "0",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+        }
         pairs = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
         server = "org.apache.spark.sql.connect.service.SparkConnectServer"
         log = self._run("connect", "SparkSubmit", "--class", server, *pairs, memory="600m")
@@ -85,12 +107,23 @@ class Standalone:
         return self._run(name, kind, "--host", "127.0.0.1", "--webui-port", "0", *arguments)
 
     def _run(self, name: str, kind: str, *arguments: str, memory: str = "256m") -> Path:
-        environment = {"SPARK_HOME": str(self._home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": memory, "JAVA_HOME": str(java_home())}
+        environment = {
+            "SPARK_HOME": str(self._home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": memory,
+            "JAVA_HOME": str(java_home()),
+        }
         environment["PYSPARK_PYTHON"] = sys.executable
-        command = [str(self._home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
+        command = [
+            str(self._home / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{kind}",
+            *arguments,
+        ]
         log = self.folder / f"{name}.log"
         with log.open("wb") as out:
-            process = subprocess.Popen(command, env={**plain_environment(), **environment}, stdout=out, stderr=out)
+            process = subprocess.Popen(
+                command, env={**plain_environment(), **environment}, stdout=out, stderr=out
+            )
         self._processes[name] = process
         self._stack.callback(process.wait)
         self._stack.callback(process.terminate)
@@ -110,5 +143,9 @@ def plain_environment() -> dict[str, str]:
     """Of a shell in which no virtual environment is activated, and nothing is said about Spark."""
     own = str(Path(sys.executable).parent)
     path = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if each != own)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_", "VIRTUAL_ENV", "PYTHON"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SPARK_", "PYSPARK_", "VIRTUAL_ENV", "PYTHON"))
+    }
     return {**kept, "PATH": path}

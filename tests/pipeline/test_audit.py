@@ -1,4 +1,6 @@
-"""The audit on defects that were planted: each kind is found, each one of them listed, and nothing else."""
+"""The audit on defects that were planted: each kind is found, each one of them listed, and nothing
+else.
+"""
 
 import json
 from collections.abc import Callable, Iterable
@@ -8,7 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 import pyarrow as pa
 
@@ -26,17 +31,35 @@ Line = tuple[str, int, bool]
 
 
 def ledger(path: Path, lines: Iterable[Line], end: str = "\n") -> str:
-    path.write_text("\n".join(json.dumps({"producer": producer, "seq": seq, "acked": acked}) for producer, seq, acked in lines) + end)
+    path.write_text(
+        "\n".join(
+            json.dumps({"producer": producer, "seq": seq, "acked": acked})
+            for producer, seq, acked in lines
+        )
+        + end
+    )
     return str(path)
 
 
-def judged(said: list[tuple[int, bool]], there: list[tuple[int | None, int, int]]) -> dict[str, list[Any]]:
+def judged(
+    said: list[tuple[int, bool]], there: list[tuple[int | None, int, int]]
+) -> dict[str, list[Any]]:
     """What is wrong of one producer; `there`: number, partition and offset."""
     left = pa.table(
-        {"producer": ["p"] * len(said), "seq": pa.array([s for s, _ in said], pa.int64()), "acked": pa.array([a for _, a in said], pa.bool_())}
+        {
+            "producer": ["p"] * len(said),
+            "seq": pa.array([s for s, _ in said], pa.int64()),
+            "acked": pa.array([a for _, a in said], pa.bool_()),
+        }
     )
     places = pa.array([(partition << 48) + offset for _, partition, offset in there], pa.int64())
-    right = pa.table({"producer": ["p"] * len(there), "seq": pa.array([s for s, _, _ in there], pa.int64()), "place": places})
+    right = pa.table(
+        {
+            "producer": ["p"] * len(there),
+            "seq": pa.array([s for s, _, _ in there], pa.int64()),
+            "place": places,
+        }
+    )
     found: dict[str, list[Any]] = {kind: [] for kind in KINDS}
     for row in compare(left, right).to_pylist():
         if row["kind"] in found:
@@ -66,10 +89,13 @@ def acked(*seqs: int) -> list[tuple[int, bool]]:
         (acked(0, 1, 2), [(1, 0, 0), (0, 0, 1), (2, 0, 2)], {"reordered": [0]}),
         (acked(0, 1, 2, 3), [(3, 0, 0), (0, 0, 1), (1, 0, 2), (2, 0, 3)], {"reordered": [0, 1, 2]}),
         (acked(0, 1), [(1, 0, 0), (0, 1, 1)], {}),  # of another partition: no order
-        (acked(0, 1), [(0, 0, 0), (1, 0, 1), (0, 0, 2)], {"duplicated": [0]}),  # a copy that comes late is no other order
+        # a copy that comes late is no other order
+        (acked(0, 1), [(0, 0, 0), (1, 0, 1), (0, 0, 2)], {"duplicated": [0]}),
     ],
 )
-def test_each_kind_of_defect_is_distinguished(said: list[tuple[int, bool]], there: list[Any], wrong: dict[str, list[Any]]) -> None:
+def test_each_kind_of_defect_is_distinguished(
+    said: list[tuple[int, bool]], there: list[Any], wrong: dict[str, list[Any]]
+) -> None:
     assert judged(said, there) == wrong
 
 
@@ -79,7 +105,12 @@ def test_a_ledger_in_any_pieces_has_each_line_once(tmp_path: Path, size: int, en
     lines = [(f"p{at % 3}", at, at % 5 > 0) for at in range(50)]
     path = ledger(tmp_path / "one", lines, end)
 
-    rows = [row for split in splits([path], size) for batch in read_split(split) for row in batch.to_pylist()]
+    rows = [
+        row
+        for split in splits([path], size)
+        for batch in read_split(split)
+        for row in batch.to_pylist()
+    ]
     assert [(row["producer"], row["seq"], row["acked"]) for row in rows] == lines
 
 
@@ -103,11 +134,23 @@ def test_a_ledger_line_without_acked_counts_as_acknowledged(tmp_path: Path) -> N
     assert batch.to_pylist() == [{"producer": "a", "seq": 3, "acked": True}]
 
 
-@pytest.mark.parametrize("line", ['{"producer": 1, "seq": 1}', "not JSON", '{"producer": "a"}', '{"seq": 1}', '{"producer": "a", "seq": 1.5}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"producer": 1, "seq": 1}',
+        "not JSON",
+        '{"producer": "a"}',
+        '{"seq": 1}',
+        '{"producer": "a", "seq": 1.5}',
+    ],
+)
 def test_an_invalid_line_is_reported(tmp_path: Path, line: str) -> None:
     (tmp_path / "one").write_text(f'{{"producer": "a", "seq": 1}}\n{line}\n')
 
-    with pytest.raises(PipelineError, match=r"the ledger file://.*/one has a line behind byte 0.*Lines are to be like"):
+    with pytest.raises(
+        PipelineError,
+        match=r"the ledger file://.*/one has a line behind byte 0.*Lines are to be like",
+    ):
         list(read_split(Split(f"file://{tmp_path}/one", 0, 1000)))
 
 
@@ -124,7 +167,9 @@ Run = Callable[..., Result]
 @pytest.fixture
 def run(spark: Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr("raftka.pipeline.spark.session", lambda *_, **__: spark)
-    return lambda *arguments: CliRunner().invoke(root, ["audit", "--bootstrap-server", cluster.bootstrap_servers, *map(str, arguments)])
+    return lambda *arguments: CliRunner().invoke(
+        root, ["audit", "--bootstrap-server", cluster.bootstrap_servers, *map(str, arguments)]
+    )
 
 
 def fill(cluster: Cluster, player: Player, records: Iterable[tuple[str, int, int]]) -> str:
@@ -137,7 +182,9 @@ def fill(cluster: Cluster, player: Player, records: Iterable[tuple[str, int, int
     return topic
 
 
-def test_planted_defects_of_a_topic_are_found_and_nothing_else(run: Run, cluster: Cluster, player: Player, tmp_path: Path) -> None:
+def test_planted_defects_of_a_topic_are_found_and_nothing_else(
+    run: Run, cluster: Cluster, player: Player, tmp_path: Path
+) -> None:
     good = [(f"truck-{at % 10}", at // 10, at % 10 % 2) for at in range(2000)]
     lines = [(who, seq, True) for who, seq, _ in good] + [("truck-3", 500, False)]
     sent = [each for each in good if each not in {("truck-1", 7, 1), ("truck-2", 199, 0)}]  # lost
@@ -153,7 +200,15 @@ def test_planted_defects_of_a_topic_are_found_and_nothing_else(run: Run, cluster
     counts, *listed = [json.loads(line) for line in done.output.splitlines()]
 
     assert done.exit_code == 1, done.output
-    assert counts == {"acknowledged": 2000, "unknown": 1, "records": 2003, "lost": 2, "duplicated": 1, "phantom": 2, "reordered": 1}
+    assert counts == {
+        "acknowledged": 2000,
+        "unknown": 1,
+        "records": 2003,
+        "lost": 2,
+        "duplicated": 1,
+        "phantom": 2,
+        "reordered": 1,
+    }
     assert [(row["kind"], row["producer"], row["seq"]) for row in listed] == [
         ("lost", "truck-1", 7),
         ("lost", "truck-2", 199),
@@ -163,7 +218,9 @@ def test_planted_defects_of_a_topic_are_found_and_nothing_else(run: Run, cluster
         ("reordered", "truck-6", 50),
     ]
     assert listed[2]["copies"] == 3
-    (place,) = [at for at, record in enumerate(cluster.records(topic, 0)) if record.key == b"nobody"]
+    (place,) = [
+        at for at, record in enumerate(cluster.records(topic, 0)) if record.key == b"nobody"
+    ]
     assert (listed[3]["partition"], listed[3]["offset"]) == (0, place)
     few = run(*given, "--topic", topic, "--limit", "1")
     assert [line.split()[:3] for line in few.output.splitlines()[4:]] == [
@@ -176,7 +233,12 @@ def test_planted_defects_of_a_topic_are_found_and_nothing_else(run: Run, cluster
 
 def test_all_is_well(run: Run, cluster: Cluster, player: Player, tmp_path: Path) -> None:
     good = [(f"truck-{at % 10}", at // 10, at % 10 % 2) for at in range(200)]
-    done = run("--ledger", ledger(tmp_path / "ledger", [(who, seq, True) for who, seq, _ in good]), "--topic", fill(cluster, player, good))
+    done = run(
+        "--ledger",
+        ledger(tmp_path / "ledger", [(who, seq, True) for who, seq, _ in good]),
+        "--topic",
+        fill(cluster, player, good),
+    )
 
     assert done.exit_code == 0, done.output
     assert [line.split() for line in done.output.splitlines()] == [
@@ -186,14 +248,22 @@ def test_all_is_well(run: Run, cluster: Cluster, player: Player, tmp_path: Path)
 
 
 def test_a_lake_with_columns_of_its_own_names(spark: Any, run: Run, tmp_path: Path) -> None:
-    lake, path = str(tmp_path / "lake"), ledger(tmp_path / "ledger", [("7", 1, True), ("7", 2, True), ("8", 1, True)])
+    lake = str(tmp_path / "lake")
+    path = ledger(tmp_path / "ledger", [("7", 1, True), ("7", 2, True), ("8", 1, True)])
     rows = [(7, 1, 0, 5), (7, 2, 0, 4), (8, 1, 0, 6), (8, 1, 0, 7)]
-    spark.createDataFrame(rows, "truck int, number long, partition int, offset long").write.format("raftka_delta").mode("append").save(lake)
-    done = run("--ledger", path, "--delta", lake, "--producer", "truck", "--seq", "number", "-o", "json")
+    spark.createDataFrame(rows, "truck int, number long, partition int, offset long").write.format(
+        "raftka_delta"
+    ).mode("append").save(lake)
+    done = run(
+        "--ledger", path, "--delta", lake, "--producer", "truck", "--seq", "number", "-o", "json"
+    )
 
     assert done.exit_code == 1, done.output
     listed = [json.loads(line) for line in done.output.splitlines()[1:]]
-    assert [(row["kind"], row["producer"], row["seq"], row["offset"]) for row in listed] == [("duplicated", "8", 1, 6), ("reordered", "7", 1, 5)]
+    assert [(row["kind"], row["producer"], row["seq"], row["offset"]) for row in listed] == [
+        ("duplicated", "8", 1, 6),
+        ("reordered", "7", 1, 5),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -202,10 +272,15 @@ def test_a_lake_with_columns_of_its_own_names(spark: Any, run: Run, tmp_path: Pa
         (["--topic", "a", "--delta", "b"], "either --topic or --delta"),
         (["--topic", "nothing"], "there is no topic nothing"),
         (["--delta", "/nowhere"], "there is no Delta table at /nowhere"),
-        (["--delta", "LAKE"], r"has the columns id; --producer (producer) and --seq (seq) are to be made of these"),
+        (
+            ["--delta", "LAKE"],
+            r"has the columns id; --producer (producer) and --seq (seq) are to be made of these",
+        ),
     ],
 )
-def test_input_that_cannot_be_audited_is_reported(spark: Any, run: Run, tmp_path: Path, arguments: list[str], why: str) -> None:
+def test_input_that_cannot_be_audited_is_reported(
+    spark: Any, run: Run, tmp_path: Path, arguments: list[str], why: str
+) -> None:
     lake = str(tmp_path / "lake")
     if "LAKE" in arguments:
         spark.range(3).write.format("raftka_delta").mode("append").save(lake)
@@ -220,4 +295,6 @@ def test_a_bad_ledger_is_reported(run: Run, cluster: Cluster, tmp_path: Path) ->
     (tmp_path / "ledger").write_text("no\n")
     done = run("--ledger", tmp_path / "ledger", "--topic", cluster.create_topic())
 
-    assert (done.exit_code, "has a line behind byte 0 that is none" in done.output) == (2, True), done.output
+    assert (done.exit_code, "has a line behind byte 0 that is none" in done.output) == (2, True), (
+        done.output
+    )

@@ -1,4 +1,6 @@
-"""Debezium in Kafka Connect on raftka: rows of PostgreSQL are inserted, updated and deleted, and a flow's lake is like the table."""
+"""Debezium in Kafka Connect on raftka: rows of PostgreSQL are inserted, updated and deleted, and a
+flow's lake is like the table.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,7 +9,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 psycopg = pytest.importorskip("psycopg", reason="needs raftka[jdbc]")
 
 from raftka.cluster.ports import HeldPorts
@@ -31,10 +36,16 @@ FIELDS = {
     "note": "string?",
     "blob": "binary?",
 }
-COLUMNS = "id int PRIMARY KEY, state text NOT NULL, price numeric(9, 2), due date, at timestamp, zoned timestamptz, note text, blob bytea"
+COLUMNS = (
+    "id int PRIMARY KEY, state text NOT NULL, price numeric(9, 2), due date, at timestamp, "
+    "zoned timestamptz, note text, blob bytea"
+)
 TABLE = f"""CREATE TABLE orders ({COLUMNS});
 ALTER TABLE orders REPLICA IDENTITY FULL"""
-INSERT = "INSERT INTO orders VALUES (%s, %s, 12.30, '2026-01-31', '2026-01-31 10:20:30.000005', '2026-01-31 10:20:30.000006+02', %s, '\\xff00')"
+INSERT = (
+    "INSERT INTO orders VALUES (%s, %s, 12.30, '2026-01-31', '2026-01-31 10:20:30.000005', "
+    "'2026-01-31 10:20:30.000006+02', %s, '\\xff00')"
+)
 LARGE = "".join(
     chr(97 + at * at % 23) for at in range(100_000)
 )  # PostgreSQL keeps it apart from its row, and does not log it when it stays as it was
@@ -70,25 +81,59 @@ class Flow:
 
     def __init__(self, spark: Any, cluster: Cluster, kind: str, folder: Path) -> None:
         self.spark, self.kind, self.folder = spark, kind, folder
-        stream = {"topic": f"{kind}.public.orders", "envelope": "debezium", "key": "id", "fields": FIELDS, "options": {"maxOffsetsPerTrigger": 60}}
+        stream = {
+            "topic": f"{kind}.public.orders",
+            "envelope": "debezium",
+            "key": "id",
+            "fields": FIELDS,
+            "options": {"maxOffsetsPerTrigger": 60},
+        }
         output = {"from": "orders", "delta": "lake", "key": "id", "delete": "_deleted"}
-        document = {"bootstrap": cluster.bootstrap_servers, "streams": {"orders": stream}, "outputs": {"lake": output}}
+        document = {
+            "bootstrap": cluster.bootstrap_servers,
+            "streams": {"orders": stream},
+            "outputs": {"lake": output},
+        }
         self.declared: Declared = declared(document, folder, {})
 
     def run(self) -> None:
         (output,) = self.declared.outputs
-        writer = good(self.declared, "orders").drop("_topic", "_key").writeStream.format("raftka_delta").option("path", output.path)
-        query = writer.options(**output.options).option("checkpointLocation", str(self.folder / "checkpoint")).trigger(availableNow=True).start()
+        writer = (
+            good(self.declared, "orders")
+            .drop("_topic", "_key")
+            .writeStream.format("raftka_delta")
+            .option("path", output.path)
+        )
+        query = (
+            writer.options(**output.options)
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
         assert query.awaitTermination(PATIENCE_S)
 
     def rows(self) -> list[tuple[Any, ...]]:
         if not Path(str(self.declared.outputs[0].path)).exists():
             return []
-        found = self.spark.read.format("raftka_delta").option("columns", ",".join(FIELDS)).load(self.declared.outputs[0].path).collect()
-        return sorted(tuple(bytes(each) if isinstance(each, bytearray) else each for each in row) for row in found)
+        found = (
+            self.spark.read.format("raftka_delta")
+            .option("columns", ",".join(FIELDS))
+            .load(self.declared.outputs[0].path)
+            .collect()
+        )
+        return sorted(
+            tuple(bytes(each) if isinstance(each, bytearray) else each for each in row)
+            for row in found
+        )
 
     def dead_letters(self) -> int:
-        return int(bad(self.declared, self.declared.streams[0], {"startingOffsets": "earliest", "endingOffsets": "latest"}).count())
+        return int(
+            bad(
+                self.declared,
+                self.declared.streams[0],
+                {"startingOffsets": "earliest", "endingOffsets": "latest"},
+            ).count()
+        )
 
 
 def wait(holds: Callable[[], bool]) -> None:
@@ -99,8 +144,15 @@ def wait(holds: Callable[[], bool]) -> None:
 
 def start_connector(connect: Connect, database: Any, kind: str) -> None:
     its = database.info
-    converters = {f"{side}.converter": "org.apache.kafka.connect.json.JsonConverter" for side in ("key", "value")}
-    converters |= {f"{side}.converter.{name}": value for side in ("key", "value") for name, value in CONVERTERS[kind].items()}
+    converters = {
+        f"{side}.converter": "org.apache.kafka.connect.json.JsonConverter"
+        for side in ("key", "value")
+    }
+    converters |= {
+        f"{side}.converter.{name}": value
+        for side in ("key", "value")
+        for name, value in CONVERTERS[kind].items()
+    }
     settings = {
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "database.hostname": its.host,
@@ -123,16 +175,32 @@ def start_connector(connect: Connect, database: Any, kind: str) -> None:
 def table(database: Any) -> list[tuple[Any, ...]]:
     """As the lake has it: a time without a zone is of UTC."""
     columns = "id, state, price, due, at AT TIME ZONE 'UTC', zoned, note, blob"
-    return [tuple(row) for row in database.execute(f"SELECT {columns} FROM orders ORDER BY id").fetchall()]
+    return [
+        tuple(row)
+        for row in database.execute(f"SELECT {columns} FROM orders ORDER BY id").fetchall()
+    ]
 
 
 def local(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Times as Spark's Python has them: without a zone, in that of the machine."""
-    return [tuple(each.astimezone().replace(tzinfo=None) if getattr(each, "tzinfo", None) is not None else each for each in row) for row in rows]
+    return [
+        tuple(
+            each.astimezone().replace(tzinfo=None)
+            if getattr(each, "tzinfo", None) is not None
+            else each
+            for each in row
+        )
+        for row in rows
+    ]
 
 
 def test_a_lake_follows_a_table(
-    spark: Any, cluster: Cluster, debezium: Program, database: Any, tmp_path: Path, request: pytest.FixtureRequest
+    spark: Any,
+    cluster: Cluster,
+    debezium: Program,
+    database: Any,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Also when the worker of Connect is killed: what it tells again changes nothing."""
     for key in range(1, 21):
@@ -156,7 +224,11 @@ def test_a_lake_follows_a_table(
         wait(followed)
         for key in range(21, 41):
             database.execute(INSERT, [key, "NEW", LARGE])
-            database.execute("UPDATE orders SET state = 'PAID', price = price + id WHERE id <= %s AND id %% 3 = 0", [key])
+            database.execute(
+                "UPDATE orders SET state = 'PAID', price = price + id WHERE id <= %s AND id %% 3 "
+                "= 0",
+                [key],
+            )
         database.execute("DELETE FROM orders WHERE id % 4 = 0")
         database.execute("UPDATE orders SET id = id + 100 WHERE id % 5 = 0")
         (worker,) = connect.workers

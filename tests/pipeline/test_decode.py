@@ -1,4 +1,6 @@
-"""The decoder of whole answers against the codec of single records, on batches of all kinds; and what it says of broken ones."""
+"""The decoder of whole answers against the codec of single records, on batches of all kinds; and
+what it says of broken ones.
+"""
 
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
@@ -33,14 +35,20 @@ from raftka.pipeline.records.decode import SCHEMA, SCHEMA_WITH_HEADERS, Decoder
 EXAMPLES = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 OPTIONAL_BYTES = st.none() | st.binary(max_size=200)
 HEADERS = st.lists(st.tuples(st.text(max_size=10), OPTIONAL_BYTES), max_size=3)
-RECORDS = st.lists(st.tuples(OPTIONAL_BYTES, OPTIONAL_BYTES, HEADERS, st.integers(-1, 2**42)), min_size=1, max_size=20)
+RECORDS = st.lists(
+    st.tuples(OPTIONAL_BYTES, OPTIONAL_BYTES, HEADERS, st.integers(-1, 2**42)),
+    min_size=1,
+    max_size=20,
+)
 ATTRIBUTES = Struct(">h")
 FIRST: NewRecord = (b"k", b"v", (), 1000)
 
 Row = dict[str, Any]
 
 
-def decoded(data: bytes | bytearray, start: int = 0, stop: int = 2**62, **options: Any) -> list[Row]:
+def decoded(
+    data: bytes | bytearray, start: int = 0, stop: int = 2**62, **options: Any
+) -> list[Row]:
     rows: list[Row] = []
     for batch in Decoder(data, "trucks", 3, start, stop, headers=True, **options).batches():
         batch.validate(full=True)
@@ -51,7 +59,16 @@ def decoded(data: bytes | bytearray, start: int = 0, stop: int = 2**62, **option
 def expected(data: bytes | bytearray, start: int = 0, stop: int = 2**62) -> list[tuple[Any, ...]]:
     """By the codec of the broker; the columns in Spark's order."""
     return [
-        (r.key, r.value, "trucks", 3, r.offset, r.timestamp * 1000, int(bool(header.attributes & LOG_APPEND_TIME)), list(r.headers) or None)
+        (
+            r.key,
+            r.value,
+            "trucks",
+            3,
+            r.offset,
+            r.timestamp * 1000,
+            int(bool(header.attributes & LOG_APPEND_TIME)),
+            list(r.headers) or None,
+        )
         for header, batch in iterate(memoryview(bytes(data)))
         for r in records_of(batch)
         if start <= r.offset < stop
@@ -59,28 +76,53 @@ def expected(data: bytes | bytearray, start: int = 0, stop: int = 2**62) -> list
 
 
 def told(row: Row) -> tuple[Any, ...]:
-    headers = None if row["headers"] is None else [(each["key"], each["value"]) for each in row["headers"]]
+    headers = (
+        None
+        if row["headers"] is None
+        else [(each["key"], each["value"]) for each in row["headers"]]
+    )
     us = (row["timestamp"] - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    return (*[row[name] for name in ("key", "value", "topic", "partition", "offset")], us, row["timestampType"], headers)
+    return (
+        *[row[name] for name in ("key", "value", "topic", "partition", "offset")],
+        us,
+        row["timestampType"],
+        headers,
+    )
 
 
 @EXAMPLES
-@given(st.lists(st.tuples(RECORDS, st.integers(0, 4), st.integers(0, 1), st.integers(0, 5)), max_size=5), st.integers(0, 60), st.integers(0, 100))
-def test_the_decoder_equals_the_brokers_codec(batches: list[tuple[list[NewRecord], int, int, int]], start: int, length: int) -> None:
+@given(
+    st.lists(
+        st.tuples(RECORDS, st.integers(0, 4), st.integers(0, 1), st.integers(0, 5)), max_size=5
+    ),
+    st.integers(0, 60),
+    st.integers(0, 100),
+)
+def test_the_decoder_equals_the_brokers_codec(
+    batches: list[tuple[list[NewRecord], int, int, int]], start: int, length: int
+) -> None:
     data, base = bytearray(), 0
     for records, codec, timestamp_type, gap in batches:
         base += gap
-        data += build_batch(records, base_offset=base, compression=codec, timestamp_type=timestamp_type)
+        data += build_batch(
+            records, base_offset=base, compression=codec, timestamp_type=timestamp_type
+        )
         base += len(records)
 
     assert [told(row) for row in decoded(data)] == expected(data)
-    assert [told(row) for row in decoded(data, start, start + length)] == expected(data, start, start + length)
+    assert [told(row) for row in decoded(data, start, start + length)] == expected(
+        data, start, start + length
+    )
 
 
 @pytest.mark.parametrize("size", [0, 63, 64, 127, 128, 8191, 8192, 100_000, 3_000_000])
 @pytest.mark.parametrize("codec", [0, 4])
 def test_sizes_around_the_ends_of_varints(size: int, codec: int) -> None:
-    data = build_batch([(b"k" * size, b"v" * size, [("h", b"x" * size)], 5)] * 3, base_offset=2**40, compression=codec)
+    data = build_batch(
+        [(b"k" * size, b"v" * size, [("h", b"x" * size)], 5)] * 3,
+        base_offset=2**40,
+        compression=codec,
+    )
 
     assert [told(row) for row in decoded(data)] == expected(data)
 
@@ -93,11 +135,22 @@ def test_offsets_and_timestamps_far_from_the_first_of_their_batch() -> None:
 
 def test_the_columns_are_those_of_sparks_kafka_source() -> None:
     data = build_batch([FIRST])
-    (plain,), (with_headers,) = Decoder(data, "t", 0, 0, 9).batches(), Decoder(data, "t", 0, 0, 9, headers=True).batches()
+    (plain,), (with_headers,) = (
+        Decoder(data, "t", 0, 0, 9).batches(),
+        Decoder(data, "t", 0, 0, 9, headers=True).batches(),
+    )
 
     assert plain.schema.equals(SCHEMA)
     assert with_headers.schema.equals(SCHEMA_WITH_HEADERS)
-    assert plain.schema.names == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert plain.schema.names == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+    ]
 
 
 def test_invalid_header_names_become_the_same_text_as_in_java() -> None:
@@ -113,7 +166,10 @@ def test_invalid_header_names_become_the_same_text_as_in_java() -> None:
 
 def marker(offset: int, producer_id: int, *, commit: bool) -> bytearray:
     batch = build_batch(
-        [((0).to_bytes(2) + int(commit).to_bytes(2), bytes(6), (), 0)], base_offset=offset, producer_id=producer_id, transactional=True
+        [((0).to_bytes(2) + int(commit).to_bytes(2), bytes(6), (), 0)],
+        base_offset=offset,
+        producer_id=producer_id,
+        transactional=True,
     )
     ATTRIBUTES.pack_into(batch, ATTRIBUTES_POSITION, TRANSACTIONAL | CONTROL)
     seal(batch)
@@ -121,14 +177,32 @@ def marker(offset: int, producer_id: int, *, commit: bool) -> bytearray:
 
 
 def of(producer_id: int, offset: int) -> bytearray:
-    return build_batch([(None, b"of %d" % producer_id, (), 0)], base_offset=offset, producer_id=producer_id, transactional=True)
+    return build_batch(
+        [(None, b"of %d" % producer_id, (), 0)],
+        base_offset=offset,
+        producer_id=producer_id,
+        transactional=True,
+    )
 
 
-def offsets(data: bytes | bytearray, aborted: list[AbortedTransaction] | None, start: int = 0) -> list[int]:
+def offsets(
+    data: bytes | bytearray, aborted: list[AbortedTransaction] | None, start: int = 0
+) -> list[int]:
     return [row["offset"] for row in decoded(data, start, aborted=aborted)]
 
 
-LOG = b"".join([of(7, 0), of(8, 1), of(7, 2), marker(3, 7, commit=False), of(7, 4), marker(5, 8, commit=True), marker(6, 7, commit=True), of(9, 7)])
+LOG = b"".join(
+    [
+        of(7, 0),
+        of(8, 1),
+        of(7, 2),
+        marker(3, 7, commit=False),
+        of(7, 4),
+        marker(5, 8, commit=True),
+        marker(6, 7, commit=True),
+        of(9, 7),
+    ]
+)
 
 
 def test_read_committed_skips_aborted_transactions() -> None:
@@ -142,7 +216,9 @@ def test_read_uncommitted_skips_only_markers() -> None:
 
 
 def test_a_marker_of_a_commit_does_not_end_an_aborted_transaction_of_the_same_producer() -> None:
-    log = b"".join([of(7, 0), marker(1, 7, commit=True), of(7, 2), marker(3, 7, commit=False), of(7, 4)])
+    log = b"".join(
+        [of(7, 0), marker(1, 7, commit=True), of(7, 2), marker(3, 7, commit=False), of(7, 4)]
+    )
 
     assert offsets(log, [(7, 2)]) == [0, 4]
 
@@ -178,9 +254,17 @@ def test_a_batch_that_compaction_has_emptied_has_no_row(attributes: int) -> None
     assert Decoder(batch, "t", 0, 0, 9).next_offset == 1
 
 
-# compacted logs: batches are whole, and there are gaps between them; ranges may begin and end anywhere
+# compacted logs: batches are whole, and there are gaps between them; ranges may begin and end
+# anywhere
 
-COMPACTED = b"".join([build_batch([FIRST] * 3, base_offset=10), emptied(20), marker(30, 7, commit=True), build_batch([FIRST] * 2, base_offset=40)])
+COMPACTED = b"".join(
+    [
+        build_batch([FIRST] * 3, base_offset=10),
+        emptied(20),
+        marker(30, 7, commit=True),
+        build_batch([FIRST] * 2, base_offset=40),
+    ]
+)
 
 
 def test_each_range_of_a_compacted_log_is_read_to_its_end() -> None:
@@ -199,7 +283,8 @@ def test_a_range_in_a_gap_ends_at_the_next_whole_batch(start: int, stop: int) ->
 
     assert Decoder(behind, "t", 0, start, stop).next_offset == stop
     assert Decoder(behind, "t", 0, start, stop, aborted=[(7, 0)]).next_offset == stop
-    assert Decoder(behind[:-1], "t", 0, start, stop).next_offset == start  # a cut batch proves nothing
+    # a cut batch proves nothing
+    assert Decoder(behind[:-1], "t", 0, start, stop).next_offset == start
 
 
 def test_a_broken_batch_does_not_end_a_range_in_a_gap() -> None:
@@ -268,7 +353,9 @@ BROKEN = {
     "a record that goes on": sealed(varint(7) + RECORD + b"\0"),
     "a header without a name": sealed(varint(8) + b"\0\0\0\1\1" + varint(1) + b"\1\1"),
     "headers below zero": sealed(varint(6) + b"\0\0\0\1\1" + varint(-1)),
-    "headers without number": sealed(varint(8) + b"\0\0\0\1\1" + varint(HEADERS_OF_RECORD.value + 1)),
+    "headers without number": sealed(
+        varint(8) + b"\0\0\0\1\1" + varint(HEADERS_OF_RECORD.value + 1)
+    ),
     "a timestamp without end": sealed(varint(17) + b"\0" + ENDLESS + RECORD[2:]),
     "what is not of its codec": sealed(b"plain text", attributes=4),
     "a codec that is none": sealed(RECORD, attributes=5),
@@ -283,7 +370,9 @@ def test_malformed_records_are_reported(what: str) -> None:
 
 @EXAMPLES
 @given(st.binary(max_size=40), st.integers(0, 4), st.integers(0, 9), st.booleans())
-def test_the_decoder_refuses_what_the_codec_refuses(body: bytes, codec: int, count: int, behind_another: bool) -> None:
+def test_the_decoder_refuses_what_the_codec_refuses(
+    body: bytes, codec: int, count: int, behind_another: bool
+) -> None:
     from raftka.wire.errors import ProtocolError
 
     data = sealed(body, count, codec)

@@ -1,4 +1,6 @@
-"""Values to columns: what fits, what changed and still fits, and why the rest does not. No Spark."""
+"""Values to columns: what fits, what changed and still fits, and why the rest does not. No
+Spark.
+"""
 
 import json
 from datetime import UTC, date, datetime
@@ -44,7 +46,12 @@ def avro(number: int, schema: Any, record: Any) -> bytes:
 
 
 def test_a_column_for_each_field_and_one_for_what_was_wrong() -> None:
-    values = [b'{"truck": 7, "latitude": 52, "colour": "red"}', b'{"truck": 8, "latitude": 52.5, "speed": 80.5}', b"{", None]
+    values = [
+        b'{"truck": 7, "latitude": 52, "colour": "red"}',
+        b'{"truck": 8, "latitude": 52.5, "speed": 80.5}',
+        b"{",
+        None,
+    ]
 
     found = decoder().columns(pa.array(values, pa.binary()))
 
@@ -52,7 +59,12 @@ def test_a_column_for_each_field_and_one_for_what_was_wrong() -> None:
     assert found.to_pylist() == [
         {"truck": 7, "latitude": 52.0, "speed": None, "_error": None},
         {"truck": 8, "latitude": 52.5, "speed": 80.5, "_error": None},
-        {"truck": None, "latitude": None, "speed": None, "_error": "no JSON: Expecting property name enclosed in double quotes at character 1"},
+        {
+            "truck": None,
+            "latitude": None,
+            "speed": None,
+            "_error": "no JSON: Expecting property name enclosed in double quotes at character 1",
+        },
         {"truck": None, "latitude": None, "speed": None, "_error": "it has no value"},
     ]
 
@@ -91,19 +103,33 @@ def test_what_does_not_fit_says_why(value: bytes, said: str) -> None:
         ("string", b'"\\ud800"', r"name is '\ud800' where a string is to be"),
         ("string", b"9" * 5000, "no JSON of ours: Exceeds the limit"),
         ("[string]", b'["a", "\\udfff"]', r"name[1] is '\udfff' where a string is to be"),
-        ("timestamp", b'"0001-01-01T00:00:00+14:00"', "name is '0001-01-01T00:00:00+14:00' where a timestamp is to be"),
-        ("timestamp", b"99999999999999999999", "name is 99999999999999999999 where a timestamp is to be"),
+        (
+            "timestamp",
+            b'"0001-01-01T00:00:00+14:00"',
+            "name is '0001-01-01T00:00:00+14:00' where a timestamp is to be",
+        ),
+        (
+            "timestamp",
+            b"99999999999999999999",
+            "name is 99999999999999999999 where a timestamp is to be",
+        ),
         ("bigint", b'"\\ud800"', r"name is '\ud800' where a bigint is to be"),
     ],
 )
-def test_a_value_that_no_column_holds_is_one_dead_letter_and_the_rows_beside_it_stay(kind: str, value: bytes, said: str) -> None:
+def test_a_value_that_no_column_holds_is_one_dead_letter_and_the_rows_beside_it_stay(
+    kind: str, value: bytes, said: str
+) -> None:
     declared = {"truck": "int", "name": [kind[1:-1]] if kind.startswith("[") else f"{kind}?"}
     with_it = b'{"truck": 2, "name": ' + value + b"}"
     plain = (
-        [b'{"truck": 1, "name": null}', b'{"truck": 3, "name": null}'] if "[" not in kind else [b'{"truck": %d, "name": []}' % at for at in (1, 3)]
+        [b'{"truck": 1, "name": null}', b'{"truck": 3, "name": null}']
+        if "[" not in kind
+        else [b'{"truck": %d, "name": []}' % at for at in (1, 3)]
     )
 
-    found = decoder(declared).columns(pa.array([plain[0], with_it, plain[1]], pa.binary())).to_pylist()
+    found = (
+        decoder(declared).columns(pa.array([plain[0], with_it, plain[1]], pa.binary())).to_pylist()
+    )
 
     assert [row["truck"] for row in found] == [1, None, 3]
     assert [row["_error"] is None for row in found] == [True, False, True]
@@ -111,7 +137,8 @@ def test_a_value_that_no_column_holds_is_one_dead_letter_and_the_rows_beside_it_
 
 
 def test_a_row_that_arrow_refuses_is_one_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CHECKS, "string", lambda value: value)  # as if the checks let a value through that no column holds
+    # as if the checks let a value through that no column holds
+    monkeypatch.setitem(CHECKS, "string", lambda value: value)
     values = [b'{"name": "a"}', b'{"name": "\\ud800"}', b"no JSON", b'{"name": "b"}']
 
     found = decoder({"name": "string"}).columns(pa.array(values, pa.binary())).to_pylist()
@@ -121,7 +148,9 @@ def test_a_row_that_arrow_refuses_is_one_dead_letter(monkeypatch: pytest.MonkeyP
     assert found[1]["_error"].startswith("name does not fit its column: UnicodeEncodeError")
 
 
-def test_an_error_that_nobody_has_thought_of_is_one_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_nobody_has_thought_of_is_one_dead_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def failing(value: bytes) -> Any:
         if value == b"2":
             raise RuntimeError("half of a pair: \ud800")
@@ -137,16 +166,25 @@ def test_an_error_that_nobody_has_thought_of_is_one_dead_letter(monkeypatch: pyt
 
 def test_groups_and_lists() -> None:
     declared = {"stops": [{"name": "string", "since": "timestamp?"}], "at": {"x": "bigint"}}
-    value = {"stops": [{"name": "a", "since": "2026-01-01T00:00:00"}, {"name": "b", "since": 1000}], "at": {"x": 1 << 40}}
+    value = {
+        "stops": [{"name": "a", "since": "2026-01-01T00:00:00"}, {"name": "b", "since": 1000}],
+        "at": {"x": 1 << 40},
+    }
 
     row, wrong = decoder(declared).row(json.dumps(value).encode())
 
     assert wrong is None
     assert row == {
-        "stops": [{"name": "a", "since": datetime(2026, 1, 1, tzinfo=UTC)}, {"name": "b", "since": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)}],
+        "stops": [
+            {"name": "a", "since": datetime(2026, 1, 1, tzinfo=UTC)},
+            {"name": "b", "since": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)},
+        ],
         "at": {"x": 1 << 40},
     }
-    assert error(b'{"stops": [{"name": 1}], "at": {"x": 1}}', **declared) == "stops[0].name is 1 where a string is to be"
+    assert (
+        error(b'{"stops": [{"name": 1}], "at": {"x": 1}}', **declared)
+        == "stops[0].name is 1 where a string is to be"
+    )
     assert error(b'{"stops": [], "at": {}}', **declared) == "there is no at.x"
 
 
@@ -188,13 +226,28 @@ def test_what_is_no_decimal_date_or_map_says_why(value: bytes, kind: Any, said: 
 def test_avro_is_read_as_it_was_written_and_judged_like_json() -> None:
     older = {**WRITTEN, "fields": WRITTEN["fields"][:2]}
     changed = {**WRITTEN, "fields": [{"name": "truck", "type": "string"}, WRITTEN["fields"][1]]}
-    newer = {**WRITTEN, "fields": [*WRITTEN["fields"], {"name": "driver", "type": ["null", "string"]}]}
+    newer = {
+        **WRITTEN,
+        "fields": [*WRITTEN["fields"], {"name": "driver", "type": ["null", "string"]}],
+    }
     both = decoder(None, "json", "avro", schemas={1: older, 2: WRITTEN, 3: changed, 4: newer})
 
-    assert both.row(avro(1, older, {"truck": 7, "latitude": 52.5})) == ({"truck": 7, "latitude": 52.5, "speed": None}, None)
-    assert both.row(avro(2, WRITTEN, {"truck": 7, "latitude": 52.5, "speed": 80.0})) == ({"truck": 7, "latitude": 52.5, "speed": 80.0}, None)
-    assert both.row(avro(4, newer, {"truck": 7, "latitude": 52.5, "speed": None, "driver": "x"}))[1] is None
-    assert both.row(avro(3, changed, {"truck": "7", "latitude": 52.5})) == (None, "truck is '7' where a int is to be")
+    assert both.row(avro(1, older, {"truck": 7, "latitude": 52.5})) == (
+        {"truck": 7, "latitude": 52.5, "speed": None},
+        None,
+    )
+    assert both.row(avro(2, WRITTEN, {"truck": 7, "latitude": 52.5, "speed": 80.0})) == (
+        {"truck": 7, "latitude": 52.5, "speed": 80.0},
+        None,
+    )
+    assert (
+        both.row(avro(4, newer, {"truck": 7, "latitude": 52.5, "speed": None, "driver": "x"}))[1]
+        is None
+    )
+    assert both.row(avro(3, changed, {"truck": "7", "latitude": 52.5})) == (
+        None,
+        "truck is '7' where a int is to be",
+    )
     assert both.row(b'{"truck": 7, "latitude": 52.5}')[1] is None
 
 
@@ -202,10 +255,14 @@ def test_avro_that_is_none() -> None:
     only = decoder(None, "avro", schemas={2: WRITTEN})
     good = avro(2, WRITTEN, {"truck": 7, "latitude": 52.5, "speed": None})
 
-    assert (only.row(avro(9, WRITTEN, {"truck": 7, "latitude": 52.5}))[1] or "").startswith("Avro schema 9 is not known (known: 2): put it beside")
+    assert (only.row(avro(9, WRITTEN, {"truck": 7, "latitude": 52.5}))[1] or "").startswith(
+        "Avro schema 9 is not known (known: 2): put it beside"
+    )
     assert (only.row(good[:-3])[1] or "").startswith("no Avro of schema 2: ")
     assert only.row(good + b"x")[1] == "no Avro of schema 2: 1 bytes are left behind it"
-    assert (only.row(b'{"truck": 7}')[1] or "").startswith("no Avro: it does not begin with a zero byte")
+    assert (only.row(b'{"truck": 7}')[1] or "").startswith(
+        "no Avro: it does not begin with a zero byte"
+    )
     assert (only.row(b"\0\0\0")[1] or "").startswith("no Avro: ")
 
 
@@ -250,12 +307,25 @@ def test_wrong_declarations_are_reported(declared: Any, said: str) -> None:
 
 
 def test_types_as_spark_writes_them_down() -> None:
-    assert [each["type"] for each in spark_json(fields({"a": "bigint", "b": ["int"], "c": {"d": "timestamp"}}, "f"))["fields"]] == [
+    assert [
+        each["type"]
+        for each in spark_json(fields({"a": "bigint", "b": ["int"], "c": {"d": "timestamp"}}, "f"))[
+            "fields"
+        ]
+    ] == [
         "long",
         {"type": "array", "elementType": "integer", "containsNull": True},
-        {"type": "struct", "fields": [{"name": "d", "type": "timestamp", "nullable": True, "metadata": {}}]},
+        {
+            "type": "struct",
+            "fields": [{"name": "d", "type": "timestamp", "nullable": True, "metadata": {}}],
+        },
     ]
-    assert [each["type"] for each in spark_json(fields({"a": "decimal( 9 , 2 )?", "b": "date", "c": {"*": ["int"]}}, "f"))["fields"]] == [
+    assert [
+        each["type"]
+        for each in spark_json(
+            fields({"a": "decimal( 9 , 2 )?", "b": "date", "c": {"*": ["int"]}}, "f")
+        )["fields"]
+    ] == [
         "decimal(9,2)",
         "date",
         {

@@ -1,4 +1,6 @@
-"""Change events of Debezium and keyed topics to rows: what changes, what goes, and what is a dead letter. Bytes in, columns out; no Spark."""
+"""Change events of Debezium and keyed topics to rows: what changes, what goes, and what is a dead
+letter. Bytes in, columns out; no Spark.
+"""
 
 import json
 import pickle
@@ -22,12 +24,26 @@ from raftka.pipeline.records.debezium import UNAVAILABLE
 from raftka.pipeline.records.envelopes import EnvelopeDecoder
 from raftka.pipeline.records.fields import ADDED, Envelope, envelope, fields
 
-ORDERS = {"id": "bigint", "state": "string", "price": "decimal(9,2)?", "due": "date?", "at": "timestamp?", "note": "string?", "blob": "binary?"}
+ORDERS = {
+    "id": "bigint",
+    "state": "string",
+    "price": "decimal(9,2)?",
+    "due": "date?",
+    "at": "timestamp?",
+    "note": "string?",
+    "blob": "binary?",
+}
 AT = 1_795_596_654_627
 MOMENT = datetime.fromtimestamp(AT / 1000, UTC)
 
 
-def decoder(kind: str = "debezium", declared: Any = None, key: Any = "id", formats: Any = ("json",), schemas: Any = None) -> EnvelopeDecoder:
+def decoder(
+    kind: str = "debezium",
+    declared: Any = None,
+    key: Any = "id",
+    formats: Any = ("json",),
+    schemas: Any = None,
+) -> EnvelopeDecoder:
     wanted = fields(declared or ORDERS, "fields")
     found = envelope(kind, key, wanted, "orders")
     assert found is not None
@@ -35,7 +51,9 @@ def decoder(kind: str = "debezium", declared: Any = None, key: Any = "id", forma
 
 
 def rows(told: EnvelopeDecoder, *records: tuple[Any, Any]) -> list[dict[str, Any]]:
-    """Of records of key and value: bytes, None, or what becomes JSON. As in a task, to which the decoder was pickled."""
+    """Of records of key and value: bytes, None, or what becomes JSON. As in a task, to which the
+    decoder was pickled.
+    """
     given = [{"key": as_bytes(key), "value": as_bytes(value)} for key, value in records]
     kind = pa.struct([("key", pa.binary()), ("value", pa.binary())])
     found = pickle.loads(pickle.dumps(told)).columns(pa.array(given, kind)).to_pylist()
@@ -47,20 +65,37 @@ def as_bytes(value: Any) -> bytes | None:
 
 
 def event(op: str, before: Any = None, after: Any = None, **more: Any) -> dict[str, Any]:
-    return {"op": op, "before": before, "after": after, "source": {"ts_ms": AT, "lsn": 5}, "ts_ms": AT + 9, "transaction": None, **more}
+    return {
+        "op": op,
+        "before": before,
+        "after": after,
+        "source": {"ts_ms": AT, "lsn": 5},
+        "ts_ms": AT + 9,
+        "transaction": None,
+        **more,
+    }
 
 
 def told(row: dict[str, Any]) -> tuple[Any, ...]:
-    return row.get("id"), row.get("state"), row.get("_deleted"), row.get("_op"), row.get("error", row.get("_error"))
+    return (
+        row.get("id"),
+        row.get("state"),
+        row.get("_deleted"),
+        row.get("_op"),
+        row.get("error", row.get("_error")),
+    )
 
 
 def error_of(row: dict[str, Any]) -> str:
-    (found,) = [value for name, value in row.items() if name not in ORDERS and isinstance(value, str)]
+    (found,) = [
+        value for name, value in row.items() if name not in ORDERS and isinstance(value, str)
+    ]
     return found
 
 
 def test_events_of_each_kind() -> None:
-    one, two = {"id": 1, "state": "NEW"}, {"id": 1, "state": "PAID", "price": "9.50", "due": 20000, "at": AT, "more": [1]}
+    one = {"id": 1, "state": "NEW"}
+    two = {"id": 1, "state": "PAID", "price": "9.50", "due": 20000, "at": AT, "more": [1]}
     found = rows(
         decoder(),
         ({"id": 1}, event("r", None, one)),
@@ -77,10 +112,23 @@ def test_events_of_each_kind() -> None:
         (1, "PAID", True, "d"),
         (1, None, True, None),
     ]
-    assert (found[2]["price"], found[2]["due"], found[2]["at"]) == (Decimal("9.50"), date(2024, 10, 4), MOMENT)
+    assert (found[2]["price"], found[2]["due"], found[2]["at"]) == (
+        Decimal("9.50"),
+        date(2024, 10, 4),
+        MOMENT,
+    )
     assert [row.get("_changed") for row in found] == [MOMENT] * 4 + [None]
-    (iso,) = rows(decoder(), (None, event("c", None, {**one, "due": "2026-01-31Z", "at": "2026-01-31T10:20:30.000005Z"})))
-    assert (iso["due"], iso["at"]) == (date(2026, 1, 31), datetime(2026, 1, 31, 10, 20, 30, 5, tzinfo=UTC))
+    (iso,) = rows(
+        decoder(),
+        (
+            None,
+            event("c", None, {**one, "due": "2026-01-31Z", "at": "2026-01-31T10:20:30.000005Z"}),
+        ),
+    )
+    assert (iso["due"], iso["at"]) == (
+        date(2026, 1, 31),
+        datetime(2026, 1, 31, 10, 20, 30, 5, tzinfo=UTC),
+    )
 
 
 def test_a_deletion_needs_the_key_alone() -> None:
@@ -88,15 +136,25 @@ def test_a_deletion_needs_the_key_alone() -> None:
         decoder(),
         (None, event("d", {"id": 1, "state": None})),  # REPLICA IDENTITY DEFAULT
         ({"id": 2}, event("d", None)),
-        ({"id": 3}, event("d", {"id": None, "state": 5, "due": "no day"})),  # a field that does not fit does not keep a row from going
+        # a field that does not fit does not keep a row from going
+        ({"id": 3}, event("d", {"id": None, "state": 5, "due": "no day"})),
         (None, event("d", {"state": "NEW"})),
         ({"nr": 4}, None),
         (None, None),
         (b"\xff", None),
     )
 
-    assert [told(row)[:3] for row in found[:3]] == [(1, None, True), (2, None, True), (3, None, True)]
-    assert [error_of(row) for row in found[3:]] == ["there is no id", "there is no id", "there is no id", "no JSON: invalid start byte at byte 0"]
+    assert [told(row)[:3] for row in found[:3]] == [
+        (1, None, True),
+        (2, None, True),
+        (3, None, True),
+    ]
+    assert [error_of(row) for row in found[3:]] == [
+        "there is no id",
+        "there is no id",
+        "there is no id",
+        "no JSON: invalid start byte at byte 0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,20 +164,38 @@ def test_a_deletion_needs_the_key_alone() -> None:
         (event("m"), "op is 'm': no change of a row"),
         (event("c", None, None), "op is 'c', and there is no group of fields in after"),
         (event("u", {"id": 1}, [1]), "op is 'u', and there is no group of fields in after"),
-        ({**event("c"), "op": {"x": "y" * 100}}, "op is \"{'x': 'yyyyyyyyyyyyy\": no change of a row"),
-        ({"id": 1, "state": "NEW"}, "no change event of Debezium: it has no op (does ExtractNewRecordState"),
+        (
+            {**event("c"), "op": {"x": "y" * 100}},
+            "op is \"{'x': 'yyyyyyyyyyyyy\": no change of a row",
+        ),
+        (
+            {"id": 1, "state": "NEW"},
+            "no change event of Debezium: it has no op (does ExtractNewRecordState",
+        ),
         ([1], "no change event of Debezium"),
         (event("c", None, {"id": 1}), "there is no state"),
         (event("c", None, {"id": "1", "state": "NEW"}), "id is '1' where a bigint is to be"),
-        (event("c", None, {"id": 1, "state": "NEW", "due": 10**12}), "due is 1000000000000 where a date is to be"),
-        (event("c", None, {"id": 1, "state": "NEW", "at": AT * 1000}), f"at is {AT * 1000} where a timestamp is to be"),  # µs without a schema
-        (event("c", None, {"id": 1, "state": "NEW", "blob": "?"}), "blob is '?' where a binary is to be"),
+        (
+            event("c", None, {"id": 1, "state": "NEW", "due": 10**12}),
+            "due is 1000000000000 where a date is to be",
+        ),
+        # µs without a schema
+        (
+            event("c", None, {"id": 1, "state": "NEW", "at": AT * 1000}),
+            f"at is {AT * 1000} where a timestamp is to be",
+        ),
+        (
+            event("c", None, {"id": 1, "state": "NEW", "blob": "?"}),
+            "blob is '?' where a binary is to be",
+        ),
         (b"{", "no JSON"),
         (b"[" * 100_000, "no JSON of ours: it is nested too deeply"),
     ],
 )
 def test_what_is_no_change_is_a_dead_letter(value: Any, said: str) -> None:
-    bad, good = rows(decoder(), ({"id": 1}, value), ({"id": 2}, event("c", None, {"id": 2, "state": "NEW"})))
+    bad, good = rows(
+        decoder(), ({"id": 1}, value), ({"id": 2}, event("c", None, {"id": 2, "state": "NEW"}))
+    )
 
     assert error_of(bad).startswith(said)
     assert told(good)[:3] == (2, "NEW", False)
@@ -128,7 +204,12 @@ def test_what_is_no_change_is_a_dead_letter(value: Any, said: str) -> None:
 def test_large_values_that_did_not_change_come_from_the_row_before() -> None:
     blob = b64encode(b"\0x").decode()
     whole = {"id": 1, "state": "NEW", "note": "long", "blob": blob}
-    unchanged = {"id": 1, "state": "PAID", "note": UNAVAILABLE, "blob": b64encode(UNAVAILABLE.encode()).decode()}
+    unchanged = {
+        "id": 1,
+        "state": "PAID",
+        "note": UNAVAILABLE,
+        "blob": b64encode(UNAVAILABLE.encode()).decode(),
+    }
     known, unknown, undeclared = rows(
         decoder(),
         (None, event("u", whole, unchanged)),
@@ -159,7 +240,13 @@ def test_a_moment_that_is_none_leaves_the_change_as_it_is() -> None:
 
 
 def field(name: str, kind: str, semantic: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"field": name, "type": kind, "optional": True, **({} if semantic is None else {"name": semantic}), **more}
+    return {
+        "field": name,
+        "type": kind,
+        "optional": True,
+        **({} if semantic is None else {"name": semantic}),
+        **more,
+    }
 
 
 def schema_of(*columns: dict[str, Any]) -> dict[str, Any]:
@@ -188,8 +275,18 @@ def test_types_of_the_schema_beside_the_payload() -> None:
     }
     schema = schema_of(
         field("id", "int64"),
-        field("price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2", "connect.decimal.precision": "9"}),
-        field("any", "struct", "io.debezium.data.VariableScaleDecimal", fields=[field("scale", "int32"), field("value", "bytes")]),
+        field(
+            "price",
+            "bytes",
+            "org.apache.kafka.connect.data.Decimal",
+            parameters={"scale": "2", "connect.decimal.precision": "9"},
+        ),
+        field(
+            "any",
+            "struct",
+            "io.debezium.data.VariableScaleDecimal",
+            fields=[field("scale", "int32"), field("value", "bytes")],
+        ),
         field("due", "int32", "io.debezium.time.Date"),
         field("ms", "int64", "io.debezium.time.Timestamp"),
         field("us", "int64", "io.debezium.time.MicroTimestamp"),
@@ -215,7 +312,13 @@ def test_types_of_the_schema_beside_the_payload() -> None:
         "days": [0],
     }
     told = decoder(declared=declared)
-    (row,) = rows(told, ({"schema": {"type": "struct"}, "payload": {"id": 1}}, {"schema": schema, "payload": event("c", None, after)}))
+    (row,) = rows(
+        told,
+        (
+            {"schema": {"type": "struct"}, "payload": {"id": 1}},
+            {"schema": schema, "payload": event("c", None, after)},
+        ),
+    )
 
     assert row["price"] == Decimal("-12.34")
     assert row["any"] == Decimal("0.005")
@@ -230,9 +333,28 @@ def test_types_of_the_schema_beside_the_payload() -> None:
     ("column", "value"),
     [
         (field("price", "bytes", "org.apache.kafka.connect.data.Decimal"), "BNI="),
-        (field("price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "1000000000"}), "BNI="),
-        (field("price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}), "no base64"),
-        (field("price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}), "AAAA" * 11),  # 33 bytes
+        (
+            field(
+                "price",
+                "bytes",
+                "org.apache.kafka.connect.data.Decimal",
+                parameters={"scale": "1000000000"},
+            ),
+            "BNI=",
+        ),
+        (
+            field(
+                "price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}
+            ),
+            "no base64",
+        ),
+        # 33 bytes
+        (
+            field(
+                "price", "bytes", "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}
+            ),
+            "AAAA" * 11,
+        ),
         (field("price", "bytes"), 5),
         (field("due", "int32", "io.debezium.time.Date"), 10**15),
         (field("at", "int64", "io.debezium.time.NanoTimestamp"), 10**40),
@@ -247,7 +369,9 @@ def test_values_that_are_not_of_their_schema_are_dead_letters(column: Any, value
 
 
 def test_a_hostile_schema_stops_no_batch() -> None:
-    """Whatever is in the place of a schema: the row fits without it, or the record is a dead letter."""
+    """Whatever is in the place of a schema: the row fits without it, or the record is a dead
+    letter.
+    """
     chance = random.Random(7)
     scraps: list[Any] = [
         None,
@@ -265,9 +389,17 @@ def test_a_hostile_schema_stops_no_batch() -> None:
     for _ in range(300):
         scrap = chance.choice(scraps)
         column = {"field": "after", **(scrap if isinstance(scrap, dict) else {"type": scrap})}
-        schema = chance.choice([scrap, {"type": "struct", "fields": [chance.choice(scraps), column]}, {"type": "struct", "fields": scrap}])
+        schema = chance.choice(
+            [
+                scrap,
+                {"type": "struct", "fields": [chance.choice(scraps), column]},
+                {"type": "struct", "fields": scrap},
+            ]
+        )
         bad, good = rows(decoder(), (None, {"schema": schema, "payload": payload}), (None, payload))
-        assert told(bad)[:2] == (1, "NEW") or error_of(bad).startswith(("after is ", "the value is "))
+        assert told(bad)[:2] == (1, "NEW") or error_of(bad).startswith(
+            ("after is ", "the value is ")
+        )
         assert told(good)[:2] == (1, "NEW")
 
 
@@ -284,7 +416,10 @@ def test_the_cost_of_a_schema_is_linear() -> None:
             nonlocal count
             count += 1
 
-        records = pa.array([{"key": None, "value": as_bytes(document)}], pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+        records = pa.array(
+            [{"key": None, "value": as_bytes(document)}],
+            pa.struct([("key", pa.binary()), ("value", pa.binary())]),
+        )
         sys.setprofile(profile)
         try:
             told.columns(records)
@@ -298,7 +433,14 @@ def test_the_cost_of_a_schema_is_linear() -> None:
 
 def test_the_fast_way_says_the_same_as_the_slow_one() -> None:
     """Events of a shop, and the same with bytes and pieces changed: each row, and each error."""
-    declared = {"id": "bigint", "customer": "string", "state": "string?", "amount": "decimal(10,2)", "latitude": "double", "placed": "timestamp"}
+    declared = {
+        "id": "bigint",
+        "customer": "string",
+        "state": "string?",
+        "amount": "decimal(10,2)",
+        "latitude": "double",
+        "placed": "timestamp",
+    }
     told, chance, shop = decoder(declared=declared), random.Random(3), Shop(3)
     pieces = [
         b"null",
@@ -329,7 +471,11 @@ def test_the_fast_way_says_the_same_as_the_slow_one() -> None:
         for key, value in shop.changes(AT + at):
             if value is not None and chance.random() < 0.6:
                 begin = chance.randrange(len(value))
-                value = value[:begin] + chance.choice(pieces) + value[begin + chance.choice([0, 0, 1, 4, 12]) :]
+                value = (
+                    value[:begin]
+                    + chance.choice(pieces)
+                    + value[begin + chance.choice([0, 0, 1, 4, 12]) :]
+                )
             records.append({"key": key, "value": value})
     given = pa.array(records, pa.struct([("key", pa.binary()), ("value", pa.binary())]))
     way = told._fast_rows()
@@ -354,14 +500,20 @@ def test_avro_envelopes_and_keys() -> None:
     value = {
         "type": "record",
         "name": "Envelope",
-        "fields": [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}, {"name": "op", "type": "string"}],
+        "fields": [
+            {"name": "before", "type": ["null", row]},
+            {"name": "after", "type": ["null", "Value"]},
+            {"name": "op", "type": "string"},
+        ],
     }
     key = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
     schemas = {1: value, 2: key}
 
     def framed(number: int, document: Any) -> bytes:
         out = BytesIO()
-        fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(json.dumps(schemas[number]))), document)
+        fastavro.schemaless_writer(
+            out, fastavro.parse_schema(json.loads(json.dumps(schemas[number]))), document
+        )
         return b"\0" + number.to_bytes(4, "big") + out.getvalue()
 
     after = {"id": 7, "state": "NEW", "due": date(2026, 1, 2)}
@@ -390,7 +542,12 @@ def test_upserts_and_tombstones() -> None:
         (b"7", [1]),
     )
 
-    assert [told(row)[:3] for row in found[:4]] == [(7, "NEW", False), (8, "NEW", False), (9, None, True), (7, None, True)]
+    assert [told(row)[:3] for row in found[:4]] == [
+        (7, "NEW", False),
+        (8, "NEW", False),
+        (9, None, True),
+        (7, None, True),
+    ]
     assert [error_of(row) for row in found[4:]] == [
         "no JSON: Expecting value at character 0",
         "there is no id",
@@ -440,4 +597,6 @@ def test_declarations_that_mean_nothing_are_refused(kind: Any, key: Any, said: s
 
 def test_declarations() -> None:
     assert envelope(None, None, (), "x") is None
-    assert envelope("debezium", ["id"], fields(ORDERS, "fields"), "x") == Envelope("debezium", ("id",))
+    assert envelope("debezium", ["id"], fields(ORDERS, "fields"), "x") == Envelope(
+        "debezium", ("id",)
+    )

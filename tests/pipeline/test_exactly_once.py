@@ -1,4 +1,6 @@
-"""The sink's transaction of a batch, step by step, with each step being the last one of its run. Needs no Spark: test_exactly_once_spark.py does."""
+"""The sink's transaction of a batch, step by step, with each step being the last one of its run.
+Needs no Spark: test_exactly_once_spark.py does.
+"""
 
 import json
 from collections.abc import Callable
@@ -78,7 +80,9 @@ STEPS: list[Callable[[Query], object]] = [planned, a_task_wrote, all_wrote, deci
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_batch_is_there_once_behind_whichever_step_its_first_run_ends(cluster: Cluster, topic: str, step: Callable[[Query], object]) -> None:
+def test_a_batch_is_there_once_behind_whichever_step_its_first_run_ends(
+    cluster: Cluster, topic: str, step: Callable[[Query], object]
+) -> None:
     query = Query(cluster, topic, "q")
     query.run(0, *FIRST)
     step(query)
@@ -98,7 +102,9 @@ def test_a_second_run_fences_the_first_one(cluster: Cluster, topic: str) -> None
     written: list[Written | None] = [first.write(handle, 0, 0, FIRST[0])]
     later = second.plan()
 
-    with pytest.raises(PipelineError, match="another run of this query has begun, with the same checkpoint"):
+    with pytest.raises(
+        PipelineError, match="another run of this query has begun, with the same checkpoint"
+    ):
         first.write(handle, 0, 1, FIRST[1])
     with pytest.raises(PipelineError, match="another run of this query has begun"):
         first.commit(written, 0)
@@ -110,7 +116,8 @@ def test_a_second_run_fences_the_first_one(cluster: Cluster, topic: str) -> None
 def test_queries_with_other_names_do_not_know_each_other(cluster: Cluster, topic: str) -> None:
     other = Query(cluster, topic, "other")
     handle = other.plan()
-    decisions.decide(other.options.brokers(), handle.identity, decisions.Decision("other", 7))  # its transaction stays open
+    # its transaction stays open
+    decisions.decide(other.options.brokers(), handle.identity, decisions.Decision("other", 7))
     Query(cluster, topic, "q").run(0, *FIRST)
     Query(cluster, topic, "q").run(0, *FIRST)
 
@@ -119,17 +126,24 @@ def test_queries_with_other_names_do_not_know_each_other(cluster: Cluster, topic
     assert committed(cluster, topic) == keys(FIRST)
 
 
-def test_a_new_checkpoint_under_an_old_name_begins_at_its_own_batches(cluster: Cluster, topic: str) -> None:
+def test_a_new_checkpoint_under_an_old_name_begins_at_its_own_batches(
+    cluster: Cluster, topic: str
+) -> None:
     Query(cluster, topic, "q", **{"kafka.transactional.id": f"{topic}-x"}).run(0, *FIRST)
     Query(cluster, topic, "q2", **{"kafka.transactional.id": f"{topic}-x"}).run(0, *SECOND)
 
     assert committed(cluster, topic) == keys(FIRST, SECOND)
 
 
-def test_a_checkpoint_that_is_older_than_the_topics_is_refused(cluster: Cluster, topic: str) -> None:
+def test_a_checkpoint_that_is_older_than_the_topics_is_refused(
+    cluster: Cluster, topic: str
+) -> None:
     Query(cluster, topic, "q").run(5, *FIRST)
 
-    with pytest.raises(PipelineError, match="batch 5 of this query is in its topics, but its checkpoint is at batch 4"):
+    with pytest.raises(
+        PipelineError,
+        match="batch 5 of this query is in its topics, but its checkpoint is at batch 4",
+    ):
         Query(cluster, topic, "q").run(4, *SECOND)
 
 
@@ -164,13 +178,23 @@ def test_an_attempt_without_rows_claims_nothing(cluster: Cluster, topic: str) ->
     assert committed(cluster, topic) == keys(FIRST)
 
 
-@pytest.mark.parametrize("other", [rows_of(0, range(40, 80)), rows_of(0, range(40, 41))], ids=["as many rows", "fewer rows"])
-def test_two_tasks_that_write_to_one_partition_are_refused(cluster: Cluster, topic: str, other: Rows) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [rows_of(0, range(40, 80)), rows_of(0, range(40, 41))],
+    ids=["as many rows", "fewer rows"],
+)
+def test_two_tasks_that_write_to_one_partition_are_refused(
+    cluster: Cluster, topic: str, other: Rows
+) -> None:
     """As many rows are numbered alike: the broker takes them for sent again."""
     query = Query(cluster, topic, "q")
     handle = query.plan()
-    with pytest.raises(PipelineError, match=r"each partition of a topic is written by one .*repartition\(1\)"):
-        query.commit([query.write(handle, 0, 0, rows_of(0, range(40))), query.write(handle, 0, 1, other)], 0)
+    with pytest.raises(
+        PipelineError, match=r"each partition of a topic is written by one .*repartition\(1\)"
+    ):
+        query.commit(
+            [query.write(handle, 0, 0, rows_of(0, range(40))), query.write(handle, 0, 1, other)], 0
+        )
 
     Query(cluster, topic, "q").run(0, rows_of(0, range(80)))
     assert committed(cluster, topic) == keys([rows_of(0, range(80))])
@@ -193,7 +217,9 @@ def test_a_failed_task_aborts_the_batch_at_once(cluster: Cluster, topic: str) ->
     assert committed(cluster, topic) == keys(FIRST)
 
 
-def test_the_driver_aborts_a_batch_whose_tasks_did_not_all_end(cluster: Cluster, topic: str) -> None:
+def test_the_driver_aborts_a_batch_whose_tasks_did_not_all_end(
+    cluster: Cluster, topic: str
+) -> None:
     query = Query(cluster, topic, "q")
     query.abort([query.write(query.plan(), 0, 0, FIRST[0]), None])
 
@@ -206,14 +232,20 @@ def test_a_transaction_that_timed_out_fails_the_batch(cluster: Cluster, topic: s
     written = [query.write(handle, 0, task, rows) for task, rows in enumerate(FIRST)]
     assert committed(cluster, topic) == []  # when the time is over
 
-    with pytest.raises(PipelineError, match=r"took longer than kafka.transaction.timeout.ms=300: raise it"):
+    with pytest.raises(
+        PipelineError, match=r"took longer than kafka.transaction.timeout.ms=300: raise it"
+    ):
         query.commit(written, 0)
     query.run(0, *FIRST)
     assert committed(cluster, topic) == keys(FIRST)
 
 
-@pytest.mark.parametrize("api", ["InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn", "Fetch"])
-def test_an_answer_that_is_lost_changes_nothing(cluster: Cluster, player: Player, topic: str, api: str) -> None:
+@pytest.mark.parametrize(
+    "api", ["InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn", "Fetch"]
+)
+def test_an_answer_that_is_lost_changes_nothing(
+    cluster: Cluster, player: Player, topic: str, api: str
+) -> None:
     query = Query(cluster, topic, "q")
     query.run(0, *FIRST)
     cluster.lose_answers(api)
@@ -223,7 +255,9 @@ def test_an_answer_that_is_lost_changes_nothing(cluster: Cluster, player: Player
     assert committed(cluster, topic) == sorted([*keys(FIRST, SECOND), "0-100"])
 
 
-def test_coordinator_and_leaders_may_go_within_a_batch(cluster: Cluster, player: Player, topic: str) -> None:
+def test_coordinator_and_leaders_may_go_within_a_batch(
+    cluster: Cluster, player: Player, topic: str
+) -> None:
     query = Query(cluster, topic, "q")
     query.run(0, *FIRST)
     handle = query.plan()
@@ -251,7 +285,9 @@ def decision_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
 def decision_of_an_aborted_batch_counts(patch: pytest.MonkeyPatch) -> None:
     decided = decisions._decided
 
-    def bug(brokers: Brokers, key: bytes, start: int, end: int) -> tuple[decisions.Decision | None, bool]:
+    def bug(
+        brokers: Brokers, key: bytes, start: int, end: int
+    ) -> tuple[decisions.Decision | None, bool]:
         patch.setattr(decisions, "COMMIT_MARKER", b"\0\0\0\0")
         aborted, _ = decided(brokers, key, start, end)
         patch.setattr(decisions, "COMMIT_MARKER", b"\0\0\0\1")
@@ -267,7 +303,15 @@ def decision_is_apart_from_the_batch(patch: pytest.MonkeyPatch) -> None:
     def bug(brokers: Brokers, identity: Identity, decision: decisions.Decision) -> None:
         its_own = transaction.begin(brokers, f"{identity.transactional_id}-decisions", 60_000)
         producer = Producer(brokers, identity=its_own)
-        producer.add(decisions.LOG, (str(identity.transactional_id).encode(), json.dumps(decision._asdict()).encode(), (), 0))
+        producer.add(
+            decisions.LOG,
+            (
+                str(identity.transactional_id).encode(),
+                json.dumps(decision._asdict()).encode(),
+                (),
+                0,
+            ),
+        )
         producer.flush()
         transaction.end(brokers, its_own, commit=True)
 
@@ -294,21 +338,31 @@ def nothing_fences(patch: pytest.MonkeyPatch) -> None:
     begin, known = transaction.begin, dict[str, Identity]()
 
     def bug(brokers: Brokers, name: str, timeout_ms: int) -> Identity:
-        return known.setdefault(name, begin(brokers, name, timeout_ms) if name not in known else known[name])
+        return known.setdefault(
+            name, begin(brokers, name, timeout_ms) if name not in known else known[name]
+        )
 
     patch.setattr(transaction, "begin", bug)
 
 
 def failed_batch_is_committed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(transaction, "give_up", lambda brokers, identity, timeout_ms: transaction.end(brokers, identity, commit=True))
+    patch.setattr(
+        transaction,
+        "give_up",
+        lambda brokers, identity, timeout_ms: transaction.end(brokers, identity, commit=True),
+    )
 
 
 def behind(step: Callable[[Query], object]) -> Rule:
-    return lambda cluster, topic: test_a_batch_is_there_once_behind_whichever_step_its_first_run_ends(cluster, topic, step)
+    return lambda cluster, topic: (
+        test_a_batch_is_there_once_behind_whichever_step_its_first_run_ends(cluster, topic, step)
+    )
 
 
 def two_writers(cluster: Cluster, topic: str) -> None:
-    test_two_tasks_that_write_to_one_partition_are_refused(cluster, topic, rows_of(0, range(40, 80)))
+    test_two_tasks_that_write_to_one_partition_are_refused(
+        cluster, topic, rows_of(0, range(40, 80))
+    )
 
 
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Rule]] = [
@@ -325,7 +379,9 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Rule]] = [
 
 
 @pytest.mark.parametrize(("plant", "rule"), PLANTED, ids=[plant.__name__ for plant, _ in PLANTED])
-def test_a_planted_bug_is_found(cluster: Cluster, topic: str, plant: Callable[[pytest.MonkeyPatch], None], rule: Rule) -> None:
+def test_a_planted_bug_is_found(
+    cluster: Cluster, topic: str, plant: Callable[[pytest.MonkeyPatch], None], rule: Rule
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
         with pytest.raises((AssertionError, PipelineError, pytest.fail.Exception)):
@@ -334,7 +390,9 @@ def test_a_planted_bug_is_found(cluster: Cluster, topic: str, plant: Callable[[p
 
 @pytest.mark.parametrize("name", ["plain", "with a space", "with,commas", "50%", "a%2Cb"])
 @pytest.mark.parametrize("times", [0, 1, 2])
-def test_a_query_has_its_name_from_its_checkpoint_however_spark_writes_the_folder(tmp_path: Path, name: str, times: int) -> None:
+def test_a_query_has_its_name_from_its_checkpoint_however_spark_writes_the_folder(
+    tmp_path: Path, name: str, times: int
+) -> None:
     folder = tmp_path / name
     folder.mkdir()
     (folder / "metadata").write_text('{"id": "7"}')
@@ -342,7 +400,10 @@ def test_a_query_has_its_name_from_its_checkpoint_however_spark_writes_the_folde
     for _ in range(times):
         told = quote(told)
 
-    assert Transactional(None, told if times == 0 else f"file:{told}").transactional_id == "raftka-spark-7"
+    assert (
+        Transactional(None, told if times == 0 else f"file:{told}").transactional_id
+        == "raftka-spark-7"
+    )
 
 
 def test_a_checkpoint_that_the_driver_cannot_read_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""deliveryGuarantee=exactly-once on Apache Kafka: rules of test_exactly_once.py that need no planted fault, and a driver of Spark's that is killed.
+"""deliveryGuarantee=exactly-once on Apache Kafka: rules of test_exactly_once.py that need no
+planted fault, and a driver of Spark's that is killed.
 
 Needs Java and Kafka's jars from Maven, which `./run test --all-clients` fetches.
 """
@@ -10,7 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 from bench.systems import Kafka
 from raftka.testing import Cluster
@@ -58,7 +62,8 @@ class ApacheKafka:
 
     def create_topic(self, partitions: int) -> str:
         self._topics += 1
-        self._system.create_topic(f"topic-{self._topics}", partitions, {"retention.ms": "-1"})  # records are years old
+        # records are years old
+        self._system.create_topic(f"topic-{self._topics}", partitions, {"retention.ms": "-1"})
         return f"topic-{self._topics}"
 
 
@@ -84,14 +89,23 @@ def player(cluster: Cluster) -> Iterator[Player]:
 @pytest.fixture
 def job(spark: Any, cluster: Cluster, player: Player, tmp_path: Path) -> Iterator[Job]:
     source, sink = (cluster.create_topic(partitions=PARTITIONS) for _ in range(2))
-    copy = Copy(cluster.bootstrap_servers, source, sink, str(tmp_path / "checkpoint"), PARTITIONS, batch=EACH * PARTITIONS)
+    copy = Copy(
+        cluster.bootstrap_servers,
+        source,
+        sink,
+        str(tmp_path / "checkpoint"),
+        PARTITIONS,
+        batch=EACH * PARTITIONS,
+    )
     started = Job(spark, cluster, player, copy)
     yield started
     started.close()
 
 
 def test_a_batch_is_there_once_whenever_its_driver_is_killed(job: Job) -> None:
-    """When the first rows are there, when all are, and when Spark has not noted that the batch is done."""
+    """When the first rows are there, when all are, and when Spark has not noted that the batch is
+    done.
+    """
     job.fill((50, 50, 50))
     job.run()
     job.fill((EACH, EACH, EACH))

@@ -1,4 +1,6 @@
-"""deliveryGuarantee=exactly-once in a real Spark: the order of its calls, its processes killed in a batch, a second run, a batch that fails."""
+"""deliveryGuarantee=exactly-once in a real Spark: the order of its calls, its processes killed in a
+batch, a second run, a batch that fails.
+"""
 
 import os
 import signal
@@ -11,7 +13,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 from raftka.pipeline.topics import decisions
 from raftka.testing import Cluster
@@ -26,7 +31,8 @@ from tests.pipeline.standalone import Standalone, plain_environment
 pytestmark = pytest.mark.filterwarnings("default")
 
 PARTITIONS = 3
-FIRST, SECOND = (20, 20, 20), (30, 20, 10)  # records of each partition: a batch each, of which every partition is a task
+# records of each partition: a batch each, of which every partition is a task
+FIRST, SECOND = (20, 20, 20), (30, 20, 10)
 ALWAYS = 1_000_000
 HELD = 2  # a partition whose leader is not that of the decisions
 
@@ -47,7 +53,13 @@ class Job:
     def run(self, value: str = "value") -> None:
         assert replace(self.copy, value=value).start(self.spark).awaitTermination(SECONDS)
 
-    def driver(self, *, settings: dict[str, str] = SETTINGS, master: str = "local[2]", environment: dict[str, str] | None = None) -> Driver:
+    def driver(
+        self,
+        *,
+        settings: dict[str, str] = SETTINGS,
+        master: str = "local[2]",
+        environment: dict[str, str] | None = None,
+    ) -> Driver:
         started = Driver(self.copy, settings, master, environment)
         self._drivers.callback(started.close)
         return started
@@ -69,16 +81,24 @@ class Job:
     def hold_rows(self) -> Fault:
         """Rows of one partition are not taken; those of others are, and so are claims."""
         leader = self.cluster.leader(self.copy.topic, HELD)
-        return self.cluster.fail_next("Produce", "NOT_LEADER_OR_FOLLOWER", times=ALWAYS, nodes=[leader])
+        return self.cluster.fail_next(
+            "Produce", "NOT_LEADER_OR_FOLLOWER", times=ALWAYS, nodes=[leader]
+        )
 
     def forget_last_commit(self) -> None:
         """As if the driver had died between EndTxn and Spark's own note that the batch is done."""
-        last = max(Path(self.copy.folder, "commits").glob("[0-9]*"), key=lambda each: int(each.name))
+        last = max(
+            Path(self.copy.folder, "commits").glob("[0-9]*"), key=lambda each: int(each.name)
+        )
         last.unlink()
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
     def check(self) -> None:
-        keys = (f"{partition}-k{number:09}" for partition, count in enumerate(self.filled) for number in range(count))
+        keys = (
+            f"{partition}-k{number:09}"
+            for partition, count in enumerate(self.filled)
+            for number in range(count)
+        )
         assert committed(self.cluster, self.copy.topic) == sorted(keys)
 
     def close(self) -> None:
@@ -87,13 +107,19 @@ class Job:
 
 @pytest.fixture
 def job(spark: Any, cluster: Cluster, player: Player, tmp_path: Path) -> Iterator[Job]:
-    source, topic = cluster.create_topic(partitions=PARTITIONS), cluster.create_topic(partitions=PARTITIONS)
+    source = cluster.create_topic(partitions=PARTITIONS)
+    topic = cluster.create_topic(partitions=PARTITIONS)
     if decisions.TOPIC not in player.brokers.topics([decisions.TOPIC]):
         decisions.ensure_topic(player.brokers)
     while cluster.leader(topic, HELD) == cluster.leader(decisions.TOPIC):
         topic = cluster.create_topic(partitions=PARTITIONS)
     (tmp_path / "notes").mkdir()
-    started = Job(spark, cluster, player, Copy(cluster.bootstrap_servers, source, topic, str(tmp_path / "checkpoint"), PARTITIONS))
+    started = Job(
+        spark,
+        cluster,
+        player,
+        Copy(cluster.bootstrap_servers, source, topic, str(tmp_path / "checkpoint"), PARTITIONS),
+    )
     yield started
     started.close()
 
@@ -129,12 +155,19 @@ def lose_answer_of_end(job: Job) -> Fault:
 
 
 def test_a_batch_is_there_once_whenever_its_driver_is_killed(job: Job) -> None:
-    """One batch, whose driver is killed each time that it comes one step further. What it leaves is there for the next one."""
+    """One batch, whose driver is killed each time that it comes one step further. What it leaves is
+    there for the next one.
+    """
     job.fill(FIRST)
     job.run()
     job.fill(SECOND)
     job.fill((5, 5, 5))
-    for hold, new_rows in ((hold_claims, 0), (hold_rows, 1), (hold_end, 1), (lose_answer_of_end, 1)):
+    for hold, new_rows in (
+        (hold_claims, 0),
+        (hold_rows, 1),
+        (hold_end, 1),
+        (lose_answer_of_end, 1),
+    ):
         least = job.written() + new_rows
         with hold(job) as fault:
             driver = job.driver()
@@ -147,7 +180,9 @@ def test_a_batch_is_there_once_whenever_its_driver_is_killed(job: Job) -> None:
 
 
 def test_a_second_run_with_the_same_checkpoint_fences_the_first_one(job: Job) -> None:
-    """The first one sleeps when it has written all of its batch, and wakes when the second one has done it."""
+    """The first one sleeps when it has written all of its batch, and wakes when the second one has
+    done it.
+    """
     job.fill(FIRST)
     with hold_end(job) as fault:
         first = job.driver()
@@ -189,7 +224,9 @@ def test_a_task_whose_process_was_killed_ends_the_batch_and_the_next_run_does_it
     job.fill(FIRST)
     job.copy = replace(job.copy, notes=str(tmp_path / "notes"))
     with job.hold_rows() as fault:
-        driver = job.driver(settings=STANDALONE, master=standalone.master, environment=plain_environment())
+        driver = job.driver(
+            settings=STANDALONE, master=standalone.master, environment=plain_environment()
+        )
         job.wait(partial(job.is_held, fault, 1))
         kill(int((tmp_path / "notes" / str(HELD)).read_text()))
         said = driver.ended()
@@ -210,7 +247,9 @@ def test_rows_of_a_batch_that_fails_are_not_read(job: Job) -> None:
     job.fill(SECOND)
     last = f"partition = {PARTITIONS - 1}"  # its task is the last one to begin
     with pytest.raises(Exception, match="a task of the test's fails"):
-        job.run(value=f"if({last}, cast(raise_error('a task of the test\\'s fails') as binary), value)")
+        job.run(
+            value=f"if({last}, cast(raise_error('a task of the test\\'s fails') as binary), value)"
+        )
 
     assert job.written() > sum(FIRST)
     assert len(committed(job.cluster, job.copy.topic)) == sum(FIRST)

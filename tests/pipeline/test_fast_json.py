@@ -33,7 +33,11 @@ DECLARED: dict[str, Any] = {
     "stops": [{"name": "string", "since": "timestamp?", "tags": {"*": "int"}}],
     "at": {"x": "bigint", "y": "double?", "deeper": {"z": ["string"]}},
 }
-GOOD = {"numbers": [1, 2.5], "stops": [{"name": "a", "since": 5, "tags": {"p": 1}}], "at": {"x": 7, "y": 1, "deeper": {"z": ["q"]}}}
+GOOD = {
+    "numbers": [1, 2.5],
+    "stops": [{"name": "a", "since": 5, "tags": {"p": 1}}],
+    "at": {"x": 7, "y": 1, "deeper": {"z": ["q"]}},
+}
 WAYS = Decoder(("json",), fields(DECLARED, "f"))
 
 
@@ -60,7 +64,9 @@ def refused(array: pa.StructArray) -> list[bool]:
 def record(**members: str) -> bytes:
     """A good record but for these members, which are written as they are."""
     text = {name: json.dumps(value) for name, value in GOOD.items()} | members
-    return ("{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in text.items()) + "}").encode("utf-8", "surrogatepass")
+    return (
+        "{" + ", ".join(f"{json.dumps(name)}: {value}" for name, value in text.items()) + "}"
+    ).encode("utf-8", "surrogatepass")
 
 
 NUMBERS = st.one_of(
@@ -68,37 +74,93 @@ NUMBERS = st.one_of(
     st.integers(-(2**70), 2**70).map(str),
     st.floats().map(json.dumps),
     st.decimals(allow_nan=False, allow_infinity=False).map(str),
-    st.sampled_from(["-0", "-0.0", "0e0", "1e400", "-1e-400", "01", "1.", ".5", "+1", "1e", "-", "9" * 25, "9" * 400, "9" * 5000, "0." + "3" * 900]),
+    st.sampled_from(
+        [
+            "-0",
+            "-0.0",
+            "0e0",
+            "1e400",
+            "-1e-400",
+            "01",
+            "1.",
+            ".5",
+            "+1",
+            "1e",
+            "-",
+            "9" * 25,
+            "9" * 400,
+            "9" * 5000,
+            "0." + "3" * 900,
+        ]
+    ),
     st.from_regex(r"\A-?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?\Z"),
 )
 MOMENTS = st.one_of(
     st.datetimes(timezones=st.none() | st.timezones()).map(lambda value: value.isoformat()),
     st.from_regex(
-        r"\A[0-9]{4}-[0-1][0-9]-[0-3][0-9]([T ][0-2][0-9](:?[0-6][0-9](:?[0-6][0-9]([.,][0-9]{1,9})?)?)?)?(Z|z|[+-][0-9]{2}(:?[0-9]{2})?)?\Z"
+        r"\A[0-9]{4}-[0-1][0-9]-[0-3][0-9]([T "
+        r"][0-2][0-9](:?[0-6][0-9](:?[0-6][0-9]([.,][0-9]{1,"
+        r"9})?)?)?)?(Z|z|[+-][0-9]{2}(:?[0-9]{2})?)?\Z"
     ),
     st.from_regex(r"\A[0-9]{8}(T[0-9]{2,6})?\Z"),
     st.sampled_from(
-        ["", "now", "2026-W01-1", "0000-12-31T23:00:00-05:00", "0001-01-01T00:00:00+14:00", "2026-06-30T23:59:60Z", "2026-01-01T24:00:00"]
+        [
+            "",
+            "now",
+            "2026-W01-1",
+            "0000-12-31T23:00:00-05:00",
+            "0001-01-01T00:00:00+14:00",
+            "2026-06-30T23:59:60Z",
+            "2026-01-01T24:00:00",
+        ]
     ),
 ).map(json.dumps)
 TEXTS = st.one_of(
     st.text().map(json.dumps),
     st.text().map(lambda text: json.dumps(text, ensure_ascii=False)),
-    st.lists(st.sampled_from([r"\ud83d", r"\ude00", r"\u0041", r"\n", r"\q", r"\u00", "a", "\x01", "\x7f", "é", '"', r"\/"])).map(
-        lambda parts: '"' + "".join(parts) + '"'
-    ),
+    st.lists(
+        st.sampled_from(
+            [
+                r"\ud83d",
+                r"\ude00",
+                r"\u0041",
+                r"\n",
+                r"\q",
+                r"\u00",
+                "a",
+                "\x01",
+                "\x7f",
+                "é",
+                '"',
+                r"\/",
+            ]
+        )
+    ).map(lambda parts: '"' + "".join(parts) + '"'),
 )
 JSON = st.recursive(
-    st.one_of(NUMBERS, TEXTS, st.sampled_from(["null", "true", "false", "NaN", "Infinity", "nul", ""])),
+    st.one_of(
+        NUMBERS, TEXTS, st.sampled_from(["null", "true", "false", "NaN", "Infinity", "nul", ""])
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3).map(lambda each: "[" + ",".join(each) + "]"),
-        st.lists(st.tuples(st.sampled_from(["x", "y", "name", "since", "tags", "deeper", "z", r"\u0078", "é"]), inner), max_size=4).map(
-            lambda each: "{" + ", ".join(f'"{name}": {value}' for name, value in each) + "}"
-        ),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["x", "y", "name", "since", "tags", "deeper", "z", r"\u0078", "é"]),
+                inner,
+            ),
+            max_size=4,
+        ).map(lambda each: "{" + ", ".join(f'"{name}": {value}' for name, value in each) + "}"),
     ),
     max_leaves=6,
 )
-LIKELY = {"small": NUMBERS, "large": NUMBERS, "single": NUMBERS, "number": NUMBERS, "price": NUMBERS | NUMBERS.map(json.dumps), "amount": NUMBERS}
+LIKELY = {
+    "small": NUMBERS,
+    "large": NUMBERS,
+    "single": NUMBERS,
+    "number": NUMBERS,
+    "price": NUMBERS | NUMBERS.map(json.dumps),
+    "amount": NUMBERS,
+}
 LIKELY |= {
     "moment": MOMENTS | NUMBERS,
     "day": MOMENTS,
@@ -106,7 +168,9 @@ LIKELY |= {
     "unknown": JSON,
     "numbers": st.lists(NUMBERS).map(lambda each: f"[{','.join(each)}]"),
 }
-MEMBER = st.sampled_from([*DECLARED, "unknown"]).flatmap(lambda name: st.tuples(st.just(name), LIKELY.get(name, JSON) | JSON))
+MEMBER = st.sampled_from([*DECLARED, "unknown"]).flatmap(
+    lambda name: st.tuples(st.just(name), LIKELY.get(name, JSON) | JSON)
+)
 RECORD = st.lists(MEMBER, max_size=4).map(lambda members: record(**dict(members)))
 
 
@@ -122,7 +186,12 @@ def test_records_with_bytes_that_were_changed(value: bytes, at: int, new: bytes,
     same([record(), value[:at] + new + value[at + gone :], record()])
 
 
-@given(st.lists(st.tuples(st.sampled_from(["small", "at", "text", "stops", r"\u0073mall"]), JSON), max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["small", "at", "text", "stops", r"\u0073mall"]), JSON),
+        max_size=5,
+    )
+)
 @settings(max_examples=80, deadline=None)
 def test_names_that_come_twice(members: list[tuple[str, str]]) -> None:
     more = "".join(f', "{name}": {value}' for name, value in members)
@@ -138,7 +207,9 @@ def test_moments_of_all_kinds_in_one_column(moments: list[str]) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        record(unknown='"\xff'.replace("\xff", "\udcff") + '"').replace("\udcff".encode("utf-8", "surrogatepass"), b"\xff"),
+        record(unknown='"\xff'.replace("\xff", "\udcff") + '"').replace(
+            "\udcff".encode("utf-8", "surrogatepass"), b"\xff"
+        ),
         record(unknown="9" * 5000),
         record(unknown="-" + "9" * 4301),
         record(unknown="[" * 100_000),
@@ -167,10 +238,19 @@ def test_moments_of_all_kinds_in_one_column(moments: list[str]) -> None:
     ],
 )
 def test_one_bad_value_among_good_ones(value: bytes) -> None:
-    assert refused(same([record(small=str(at)) for at in range(50)] + [value] + [record()])) == [False] * 50 + [True, False]
+    assert refused(same([record(small=str(at)) for at in range(50)] + [value] + [record()])) == [
+        False
+    ] * 50 + [True, False]
 
 
-@given(st.lists(NUMBERS.map(json.dumps) | st.just("null") | st.decimals(-(10**9), 10**9, places=2).map(lambda each: f'"{each}"'), min_size=1))
+@given(
+    st.lists(
+        NUMBERS.map(json.dumps)
+        | st.just("null")
+        | st.decimals(-(10**9), 10**9, places=2).map(lambda each: f'"{each}"'),
+        min_size=1,
+    )
+)
 @settings(max_examples=80, deadline=None)
 def test_decimals_of_all_kinds_in_one_column(decimals: list[str]) -> None:
     same([record(price=each, amount=each) for each in decimals])
@@ -208,11 +288,16 @@ def test_what_fits_by_either_way(value: bytes) -> None:
 
 
 def test_good_rows_keep_their_places_among_refused_ones() -> None:
-    values = [record(large=str(at), moment='"2026-01-01"' if at % 7 else '"some day"') if at % 5 else b"{" for at in range(1000)]
+    values = [
+        record(large=str(at), moment='"2026-01-01"' if at % 7 else '"some day"') if at % 5 else b"{"
+        for at in range(1000)
+    ]
 
     found = same(values)
 
-    assert found.field("large").to_pylist() == [at if at % 5 and at % 7 else None for at in range(1000)]
+    assert found.field("large").to_pylist() == [
+        at if at % 5 and at % 7 else None for at in range(1000)
+    ]
 
 
 def test_the_slow_way_sees_only_what_is_refused() -> None:
@@ -235,14 +320,18 @@ def test_a_column_that_refuses_one_row_of_thousands_sends_few_to_the_slow_way() 
         seen.extend(array.take(places).to_pylist())
         return WAYS.one_by_one(array.take(places))
 
-    array = pa.array([record(moment='"never"' if at == 1234 else "5") for at in range(4000)], pa.binary())
+    array = pa.array(
+        [record(moment='"never"' if at == 1234 else "5") for at in range(4000)], pa.binary()
+    )
     found = json_way().columns(array, slow)
 
     assert len(seen) <= 16
     assert [at for at, bad in enumerate(refused(found)) if bad] == [1234]
 
 
-@pytest.mark.parametrize("declared", [{"a": "binary"}, {"a": ["binary"]}, {'a"b': "int"}, {"a\nb": "int"}])
+@pytest.mark.parametrize(
+    "declared", [{"a": "binary"}, {"a": ["binary"]}, {'a"b': "int"}, {"a\nb": "int"}]
+)
 def test_kinds_and_names_that_only_the_slow_way_has(declared: dict[str, Any]) -> None:
     decoder = Decoder(("json",), fields(declared, "f"))
 

@@ -1,4 +1,6 @@
-"""Python's values, as Avro and Protobuf give them, become the same columns by structs as one by one. No Spark."""
+"""Python's values, as Avro and Protobuf give them, become the same columns by structs as one by
+one. No Spark.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -30,10 +32,23 @@ REQUIRED: dict[str, Any] = {
     "moments": ["timestamp"],
     "prices": {"*": "decimal(9,2)"},
 }
-GOOD = {"numbers": [1, 2.5], "stops": [{"name": "a", "since": 5, "tags": {"p": 1}}], "at": {"x": 7, "y": 1, "deeper": {"z": ["q"]}}}
-FULL = {"number": 1.5, "single": 2.5, "moment": datetime(2026, 1, 1, tzinfo=UTC), "day": date(2026, 1, 1), "price": Decimal("1.5"), "bytes": b"a"}
+GOOD = {
+    "numbers": [1, 2.5],
+    "stops": [{"name": "a", "since": 5, "tags": {"p": 1}}],
+    "at": {"x": 7, "y": 1, "deeper": {"z": ["q"]}},
+}
+FULL = {
+    "number": 1.5,
+    "single": 2.5,
+    "moment": datetime(2026, 1, 1, tzinfo=UTC),
+    "day": date(2026, 1, 1),
+    "price": Decimal("1.5"),
+    "bytes": b"a",
+}
 FULL |= {"moments": [datetime(2026, 1, 1, tzinfo=UTC)], "prices": {"a": Decimal("2.5")}}
-ZONES = st.sampled_from([None, UTC, timezone(timedelta(hours=14)), timezone(timedelta(hours=-3, minutes=-30))])
+ZONES = st.sampled_from(
+    [None, UTC, timezone(timedelta(hours=14)), timezone(timedelta(hours=-3, minutes=-30))]
+)
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
@@ -53,11 +68,18 @@ VALUES = st.one_of(
     st.just(UUID(int=5)),
 )
 NESTED = st.recursive(
-    VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz\ud800") | st.text(), inner, max_size=3), max_leaves=5
+    VALUES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("xyz\ud800") | st.text(), inner, max_size=3)
+    ),
+    max_leaves=5,
 )
 
 
-def both(declared: dict[str, Any], values: Sequence[Any], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], list[Any]]:
+def both(
+    declared: dict[str, Any], values: Sequence[Any], monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[Any], list[Any]]:
     """The rows by both ways, of a decoder to which bytes are places in `values`."""
     decoder = Decoder(("avro",), fields(declared, "f"))
     monkeypatch.setattr(decoder, "_framed_value", lambda value: values[int(value)])
@@ -75,7 +97,9 @@ def same(declared: dict[str, Any], values: Sequence[Any]) -> None:
 
 
 def changed(good: dict[str, Any], declared: dict[str, Any]) -> st.SearchStrategy[Any]:
-    return st.dictionaries(st.sampled_from([*declared, "unknown"]), NESTED, max_size=3).map(lambda members: {**good, **members})
+    return st.dictionaries(st.sampled_from([*declared, "unknown"]), NESTED, max_size=3).map(
+        lambda members: {**good, **members}
+    )
 
 
 @given(st.lists(changed(GOOD, DECLARED) | NESTED, max_size=5))
@@ -90,19 +114,41 @@ def test_required_fields(values: list[Any]) -> None:
     same(REQUIRED, values)
 
 
-@pytest.mark.parametrize("kind", ["double", "float", "timestamp", "date", "decimal(9,2)", "binary", "string", "bigint", "int", "boolean"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "double",
+        "float",
+        "timestamp",
+        "date",
+        "decimal(9,2)",
+        "binary",
+        "string",
+        "bigint",
+        "int",
+        "boolean",
+    ],
+)
 @given(st.data())
 @settings(max_examples=40, deadline=None)
 def test_each_kind_alone_and_inside_others(kind: str, data: st.DataObject) -> None:
     values = data.draw(st.lists(VALUES, min_size=1, max_size=8))
     same({"a": kind}, [{"a": each} for each in values])
     same({"a": f"{kind}?"}, [{"a": each} for each in values])
-    same({"a": [kind], "b": {"*": kind}, "c": {"d": kind}}, [{"a": [each], "b": {"k": each}, "c": {"d": each}} for each in values])
+    same(
+        {"a": [kind], "b": {"*": kind}, "c": {"d": kind}},
+        [{"a": [each], "b": {"k": each}, "c": {"d": each}} for each in values],
+    )
 
 
 def test_moments_in_no_year_of_utc() -> None:
     east, west = (timezone(timedelta(hours=hours)) for hours in (14, -12))
-    moments = [datetime(1, 1, 1, tzinfo=east), datetime(1, 1, 1), datetime(9999, 12, 31, 23, tzinfo=west), datetime(9999, 12, 31, 23, tzinfo=UTC)]
+    moments = [
+        datetime(1, 1, 1, tzinfo=east),
+        datetime(1, 1, 1),
+        datetime(9999, 12, 31, 23, tzinfo=west),
+        datetime(9999, 12, 31, 23, tzinfo=UTC),
+    ]
 
     for each in moments:
         same({"a": "timestamp"}, [{"a": each}, {"a": None}, {"a": datetime(2026, 1, 1)}])
@@ -125,4 +171,6 @@ def test_most_rows_go_the_fast_way() -> None:
 
     assert 7 in seen
     assert len(seen) <= 16
-    assert [row["number"] for at, row in enumerate(found.to_pylist()) if at not in seen] == [1.5] * (100 - len(seen))
+    assert [row["number"] for at, row in enumerate(found.to_pylist()) if at not in seen] == [
+        1.5
+    ] * (100 - len(seen))

@@ -1,4 +1,6 @@
-"""Avro, Protobuf and JSON behind the numbers of a registry's schemas: versions, references, logical types, and what is a dead letter. No Spark."""
+"""Avro, Protobuf and JSON behind the numbers of a registry's schemas: versions, references, logical
+types, and what is a dead letter. No Spark.
+"""
 
 import base64
 import json
@@ -57,35 +59,55 @@ def avro(schema: Json, value: Json, **named: Json) -> bytes:
 # Avro
 
 
-def test_a_new_version_is_read_without_a_restart(raftka_registry: RegistryServer, rest: Rest) -> None:
-    first, second = record("Truck", truck="int"), record("Truck", truck="int", speed=(["null", "double"], None))
+def test_a_new_version_is_read_without_a_restart(
+    raftka_registry: RegistryServer, rest: Rest
+) -> None:
+    first = record("Truck", truck="int")
+    second = record("Truck", truck="int", speed=(["null", "double"], None))
     number = rest.register("trucks-value", first)
     reading = decoder(raftka_registry, TRUCK, "avro")
 
-    assert reading.row(framed(number, avro(first, {"truck": 7}))) == ({"truck": 7, "speed": None}, None)
+    assert reading.row(framed(number, avro(first, {"truck": 7}))) == (
+        {"truck": 7, "speed": None},
+        None,
+    )
     newer = rest.register("trucks-value", second)
-    assert reading.row(framed(newer, avro(second, {"truck": 7, "speed": 1.5}))) == ({"truck": 7, "speed": 1.5}, None)
+    assert reading.row(framed(newer, avro(second, {"truck": 7, "speed": 1.5}))) == (
+        {"truck": 7, "speed": 1.5},
+        None,
+    )
+
+
+def logical(kind: str, name: str, **more: Json) -> Json:
+    return {"type": kind, "logicalType": name, **more}
+
+
+ALL_TYPES = record(
+    "All",
+    price=logical("bytes", "decimal", precision=9, scale=2),
+    fixed_price={
+        "type": "fixed",
+        "name": "F",
+        "size": 8,
+        "logicalType": "decimal",
+        "precision": 18,
+        "scale": 4,
+    },
+    day=logical("int", "date"),
+    clock=logical("int", "time-millis"),
+    exact_clock=logical("long", "time-micros"),
+    ms=logical("long", "timestamp-millis"),
+    us=logical("long", "timestamp-micros"),
+    local=logical("long", "local-timestamp-micros"),
+    id=logical("string", "uuid"),
+    tags={"type": "map", "values": "int"},
+    either=["null", "string", "int"],
+    colour={"type": "enum", "name": "Colour", "symbols": ["RED"]},
+)
 
 
 def test_logical_types_have_columns(raftka_registry: RegistryServer, rest: Rest) -> None:
-    def logical(kind: str, name: str, **more: Json) -> Json:
-        return {"type": kind, "logicalType": name, **more}
-
-    schema = record(
-        "All",
-        price=logical("bytes", "decimal", precision=9, scale=2),
-        fixed_price={"type": "fixed", "name": "F", "size": 8, "logicalType": "decimal", "precision": 18, "scale": 4},
-        day=logical("int", "date"),
-        clock=logical("int", "time-millis"),
-        exact_clock=logical("long", "time-micros"),
-        ms=logical("long", "timestamp-millis"),
-        us=logical("long", "timestamp-micros"),
-        local=logical("long", "local-timestamp-micros"),
-        id=logical("string", "uuid"),
-        tags={"type": "map", "values": "int"},
-        either=["null", "string", "int"],
-        colour={"type": "enum", "name": "Colour", "symbols": ["RED"]},
-    )
+    schema = ALL_TYPES
     moment = datetime(2026, 1, 2, 3, 4, 5, 678901, UTC)
     identity = uuid.UUID("12345678-1234-5678-1234-567812345678")
     value = {
@@ -102,12 +124,33 @@ def test_logical_types_have_columns(raftka_registry: RegistryServer, rest: Rest)
         "either": "x",
         "colour": "RED",
     }
-    declared = {"price": "decimal(9,2)", "fixed_price": "decimal(18,4)", "day": "date", "clock": "string", "exact_clock": "string"}
-    declared |= {"ms": "timestamp", "us": "timestamp", "local": "timestamp", "id": "string", "tags": {"*": "int"}, "either": "string?"}  # type: ignore[dict-item]
+    declared = {
+        "price": "decimal(9,2)",
+        "fixed_price": "decimal(18,4)",
+        "day": "date",
+        "clock": "string",
+        "exact_clock": "string",
+    }
+    declared |= {
+        "ms": "timestamp",
+        "us": "timestamp",
+        "local": "timestamp",
+        "id": "string",
+        "tags": {"*": "int"},  # type: ignore[dict-item]
+        "either": "string?",
+    }
     number = rest.register("all-value", schema)
     reading = decoder(raftka_registry, {**declared, "colour": "string"}, "avro")
 
-    found = reading.columns(pa.array([framed(number, avro(schema, value)), framed(number, avro(schema, {**value, "either": 5}))], pa.binary()))
+    found = reading.columns(
+        pa.array(
+            [
+                framed(number, avro(schema, value)),
+                framed(number, avro(schema, {**value, "either": 5})),
+            ],
+            pa.binary(),
+        )
+    )
 
     assert found.type.field("price").type == pa.decimal128(9, 2)
     assert found.type.field("tags").type == pa.map_(pa.string(), pa.int32())
@@ -127,20 +170,37 @@ def test_logical_types_have_columns(raftka_registry: RegistryServer, rest: Rest)
 
 def test_references_of_references_are_followed(raftka_registry: RegistryServer, rest: Rest) -> None:
     engine = {**record("Engine", power="int"), "namespace": "parts"}
-    truck = {**record("Truck", engine="parts.Engine", spare=["null", "parts.Engine"]), "namespace": "fleet"}
-    fleet = {**record("Fleet", trucks={"type": "array", "items": "Truck"}, best="fleet.Truck"), "namespace": "fleet"}
+    truck = {
+        **record("Truck", engine="parts.Engine", spare=["null", "parts.Engine"]),
+        "namespace": "fleet",
+    }
+    fleet = {
+        **record("Fleet", trucks={"type": "array", "items": "Truck"}, best="fleet.Truck"),
+        "namespace": "fleet",
+    }
     rest.register("engine", engine)
-    rest.register("truck", truck, references=[{"name": "parts.Engine", "subject": "engine", "version": 1}])
-    number = rest.register("fleet", fleet, references=[{"name": "fleet.Truck", "subject": "truck", "version": 1}])
+    rest.register(
+        "truck", truck, references=[{"name": "parts.Engine", "subject": "engine", "version": 1}]
+    )
+    number = rest.register(
+        "fleet", fleet, references=[{"name": "fleet.Truck", "subject": "truck", "version": 1}]
+    )
     one = {"engine": {"power": 5}, "spare": None}
-    body = avro(fleet, {"trucks": [one], "best": {**one, "spare": {"power": 6}}}, engine=engine, truck=truck)
+    body = avro(
+        fleet, {"trucks": [one], "best": {**one, "spare": {"power": 6}}}, engine=engine, truck=truck
+    )
     group = {"engine": {"power": "int"}, "spare": {"power": "int?"}}
-    reading = decoder(raftka_registry, {"trucks": [{"engine": {"power": "int"}}], "best": group}, "avro")
+    reading = decoder(
+        raftka_registry, {"trucks": [{"engine": {"power": "int"}}], "best": group}, "avro"
+    )
 
     row, wrong = reading.row(framed(number, body))
 
     assert wrong is None
-    assert row == {"trucks": [{"engine": {"power": 5}}], "best": {"engine": {"power": 5}, "spare": {"power": 6}}}
+    assert row == {
+        "trucks": [{"engine": {"power": 5}}],
+        "best": {"engine": {"power": 5}, "spare": {"power": 6}},
+    }
 
 
 def test_a_union_of_references_is_read(raftka_registry: RegistryServer, rest: Rest) -> None:
@@ -154,20 +214,35 @@ def test_a_union_of_references_is_read(raftka_registry: RegistryServer, rest: Re
     assert reading.row(framed(number, b"\2\2q")) == ({"x": None, "y": "q"}, None)
 
 
-def test_unknown_numbers_and_other_types_are_dead_letters(raftka_registry: RegistryServer, rest: Rest) -> None:
+def test_unknown_numbers_and_other_types_are_dead_letters(
+    raftka_registry: RegistryServer, rest: Rest
+) -> None:
     number = rest.register("other", {"type": "object"}, schemaType="JSON")
     reading = decoder(raftka_registry, TRUCK, "avro")
 
     assert reading.row(framed(999, b"\2"))[1] == "schema 999: the registry has no schema 999"
-    assert reading.row(framed(number, b"{}"))[1] == f"schema {number} is of the type JSON, and this stream is avro"
-    assert reading.row(b"{}")[1] == "no Avro: it does not begin with a zero byte and the number of a schema"
+    assert (
+        reading.row(framed(number, b"{}"))[1]
+        == f"schema {number} is of the type JSON, and this stream is avro"
+    )
+    assert (
+        reading.row(b"{}")[1]
+        == "no Avro: it does not begin with a zero byte and the number of a schema"
+    )
 
 
 def test_several_formats_in_one_topic(raftka_registry: RegistryServer, rest: Rest) -> None:
     schema = record("Truck", truck="int")
-    number, text = rest.register("a", schema), rest.register("b", {"type": "object"}, schemaType="JSON")
+    number = rest.register("a", schema)
+    text = rest.register("b", {"type": "object"}, schemaType="JSON")
     reading = decoder(raftka_registry, TRUCK, "json", "avro")
-    values = [b'{"truck": 1}', framed(number, avro(schema, {"truck": 2})), framed(text, b'{"truck": 3}'), framed(text, b"{"), b"{"]
+    values = [
+        b'{"truck": 1}',
+        framed(number, avro(schema, {"truck": 2})),
+        framed(text, b'{"truck": 3}'),
+        framed(text, b"{"),
+        b"{",
+    ]
 
     found = reading.columns(pa.array(values, pa.binary()))
 
@@ -181,16 +256,21 @@ def test_a_registry_that_is_away_makes_no_dead_letters(monkeypatch: pytest.Monke
 
     with pytest.raises(RegistryAway):
         reading.columns(pa.array([b'{"truck": 1}', framed(1, b"\2")], pa.binary()))
-    assert reading.columns(pa.array([b'{"truck": 1}'], pa.binary())).field("truck").to_pylist() == [1]
+    assert reading.columns(pa.array([b'{"truck": 1}'], pa.binary())).field("truck").to_pylist() == [
+        1
+    ]
 
 
-def test_what_was_read_once_needs_no_registry_again(raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_once_needs_no_registry_again(
+    raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = record("Truck", truck="int")
     value = framed(rest.register("a", schema), avro(schema, {"truck": 2}))
     assert decoder(raftka_registry, TRUCK, "avro").row(value)[1] is None
     monkeypatch.setattr(RegistryClient, "_answer", None)
 
-    assert decoder(raftka_registry, TRUCK, "avro").row(value)[1] is None  # another task's decoder in the same process
+    # another task's decoder in the same process
+    assert decoder(raftka_registry, TRUCK, "avro").row(value)[1] is None
 
 
 # JSON
@@ -260,12 +340,26 @@ EMPTY: Json = {
 def truck(rest: Rest) -> int:
     """The number of PROTO's schema."""
     rest.register("engine", ENGINE, schemaType="PROTOBUF")
-    return rest.register("trucks", PROTO, schemaType="PROTOBUF", references=[{"name": "parts/engine.proto", "subject": "engine", "version": 1}])
+    return rest.register(
+        "trucks",
+        PROTO,
+        schemaType="PROTOBUF",
+        references=[{"name": "parts/engine.proto", "subject": "engine", "version": 1}],
+    )
 
 
 def test_a_message_with_all_kinds_of_fields(raftka_registry: RegistryServer, truck: int) -> None:
-    body = b"\x08\x07" + b"\x11" + struct.pack("<d", 1.5) + b"\x1a\x02\x08\x05" + b"\x22\x03\x0a\x01d"
-    body += b"\x2a\x05\x0a\x01a\x10\x03" + b"\x32\x02\x08\x09" + b"\x38\x01" + b"\x48\x64" + b"\x52\x02\x01\x02" + b"\x98\x06\x01"
+    body = (
+        b"\x08\x07" + b"\x11" + struct.pack("<d", 1.5) + b"\x1a\x02\x08\x05" + b"\x22\x03\x0a\x01d"
+    )
+    body += (
+        b"\x2a\x05\x0a\x01a\x10\x03"
+        + b"\x32\x02\x08\x09"
+        + b"\x38\x01"
+        + b"\x48\x64"
+        + b"\x52\x02\x01\x02"
+        + b"\x98\x06\x01"
+    )
     reading = decoder(raftka_registry, DECLARED, "protobuf")
 
     row, wrong = reading.row(framed(truck, b"\x02\x02" + body))
@@ -293,17 +387,38 @@ def test_message_indexes_choose_the_message(raftka_registry: RegistryServer, tru
     reading = decoder(raftka_registry, {"large": "bigint"}, "protobuf")
 
     assert reading.row(framed(truck, b"\x06\x02\x02\x00\x08\x07")) == ({"large": 7}, None)
-    assert reading.row(framed(truck, b"\x06\x02\x00\x00\x08\x07")) == ({"large": 7}, None)  # without the entries of its map
-    assert reading.row(framed(truck, b"\x06\x02\x02\x00\x08" + b"\xff" * 9 + b"\x01"))[1] == f"large is {2**64 - 1} where a bigint is to be"
+    # without the entries of its map
+    assert reading.row(framed(truck, b"\x06\x02\x00\x00\x08\x07")) == ({"large": 7}, None)
+    assert (
+        reading.row(framed(truck, b"\x06\x02\x02\x00\x08" + b"\xff" * 9 + b"\x01"))[1]
+        == f"large is {2**64 - 1} where a bigint is to be"
+    )
     assert reading.row(framed(truck, b"\x00"))[1] == "there is no large"
-    assert reading.row(framed(truck, b"\x02\x0c"))[1] == "its schema has no message at the place [6]"
+    assert (
+        reading.row(framed(truck, b"\x02\x0c"))[1] == "its schema has no message at the place [6]"
+    )
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"\x80", b"\x01", b"\x02", b"\x02\x01", b"\xfe\xff\xff\xff\x0f", b"\x80\x80\x80\x80\x80\x00", b"\x02\x02\x08", b"\x02\x02\x0a\x7f"]
+    "body",
+    [
+        b"",
+        b"\x80",
+        b"\x01",
+        b"\x02",
+        b"\x02\x01",
+        b"\xfe\xff\xff\xff\x0f",
+        b"\x80\x80\x80\x80\x80\x00",
+        b"\x02\x02\x08",
+        b"\x02\x02\x0a\x7f",
+    ],
 )
-def test_bytes_that_are_no_message_are_a_dead_letter(raftka_registry: RegistryServer, truck: int, body: bytes) -> None:
-    assert (decoder(raftka_registry, DECLARED, "protobuf").row(framed(truck, body))[1] or "").startswith(("no Protobuf", "its schema has no message"))
+def test_bytes_that_are_no_message_are_a_dead_letter(
+    raftka_registry: RegistryServer, truck: int, body: bytes
+) -> None:
+    assert (
+        decoder(raftka_registry, DECLARED, "protobuf").row(framed(truck, body))[1] or ""
+    ).startswith(("no Protobuf", "its schema has no message"))
 
 
 def test_indexes_of_the_first_message_are_one_byte() -> None:
@@ -311,22 +426,38 @@ def test_indexes_of_the_first_message_are_one_byte() -> None:
     assert message_indexes(b"\x04\x02\x06rest") == ((1, 3), 3)
 
 
-def test_confluents_decimals(raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confluents_decimals(
+    raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their file comes with Confluent's registry, and is among no schema's references."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
-    file = FileDescriptorProto(name="x", syntax="proto3", dependency=["confluent/meta.proto", "confluent/type/decimal.proto"])
-    file.message_type.add(name="Price").field.add(
-        name="price", number=1, label=FieldDescriptorProto.LABEL_OPTIONAL, type=FieldDescriptorProto.TYPE_MESSAGE, type_name=".confluent.type.Decimal"
+    file = FileDescriptorProto(
+        name="x",
+        syntax="proto3",
+        dependency=["confluent/meta.proto", "confluent/type/decimal.proto"],
     )
-    answer = json.dumps({"schemaType": "PROTOBUF", "schema": base64.b64encode(file.SerializeToString()).decode()}).encode()
+    file.message_type.add(name="Price").field.add(
+        name="price",
+        number=1,
+        label=FieldDescriptorProto.LABEL_OPTIONAL,
+        type=FieldDescriptorProto.TYPE_MESSAGE,
+        type_name=".confluent.type.Decimal",
+    )
+    answer = json.dumps(
+        {"schemaType": "PROTOBUF", "schema": base64.b64encode(file.SerializeToString()).decode()}
+    ).encode()
     client = RegistryClient(RegistryAccess(("http://a",)), lambda url, path: (200, answer))
 
-    assert FromRegistry(client, ("protobuf",)).value(framed(1, b"\x00\x0a\x08\x0a\x02\xfb\x2e\x10\x09\x18\x02")) == {"price": Decimal("-12.34")}
+    assert FromRegistry(client, ("protobuf",)).value(
+        framed(1, b"\x00\x0a\x08\x0a\x02\xfb\x2e\x10\x09\x18\x02")
+    ) == {"price": Decimal("-12.34")}
 
 
 def test_confluents_serializer_writes_what_is_read_here(raftka_registry: RegistryServer) -> None:
-    registry = pytest.importorskip("confluent_kafka.schema_registry", reason="needs confluent-kafka")
+    registry = pytest.importorskip(
+        "confluent_kafka.schema_registry", reason="needs confluent-kafka"
+    )
     from confluent_kafka.schema_registry.avro import AvroSerializer
     from confluent_kafka.schema_registry.json_schema import JSONSerializer
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
@@ -335,25 +466,40 @@ def test_confluents_serializer_writes_what_is_read_here(raftka_registry: Registr
 
     with registry.SchemaRegistryClient({"url": raftka_registry.url}) as client:
         truck = record("Truck", truck="int")
-        as_avro = AvroSerializer(client, json.dumps(truck))({"truck": 7}, SerializationContext("a", MessageField.VALUE))
+        as_avro = AvroSerializer(client, json.dumps(truck))(
+            {"truck": 7}, SerializationContext("a", MessageField.VALUE)
+        )
         schema = {"title": "T", "type": "object", "properties": {"truck": {"type": "integer"}}}
-        as_json = JSONSerializer(json.dumps(schema), client)({"truck": 7}, SerializationContext("j", MessageField.VALUE))
+        as_json = JSONSerializer(json.dumps(schema), client)(
+            {"truck": 7}, SerializationContext("j", MessageField.VALUE)
+        )
         context = SerializationContext("p", MessageField.VALUE)
-        as_protobuf = ProtobufSerializer(Timestamp, client, {"use.deprecated.format": False})(Timestamp(seconds=5), context)
+        as_protobuf = ProtobufSerializer(Timestamp, client, {"use.deprecated.format": False})(
+            Timestamp(seconds=5), context
+        )
 
     for value, form in ((as_avro, "avro"), (as_json, "json")):
-        assert decoder(raftka_registry, TRUCK, form).row(value) == ({"truck": 7, "speed": None}, None)
+        assert decoder(raftka_registry, TRUCK, form).row(value) == (
+            {"truck": 7, "speed": None},
+            None,
+        )
     wrong = decoder(raftka_registry, {"seconds": "bigint"}, "protobuf").row(as_protobuf)[1] or ""
     assert wrong.startswith("the record is datetime.datetime(1970, 1, 1, 0, 0, 5")
 
 
 def test_a_number_that_a_new_registry_gives_again_is_read_by_its_new_schema() -> None:
-    """A worker outlives a registry that was made anew: what it keeps of a number is compared, not believed for ever."""
+    """A worker outlives a registry that was made anew: what it keeps of a number is compared, not
+    believed for ever.
+    """
     now, access = [0.0], RegistryAccess(("http://registry:8081",))
     answers = {"old": '{"type": "record", "name": "T", "fields": [{"name": "a", "type": "int"}]}'}
     answers["new"] = answers["old"].replace('"a"', '"b"')
     which = ["old"]
-    client = RegistryClient(access, lambda url, path: (200, json.dumps({"schema": answers[which[0]]}).encode()), lambda: now[0])
+    client = RegistryClient(
+        access,
+        lambda url, path: (200, json.dumps({"schema": answers[which[0]]}).encode()),
+        lambda: now[0],
+    )
     worker = FromRegistry(client, ("avro",), lambda: now[0])
     value = framed(1, b"\x04")
     assert worker.value(value) == {"a": 2}

@@ -1,5 +1,6 @@
-"""Definitions in one session: views found whatever their order, flows that go on where they were, mistakes told; and what PySpark does not
-document of all that."""
+"""Definitions in one session: views found whatever their order, flows that go on where they were,
+mistakes told; and what PySpark does not document of all that.
+"""
 
 import dataclasses
 import json
@@ -8,7 +9,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 pytest.importorskip("grpc", reason="needs raftka[pipeline]")
 
 from pyspark.errors import StreamingQueryException
@@ -54,12 +58,19 @@ class Definitions:
     def graph(self) -> Graph:
         for name in ("numbers", "doubled"):
             self.spark.catalog.dropTempView(name)
-        graph = Graph(self.spark, Project(self.folder, "p", (self.folder / "storage").as_uri(), {}, ("transformations/**/*",)))
+        graph = Graph(
+            self.spark,
+            Project(
+                self.folder, "p", (self.folder / "storage").as_uri(), {}, ("transformations/**/*",)
+            ),
+        )
         graph.load()
         return graph
 
     def feed(self, *ids: int) -> None:
-        (self.folder / "in" / f"{ids[0]}.json").write_text("\n".join(json.dumps({"id": each}) for each in ids))
+        (self.folder / "in" / f"{ids[0]}.json").write_text(
+            "\n".join(json.dumps({"id": each}) for each in ids)
+        )
 
     def run(self) -> str:
         graph = self.graph()
@@ -70,7 +81,10 @@ class Definitions:
         return graph.checkpoint(flow)
 
     def rows(self) -> list[int]:
-        return sorted(row["id"] for row in self.spark.read.schema("id long").json(str(self.folder / "out")).collect())
+        return sorted(
+            row["id"]
+            for row in self.spark.read.schema("id long").json(str(self.folder / "out")).collect()
+        )
 
 
 @pytest.fixture
@@ -78,7 +92,9 @@ def definitions(spark: Any, tmp_path: Path) -> Definitions:
     return Definitions(spark, tmp_path)
 
 
-def test_flows_go_on_where_they_were_and_where_spark_pipelines_has_them(definitions: Definitions) -> None:
+def test_flows_go_on_where_they_were_and_where_spark_pipelines_has_them(
+    definitions: Definitions,
+) -> None:
     definitions.feed(1, 2)
     definitions.run()
     definitions.feed(3)
@@ -86,9 +102,12 @@ def test_flows_go_on_where_they_were_and_where_spark_pipelines_has_them(definiti
 
     assert definitions.rows() == [2, 4, 6]
     assert checkpoint.endswith("/storage/_checkpoints/out/into/0")
-    settings = json.loads((Path(checkpoint.removeprefix("file:")) / "offsets" / "0").read_text().splitlines()[1])["conf"]
+    settings = json.loads(
+        (Path(checkpoint.removeprefix("file:")) / "offsets" / "0").read_text().splitlines()[1]
+    )["conf"]
     assert settings["spark.sql.shuffle.partitions"] == "3"
-    assert definitions.spark.conf.get("spark.sql.shuffle.partitions") == "2"  # the session's own is as it was
+    # the session's own is as it was
+    assert definitions.spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
 def test_the_newest_checkpoint_is_taken(definitions: Definitions) -> None:
@@ -107,9 +126,12 @@ class Files:
 
     def __init__(self, spark: Any, folder: Path) -> None:
         self.folder, self._path = folder, spark._jvm.org.apache.hadoop.fs.Path
-        manager = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager
+        streaming = spark._jvm.org.apache.spark.sql.execution.streaming
+        manager = streaming.checkpointing.FileSystemBasedCheckpointFileManager
         assert manager._fqn == BY_FILE_SYSTEM
-        self.manager = manager(self._path(folder.as_uri()), spark._jsparkSession.sessionState().newHadoopConf())
+        self.manager = manager(
+            self._path(folder.as_uri()), spark._jsparkSession.sessionState().newHadoopConf()
+        )
 
     def begin(self, text: str, *, is_new: bool) -> Any:
         stream = self.manager.createAtomic(self._path((self.folder / "7").as_uri()), not is_new)
@@ -120,7 +142,9 @@ class Files:
         """What is there, and what Spark reads of it: Hadoop compares checksums."""
         stream = self.manager.open(self._path((self.folder / "7").as_uri()))
         try:
-            return sorted(each.name for each in self.folder.iterdir()), bytes(stream.readAllBytes()).decode()
+            return sorted(each.name for each in self.folder.iterdir()), bytes(
+                stream.readAllBytes()
+            ).decode()
         finally:
             stream.close()
 
@@ -154,7 +178,9 @@ def test_a_file_of_a_checkpoint_that_is_given_up_leaves_nothing(files: Files) ->
     assert files.found() == ([".7.crc", "7"], "first")
 
 
-def test_files_of_a_local_checkpoint_are_renamed_without_further_processes(definitions: Definitions) -> None:
+def test_files_of_a_local_checkpoint_are_renamed_without_further_processes(
+    definitions: Definitions,
+) -> None:
     graph, spark = definitions.graph(), definitions.spark
     (flow,) = graph.streams()
     query = graph.start(flow, 0)
@@ -165,22 +191,32 @@ def test_files_of_a_local_checkpoint_are_renamed_without_further_processes(defin
     assert spark.conf.get(FILE_MANAGER, None) is None
 
 
-def test_spark_chooses_how_files_are_written_where_a_rename_may_replace_nothing(definitions: Definitions) -> None:
+def test_spark_chooses_how_files_are_written_where_a_rename_may_replace_nothing(
+    definitions: Definitions,
+) -> None:
     graph, folder = definitions.graph(), definitions.folder.as_uri()
     assert graph.file_manager(folder) == {FILE_MANAGER: BY_FILE_SYSTEM}
     with graph._settings({FILE_MANAGER: "own"}):
         assert graph.file_manager(folder) == {}
-    with graph._settings({"fs.file.impl": "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem", "fs.file.impl.disable.cache": "true"}):
+    with graph._settings(
+        {
+            "fs.file.impl": "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem",
+            "fs.file.impl.disable.cache": "true",
+        }
+    ):
         assert graph.file_manager(folder) == {}
 
 
 def test_tables_and_the_flows_that_read_them(definitions: Definitions) -> None:
     definitions.write(
-        "b.sql", "CREATE STREAMING TABLE odd;\nCREATE FLOW odds AS INSERT INTO odd BY NAME SELECT id FROM STREAM numbers WHERE id % 2 = 1;"
+        "b.sql",
+        "CREATE STREAMING TABLE odd;\nCREATE FLOW odds AS INSERT INTO odd BY NAME SELECT id FROM "
+        "STREAM numbers WHERE id % 2 = 1;",
     )
     definitions.write(
         "c.sql",
-        "CREATE STREAMING TABLE three AS SELECT id FROM STREAM odd WHERE id = 3;\nCREATE MATERIALIZED VIEW sums AS SELECT sum(id) AS s FROM odd",
+        "CREATE STREAMING TABLE three AS SELECT id FROM STREAM odd WHERE id = 3;\nCREATE "
+        "MATERIALIZED VIEW sums AS SELECT sum(id) AS s FROM odd",
     )
     definitions.feed(1, 2, 3)
     try:
@@ -193,7 +229,8 @@ def test_tables_and_the_flows_that_read_them(definitions: Definitions) -> None:
 
         assert sorted(row["id"] for row in definitions.spark.table("odd").collect()) == [1, 3]
         assert [row["id"] for row in definitions.spark.table("three").collect()] == [3]
-        assert definitions.spark.table("sums").collect()[0]["s"] == 4  # made at the second start, of what the first one left
+        # made at the second start, of what the first one left
+        assert definitions.spark.table("sums").collect()[0]["s"] == 4
         assert definitions.spark.sql("SHOW TABLES LIKE 'doubled'").collect()[0]["isTemporary"]
     finally:
         for name in ("odd", "three", "sums"):
@@ -202,14 +239,21 @@ def test_tables_and_the_flows_that_read_them(definitions: Definitions) -> None:
 
 def unique(frame: str) -> str:
     """A view that remembers."""
-    return f"from pyspark import pipelines as dp\n@dp.temporary_view\ndef doubled(): return {frame}.dropDuplicates(['id'])"
+    return (
+        "from pyspark import pipelines as dp\n@dp.temporary_view\ndef doubled(): return "
+        f"{frame}.dropDuplicates(['id'])"
+    )
 
 
 NUMBERS = "spark.readStream.table('numbers')"
 
 
-@pytest.mark.parametrize("changed", [f"{NUMBERS}.selectExpr('cast(id as string) as id')", f"{NUMBERS}.union({NUMBERS})"])
-def test_a_changed_query_does_not_touch_an_old_checkpoint(definitions: Definitions, changed: str) -> None:
+@pytest.mark.parametrize(
+    "changed", [f"{NUMBERS}.selectExpr('cast(id as string) as id')", f"{NUMBERS}.union({NUMBERS})"]
+)
+def test_a_changed_query_does_not_touch_an_old_checkpoint(
+    definitions: Definitions, changed: str
+) -> None:
     (definitions.folder / "transformations" / "a.sql").unlink()
     definitions.write("a.py", unique(NUMBERS))
     definitions.feed(1, 2)
@@ -235,14 +279,23 @@ def test_a_changed_query_does_not_touch_an_old_checkpoint(definitions: Definitio
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("b.sql", "CREATE TEMPORARY VIEW lost AS SELECT * FROM STREAM nowhere", r"lost \(transformations/b\.sql\): .*`nowhere` cannot be found"),
+        (
+            "b.sql",
+            "CREATE TEMPORARY VIEW lost AS SELECT * FROM STREAM nowhere",
+            r"lost \(transformations/b\.sql\): .*`nowhere` cannot be found",
+        ),
         ("b.sql", DOUBLED, r"doubled is defined twice, the second time in transformations/b\.sql"),
         ("b.sql", "DROP TABLE doubled", r"transformations/b\.sql: DropTable is no definition"),
         ("b.txt", "", r"transformations/b\.txt: definitions are \.py and \.sql files"),
-        ("b.sql", "CREATE FLOW f AS INSERT INTO nowhere BY NAME SELECT * FROM STREAM numbers", "flows into nowhere, but no such table, view or sink"),
+        (
+            "b.sql",
+            "CREATE FLOW f AS INSERT INTO nowhere BY NAME SELECT * FROM STREAM numbers",
+            "flows into nowhere, but no such table, view or sink",
+        ),
         (
             "b.py",
-            "from pyspark import pipelines as dp\ndp.create_sink('s', 'noop')\n@dp.append_flow(target='s')\ndef f(): return spark.range(3)",
+            "from pyspark import pipelines as dp\ndp.create_sink('s', 'noop')\n"
+            "@dp.append_flow(target='s')\ndef f(): return spark.range(3)",
             r"f \(.*b\.py\) is no stream",
         ),
     ],
@@ -256,9 +309,26 @@ def test_mistakes_are_reported(definitions: Definitions, name: str, text: str, s
 
 def test_undocumented_parts_of_spark_are_unchanged() -> None:
     """Beside what the tests above run through."""
-    assert GraphElementRegistry.__abstractmethods__ == {"register_output", "register_flow", "register_auto_cdc_flow", "register_sql"}
-    assert [each.name for each in dataclasses.fields(Flow)] == ["name", "target", "spark_conf", "source_code_location", "func"]
-    assert [each.name for each in dataclasses.fields(output.Sink)] == ["name", "comment", "source_code_location", "format", "options"]
+    assert GraphElementRegistry.__abstractmethods__ == {
+        "register_output",
+        "register_flow",
+        "register_auto_cdc_flow",
+        "register_sql",
+    }
+    assert [each.name for each in dataclasses.fields(Flow)] == [
+        "name",
+        "target",
+        "spark_conf",
+        "source_code_location",
+        "func",
+    ]
+    assert [each.name for each in dataclasses.fields(output.Sink)] == [
+        "name",
+        "comment",
+        "source_code_location",
+        "format",
+        "options",
+    ]
     assert [each.name for each in dataclasses.fields(output.StreamingTable)] == [
         "name",
         "comment",

@@ -1,4 +1,6 @@
-"""Where trucks were: rows of a lake, bounded; the page's server; and the slider in a browser, where there is one."""
+"""Where trucks were: rows of a lake, bounded; the page's server; and the slider in a browser, where
+there is one.
+"""
 
 import json
 import shutil
@@ -25,7 +27,9 @@ from raftka.testing import Cluster
 from tests.pipeline.test_page import ask
 
 NOW_S = 1_800_000_000
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 
 
 def write(path: Path, rows: list[tuple[float, int, float | None]], now_s: float = NOW_S) -> None:
@@ -85,12 +89,19 @@ def test_an_answer_is_given_again_for_some_seconds(source: History) -> None:
 
 
 def test_the_project_says_which_lake() -> None:
-    outputs = {"kept": {"delta": "lake/kept", "options": {"storage.region": "x", "compactEvery": 3}}, "sent": {"topic": "sent"}}
+    outputs = {
+        "kept": {"delta": "lake/kept", "options": {"storage.region": "x", "compactEvery": 3}},
+        "sent": {"topic": "sent"},
+    }
 
     def told(**said: Any) -> Any:
-        return declared({"outputs": outputs, "page": {"positions": "p", "history": said}}, Path("/p"), {}).page
+        return declared(
+            {"outputs": outputs, "page": {"positions": "p", "history": said}}, Path("/p"), {}
+        ).page
 
-    assert told(**{"from": "kept"}).history == History("/p/lake/kept", "_timestamp", "truck", {"storage.region": "x"})
+    assert told(**{"from": "kept"}).history == History(
+        "/p/lake/kept", "_timestamp", "truck", {"storage.region": "x"}
+    )
     for said, why in (
         ({"from": "sent"}, "one of the outputs with delta, kept"),
         ({"from": "kept", "at": "a'b"}, "no name of a column"),
@@ -108,9 +119,21 @@ def page(source: History) -> Iterator[Page]:
     """Two trucks, whose last minutes are in the lake, and one of them in the topic."""
     import time
 
-    write(Path(source.path), [(minute, truck, 52.4 + minute / 1000 + truck / 100) for minute in range(1, 60) for truck in (1, 2)], time.time())
+    write(
+        Path(source.path),
+        [
+            (minute, truck, 52.4 + minute / 1000 + truck / 100)
+            for minute in range(1, 60)
+            for truck in (1, 2)
+        ],
+        time.time(),
+    )
     with Cluster(nodes=1) as cluster:
-        shown = Page(cluster.bootstrap_servers, Shown(cluster.create_topic(), None, PROJECTS / "trucks" / "fences.geojson", source), 0)
+        shown = Page(
+            cluster.bootstrap_servers,
+            Shown(cluster.create_topic(), None, PROJECTS / "trucks" / "fences.geojson", source),
+            0,
+        )
         shown.start()
         yield shown
         shown.stop()
@@ -135,18 +158,38 @@ REPLAY = """<script>addEventListener("load", () => setTimeout(() => {
 
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
-def test_the_slider_shows_the_past_in_a_browser(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_slider_shows_the_past_in_a_browser(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     html = tmp_path / "page.html"
     html.write_text(Path("raftka/pipeline/page.html").read_text() + REPLAY)
     monkeypatch.setattr("raftka.pipeline.page.HTML", html)
     picture = tmp_path / "page.png"
-    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,800", "--virtual-time-budget=8000"]
+    command = [
+        str(BROWSER),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--window-size=1200,800",
+        "--virtual-time-budget=8000",
+    ]
     command.append(f"--user-data-dir={tmp_path / 'profile'}")
 
-    dumped = subprocess.run([*command, "--dump-dom", page.url], capture_output=True, text=True, timeout=120, check=False)
-    subprocess.run([*command, f"--screenshot={picture}", page.url], capture_output=True, timeout=120, check=False)
+    dumped = subprocess.run(
+        [*command, "--dump-dom", page.url], capture_output=True, text=True, timeout=120, check=False
+    )
+    subprocess.run(
+        [*command, f"--screenshot={picture}", page.url],
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
 
-    (title,) = (line.partition("<title>")[2].partition("</title>")[0] for line in dumped.stdout.splitlines() if "<title>" in line)
+    (title,) = (
+        line.partition("<title>")[2].partition("</title>")[0]
+        for line in dumped.stdout.splitlines()
+        if "<title>" in line
+    )
     hidden, is_past, trucks, moment = title.split("|")
     assert (hidden, is_past, trucks) == ("false", "true", "2"), json.dumps(dumped.stdout[-2000:])
     assert moment.count(":") == 2

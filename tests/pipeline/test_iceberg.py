@@ -1,4 +1,6 @@
-"""Iceberg tables without Spark, in a catalog in SQLite: batches that count once, several writers, columns that change, what is said of mistakes."""
+"""Iceberg tables without Spark, in a catalog in SQLite: batches that count once, several writers,
+columns that change, what is said of mistakes.
+"""
 
 import threading
 from datetime import UTC, datetime
@@ -8,15 +10,30 @@ from typing import Any
 import pytest
 
 pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
-pytest.importorskip("pyiceberg.catalog.sql", reason="needs raftka[iceberg]: ./run setup pipeline installs it")
+pytest.importorskip(
+    "pyiceberg.catalog.sql", reason="needs raftka[iceberg]: ./run setup pipeline installs it"
+)
 
-from raftka.pipeline.connect.iceberg import Attempt, Done, abort, commit, opened, plan, prepare, read, shape, write_files
+from raftka.pipeline.connect.iceberg import (
+    Attempt,
+    Done,
+    abort,
+    commit,
+    opened,
+    plan,
+    prepare,
+    read,
+    shape,
+    write_files,
+)
 from raftka.pipeline.connect.iceberg_options import Iceberg, iceberg_options
 from raftka.pipeline.errors import OptionRefused, PipelineError
 
 pytestmark = pytest.mark.filterwarnings("default")
 
-SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
+SCHEMA = pa.schema(
+    [("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC"))]
+)
 AT = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
 
 
@@ -24,21 +41,37 @@ class Lake:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "warehouse"
         self.to = iceberg_options(
-            {"table": "shop.orders", "catalog.type": "sql", "catalog.uri": f"sqlite:///{folder}/catalog.db", "catalog.warehouse": str(self.folder)}
+            {
+                "table": "shop.orders",
+                "catalog.type": "sql",
+                "catalog.uri": f"sqlite:///{folder}/catalog.db",
+                "catalog.warehouse": str(self.folder),
+            }
         )
 
-    def tried(self, batch: int, *tasks: list[int], query: str = "q", schema: Any = SCHEMA) -> list[Done]:
+    def tried(
+        self, batch: int, *tasks: list[int], query: str = "q", schema: Any = SCHEMA
+    ) -> list[Done]:
         folder = prepare(self.to, schema)
         rows = [[{"id": each, "name": f"n{each}", "at": AT} for each in ids] for ids in tasks]
-        batches = [[pa.RecordBatch.from_pylist(each, schema=schema)] if each else [] for each in rows]
-        return [write_files(self.to, schema, folder, each, Attempt(query, batch)) for each in batches]
+        batches = [
+            [pa.RecordBatch.from_pylist(each, schema=schema)] if each else [] for each in rows
+        ]
+        return [
+            write_files(self.to, schema, folder, each, Attempt(query, batch)) for each in batches
+        ]
 
     def write(self, batch: int, *tasks: list[int], query: str = "q", schema: Any = SCHEMA) -> None:
         commit(self.to, self.tried(batch, *tasks, query=query, schema=schema))
 
     def rows(self) -> list[dict[str, Any]]:
         schema = shape(self.to)
-        found = [row for task in plan(self.to, schema.names) for batch in read(self.to, schema, task) for row in batch.to_pylist()]
+        found = [
+            row
+            for task in plan(self.to, schema.names)
+            for batch in read(self.to, schema, task)
+            for row in batch.to_pylist()
+        ]
         return sorted(found, key=lambda row: int(row["id"]))
 
     def ids(self) -> list[int]:
@@ -61,8 +94,14 @@ def test_a_batch_that_is_done_again_counts_once_and_leaves_no_files(lake: Lake) 
     lake.write(2, [4])
 
     assert lake.rows()[3] == {"id": 4, "name": "n4", "at": AT}
-    assert [(each.summary["raftka.query"], each.summary["raftka.batch"]) for each in opened(lake.to).snapshots()] == [("q", "0"), ("q", "2")]
-    with pytest.raises(PipelineError, match="has batch 2 of this query, whose checkpoint is at batch 1: the checkpoint is older"):
+    assert [
+        (each.summary["raftka.query"], each.summary["raftka.batch"])
+        for each in opened(lake.to).snapshots()
+    ] == [("q", "0"), ("q", "2")]
+    with pytest.raises(
+        PipelineError,
+        match="has batch 2 of this query, whose checkpoint is at batch 1: the checkpoint is older",
+    ):
         lake.write(1, [9])
 
 
@@ -131,16 +170,34 @@ def test_columns_are_added_and_never_change(lake: Lake) -> None:
         (2, "n2", AT, None),
         (3, "n3", None, None),
     ]
-    with pytest.raises(PipelineError, match=r"column id is int64 in the Iceberg table shop\.orders, and string in this query\. Nothing was written"):
+    with pytest.raises(
+        PipelineError,
+        match=(
+            r"column id is int64 in the Iceberg table shop\.orders, and string in this query\. "
+            r"Nothing was written"
+        ),
+    ):
         prepare(lake.to, pa.schema([("id", pa.string())]))
 
 
 def test_a_catalog_that_is_not_there_is_told(tmp_path: Path) -> None:
-    to = Iceberg("a.b", {"type": "sql", "uri": f"sqlite:///{tmp_path}/none/catalog.db", "warehouse": str(tmp_path)})
+    to = Iceberg(
+        "a.b",
+        {"type": "sql", "uri": f"sqlite:///{tmp_path}/none/catalog.db", "warehouse": str(tmp_path)},
+    )
     with pytest.raises(PipelineError, match=r"the Iceberg table a\.b: .*unable to open"):
         prepare(to, SCHEMA)
     with pytest.raises(PipelineError, match=r"the Iceberg table a\.b: NoSuch"):
-        opened(Iceberg("a.b", {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path)}))
+        opened(
+            Iceberg(
+                "a.b",
+                {
+                    "type": "sql",
+                    "uri": f"sqlite:///{tmp_path}/catalog.db",
+                    "warehouse": str(tmp_path),
+                },
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -162,9 +219,14 @@ def test_mistakes_are_told(options: dict[str, str | None], said: str) -> None:
 
 
 def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = iceberg_options({"table": "a.b", "catalog.uri": "https://x", "secret.token": "LAKE_TOKEN"})
+    found = iceberg_options(
+        {"table": "a.b", "catalog.uri": "https://x", "secret.token": "LAKE_TOKEN"}
+    )
     monkeypatch.delenv("LAKE_TOKEN", raising=False)
-    with pytest.raises(OptionRefused, match="the catalog's token is to come from the environment variable LAKE_TOKEN"):
+    with pytest.raises(
+        OptionRefused,
+        match="the catalog's token is to come from the environment variable LAKE_TOKEN",
+    ):
         found.properties()
     monkeypatch.setenv("LAKE_TOKEN", "t")
     assert found.properties() == {"uri": "https://x", "token": "t"}

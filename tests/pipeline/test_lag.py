@@ -1,4 +1,6 @@
-"""How far flows are behind, on a cluster of three: ends are those of now, whatever a batch was planned with. No Spark."""
+"""How far flows are behind, on a cluster of three: ends are those of now, whatever a batch was
+planned with. No Spark.
+"""
 
 import json
 import time
@@ -31,7 +33,9 @@ def write(player: Player, topic: str, partition: int, at_ms: int, count: int = 1
 
 
 def lag(ends: Ends, *positions: Position, now_ms: float | None = None) -> Lag:
-    return lags.lag_of(positions, ends.look(positions), time.time() * 1000 if now_ms is None else now_ms)
+    return lags.lag_of(
+        positions, ends.look(positions), time.time() * 1000 if now_ms is None else now_ms
+    )
 
 
 def test_lag_is_counted_to_the_ends_of_now(cluster: Cluster, player: Player, ends: Ends) -> None:
@@ -52,10 +56,14 @@ def test_lags_of_several_topics_are_added(cluster: Cluster, player: Player, ends
     write(player, one, 0, 1_000_000, 2)
     write(player, other, 0, 1_100_000, 3)
 
-    assert lag(ends, Position({(one, 0): 0}), Position({(other, 0): 0}), now_ms=1_100_000) == Lag(5, 100.0)
+    assert lag(ends, Position({(one, 0): 0}), Position({(other, 0): 0}), now_ms=1_100_000) == Lag(
+        5, 100.0
+    )
 
 
-def test_new_partitions_count_and_a_topic_made_again_counts_as_a_whole(cluster: Cluster, player: Player, ends: Ends) -> None:
+def test_new_partitions_count_and_a_topic_made_again_counts_as_a_whole(
+    cluster: Cluster, player: Player, ends: Ends
+) -> None:
     topic = cluster.create_topic(partitions=2)
     write(player, topic, 0, 1_000_000, 5)
     write(player, topic, 1, 1_000_000, 4)
@@ -84,13 +92,18 @@ def test_what_is_not_known_is_no_zero(cluster: Cluster, player: Player, ends: En
 def test_streams_of_another_cluster_are_asked_there(cluster: Cluster, player: Player) -> None:
     topic = cluster.create_topic()
     write(player, topic, 0, 1_000_000, 3)
-    asking = Ends({topic: {"kafka.bootstrap.servers": cluster.bootstrap_servers}}, {"kafka.bootstrap.servers": "localhost:1"})
+    asking = Ends(
+        {topic: {"kafka.bootstrap.servers": cluster.bootstrap_servers}},
+        {"kafka.bootstrap.servers": "localhost:1"},
+    )
 
     assert lag(asking, Position({(topic, 0): 1}))[0] == 2
     asking.close()
 
 
-def test_a_look_asks_once_for_the_time_of_a_record(cluster: Cluster, player: Player, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_asks_once_for_the_time_of_a_record(
+    cluster: Cluster, player: Player, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = cluster.create_topic(partitions=3)
     for partition in range(3):
         write(player, topic, partition, 1_000_000 + partition)
@@ -109,7 +122,9 @@ def test_a_look_asks_once_for_the_time_of_a_record(cluster: Cluster, player: Pla
     assert len(asked) == len(set(asked)) == 3
 
 
-def test_a_watch_outlives_errors_and_old_ends_say_nothing(cluster: Cluster, player: Player, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_outlives_errors_and_old_ends_say_nothing(
+    cluster: Cluster, player: Player, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic, now = cluster.create_topic(), [0.0]
     write(player, topic, 0, 1_000_000, 3)
     positions = [Position({(topic, 0): 1})]
@@ -137,10 +152,21 @@ def test_a_position_is_read_in_reports_and_checkpoints() -> None:
 
     for told in (ours, json.dumps(ours), json.dumps(json.dumps(ours))):
         assert parsed(told) == Position({("t", 0): 5}, {"t": "ab"})
-    others: list[Any] = [None, "-", "no JSON", {"logOffset": 0}, {"id": 7}, {"$raftka": {}}, 7, {"t": {"0": "x"}}]
+    others: list[Any] = [
+        None,
+        "-",
+        "no JSON",
+        {"logOffset": 0},
+        {"id": 7},
+        {"$raftka": {}},
+        7,
+        {"t": {"0": "x"}},
+    ]
     for other in others:
         assert parsed(other) is None
-    assert positions_of([{"endOffset": ours}, {"endOffset": {"logOffset": 3}}]) == (Position({("t", 0): 5}, {"t": "ab"}),)
+    assert positions_of([{"endOffset": ours}, {"endOffset": {"logOffset": 3}}]) == (
+        Position({("t", 0): 5}, {"t": "ab"}),
+    )
 
 
 def test_a_checkpoint_says_what_is_committed(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Delta tables without Spark: each batch is in the log once, whoever died in between; what was left over is removed, and nothing else."""
+"""Delta tables without Spark: each batch is in the log once, whoever died in between; what was left
+over is removed, and nothing else.
+"""
 
 import errno
 import pickle
@@ -32,7 +34,13 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
 class Query:
     """A query on a lake as Spark runs it: what commit is told was pickled in a task."""
 
-    def __init__(self, folder: Path, schema: Any = SCHEMA, partition_by: tuple[str, ...] = (), run: str = "run one") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        schema: Any = SCHEMA,
+        partition_by: tuple[str, ...] = (),
+        run: str = "run one",
+    ) -> None:
         self.folder, self.schema, self.run = folder, schema, run
         self.lake = Lake(str(folder), partition_by=partition_by)
 
@@ -40,7 +48,10 @@ class Query:
         own = prepare(self.lake, self.schema)
         attempt = Attempt("query", batch, self.run, number)
         batches = [pa.RecordBatch.from_pylist(rows, schema=self.schema) for rows in tasks]
-        done = [Done(attempt, write_files(self.lake, self.schema, own, [each], attempt.stem)) for each in batches]
+        done = [
+            Done(attempt, write_files(self.lake, self.schema, own, [each], attempt.stem))
+            for each in batches
+        ]
         return pickle.loads(pickle.dumps(done))  # type: ignore[no-any-return]
 
     def commit(self, done: list[Done]) -> None:
@@ -51,7 +62,15 @@ class Query:
 
     def rows(self) -> list[dict[str, Any]]:
         wanted = plan(self.lake)
-        return sorted((row for task in wanted.tasks for each in read(self.lake, wanted, task) for row in each.to_pylist()), key=lambda row: row["id"])
+        return sorted(
+            (
+                row
+                for task in wanted.tasks
+                for each in read(self.lake, wanted, task)
+                for row in each.to_pylist()
+            ),
+            key=lambda row: row["id"],
+        )
 
     def ids(self) -> list[int]:
         return [row["id"] for row in self.rows()]
@@ -92,7 +111,13 @@ def test_files_of_a_killed_try_are_removed_once_the_batch_is_added(query: Query)
     query.both(0, named(0))
     query.write(1, named(1), named(2))  # and nobody ever commits it
     other = Query(query.folder, run="of another query")
-    write_files(other.lake, SCHEMA, (), [pa.RecordBatch.from_pylist(named(9), schema=SCHEMA)], "raftka-other-1-")
+    write_files(
+        other.lake,
+        SCHEMA,
+        (),
+        [pa.RecordBatch.from_pylist(named(9), schema=SCHEMA)],
+        "raftka-other-1-",
+    )
     again = Query(query.folder, run="run two")
     again.both(1, named(1, 2))
 
@@ -104,7 +129,9 @@ def test_files_of_a_killed_try_are_removed_once_the_batch_is_added(query: Query)
 def test_a_driver_killed_between_its_entry_and_its_tidying_leaves_nothing_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partition_by: tuple[str, ...]
 ) -> None:
-    """A try is killed before its entry in the log; the next one behind it, before it removes what the first left; the third finds the batch there."""
+    """A try is killed before its entry in the log; the next one behind it, before it removes what
+    the first left; the third finds the batch there.
+    """
     query = Query(tmp_path / "lake", partition_by=partition_by)
     query.both(0, named(0))
     query.write(1, named(3))  # and is killed
@@ -139,7 +166,8 @@ from raftka.pipeline.lake.files import _Writing
 from raftka.pipeline.lake.options import Lake
 schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
 writing = _Writing(Lake(sys.argv[1]), schema, (), "raftka-query-1-")
-writing.add(pa.RecordBatch.from_pylist([{"id": at, "name": str(hash(str(at)))} for at in range(500_000)], schema=schema))
+rows = [{"id": at, "name": str(hash(str(at)))} for at in range(500_000)]
+writing.add(pa.RecordBatch.from_pylist(rows, schema=schema))
 for file in writing._open.values():
     file.write_out()
 os.kill(os.getpid(), 9)
@@ -148,7 +176,12 @@ os.kill(os.getpid(), 9)
 
 def test_half_a_file_and_half_an_entry_of_a_killed_process_are_removed(query: Query) -> None:
     query.both(0, named(0))
-    assert subprocess.run([sys.executable, "-c", KILLED, str(query.folder)], check=False, timeout=60).returncode == -9
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", KILLED, str(query.folder)], check=False, timeout=60
+        ).returncode
+        == -9
+    )
     (half,) = query.folder.glob("*.parquet#1")  # as deltalake names what it has not finished
     log = query.folder / "_delta_log"
     entries = [log / f"{version:020}.json#1" for version in (0, 1, 9)]
@@ -159,7 +192,8 @@ def test_half_a_file_and_half_an_entry_of_a_killed_process_are_removed(query: Qu
 
     assert again.ids() == [0, 1]
     assert not half.exists()
-    assert [entry.exists() for entry in entries] == [False, False, True]  # the last one may be of a writer that lives
+    # the last one may be of a writer that lives
+    assert [entry.exists() for entry in entries] == [False, False, True]
 
 
 def test_a_file_that_the_driver_does_not_see_stops_the_batch(query: Query) -> None:
@@ -168,14 +202,26 @@ def test_a_file_that_the_driver_does_not_see_stops_the_batch(query: Query) -> No
     (query.folder / gone[0].files[0].path).unlink()
     path = query.folder / short[0].files[0].path
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(PipelineError, match=r"to the lake .*lake, and the driver sees no such file there. Nothing was added. Next step: a path that"):
+    with pytest.raises(
+        PipelineError,
+        match=(
+            r"to the lake .*lake, and the driver sees no such file there. Nothing was added. "
+            r"Next step: a path that"
+        ),
+    ):
         query.commit(gone)
     with pytest.raises(PipelineError, match=r"and the driver sees one of \d+ bytes there"):
         query.commit(short)
     assert query.ids() == [0]
     query.both(1, named(3))
     assert query.ids() == [0, 3]
-    with pytest.raises(PipelineError, match=r"there is no folder .*other on .*, where a task is to write to it, and the driver has made"):
+    with pytest.raises(
+        PipelineError,
+        match=(
+            r"there is no folder .*other on .*, where a task is to write to it, and the driver "
+            r"has made"
+        ),
+    ):
         write_files(Lake(str(query.folder / "other")), SCHEMA, (), [], "x")
 
 
@@ -183,7 +229,9 @@ def test_small_files_are_compacted_every_so_many_batches(query: Query) -> None:
     query.lake = replace(query.lake, compact_every=4)
     for batch in range(10):
         query.both(batch, named(2 * batch), named(2 * batch + 1))
-    sizes = [len(DeltaTable(str(query.folder), version=version).file_uris()) for version in range(13)]
+    sizes = [
+        len(DeltaTable(str(query.folder), version=version).file_uris()) for version in range(13)
+    ]
 
     assert query.ids() == list(range(20))
     assert sizes == [0, 2, 4, 6, 8, 1, 3, 5, 7, 9, 1, 3, 5]
@@ -194,24 +242,47 @@ def test_small_files_are_compacted_every_so_many_batches(query: Query) -> None:
 
 
 def test_compaction_sorts_the_partitions_with_new_files(tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("day", pa.string())])
+    schema = pa.schema(
+        [("id", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("day", pa.string())]
+    )
     query = Query(tmp_path / "lake", schema, partition_by=("day",))
     query.lake = replace(query.lake, compact_every=2, z_order_by=("x", "y"))
     rows: list[dict[str, Any]] = [
-        {"id": at, "x": at * 7 % 16, "y": at * 5 % 16, "day": day} for at, day in enumerate(["a", "b", "a", "b", "a", None, "a", None])
+        {"id": at, "x": at * 7 % 16, "y": at * 5 % 16, "day": day}
+        for at, day in enumerate(["a", "b", "a", "b", "a", None, "a", None])
     ]
     for batch in range(3):
-        query.both(batch, [{**row, "id": row["id"] + 10 * batch} for row in rows if batch < 2 or row["day"] == "b"])
+        query.both(
+            batch,
+            [
+                {**row, "id": row["id"] + 10 * batch}
+                for row in rows
+                if batch < 2 or row["day"] == "b"
+            ],
+        )
     table = DeltaTable(str(query.folder))
     told = [entry["operation"] for entry in table.history()]
-    files = {each["partition.day"]: each["num_records"] for each in pa.table(table.get_add_actions(flatten=True)).to_pylist()}
+    files = {
+        each["partition.day"]: each["num_records"]
+        for each in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    }
 
     assert told.count("OPTIMIZE") == 3  # of the partitions a, b and null, before the last batch
-    assert query.ids() == sorted([row["id"] + 10 * batch for row in rows for batch in range(3) if batch < 2 or row["day"] == "b"])
+    assert query.ids() == sorted(
+        [
+            row["id"] + 10 * batch
+            for row in rows
+            for batch in range(3)
+            if batch < 2 or row["day"] == "b"
+        ]
+    )
     assert files["a"] == 8
     query.both(3, [{"id": 100, "x": 1, "y": 1, "day": "b"}])
     query.both(4, [{"id": 101, "x": 1, "y": 1, "day": "b"}])
-    assert [entry["operation"] for entry in DeltaTable(str(query.folder)).history()].count("OPTIMIZE") == 4  # of b alone
+    # of b alone
+    assert [entry["operation"] for entry in DeltaTable(str(query.folder)).history()].count(
+        "OPTIMIZE"
+    ) == 4
 
 
 @pytest.mark.parametrize("column", ["nothing", "day"])
@@ -222,10 +293,15 @@ def test_columns_that_are_not_in_the_files_sort_nothing(tmp_path: Path, column: 
         prepare(lake, pa.schema([("id", pa.int64()), ("day", pa.string())]))
 
 
-def test_a_compaction_that_fails_harms_no_batch(query: Query, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_compaction_that_fails_harms_no_batch(
+    query: Query, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     query.lake = replace(query.lake, compact_every=1)
     query.both(0, named(0))
-    monkeypatch.setattr("deltalake.table.TableOptimizer.compact", lambda *_, **__: (_ for _ in ()).throw(OSError("no space left")))
+    monkeypatch.setattr(
+        "deltalake.table.TableOptimizer.compact",
+        lambda *_, **__: (_ for _ in ()).throw(OSError("no space left")),
+    )
     query.both(1, named(1))
 
     assert query.ids() == [0, 1]
@@ -249,9 +325,14 @@ def test_files_of_a_retried_task_are_removed(query: Query) -> None:
     assert (query.ids(), query.files()) == ([0, 1], 2)
 
 
-def test_a_run_under_way_does_not_look_for_leftovers(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_under_way_does_not_look_for_leftovers(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query.both(0, named(0))
-    monkeypatch.setattr("raftka.pipeline.lake.upkeep.names_in", lambda *_: pytest.fail("a list of all files for every batch"))
+    monkeypatch.setattr(
+        "raftka.pipeline.lake.upkeep.names_in",
+        lambda *_: pytest.fail("a list of all files for every batch"),
+    )
     query.both(1, named(1))
 
     assert query.ids() == [0, 1]
@@ -280,18 +361,26 @@ def test_of_two_drivers_one_adds_the_batch(query: Query, monkeypatch: pytest.Mon
     stale = opened(query.lake)
     query.commit(theirs)
     tables = [stale]
-    monkeypatch.setattr("raftka.pipeline.lake.table.opened", lambda lake, version=None: tables.pop() if tables else opened(lake, version))
+    monkeypatch.setattr(
+        "raftka.pipeline.lake.table.opened",
+        lambda lake, version=None: tables.pop() if tables else opened(lake, version),
+    )
     query.commit(mine)
 
     assert query.ids() == [0, 1]
     assert not tables
 
 
-def test_others_may_add_to_the_table_at_the_same_time(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_may_add_to_the_table_at_the_same_time(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = query.write(0, named(0))
     tables = [opened(query.lake)]
     write_deltalake(str(query.folder), pa.table({"id": [7], "name": ["theirs"]}), mode="append")
-    monkeypatch.setattr("raftka.pipeline.lake.table.opened", lambda lake, version=None: tables.pop() if tables else opened(lake, version))
+    monkeypatch.setattr(
+        "raftka.pipeline.lake.table.opened",
+        lambda lake, version=None: tables.pop() if tables else opened(lake, version),
+    )
     query.commit(done)
 
     assert query.ids() == [0, 7]
@@ -301,7 +390,10 @@ def test_a_checkpoint_older_than_the_lake_is_reported(query: Query) -> None:
     query.both(0, named(0))
     query.both(1, named(1))
 
-    with pytest.raises(PipelineError, match=r"has batch 1 of this query, whose checkpoint is at batch 0.*newest checkpoint"):
+    with pytest.raises(
+        PipelineError,
+        match=r"has batch 1 of this query, whose checkpoint is at batch 0.*newest checkpoint",
+    ):
         query.both(0, named(5))
     assert query.ids() == [0, 1]
 
@@ -322,11 +414,16 @@ def test_a_column_that_is_added_is_null_before(query: Query) -> None:
             pa.schema([("id", pa.string()), ("name", pa.string())]),
             "column id is long in the lake .*, and string in this query. Nothing was written. Next",
         ),
-        (pa.schema([("id", pa.int64()), ("Name", pa.string())]), "column Name is spelt name in the lake"),
+        (
+            pa.schema([("id", pa.int64()), ("Name", pa.string())]),
+            "column Name is spelt name in the lake",
+        ),
         (SCHEMA.append(pa.field("none", pa.null())), "column none has no type"),
     ],
 )
-def test_a_column_that_does_not_fit_is_reported_before_a_row_is_written(query: Query, schema: Any, why: str) -> None:
+def test_a_column_that_does_not_fit_is_reported_before_a_row_is_written(
+    query: Query, schema: Any, why: str
+) -> None:
     query.both(0, named(0))
 
     with pytest.raises(PipelineError, match=why):
@@ -352,7 +449,12 @@ def test_partitions(tmp_path: Path, kind: str) -> None:
     assert query.rows() == rows
     assert query.files() == 2
     assert len(list(tmp_path.rglob("*.parquet"))) == 2  # none beside the lake
-    assert sorted(DeltaTable(str(query.folder)).to_pyarrow_table().to_pylist(), key=lambda row: row["id"]) == rows
+    assert (
+        sorted(
+            DeltaTable(str(query.folder)).to_pyarrow_table().to_pylist(), key=lambda row: row["id"]
+        )
+        == rows
+    )
     query.write(1, rows)
     replace_run = Query(query.folder, schema, run="run two")
     replace_run.both(1, [{**row, "id": row["id"] + 10} for row in rows])
@@ -381,7 +483,13 @@ def test_types(tmp_path: Path) -> None:
             ("m", pa.map_(pa.string(), pa.float32())),
         ]
     )
-    row = {"id": 0, "ts": datetime(2026, 1, 2, 3, 4, 5, 6, UTC), "local": datetime(2026, 1, 2), "money": Decimal("1.25"), "s": {"x": 1, "y": [b"z"]}}
+    row = {
+        "id": 0,
+        "ts": datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
+        "local": datetime(2026, 1, 2),
+        "money": Decimal("1.25"),
+        "s": {"x": 1, "y": [b"z"]},
+    }
     query = Query(tmp_path / "lake", schema)
     query.both(0, [{**row, "m": [("k", 0.5)]}])
 
@@ -404,13 +512,20 @@ def test_options_that_are_refused(given: dict[str, str], why: str) -> None:
 
 def test_a_stream_is_numbered_by_its_checkpoint_alone() -> None:
     with pytest.raises(OptionRefused, match="a stream's batches are numbered by its checkpoint"):
-        lake_options({"path": "x", "txnAppId": "a", "txnVersion": "1"}, known=WRITTEN, streaming=True)
+        lake_options(
+            {"path": "x", "txnAppId": "a", "txnVersion": "1"}, known=WRITTEN, streaming=True
+        )
 
 
 def test_where_lakes_may_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    urls = [lake_options({"path": path}, known=READ).url for path in ("a/b", "file:/x y", "file:///x", "s3://bucket/x", "abfss://c@a/x")]
-    storage = lake_options({"path": "s3://b/x", "storage.AWS_REGION": "eu", "Storage.timeout": "9s"}, known=READ).storage
+    urls = [
+        lake_options({"path": path}, known=READ).url
+        for path in ("a/b", "file:/x y", "file:///x", "s3://bucket/x", "abfss://c@a/x")
+    ]
+    storage = lake_options(
+        {"path": "s3://b/x", "storage.AWS_REGION": "eu", "Storage.timeout": "9s"}, known=READ
+    ).storage
 
     assert urls == [f"{tmp_path}/a/b", "/x y", "/x", "s3://bucket/x", "abfss://c@a/x"]
     assert storage == {"aws_region": "eu", "timeout": "9s"}
@@ -418,7 +533,11 @@ def test_where_lakes_may_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("names", "why"),
-    [(("nobody",), "names nobody, which is no column"), (("id", "name"), "all columns"), (("id",), "is partitioned by nothing, not by id")],
+    [
+        (("nobody",), "names nobody, which is no column"),
+        (("id", "name"), "all columns"),
+        (("id",), "is partitioned by nothing, not by id"),
+    ],
 )
 def test_partition_columns_that_can_not_be(query: Query, names: tuple[str, ...], why: str) -> None:
     query.both(0, named(0))
@@ -429,24 +548,36 @@ def test_partition_columns_that_can_not_be(query: Query, names: tuple[str, ...],
 
 def test_a_partition_column_has_a_simple_type(tmp_path: Path) -> None:
     with pytest.raises(OptionRefused, match="of type double; it is to be one of string"):
-        prepare(Lake(str(tmp_path / "lake"), partition_by=("x",)), pa.schema([("id", pa.int64()), ("x", pa.float64())]))
+        prepare(
+            Lake(str(tmp_path / "lake"), partition_by=("x",)),
+            pa.schema([("id", pa.int64()), ("x", pa.float64())]),
+        )
 
 
-def test_many_rows_are_written_out_and_large_files_ended(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_written_out_and_large_files_ended(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lake_files, "BUFFERED_BYTES", 1000)
     monkeypatch.setattr(lake_files, "FILE_BYTES", 1000)
-    batches = [pa.RecordBatch.from_pylist(named(*range(at, at + 50)), schema=SCHEMA) for at in range(0, 1000, 50)]
+    batches = [
+        pa.RecordBatch.from_pylist(named(*range(at, at + 50)), schema=SCHEMA)
+        for at in range(0, 1000, 50)
+    ]
     prepare(query.lake, SCHEMA)
     files = write_files(query.lake, SCHEMA, (), batches, "raftka-")
     query.commit([Done(Attempt(), files)])
 
     assert len(files) > 2
     assert sum(each.records for each in files) == 1000
-    assert [each.size for each in files] == [(query.folder / each.path).stat().st_size for each in files]
+    assert [each.size for each in files] == [
+        (query.folder / each.path).stat().st_size for each in files
+    ]
     assert query.ids() == list(range(1000))
 
 
-def test_no_more_than_so_many_files_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_than_so_many_files_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lake_files, "OPEN_FILES", 3)
     query = Query(tmp_path / "lake", pa.schema([("id", pa.int64()), ("p", pa.int64())]), ("p",))
     query.both(0, [{"id": at, "p": at % 10} for at in range(100)])
@@ -470,14 +601,22 @@ class Full:
         return self.root.open_output_stream(path)
 
 
-def test_a_full_disk_is_reported_and_what_was_begun_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_what_was_begun_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = Query(tmp_path / "lake", pa.schema([("id", pa.int64()), ("p", pa.int64())]), ("p",))
     query.both(0, [{"id": 0, "p": 0}])
     monkeypatch.setattr(lake_files, "OPEN_FILES", 1)  # so some are whole before
     full = Full(lake_files.files_of(query.lake), 2)
     monkeypatch.setattr(lake_files, "files_of", lambda lake: full)
 
-    with pytest.raises(PipelineError, match=r"no space left for the lake .*lake. Nothing of this batch counts.*Next step: make room"):
+    with pytest.raises(
+        PipelineError,
+        match=(
+            r"no space left for the lake .*lake. Nothing of this batch counts.*Next step: make "
+            r"room"
+        ),
+    ):
         query.write(1, [{"id": at, "p": at} for at in range(5)])
     assert query.ids() == [0]
     assert query.files() == 1

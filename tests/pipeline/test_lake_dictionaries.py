@@ -1,4 +1,6 @@
-"""Columns whose values repeat get a dictionary in Parquet, others none; what is read is the same."""
+"""Columns whose values repeat get a dictionary in Parquet, others none; what is read is the
+same.
+"""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -21,7 +23,13 @@ PER_TASK = 7 * SAMPLE
 
 
 SCHEMA = pa.schema(
-    [("truck", pa.string()), ("offset", pa.int64()), ("place", pa.float64()), ("day", pa.timestamp("us", "UTC")), ("nothing", pa.string())]
+    [
+        ("truck", pa.string()),
+        ("offset", pa.int64()),
+        ("place", pa.float64()),
+        ("day", pa.timestamp("us", "UTC")),
+        ("nothing", pa.string()),
+    ]
 )
 
 
@@ -34,7 +42,10 @@ def rows(count: int, first: int = 0) -> pa.RecordBatch:
         [datetime(2026, 1, 1 + each % 20, tzinfo=UTC) for each in at],
         [None] * count,
     ]
-    return pa.RecordBatch.from_arrays([pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(each, field.type) for each, field in zip(columns, SCHEMA, strict=True)],
+        schema=SCHEMA,
+    )
 
 
 def with_dictionary(path: Path) -> set[str]:
@@ -59,28 +70,41 @@ def test_columns_whose_values_repeat_have_a_dictionary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("trucks", [1_000, 50_000])
 def test_trucks_that_report_in_turns_are_seen_to_repeat(trucks: int) -> None:
-    batches = [pa.RecordBatch.from_pydict({"truck": range(trucks), "at": range(first, first + trucks)}) for first in range(0, 4 * trucks, trucks)]
+    batches = [
+        pa.RecordBatch.from_pydict({"truck": range(trucks), "at": range(first, first + trucks)})
+        for first in range(0, 4 * trucks, trucks)
+    ]
 
     assert repeating(batches) == ["truck"]
 
 
 @pytest.mark.parametrize("counts", [(1,), (1, 0, 3), (SAMPLE, 1), (SAMPLE + 1, 0, 2 * SAMPLE)])
 def test_batches_of_any_size_are_looked_at(counts: tuple[int, ...]) -> None:
-    assert "offset" not in repeating([rows(each, sum(counts[:at])) for at, each in enumerate(counts)])
+    assert "offset" not in repeating(
+        [rows(each, sum(counts[:at])) for at, each in enumerate(counts)]
+    )
 
 
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
-        ([{"key": "a", "value": b"b"}], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ({"inner": {"list": [1]}}, pa.struct([("inner", pa.struct([("list", pa.list_(pa.int32()))]))])),
+        (
+            [{"key": "a", "value": b"b"}],
+            pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+        ),
+        (
+            {"inner": {"list": [1]}},
+            pa.struct([("inner", pa.struct([("list", pa.list_(pa.int32()))]))]),
+        ),
         ([("a", [1.5])], pa.map_(pa.string(), pa.list_(pa.float64()))),
         (True, pa.bool_()),
         (Decimal("1.50"), pa.decimal128(9, 2)),
         (b"x", pa.binary()),
     ],
 )
-def test_columns_of_any_type_are_named_as_parquet_names_them(tmp_path: Path, value: Any, kind: pa.DataType) -> None:
+def test_columns_of_any_type_are_named_as_parquet_names_them(
+    tmp_path: Path, value: Any, kind: pa.DataType
+) -> None:
     batch = pa.RecordBatch.from_pydict({"is": pa.array([value] * 10, kind)})
 
     path = written(tmp_path, batch)

@@ -1,4 +1,6 @@
-"""Which files of a lake are read, and what the log says of each: statistics, partitions, columns. No Spark."""
+"""Which files of a lake are read, and what the log says of each: statistics, partitions, columns.
+No Spark.
+"""
 
 import json
 from dataclasses import replace
@@ -61,7 +63,9 @@ def row(number: int, **given: Any) -> dict[str, Any]:
 class Table:
     """A lake with a file for each list of rows."""
 
-    def __init__(self, folder: Path, *files: list[dict[str, Any]], partition_by: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, *files: list[dict[str, Any]], partition_by: tuple[str, ...] = ()
+    ) -> None:
         self.lake = Lake(str(folder), partition_by=partition_by)
         for rows in files:
             self.add(rows)
@@ -69,14 +73,25 @@ class Table:
     def add(self, rows: list[dict[str, Any]]) -> None:
         own = prepare(self.lake, SCHEMA)
         batch = pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
-        commit(self.lake, SCHEMA, [Done(Attempt(), write_files(self.lake, SCHEMA, own, [batch], "raftka-"))])
+        commit(
+            self.lake,
+            SCHEMA,
+            [Done(Attempt(), write_files(self.lake, SCHEMA, own, [batch], "raftka-"))],
+        )
 
-    def read(self, *conditions: Condition, columns: tuple[str, ...] = ("id",)) -> tuple[int, list[Any]]:
+    def read(
+        self, *conditions: Condition, columns: tuple[str, ...] = ("id",)
+    ) -> tuple[int, list[Any]]:
         """How many files were read, and the rows."""
         lake = replace(self.lake, where=conditions)
         wanted = plan(lake, columns)
         files = [each for task in wanted.tasks for each in task]
-        rows = [found for task in wanted.tasks for batch in read(lake, wanted, task) for found in batch.to_pylist()]
+        rows = [
+            found
+            for task in wanted.tasks
+            for batch in read(lake, wanted, task)
+            for found in batch.to_pylist()
+        ]
         return len(files), sorted(rows, key=str)
 
     def ids(self, *conditions: Condition) -> tuple[int, list[int]]:
@@ -87,13 +102,19 @@ class Table:
         return [json.loads(action["add"]["stats"]) for action in self._actions() if "add" in action]
 
     def _actions(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for path in sorted(Path(self.lake.url, "_delta_log").glob("*.json")) for line in path.read_text().splitlines()]
+        return [
+            json.loads(line)
+            for path in sorted(Path(self.lake.url, "_delta_log").glob("*.json"))
+            for line in path.read_text().splitlines()
+        ]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """Three files with the rows 0 to 9, 10 to 19, 20 to 29."""
-    return Table(tmp_path / "lake", *([row(at) for at in range(start, start + 10)] for start in (0, 10, 20)))
+    return Table(
+        tmp_path / "lake", *([row(at) for at in range(start, start + 10)] for start in (0, 10, 20))
+    )
 
 
 def test_a_file_has_the_smallest_and_largest_value_of_each_column(table: Table) -> None:
@@ -121,7 +142,9 @@ def test_a_file_has_the_smallest_and_largest_value_of_each_column(table: Table) 
             "speed": 9.5,
             "money": 19.25,
         },
-        "nullCount": dict.fromkeys(("id", "name", "at", "local", "day", "good", "speed", "money"), 0),
+        "nullCount": dict.fromkeys(
+            ("id", "name", "at", "local", "day", "good", "speed", "money"), 0
+        ),
     }
 
 
@@ -141,7 +164,9 @@ def test_a_file_has_the_smallest_and_largest_value_of_each_column(table: Table) 
     ids=str,
 )
 def test_bounds_hold_whatever_the_values_are(tmp_path: Path, given: dict[str, Any]) -> None:
-    """Read by conditions on each column, with this module and with Arrow's own datasets, which take the log at its word."""
+    """Read by conditions on each column, with this module and with Arrow's own datasets, which take
+    the log at its word.
+    """
     odd = row(5, **given)
     table = Table(tmp_path / "lake", [row(4), odd, row(6)])
 
@@ -154,7 +179,9 @@ def test_bounds_hold_whatever_the_values_are(tmp_path: Path, given: dict[str, An
             if name != "money":
                 said = wanted[name].isoformat() if isinstance(wanted[name], date) else wanted[name]
                 assert wanted["id"] in table.ids(Condition(name, "=", said))[1]
-            found = dataset.to_table(filter=pc.field(name) == pa.scalar(wanted[name], SCHEMA.field(name).type))
+            found = dataset.to_table(
+                filter=pc.field(name) == pa.scalar(wanted[name], SCHEMA.field(name).type)
+            )
             assert wanted["id"] in found["id"].to_pylist()
 
 
@@ -178,7 +205,8 @@ def test_a_long_text_has_a_short_bound(tmp_path: Path) -> None:
         (Condition("id", "=", 99), 0, []),
         (Condition("name", "=", "n007"), 1, [7]),
         (Condition("at", "=", (NOON + timedelta(days=19)).isoformat()), 1, [19]),
-        (Condition("at", ">", (NOON + timedelta(days=19)).isoformat()), 2, list(range(20, 30))),  # bounds are of ms, and Delta's own reader adds one
+        # bounds are of ms, and Delta's own reader adds one
+        (Condition("at", ">", (NOON + timedelta(days=19)).isoformat()), 2, list(range(20, 30))),
         (Condition("local", "<", "2026-01-03"), 1, [0, 1]),
         (Condition("day", ">=", "2026-01-29"), 1, [28, 29]),
         (Condition("good", "=", True), 3, list(range(0, 30, 2))),
@@ -189,7 +217,9 @@ def test_a_long_text_has_a_short_bound(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_files_without_such_rows_are_not_read(table: Table, condition: Condition, files: int, ids: list[int]) -> None:
+def test_files_without_such_rows_are_not_read(
+    table: Table, condition: Condition, files: int, ids: list[int]
+) -> None:
     assert table.ids(condition) == (files, ids)
 
 
@@ -206,13 +236,28 @@ def test_files_without_such_rows_are_not_read(table: Table, condition: Condition
         ("speed is null", 0, []),
     ],
 )
-def test_the_option_where_says_which_rows(table: Table, text: str, files: int, ids: list[int]) -> None:
+def test_the_option_where_says_which_rows(
+    table: Table, text: str, files: int, ids: list[int]
+) -> None:
     assert table.ids(*lake_options({"path": "x", "where": text}, known=READ).where) == (files, ids)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "id", "id = ", "id = 1 or id = 2", "id = 1 and", "id in ()", "id in (1", "id = 1.5", "day = current_date()", "id is 7", "1 = id", "id = 1;"],
+    [
+        "",
+        "id",
+        "id = ",
+        "id = 1 or id = 2",
+        "id = 1 and",
+        "id in ()",
+        "id in (1",
+        "id = 1.5",
+        "day = current_date()",
+        "id is 7",
+        "1 = id",
+        "id = 1;",
+    ],
 )
 def test_conditions_that_are_not_understood_are_refused(text: str) -> None:
     with pytest.raises(OptionRefused, match=r"which is not understood\. There are: COLUMN = VALUE"):
@@ -234,12 +279,20 @@ def test_conditions_that_are_not_understood_are_refused(text: str) -> None:
     ids=str,
 )
 def test_values_that_a_column_has_not_are_refused(table: Table, condition: Condition) -> None:
-    with pytest.raises(OptionRefused, match=f"where has {condition.column} .*, and {condition.column} is .*: only text, whole numbers"):
+    with pytest.raises(
+        OptionRefused,
+        match=(
+            f"where has {condition.column} .*, and {condition.column} is .*: only text, whole "
+            "numbers"
+        ),
+    ):
         table.ids(condition)
 
 
 def test_all_conditions_are_met(table: Table) -> None:
-    assert table.ids(Condition("id", ">", 5), Condition("name", "<", "n012"), Condition("good", "=", False)) == (2, [7, 9, 11])
+    assert table.ids(
+        Condition("id", ">", 5), Condition("name", "<", "n012"), Condition("good", "=", False)
+    ) == (2, [7, 9, 11])
 
 
 @pytest.mark.parametrize(
@@ -253,8 +306,12 @@ def test_all_conditions_are_met(table: Table) -> None:
     ],
     ids=str,
 )
-def test_partitions_without_such_rows_are_not_read(tmp_path: Path, condition: Condition, files: int, ids: list[int]) -> None:
-    table = Table(tmp_path / "lake", [row(0), row(1), row(2), row(7, day=None)], partition_by=("day",))
+def test_partitions_without_such_rows_are_not_read(
+    tmp_path: Path, condition: Condition, files: int, ids: list[int]
+) -> None:
+    table = Table(
+        tmp_path / "lake", [row(0), row(1), row(2), row(7, day=None)], partition_by=("day",)
+    )
 
     assert table.ids(condition) == (files, ids)
 
@@ -273,7 +330,10 @@ def test_files_without_statistics_are_read(tmp_path: Path) -> None:
 
 
 def test_only_the_wanted_columns_are_read(table: Table) -> None:
-    assert table.read(Condition("name", "=", "n011"), columns=("many", "id")) == (1, [{"many": [11], "id": 11}])
+    assert table.read(Condition("name", "=", "n011"), columns=("many", "id")) == (
+        1,
+        [{"many": [11], "id": 11}],
+    )
     assert shape(Lake(table.lake.url, columns=("day", "id"))).names == ["day", "id"]
     with pytest.raises(PipelineError, match="has no column nobody: there are id, name"):
         table.read(columns=("nobody",))

@@ -1,4 +1,6 @@
-"""Lakes in an S3 store, which moto plays in a process of its own: writers at the same moment, batches that are done again, parts. No Spark."""
+"""Lakes in an S3 store, which moto plays in a process of its own: writers at the same moment,
+batches that are done again, parts. No Spark.
+"""
 
 import os
 import socket
@@ -14,7 +16,10 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
-pytest.importorskip("moto.server", reason="needs moto[server], which plays the store: ./run setup pipeline installs it")
+pytest.importorskip(
+    "moto.server",
+    reason="needs moto[server], which plays the store: ./run setup pipeline installs it",
+)
 
 from pyarrow.fs import FileSelector
 
@@ -53,11 +58,22 @@ def store() -> Iterator[str]:
 
 
 @pytest.fixture
-def options(store: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def options(
+    store: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
     for name in [each for each in os.environ if each.startswith("AWS_")]:
         monkeypatch.delenv(name)
-    storage = {"aws_endpoint_url": store, "aws_allow_http": "true", "aws_region": "us-east-1", "aws_access_key_id": "a", "aws_secret_access_key": "b"}
-    return {"path": f"s3://lake/{request.node.name}", **{f"storage.{name}": value for name, value in storage.items()}}
+    storage = {
+        "aws_endpoint_url": store,
+        "aws_allow_http": "true",
+        "aws_region": "us-east-1",
+        "aws_access_key_id": "a",
+        "aws_secret_access_key": "b",
+    }
+    return {
+        "path": f"s3://lake/{request.node.name}",
+        **{f"storage.{name}": value for name, value in storage.items()},
+    }
 
 
 def lake_of(options: Mapping[str, str], **more: str) -> Lake:
@@ -66,17 +82,26 @@ def lake_of(options: Mapping[str, str], **more: str) -> Lake:
 
 def tried(lake: Lake, query: str, batch: int, ids: list[int], run: str = "run") -> list[Done]:
     partition_by, attempt = prepare(lake, SCHEMA), Attempt(query, batch, run, 0)
-    rows = pa.RecordBatch.from_pylist([{"id": each, "day": f"d{each % 2}"} for each in ids], schema=SCHEMA)
+    rows = pa.RecordBatch.from_pylist(
+        [{"id": each, "day": f"d{each % 2}"} for each in ids], schema=SCHEMA
+    )
     return [Done(attempt, write_files(lake, SCHEMA, partition_by, [rows], attempt.stem))]
 
 
 def ids(options: Mapping[str, str], **more: str) -> list[int]:
     lake = lake_options({**options, **more}, known=READ)
     planned = plan(lake, ["id"])
-    return sorted(each for files in planned.tasks for batch in read(lake, planned, files) for each in batch.column("id").to_pylist())
+    return sorted(
+        each
+        for files in planned.tasks
+        for batch in read(lake, planned, files)
+        for each in batch.column("id").to_pylist()
+    )
 
 
-def test_a_batch_that_is_done_again_counts_once_and_leaves_no_files(options: dict[str, str]) -> None:
+def test_a_batch_that_is_done_again_counts_once_and_leaves_no_files(
+    options: dict[str, str],
+) -> None:
     lake = lake_of(options, partitionBy="day")
     tried(lake, "q", 0, [7, 8])  # a driver that died before its commit
     for run in ("second", "third"):
@@ -91,15 +116,26 @@ def test_rows_change_by_key_and_no_staged_files_are_left(options: dict[str, str]
     upsert.prepare(lake, SCHEMA)
 
     def staged(batch: int, rows: list[tuple[int, str]]) -> list[Done]:
-        told = pa.RecordBatch.from_pylist([{"id": each, "day": day} for each, day in rows], schema=SCHEMA)
+        told = pa.RecordBatch.from_pylist(
+            [{"id": each, "day": day} for each, day in rows], schema=SCHEMA
+        )
         return [upsert.stage(lake, SCHEMA, [told], Attempt("q", batch, "run"))]
 
     staged(0, [(9, "of a driver that died")])
-    for batch, rows in ((0, [(1, "a"), (2, "b")]), (0, [(1, "a"), (2, "b")]), (1, [(2, "c"), (3, "d")])):
+    for batch, rows in (
+        (0, [(1, "a"), (2, "b")]),
+        (0, [(1, "a"), (2, "b")]),
+        (1, [(2, "c"), (3, "d")]),
+    ):
         upsert.commit(lake, SCHEMA, staged(batch, rows))
 
     assert sorted(demanded(lake).to_pyarrow_table().to_pydict()["day"]) == ["a", "c", "d"]
-    assert files_of(lake).get_file_info(FileSelector(upsert.STAGE, recursive=True, allow_not_found=True)) == []
+    assert (
+        files_of(lake).get_file_info(
+            FileSelector(upsert.STAGE, recursive=True, allow_not_found=True)
+        )
+        == []
+    )
 
 
 def test_writers_at_the_same_moment_lose_nothing(options: dict[str, str]) -> None:
@@ -121,7 +157,10 @@ def test_writers_at_the_same_moment_lose_nothing(options: dict[str, str]) -> Non
         each.join()
 
     assert failures == []
-    assert ids(options) == [0, *(100 * query + batch for query in range(1, 4) for batch in range(4))]
+    assert ids(options) == [
+        0,
+        *(100 * query + batch for query in range(1, 4) for batch in range(4)),
+    ]
     assert demanded(lake).version() == 13
 
 

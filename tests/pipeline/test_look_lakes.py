@@ -1,4 +1,6 @@
-"""`raftka sql` on lakes reads the files and the columns that a question is about: the others are destroyed here, and nobody notices."""
+"""`raftka sql` on lakes reads the files and the columns that a question is about: the others are
+destroyed here, and nobody notices.
+"""
 
 import io
 import shutil
@@ -13,7 +15,10 @@ pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
 from deltalake.fs import DeltaStorageHandler
@@ -37,9 +42,14 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty days of twenty columns of noise, a file a day; a second table of names."""
     folder = tmp_path_factory.mktemp("lakes")
     noise = ", ".join(f"uuid() as c{at}" for at in range(COLUMNS - 2))
-    days = spark.sql(f"select id, date_add(date'2026-01-01', cast(id div {ROWS} as int)) as day, {noise} from range(0, {DAYS * ROWS}, 1, {DAYS})")
+    days = spark.sql(
+        f"select id, date_add(date'2026-01-01', cast(id div {ROWS} as int)) as day, {noise} from "
+        f"range(0, {DAYS * ROWS}, 1, {DAYS})"
+    )
     days.write.format("raftka_delta").mode("append").save(str(folder / "days"))
-    spark.sql("select id, concat('n', id) as name from range(30)").write.format("raftka_delta").mode("append").save(str(folder / "names"))
+    spark.sql("select id, concat('n', id) as name from range(30)").write.format(
+        "raftka_delta"
+    ).mode("append").save(str(folder / "names"))
     return folder
 
 
@@ -47,7 +57,10 @@ Ask = Callable[[str], list[dict[str, Any]]]
 
 
 def asking(spark: Any, folder: Path) -> Ask:
-    places = Places("nowhere:1", declared({"outputs": {name: {"delta": name} for name in ("days", "names")}}, folder, {}))
+    places = Places(
+        "nowhere:1",
+        declared({"outputs": {name: {"delta": name} for name in ("days", "names")}}, folder, {}),
+    )
     return lambda query: [dict(row) for row in look(spark, query, places, 100_000).rows]
 
 
@@ -91,13 +104,17 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
 
     class Handler(DeltaStorageHandler):  # type: ignore[misc]
         def open_input_file(self, path: str) -> Any:
-            return pa.PythonFile(Counted(super().open_input_file(path), found.setdefault(path, [])), mode="r")
+            return pa.PythonFile(
+                Counted(super().open_input_file(path), found.setdefault(path, [])), mode="r"
+            )
 
     monkeypatch.setattr(read_module, "files_of", lambda lake: PyFileSystem(Handler(lake.url, None)))
     return found
 
 
-def test_one_day_of_twenty_is_one_file_and_two_columns_are_their_bytes(lake: Path, counted: dict[str, list[int]]) -> None:
+def test_one_day_of_twenty_is_one_file_and_two_columns_are_their_bytes(
+    lake: Path, counted: dict[str, list[int]]
+) -> None:
     there = lake_options({"path": str(lake / "days"), "takeFilters": "true"}, known=READ)
 
     def spent(columns: tuple[str, ...], day: date | None) -> tuple[int, int, int]:
@@ -141,34 +158,64 @@ def test_one_day_of_twenty_is_one_file_and_two_columns_are_their_bytes(lake: Pat
     ],
 )
 def test_filters_of_spark(kind: str, column: tuple[str, ...], value: Any, how: str | None) -> None:
-    schema = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("c0", pa.string()), ("s", pa.struct([("a", pa.int64())]))])
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("day", pa.date32()),
+            ("c0", pa.string()),
+            ("s", pa.struct([("a", pa.int64())])),
+        ]
+    )
 
     found = pushed(kind, column, value, schema)
 
-    assert (None if found is None else (found.column, found.how, found.value)) == (None if how is None else (column[0], how, value))
+    assert (None if found is None else (found.column, found.how, found.value)) == (
+        None if how is None else (column[0], how, value)
+    )
 
 
 def test_answers_are_right_whatever_is_left_out(ask: Ask, spark: Any) -> None:
     assert ask("select count(*) as n from days") == [{"n": DAYS * ROWS}]
     assert ask("select count(*) as n from days where day = date'2026-01-05'") == [{"n": ROWS}]
-    assert ask("select count(*) as n from days where day = date'2026-01-05' or id = 0") == [{"n": ROWS + 1}]
-    both = "select count(*) as n from (select id from days where day = date'2026-01-05' union all select id from days where day = date'2026-01-06')"
+    assert ask("select count(*) as n from days where day = date'2026-01-05' or id = 0") == [
+        {"n": ROWS + 1}
+    ]
+    both = (
+        "select count(*) as n from (select id from days where day = date'2026-01-05' union all "
+        "select id from days where day = date'2026-01-06')"
+    )
     assert ask(both) == [{"n": 2 * ROWS}]
-    named = "select name, day from days join names using (id) where day < date'2026-01-02' and name = 'n7'"
+    named = (
+        "select name, day from days join names using (id) where day < date'2026-01-02' and name "
+        "= 'n7'"
+    )
     assert [row["name"] for row in ask(named)] == ["n7"]
-    scalar = "select (select count(*) from days where day = date'2026-01-05') as n, count(*) as m from days where day = date'2026-01-06'"
+    scalar = (
+        "select (select count(*) from days where day = date'2026-01-05') as n, count(*) as m "
+        "from days where day = date'2026-01-06'"
+    )
     assert ask(scalar) == [{"n": ROWS, "m": ROWS}]
-    twice = "with x as (select * from days) select count(*) as n from x where day = date'2026-01-05' and id in (select id + 1 from x where id = 4500)"
+    twice = (
+        "with x as (select * from days) select count(*) as n from x where day = "
+        "date'2026-01-05' and id in (select id + 1 from x where id = 4500)"
+    )
     assert ask(twice) == [{"n": 1}]
     assert ask("select count(*) as n from days where id in (select id from names)") == [{"n": 30}]
     assert len(ask("select * from days where day = date'2026-01-05' limit 3")[0]) == COLUMNS
-    assert ask("select id from days where id >= 19998 order by id desc") == [{"id": 19999}, {"id": 19998}]
+    assert ask("select id from days where id >= 19998 order by id desc") == [
+        {"id": 19999},
+        {"id": 19998},
+    ]
     assert ask("select count(*) as n from days where day is null") == [{"n": 0}]
     assert spark.conf.get(FILTERS) == "false"
 
 
-def test_a_day_and_a_column_are_found_when_all_the_rest_is_destroyed(spark: Any, lake: Path, tmp_path: Path) -> None:
-    """In a copy, noise is written over the other columns of the day's file, and the files of other days are removed."""
+def test_a_day_and_a_column_are_found_when_all_the_rest_is_destroyed(
+    spark: Any, lake: Path, tmp_path: Path
+) -> None:
+    """In a copy, noise is written over the other columns of the day's file, and the files of other
+    days are removed.
+    """
     copy = shutil.copytree(lake, tmp_path / "copy")
     for path in files(copy):
         group = pq.ParquetFile(path).metadata.row_group(0)
@@ -184,7 +231,9 @@ def test_a_day_and_a_column_are_found_when_all_the_rest_is_destroyed(spark: Any,
                     file.write(b"\xff" * column.total_compressed_size)
 
     ask = asking(spark, copy)
-    assert ask("select sum(id) as s from days where day = date'2026-01-05'") == [{"s": sum(range(4 * ROWS, 5 * ROWS))}]
+    assert ask("select sum(id) as s from days where day = date'2026-01-05'") == [
+        {"s": sum(range(4 * ROWS, 5 * ROWS))}
+    ]
     with pytest.raises(Exception, match=r"Parquet|page|deserialize|[Tt]hrift"):
         ask("select max(c3) from days where day = date'2026-01-05'")
     with pytest.raises(Exception, match=r"\.parquet"):

@@ -1,4 +1,6 @@
-"""What Spark's side remembers of the trucks of a bucket, with a memory that is a dict. No session."""
+"""What Spark's side remembers of the trucks of a bucket, with a memory that is a dict. No
+session.
+"""
 
 import json
 import random
@@ -7,7 +9,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 import pyarrow as pa
 
@@ -20,7 +25,14 @@ HOLE = ((4.0, 4.0), (6.0, 4.0), (6.0, 6.0), (4.0, 6.0))
 FENCES = (
     Fence("yard", (((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)), HOLE)),
     Fence("triangle", (((5.0, 5.0), (15.0, 5.0), (10.0, 15.0)),)),
-    *(Fence(f"strip {at % 7}", (((float(at), 0.0), (at + 1.0, 0.0), (at + 1.0, 9.0), (float(at), 9.0)),)) for at in range(8)),  # one name twice
+    # one name twice
+    *(
+        Fence(
+            f"strip {at % 7}",
+            (((float(at), 0.0), (at + 1.0, 0.0), (at + 1.0, 9.0), (float(at), 9.0)),),
+        )
+        for at in range(8)
+    ),
 )
 START_S = 1_700_000_000
 Way = tuple[int, float, float, float]  # truck, second, latitude, longitude
@@ -58,7 +70,9 @@ class Memory:
         for self._bucket, some in packs.items():
             self._state.init(self)
             for row in self._state.handleInputRows((self._bucket,), iter(some), None):
-                found += [(key, json.loads(value)) for key, value in zip(row.key, row.value, strict=True)]
+                found += [
+                    (key, json.loads(value)) for key, value in zip(row.key, row.value, strict=True)
+                ]
         return found
 
     def known(self) -> Iterator[dict[str, Any]]:
@@ -68,9 +82,21 @@ class Memory:
 
 def table(ways: Sequence[Way]) -> pa.Table:
     trucks, seconds, latitudes, longitudes = zip(*ways, strict=True) if ways else ((),) * 4
-    times = pa.array([round((START_S + each) * 1_000_000) for each in seconds]).cast(pa.timestamp("us", "UTC"))
-    places = {"latitude": pa.array(latitudes, pa.float64()), "longitude": pa.array(longitudes, pa.float64())}
-    return pa.table({"truck": pa.array(trucks, pa.int32()), **places, "_key": [b"k"] * len(trucks), "_timestamp": times})
+    times = pa.array([round((START_S + each) * 1_000_000) for each in seconds]).cast(
+        pa.timestamp("us", "UTC")
+    )
+    places = {
+        "latitude": pa.array(latitudes, pa.float64()),
+        "longitude": pa.array(longitudes, pa.float64()),
+    }
+    return pa.table(
+        {
+            "truck": pa.array(trucks, pa.int32()),
+            **places,
+            "_key": [b"k"] * len(trucks),
+            "_timestamp": times,
+        }
+    )
 
 
 def newest() -> Memory:
@@ -86,12 +112,27 @@ def test_only_the_newest_position_of_a_batch_and_none_that_is_older_than_the_las
 
     found = memory.feed((7, 1, 5.0, 1.0), (7, 3, 5.0, 3.0), (7, 2, 5.0, 2.0), (8, 1, 5.0, 8.0))
     assert dict(found) == {
-        "7": {"truck": 7, "latitude": 5.0, "longitude": 3.0, "_timestamp": "2023-11-14T22:13:23.000+00:00"},
-        "8": {"truck": 8, "latitude": 5.0, "longitude": 8.0, "_timestamp": "2023-11-14T22:13:21.000+00:00"},
+        "7": {
+            "truck": 7,
+            "latitude": 5.0,
+            "longitude": 3.0,
+            "_timestamp": "2023-11-14T22:13:23.000+00:00",
+        },
+        "8": {
+            "truck": 8,
+            "latitude": 5.0,
+            "longitude": 8.0,
+            "_timestamp": "2023-11-14T22:13:21.000+00:00",
+        },
     }
     assert memory.feed((7, 2, 5.0, 9.0), (7, 3, 5.0, 9.0)) == []
-    assert {each["truck"]: each[AT] for each in memory.known()} == {7: (START_S + 3) * 1_000_000, 8: (START_S + 1) * 1_000_000}
-    assert [(key, value["longitude"]) for key, value in memory.feed((7, 4, 5.0, 4.0))] == [("7", 4.0)]
+    assert {each["truck"]: each[AT] for each in memory.known()} == {
+        7: (START_S + 3) * 1_000_000,
+        8: (START_S + 1) * 1_000_000,
+    }
+    assert [(key, value["longitude"]) for key, value in memory.feed((7, 4, 5.0, 4.0))] == [
+        ("7", 4.0)
+    ]
 
 
 def test_crossings_go_on_where_the_last_batch_was() -> None:
@@ -103,7 +144,14 @@ def test_crossings_go_on_where_the_last_batch_was() -> None:
     last = memory.feed((7, 4, 5.0, 11.0))
 
     at = "2023-11-14T22:13:22.000+00:00"
-    told = {"truck": "7", "event": "ENTER", "fence": "yard", "at": at, "latitude": 5.0, "longitude": 5.0}
+    told = {
+        "truck": "7",
+        "event": "ENTER",
+        "fence": "yard",
+        "at": at,
+        "latitude": 5.0,
+        "longitude": 5.0,
+    }
     assert first == [("7", {"id": f"7 ENTER yard {at}", **told})]
     assert (again, inside) == ([], [])
     assert [(each["event"], each["longitude"]) for _, each in last] == [("LEAVE", 11.0)]
@@ -116,13 +164,18 @@ def test_a_fence_that_is_taken_away_is_left_and_a_new_one_is_entered() -> None:
     other = crossing((Fence("field", YARD.rings),))
     other.values = memory.values
 
-    assert [(each["truck"], each["event"], each["fence"]) for _, each in other.feed((7, 2, 5.0, 5.0))] == [
+    assert [
+        (each["truck"], each["event"], each["fence"]) for _, each in other.feed((7, 2, 5.0, 5.0))
+    ] == [
         ("7", "LEAVE", "yard"),
         ("7", "ENTER", "field"),
     ]
     none = crossing(())
     none.values = memory.values
-    assert sorted((each["truck"], each["event"], each["fence"]) for _, each in none.feed((7, 3, 5.0, 5.0), (8, 3, 5.0, 5.0))) == [
+    assert sorted(
+        (each["truck"], each["event"], each["fence"])
+        for _, each in none.feed((7, 3, 5.0, 5.0), (8, 3, 5.0, 5.0))
+    ) == [
         ("7", "LEAVE", "field"),
         ("8", "LEAVE", "yard"),
     ]
@@ -134,15 +187,33 @@ def test_crossings_are_those_of_positions_one_by_one(seed: int) -> None:
     draw = random.Random(seed)
     memory, known = crossing(FENCES), dict.fromkeys(range(70), NOWHERE)
     for _ in range(4):
-        ways = [(draw.randrange(70), draw.randrange(0, 100, 5), draw.randrange(-2, 34) / 2, draw.randrange(-2, 34) / 2) for _ in range(400)]
+        ways = [
+            (
+                draw.randrange(70),
+                draw.randrange(0, 100, 5),
+                draw.randrange(-2, 34) / 2,
+                draw.randrange(-2, 34) / 2,
+            )
+            for _ in range(400)
+        ]
         found = memory.feed(*ways, tasks=3)
 
         for truck in known:
-            way = [Position(round((START_S + second) * 1_000_000), *place) for each, second, *place in ways if each == truck]
+            way = [
+                Position(round((START_S + second) * 1_000_000), *place)
+                for each, second, *place in ways
+                if each == truck
+            ]
             expected, known[truck] = moves(FENCES, known[truck], way)
-            assert [value for key, value in found if key == str(truck)] == [alert(str(truck), each) for each in expected]
-    kept = {each["truck"]: (each[AT], frozenset(json.loads(each["inside"]))) for each in memory.known()}
-    assert kept == {truck: (each.at_us, each.inside) for truck, each in known.items() if each != NOWHERE}
+            assert [value for key, value in found if key == str(truck)] == [
+                alert(str(truck), each) for each in expected
+            ]
+    kept = {
+        each["truck"]: (each[AT], frozenset(json.loads(each["inside"]))) for each in memory.known()
+    }
+    assert kept == {
+        truck: (each.at_us, each.inside) for truck, each in known.items() if each != NOWHERE
+    }
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -150,11 +221,23 @@ def test_the_newest_of_each_truck_whatever_the_tasks(seed: int) -> None:
     draw = random.Random(seed)
     memory, last = newest(), dict[int, Way]()
     for _ in range(4):
-        ways = [(draw.randrange(70), at + draw.random() / 2, 1.0, float(at)) for at in draw.sample(range(1000), 200)]
+        ways = [
+            (draw.randrange(70), at + draw.random() / 2, 1.0, float(at))
+            for at in draw.sample(range(1000), 200)
+        ]
         found = memory.feed(*ways, tasks=3)
 
-        expected = {truck: max((each for each in ways if each[0] == truck), key=lambda way: way[1]) for truck, *_ in ways}
-        expected = {truck: way for truck, way in expected.items() if truck not in last or way[1] > last[truck][1]}
-        assert {key: value["longitude"] for key, value in found} == {str(truck): way[3] for truck, way in expected.items()}
+        expected = {
+            truck: max((each for each in ways if each[0] == truck), key=lambda way: way[1])
+            for truck, *_ in ways
+        }
+        expected = {
+            truck: way
+            for truck, way in expected.items()
+            if truck not in last or way[1] > last[truck][1]
+        }
+        assert {key: value["longitude"] for key, value in found} == {
+            str(truck): way[3] for truck, way in expected.items()
+        }
         assert len(found) == len(expected)
         last |= expected

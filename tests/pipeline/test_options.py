@@ -15,18 +15,32 @@ def parsed(*, streaming: bool = True, **given: Any) -> SourceOptions:
 
 
 def test_names_are_taken_in_any_case() -> None:
-    options = source_options({"KAFKA.bootstrap.servers": "a:1", "SUBSCRIBE": "b, a,b", "maxoffsetspertrigger": "5"}, streaming=True)
+    options = source_options(
+        {"KAFKA.bootstrap.servers": "a:1", "SUBSCRIBE": "b, a,b", "maxoffsetspertrigger": "5"},
+        streaming=True,
+    )
 
     assert (options.bootstrap, options.topics, options.max_offsets) == ((("a", 1),), ("a", "b"), 5)
 
 
 def test_security_is_that_of_kafkas_clients() -> None:
-    login: dict[str, Any] = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN", "kafka.ssl.truststore.location": "/ca.pem"}
-    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="a-secret";'
+    login: dict[str, Any] = {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "PLAIN",
+        "kafka.ssl.truststore.location": "/ca.pem",
+    }
+    line = (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
+        'password="a-secret";'
+    )
     login["kafka.sasl.jaas.config"] = line
     security = parsed(**login).security
 
-    assert (security.security_protocol, security.user, security.tls.trust_store.location) == ("SASL_SSL", "u", "/ca.pem")
+    assert (security.security_protocol, security.user, security.tls.trust_store.location) == (
+        "SASL_SSL",
+        "u",
+        "/ca.pem",
+    )
     assert "a-secret" not in repr(security)
 
 
@@ -38,15 +52,36 @@ def test_streams_begin_at_the_end_and_batches_at_the_beginning() -> None:
 
 
 def test_offsets_and_times_of_partitions() -> None:
-    assert parsed(startingOffsets='{"trucks": {"0": 5, "1": -2}}').starting.offsets == {("trucks", 0): 5, ("trucks", 1): -2}
-    by_time = parsed(startingOffsetsByTimestamp='{"trucks": {"0": 7}}', startingOffsets="earliest", startingOffsetsByTimestampStrategy="latest")
+    assert parsed(startingOffsets='{"trucks": {"0": 5, "1": -2}}').starting.offsets == {
+        ("trucks", 0): 5,
+        ("trucks", 1): -2,
+    }
+    by_time = parsed(
+        startingOffsetsByTimestamp='{"trucks": {"0": 7}}',
+        startingOffsets="earliest",
+        startingOffsetsByTimestampStrategy="latest",
+    )
     assert (by_time.starting.times, by_time.starting.latest_if_none) == ({("trucks", 0): 7}, True)
-    assert parsed(startingTimestamp="9", startingOffsetsByTimestamp='{"trucks": {"0": 7}}').starting.time == 9
+    assert (
+        parsed(
+            startingTimestamp="9", startingOffsetsByTimestamp='{"trucks": {"0": 7}}'
+        ).starting.time
+        == 9
+    )
     assert parsed(streaming=False, endingTimestamp="9").ending.latest_if_none
     assert not parsed(startingTimestamp="9").starting.latest_if_none
 
 
-@pytest.mark.parametrize(("text", "ms"), [("15m", 900_000), ("500ms", 500), ("2 hours", 7_200_000), ("10 seconds", 10_000), ("1 min", 60_000)])
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("15m", 900_000),
+        ("500ms", 500),
+        ("2 hours", 7_200_000),
+        ("10 seconds", 10_000),
+        ("1 min", 60_000),
+    ],
+)
 def test_durations(text: str, ms: int) -> None:
     assert parsed(maxTriggerDelay=text).max_delay_ms == ms
 
@@ -64,18 +99,36 @@ WRONG = [
     ({"startingOffsets": '{"t": {"0": "5"}}'}, "is not of the form"),
     ({"startingOffsets": '{"t": {"0": -3}}'}, "-3 is no offset"),
     ({"endingOffsets": "latest"}, "endingOffsets is for batch queries"),
-    ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is '0': it is to be a whole number from 1 on"),
-    ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "minOffsetsPerTrigger 6 is more than maxOffsetsPerTrigger 5"),
+    (
+        {"maxOffsetsPerTrigger": "0"},
+        "maxOffsetsPerTrigger is '0': it is to be a whole number from 1 on",
+    ),
+    (
+        {"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"},
+        "minOffsetsPerTrigger 6 is more than maxOffsetsPerTrigger 5",
+    ),
     ({"maxTriggerDelay": "soon"}, "maxTriggerDelay is 'soon'"),
     ({"failOnDataLoss": "no"}, "failOnDataLoss is 'no': true or false"),
     ({"startingOffsetsByTimestampStrategy": "earliest"}, "error or latest"),
     ({"kafka.isolation.level": "committed"}, "read_committed or read_uncommitted"),
-    ({"kafka.ssl.truststore.location": "/x"}, "has no meaning with kafka.security.protocol=PLAINTEXT"),
-    ({"kafka.security.protocol": "SSL", "kafka.sasl.mechanism": "PLAIN"}, "has no meaning with kafka.security.protocol=SSL"),
+    (
+        {"kafka.ssl.truststore.location": "/x"},
+        "has no meaning with kafka.security.protocol=PLAINTEXT",
+    ),
+    (
+        {"kafka.security.protocol": "SSL", "kafka.sasl.mechanism": "PLAIN"},
+        "has no meaning with kafka.security.protocol=SSL",
+    ),
     ({"kafka.security.protocol": "TLS"}, "kafka.security.protocol must be"),
     ({"kafka.security.protocol": "SASL_SSL"}, "kafka.sasl.mechanism must be"),
-    ({"kafka.security.protocol": "SSL", "kafka.ssl.enabled.protocols": "SSLv3"}, "kafka.ssl.enabled.protocols must be"),
-    ({"kafka.auto.offset.reset": "earliest"}, "kafka.auto.offset.reset can not be set: startingOffsets is the start"),
+    (
+        {"kafka.security.protocol": "SSL", "kafka.ssl.enabled.protocols": "SSLv3"},
+        "kafka.ssl.enabled.protocols must be",
+    ),
+    (
+        {"kafka.auto.offset.reset": "earliest"},
+        "kafka.auto.offset.reset can not be set: startingOffsets is the start",
+    ),
     ({"subscribe": "", "subscribePattern": "("}, "is no regular expression"),
     ({"subscribe": "", "assign": '{"t": 1}'}, r'is not of the form \{"topic": \[0, 1\]\}'),
 ]

@@ -1,4 +1,6 @@
-"""The page: what it keeps, what it answers, and that it follows its topics over a restart. No Spark and no browser."""
+"""The page: what it keeps, what it answers, and that it follows its topics over a restart. No Spark
+and no browser.
+"""
 
 import json
 import re
@@ -32,8 +34,18 @@ def test_only_newer_entries_are_sent() -> None:
     kept.alert({"event": "ENTER"})
     kept.position("b", None)
 
-    assert seen == {"number": 2, "positions": {"a": {"latitude": 1}, "b": {"latitude": 2}}, "alerts": [], "trouble": None}
-    assert kept.since(2) == {"number": 5, "positions": {"a": {"latitude": 3}, "b": None}, "alerts": [{"event": "ENTER"}], "trouble": None}
+    assert seen == {
+        "number": 2,
+        "positions": {"a": {"latitude": 1}, "b": {"latitude": 2}},
+        "alerts": [],
+        "trouble": None,
+    }
+    assert kept.since(2) == {
+        "number": 5,
+        "positions": {"a": {"latitude": 3}, "b": None},
+        "alerts": [{"event": "ENTER"}],
+        "trouble": None,
+    }
     assert kept.since(5)["positions"] == {}
 
 
@@ -61,7 +73,11 @@ def test_the_trouble_of_one_topic_stays_while_another_is_read() -> None:
 
 @pytest.fixture
 def page(cluster: Cluster) -> Iterator[Page]:
-    shown = Shown(cluster.create_topic(partitions=2), cluster.create_topic(), PROJECTS / "trucks" / "fences.geojson")
+    shown = Shown(
+        cluster.create_topic(partitions=2),
+        cluster.create_topic(),
+        PROJECTS / "trucks" / "fences.geojson",
+    )
     page = Page(cluster.bootstrap_servers, shown, 0)
     page.shown = shown  # type: ignore[attr-defined]
     page.start()
@@ -87,22 +103,41 @@ def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> N
     assert found["alerts"] == [{"event": "ENTER"}]
     assert ask(page, "latest?after=4")["positions"] == {}
     assert ask(page, "names") == {"title": "Trucks", "noun": "truck"}
-    assert [each["properties"]["name"] for each in ask(page, "fences")["features"]] == ["north depot", "eastern gate", "south market"]
+    assert [each["properties"]["name"] for each in ask(page, "fences")["features"]] == [
+        "north depot",
+        "eastern gate",
+        "south market",
+    ]
 
 
-def test_records_of_others_do_not_stop_the_page(page: Page, cluster: Cluster, player: Player) -> None:
+def test_records_of_others_do_not_stop_the_page(
+    page: Page, cluster: Cluster, player: Player
+) -> None:
     alerts = str(page.shown.alerts)  # type: ignore[attr-defined]
     producer = Producer(player.brokers)
-    foreign = (b"[" * 100_000, b'{"latitude": NaN}', b'{"latitude": 1e999}', b"\xff", b"", None, b"[1]", b'"text"')
+    foreign = (
+        b"[" * 100_000,
+        b'{"latitude": NaN}',
+        b'{"latitude": 1e999}',
+        b"\xff",
+        b"",
+        None,
+        b"[1]",
+        b'"text"',
+    )
     for value in (*foreign, b'{"id": 1}'):
         producer.add((alerts, 0), (b"\xff", value, (), 1))
     producer.flush()
 
-    shown = cluster.wait_for(lambda: (found := ask(page, "latest")["alerts"]) and len(found) == 9 and found)
+    shown = cluster.wait_for(
+        lambda: (found := ask(page, "latest")["alerts"]) and len(found) == 9 and found
+    )
     assert shown == [None] * 6 + [[1], "text", {"id": 1}]
 
 
-def test_an_error_of_an_unknown_kind_is_shown_and_reading_goes_on(page: Page, cluster: Cluster, player: Player, monkeypatch: Any) -> None:
+def test_an_error_of_an_unknown_kind_is_shown_and_reading_goes_on(
+    page: Page, cluster: Cluster, player: Player, monkeypatch: Any
+) -> None:
     failing = iter([KeyError("a bug")])
 
     def latest(stream: Stream, start: Any) -> Any:
@@ -117,7 +152,9 @@ def test_an_error_of_an_unknown_kind_is_shown_and_reading_goes_on(page: Page, cl
     cluster.wait_for(lambda: ask(page, "latest")["trouble"] is None)
 
 
-def test_rows_of_aborted_batches_are_not_shown(page: Page, cluster: Cluster, player: Player) -> None:
+def test_rows_of_aborted_batches_are_not_shown(
+    page: Page, cluster: Cluster, player: Player
+) -> None:
     alerts = str(page.shown.alerts)  # type: ignore[attr-defined]
     for number, commit in enumerate((False, True)):
         identity = transaction.begin(player.brokers, alerts, 60_000)
@@ -140,8 +177,13 @@ def test_brokers_that_are_away_are_reported() -> None:
         page.stop()
 
 
-@pytest.mark.parametrize(("error", "is_told"), [(BrokenPipeError(), False), (ConnectionResetError(), False), (ValueError("a bug"), True)])
-def test_a_browser_that_has_gone_is_no_error(error: Exception, is_told: bool, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("error", "is_told"),
+    [(BrokenPipeError(), False), (ConnectionResetError(), False), (ValueError("a bug"), True)],
+)
+def test_a_browser_that_has_gone_is_no_error(
+    error: Exception, is_told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Server(("127.0.0.1", 0), handler_of(Kept(), b"null")) as server:
         try:
             raise error

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
@@ -18,10 +21,20 @@ def batch(count: int, text: str = "car") -> Any:
     return pa.RecordBatch.from_pydict(
         {
             "car": pa.array([at if at % 3 else None for at in range(count)], pa.int32()),
-            "name": pa.array([f"{text} {at}" if at % 5 else None for at in range(count)], pa.string()),
-            "tags": pa.array([["a", None] * (at % 3) for at in range(count)], pa.list_(pa.string())),
-            "place": pa.array([{"x": at / 2, "y": None} for at in range(count)], pa.struct({"x": pa.float64(), "y": pa.float64()})),
-            "sent": pa.array([1_700_000_000_000_000 + at * 7 % count for at in range(count)], pa.timestamp("us", "UTC")),
+            "name": pa.array(
+                [f"{text} {at}" if at % 5 else None for at in range(count)], pa.string()
+            ),
+            "tags": pa.array(
+                [["a", None] * (at % 3) for at in range(count)], pa.list_(pa.string())
+            ),
+            "place": pa.array(
+                [{"x": at / 2, "y": None} for at in range(count)],
+                pa.struct({"x": pa.float64(), "y": pa.float64()}),
+            ),
+            "sent": pa.array(
+                [1_700_000_000_000_000 + at * 7 % count for at in range(count)],
+                pa.timestamp("us", "UTC"),
+            ),
         }
     )
 
@@ -62,7 +75,8 @@ def test_the_columns_of_the_rows_are_in_those_of_the_frame() -> None:
     frame = parceled(rows, ["sent"])
 
     assert frame.names == [COLUMN, COUNT, "sent"]
-    assert rows_of(StructType.fromJson(frame.jsonValue())) is None  # the time is to be dropped before
+    # the time is to be dropped before
+    assert rows_of(StructType.fromJson(frame.jsonValue())) is None
     for each in (parceled(rows), StructType([parceled(rows)[COLUMN]])):
         assert rows_of(StructType.fromJson(each.jsonValue())) == rows
 
@@ -70,6 +84,8 @@ def test_the_columns_of_the_rows_are_in_those_of_the_frame() -> None:
 PLAIN, CAR = StructField(COLUMN, BinaryType()), StructField("car", IntegerType())
 
 
-@pytest.mark.parametrize("other", [StructType([PLAIN]), StructType([PLAIN, CAR]), StructType([CAR]), StructType()])
+@pytest.mark.parametrize(
+    "other", [StructType([PLAIN]), StructType([PLAIN, CAR]), StructType([CAR]), StructType()]
+)
 def test_columns_of_others_are_no_parcels(other: StructType) -> None:
     assert rows_of(other) is None

@@ -1,4 +1,6 @@
-"""Plans, on a cluster that is a table: where batches begin and end, what of data that is gone, how ranges become tasks."""
+"""Plans, on a cluster that is a table: where batches begin and end, what of data that is gone, how
+ranges become tasks.
+"""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -17,12 +19,15 @@ from raftka.pipeline.topics.source import Stream
 
 
 class Table:
-    """Topics with ids, and first and end offsets by partition; every record has its offset as its time."""
+    """Topics with ids, and first and end offsets by partition; every record has its offset as its
+    time.
+    """
 
     def __init__(self, **topics: list[tuple[int, int]]) -> None:
         self.logs = topics
         self.ids = {name: f"id of {name}" for name in topics}
-        self.hidden: list[str] = []  # topics that the next brokers asked do not know yet, one a question
+        # topics that the next brokers asked do not know yet, one a question
+        self.hidden: list[str] = []
         self.short: dict[Where, list[int]] = {}  # ends that the next brokers asked tell instead
         self.pauses = 0
 
@@ -30,7 +35,11 @@ class Table:
         return [name for name in self.logs if name not in self.hidden]
 
     def topics(self, names: Collection[str]) -> Mapping[str, Topic]:
-        found = {name: Topic(self.ids[name], tuple(range(len(self.logs[name])))) for name in self.logs if name in names and name not in self.hidden}
+        found = {
+            name: Topic(self.ids[name], tuple(range(len(self.logs[name]))))
+            for name in self.logs
+            if name in names and name not in self.hidden
+        }
         self.hidden = self.hidden[1:]
         return found
 
@@ -51,11 +60,16 @@ class Table:
 
 def options(*, streaming: bool = True, **given: Any) -> SourceOptions:
     topics = {} if {"subscribePattern", "assign"} & given.keys() else {"subscribe": "t"}
-    return source_options({"kafka.bootstrap.servers": "a:1", **topics, **given}, streaming=streaming)
+    return source_options(
+        {"kafka.bootstrap.servers": "a:1", **topics, **given}, streaming=streaming
+    )
 
 
 def ranges(table: Table, **given: str) -> list[tuple[Any, ...]]:
-    return [(each.topic, each.partition, each.start, each.stop) for each in planning.batch(options(streaming=False, **given), table)]
+    return [
+        (each.topic, each.partition, each.start, each.stop)
+        for each in planning.batch(options(streaming=False, **given), table)
+    ]
 
 
 # batch queries
@@ -66,10 +80,22 @@ def ranges(table: Table, **given: str) -> list[tuple[Any, ...]]:
     [
         ({}, [("t", 0, 10, 100), ("t", 1, 0, 50)]),
         ({"startingTimestamp": "20"}, [("t", 0, 20, 100), ("t", 1, 20, 50)]),
-        ({"startingOffsetsByTimestamp": '{"t": {"0": 99, "1": 3}}'}, [("t", 0, 99, 100), ("t", 1, 3, 50)]),
-        ({"startingTimestamp": "60", "startingOffsetsByTimestampStrategy": "latest"}, [("t", 0, 60, 100)]),
+        (
+            {"startingOffsetsByTimestamp": '{"t": {"0": 99, "1": 3}}'},
+            [("t", 0, 99, 100), ("t", 1, 3, 50)],
+        ),
+        (
+            {"startingTimestamp": "60", "startingOffsetsByTimestampStrategy": "latest"},
+            [("t", 0, 60, 100)],
+        ),
         ({"endingTimestamp": "60"}, [("t", 0, 10, 60), ("t", 1, 0, 50)]),
-        ({"startingOffsets": '{"t": {"0": 30, "1": -2}}', "endingOffsets": '{"t": {"0": 31, "1": -1}}'}, [("t", 0, 30, 31), ("t", 1, 0, 50)]),
+        (
+            {
+                "startingOffsets": '{"t": {"0": 30, "1": -2}}',
+                "endingOffsets": '{"t": {"0": 31, "1": -1}}',
+            },
+            [("t", 0, 30, 31), ("t", 1, 0, 50)],
+        ),
         ({"assign": '{"t": [1]}'}, [("t", 1, 0, 50)]),
         ({"subscribePattern": "t.?"}, [("t", 0, 10, 100), ("t", 1, 0, 50), ("tt", 0, 0, 1)]),
         ({"subscribePattern": "x"}, []),
@@ -87,7 +113,10 @@ def test_a_batch_reads(given: dict[str, str], expected: list[tuple[Any, ...]]) -
         ({"startingTimestamp": "60"}, "t-1 has no record from 60 ms on"),
         ({"startingOffsets": '{"t": {"0": 5}}'}, "startingOffsets does not name t-1"),
         ({"startingOffsets": '{"t": {"0": 5, "1": 5, "2": 5}}'}, "startingOffsets names t-2"),
-        ({"startingOffsets": '{"t": {"0": 5, "1": 51}}'}, "t-1 is to be read from 51 to 50, which is backwards"),
+        (
+            {"startingOffsets": '{"t": {"0": 5, "1": 51}}'},
+            "t-1 is to be read from 51 to 50, which is backwards",
+        ),
     ],
 )
 def test_an_impossible_batch_is_reported(given: dict[str, str], said: str) -> None:
@@ -98,10 +127,16 @@ def test_an_impossible_batch_is_reported(given: dict[str, str], said: str) -> No
 # streams
 
 
-def planned(stream: Stream, start: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[str, int, int, int]]]:
+def planned(
+    stream: Stream, start: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], list[tuple[str, int, int, int]]]:
     """As Spark does it, with JSON in between."""
     end = json.loads(json.dumps(stream.latest(start)))
-    return end, [(each.topic, each.partition, each.start, each.stop) for task in stream.tasks(start, end) for each in task]
+    return end, [
+        (each.topic, each.partition, each.start, each.stop)
+        for task in stream.tasks(start, end)
+        for each in task
+    ]
 
 
 def test_a_stream_goes_on_where_it_was() -> None:
@@ -142,7 +177,11 @@ def test_the_first_batch_is_the_same_when_it_is_replayed() -> None:
     after_a_crash = Stream(options(), table)
 
     assert after_a_crash.initial() != start
-    assert [(each.start, each.stop) for task in after_a_crash.tasks(after_a_crash.initial(), end) for each in task] == [(100, 120)]
+    assert [
+        (each.start, each.stop)
+        for task in after_a_crash.tasks(after_a_crash.initial(), end)
+        for each in task
+    ] == [(100, 120)]
     assert planned(after_a_crash, end)[1] == [("t", 0, 120, 150)]
 
 
@@ -176,7 +215,9 @@ def test_a_topic_that_was_made_again_is_reported_even_if_it_is_longer() -> None:
     stream, end = began(table)
     table.logs["t"], table.ids["t"] = [(0, 500)], "another"
 
-    with pytest.raises(DataLoss, match=r"topic t was deleted and made again.*Next step: failOnDataLoss=false"):
+    with pytest.raises(
+        DataLoss, match=r"topic t was deleted and made again.*Next step: failOnDataLoss=false"
+    ):
         stream.latest(end)
 
 
@@ -192,8 +233,12 @@ def test_a_recreated_topic_is_read_from_its_beginning_without_fail_on_data_loss(
 
 
 @pytest.mark.parametrize("ends", [30, 500])
-def test_a_topic_that_was_made_again_before_the_first_batch_is_read_from_its_beginning(ends: int) -> None:
-    """The query began at the end of the first topic: that offset says nothing of the second one, below or beyond its end."""
+def test_a_topic_that_was_made_again_before_the_first_batch_is_read_from_its_beginning(
+    ends: int,
+) -> None:
+    """The query began at the end of the first topic: that offset says nothing of the second one,
+    below or beyond its end.
+    """
     table = Table(t=[(0, 100)])
     stream = Stream(options(startingOffsets="latest", failOnDataLoss="false"), table)
     start = stream.initial()
@@ -202,7 +247,8 @@ def test_a_topic_that_was_made_again_before_the_first_batch_is_read_from_its_beg
     end, read = planned(stream, start)
 
     assert read == [("t", 0, 0, ends)]
-    assert stream.tasks(start, json.loads(json.dumps(end))) == stream.tasks(stream.initial(), end)  # as a replay has them
+    # as a replay has them
+    assert stream.tasks(start, json.loads(json.dumps(end))) == stream.tasks(stream.initial(), end)
 
 
 def test_a_topic_that_is_gone_is_reported_once_all_brokers_had_the_time_to_know_it() -> None:
@@ -270,7 +316,8 @@ def available_now(stream: Stream) -> None:
     stream.freeze()
 
 
-TRIGGERS = [processing_time, available_now]  # `once` asks as processingTime does, once and without limits
+# `once` asks as processingTime does, once and without limits
+TRIGGERS = [processing_time, available_now]
 
 
 def deleted(table: Table) -> None:
@@ -285,7 +332,11 @@ def shortened(table: Table) -> None:
     table.logs["t"] = [(0, 80)]
 
 
-LOSSES = [(deleted, "t-0 is gone"), (made_again, "topic t was deleted and made again"), (shortened, "t-0 ends at offset 80, but was read up to 100")]
+LOSSES = [
+    (deleted, "t-0 is gone"),
+    (made_again, "topic t was deleted and made again"),
+    (shortened, "t-0 ends at offset 80, but was read up to 100"),
+]
 
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
@@ -321,13 +372,18 @@ def test_an_available_now_run_tells_that_its_end_is_gone() -> None:
     end, _ = planned(stream, stream.initial())
     table.logs["t"] = [(0, 80)]
 
-    with pytest.raises(DataLoss, match="t-0 ends at offset 80, but ended at 100 when this run began"):
+    with pytest.raises(
+        DataLoss, match="t-0 ends at offset 80, but ended at 100 when this run began"
+    ):
         stream.latest(end)
 
 
 def test_an_available_now_run_without_its_end_reads_what_is_left() -> None:
     table = Table(t=[(0, 100)])
-    stream = Stream(options(startingOffsets="earliest", maxOffsetsPerTrigger="50", failOnDataLoss="false"), table)
+    stream = Stream(
+        options(startingOffsets="earliest", maxOffsetsPerTrigger="50", failOnDataLoss="false"),
+        table,
+    )
     stream.freeze()
     end, _ = planned(stream, stream.initial())
     table.logs["t"] = [(0, 80)]
@@ -341,9 +397,15 @@ def test_an_available_now_run_without_its_end_reads_what_is_left() -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_an_available_now_run_may_skip_lost_records(before: bool) -> None:
-    """A topic that was made again before the run is read by it; later, by the next one. Another one that was deleted is left out."""
+    """A topic that was made again before the run is read by it; later, by the next one. Another one
+    that was deleted is left out.
+    """
     table = Table(t=[(0, 100)], u=[(0, 10)])
-    given: dict[str, Any] = {"subscribePattern": "t|u", "failOnDataLoss": "false", "startingOffsets": "earliest"}
+    given: dict[str, Any] = {
+        "subscribePattern": "t|u",
+        "failOnDataLoss": "false",
+        "startingOffsets": "earliest",
+    }
     first = Stream(options(**given), table)
     end, _ = planned(first, first.initial())
     run = Stream(options(**given), table)
@@ -363,7 +425,9 @@ def test_an_available_now_run_may_skip_lost_records(before: bool) -> None:
     assert planned(following, end)[1] == [("t", 0, 30, 31) if before else ("t", 0, 0, 31)]
 
 
-def test_a_topic_that_the_first_broker_asked_does_not_know_is_read_by_an_available_now_run() -> None:
+def test_a_topic_that_the_first_broker_asked_does_not_know_is_read_by_an_available_now_run() -> (
+    None
+):
     table = Table(t=[(0, 100)])
     _, end = began(table)
     table.logs["t"], table.hidden = [(0, 120)], ["t"]
@@ -401,7 +465,11 @@ def test_the_most_of_a_batch_is_shared_in_proportion_and_all_is_read_in_the_end(
 def test_the_least_of_a_batch_is_waited_for_but_not_for_ever() -> None:
     now = [1000.0]
     table = Table(t=[(0, 1)])
-    stream = Stream(options(startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="60s"), table, lambda: now[0])
+    stream = Stream(
+        options(startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="60s"),
+        table,
+        lambda: now[0],
+    )
     end, read = planned(stream, stream.initial())
     assert read == [("t", 0, 0, 1)]  # the first batch does not wait
 
@@ -418,7 +486,10 @@ def test_the_least_of_a_batch_is_waited_for_but_not_for_ever() -> None:
 
 def test_available_now_reads_everything_up_to_its_start() -> None:
     table = Table(t=[(0, 25)])
-    stream = Stream(options(startingOffsets="earliest", maxOffsetsPerTrigger="10", minOffsetsPerTrigger="10"), table)
+    stream = Stream(
+        options(startingOffsets="earliest", maxOffsetsPerTrigger="10", minOffsetsPerTrigger="10"),
+        table,
+    )
     stream.freeze()
     table.logs["t"] = [(0, 99), (0, 99)]
     start, read = stream.initial(), []
@@ -426,24 +497,36 @@ def test_available_now_reads_everything_up_to_its_start() -> None:
         start, part = planned(stream, start)
         read += part
 
-    assert [(begin, stop) for _, _, begin, stop in read if stop <= 25] == [(0, 10), (10, 20), (20, 25)]
+    assert [(begin, stop) for _, _, begin, stop in read if stop <= 25] == [
+        (0, 10),
+        (10, 20),
+        (20, 25),
+    ]
     assert all(stop <= 25 for _, at, _, stop in read if at == 0)
 
 
 # tasks
 
 
-RANGES = st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 60_000)), min_size=1, max_size=12).map(
-    lambda found: [Range("t", "", at, start, start + size) for at, (start, size) in enumerate(found)]
+RANGES = st.lists(
+    st.tuples(st.integers(0, 10**9), st.integers(1, 60_000)), min_size=1, max_size=12
+).map(
+    lambda found: [
+        Range("t", "", at, start, start + size) for at, (start, size) in enumerate(found)
+    ]
 )
 
 
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(RANGES, st.none() | st.integers(1, 40))
-def test_tasks_are_all_ranges_once_and_no_fewer_than_wanted(found: list[Range], least: int | None) -> None:
+def test_tasks_are_all_ranges_once_and_no_fewer_than_wanted(
+    found: list[Range], least: int | None
+) -> None:
     tasks = planning.tasks(found, least)
 
-    pieces = sorted((each for task in tasks for each in task), key=lambda each: (each.partition, each.start))
+    pieces = sorted(
+        (each for task in tasks for each in task), key=lambda each: (each.partition, each.start)
+    )
     for whole in found:
         own = [(each.start, each.stop) for each in pieces if each.partition == whole.partition]
         assert (own[0][0], own[-1][1]) == (whole.start, whole.stop)
@@ -459,7 +542,10 @@ def test_large_ones_are_split_and_small_ones_joined() -> None:
 
     assert [len(task) for task in planning.tasks(small)] == [3, 2]
     assert [len(task) for task in planning.tasks(small, 4)] == [2, 1, 1, 1]
-    assert [[each.size for each in task] for task in planning.tasks([Range("t", "", 0, 0, 90), Range("t", "", 1, 0, 10)], 4)] == [
+    assert [
+        [each.size for each in task]
+        for task in planning.tasks([Range("t", "", 0, 0, 90), Range("t", "", 1, 0, 10)], 4)
+    ] == [
         [30],
         [30],
         [30],
@@ -469,5 +555,9 @@ def test_large_ones_are_split_and_small_ones_joined() -> None:
 
 
 def test_positions_keep_what_they_say_in_json() -> None:
-    for each in (Position({("t", 0): 5}), Position({("t", 0): 5}, {"t": "ab"}, {("t", 0): 1}, initial=True), Position({})):
+    for each in (
+        Position({("t", 0): 5}),
+        Position({("t", 0): 5}, {"t": "ab"}, {("t", 0): 1}, initial=True),
+        Position({}),
+    ):
         assert position(json.loads(json.dumps(each.as_json()))) == each

@@ -1,4 +1,6 @@
-"""How workers ask a registry: what is kept, what is asked for again, and what is nobody's dead letter. No Spark."""
+"""How workers ask a registry: what is kept, what is asked for again, and what is nobody's dead
+letter. No Spark.
+"""
 
 import json
 import pickle
@@ -55,13 +57,27 @@ class Registry:
 
 def test_a_schema_is_asked_for_once() -> None:
     references = [{"name": "a.B", "subject": "b", "version": 3}]
-    registry = Registry({"/schemas/ids/7": (200, {"schema": '"string"'}), "/schemas/ids/8": (200, {"schema": "x", "schemaType": "PROTOBUF"})})
-    registry.answers["/subjects/a%2Fb/versions/3?deleted=true"] = (200, {"schema": "{}", "references": references})
+    registry = Registry(
+        {
+            "/schemas/ids/7": (200, {"schema": '"string"'}),
+            "/schemas/ids/8": (200, {"schema": "x", "schemaType": "PROTOBUF"}),
+        }
+    )
+    registry.answers["/subjects/a%2Fb/versions/3?deleted=true"] = (
+        200,
+        {"schema": "{}", "references": references},
+    )
 
-    assert [registry.client.schema(7), registry.client.schema(7)] == [Schema("AVRO", '"string"')] * 2
+    assert [registry.client.schema(7), registry.client.schema(7)] == [
+        Schema("AVRO", '"string"')
+    ] * 2
     assert registry.client.schema(8).type == "PROTOBUF"
     assert registry.client.version("a/b", 3) == Schema("AVRO", "{}", (Reference("a.B", "b", 3),))
-    assert registry.asked == ["/schemas/ids/7", "/schemas/ids/8", "/subjects/a%2Fb/versions/3?deleted=true"]
+    assert registry.asked == [
+        "/schemas/ids/7",
+        "/schemas/ids/8",
+        "/subjects/a%2Fb/versions/3?deleted=true",
+    ]
 
 
 def test_a_kept_schema_is_compared_with_the_registry_after_some_time() -> None:
@@ -78,9 +94,20 @@ def test_a_kept_schema_is_compared_with_the_registry_after_some_time() -> None:
     assert registry.asked == [path] * 2
 
 
-@pytest.mark.parametrize("answer", [OSError("away"), NOT_FOUND, (503, {}), (401, {}), (403, {"error_code": 40301, "message": "no"})])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OSError("away"),
+        NOT_FOUND,
+        (503, {}),
+        (401, {}),
+        (403, {"error_code": 40301, "message": "no"}),
+    ],
+)
 def test_a_kept_schema_stays_while_the_registry_does_not_give_it(answer: Any) -> None:
-    """A schema that was deleted is still the one that records were written with; and no batch waits for a registry that it does not need."""
+    """A schema that was deleted is still the one that records were written with; and no batch waits
+    for a registry that it does not need.
+    """
     path = "/schemas/ids/7"
     registry = Registry({path: [(200, {"schema": '"string"'}), answer]})
     registry.client.schema(7)
@@ -93,9 +120,17 @@ def test_a_kept_schema_stays_while_the_registry_does_not_give_it(answer: Any) ->
 
 
 def test_a_descriptor_is_another_answer_than_the_text() -> None:
-    registry = Registry({"/schemas/ids/7": (200, {"schema": "text"}), "/schemas/ids/7?format=serialized": (200, {"schema": "base64"})})
+    registry = Registry(
+        {
+            "/schemas/ids/7": (200, {"schema": "text"}),
+            "/schemas/ids/7?format=serialized": (200, {"schema": "base64"}),
+        }
+    )
 
-    assert [registry.client.schema(7).text, registry.client.schema(7, serialized=True).text] == ["text", "base64"]
+    assert [registry.client.schema(7).text, registry.client.schema(7, serialized=True).text] == [
+        "text",
+        "base64",
+    ]
 
 
 def test_an_unknown_number_is_asked_for_again_later() -> None:
@@ -104,7 +139,8 @@ def test_an_unknown_number_is_asked_for_again_later() -> None:
     for _ in range(3):
         with pytest.raises(UnknownSchema, match="the registry has no schema 7"):
             registry.client.schema(7)
-    assert registry.asked == ["/schemas/ids/7"] * 2  # the second time after the moment that an instance may be behind
+    # the second time after the moment that an instance may be behind
+    assert registry.asked == ["/schemas/ids/7"] * 2
     assert registry.pauses == [GRACE_S]
 
     registry.answers["/schemas/ids/7"] = (200, {"schema": "new"})
@@ -129,7 +165,15 @@ def test_a_schema_that_comes_a_moment_late_is_found() -> None:
 
 @pytest.mark.parametrize(
     "failure",
-    [OSError("refused"), TimeoutError("no answer"), (500, {"error_code": 50001}), (503, b"<html>"), (200, b"<html>"), (404, b"<html>"), (200, {})],
+    [
+        OSError("refused"),
+        TimeoutError("no answer"),
+        (500, {"error_code": 50001}),
+        (503, b"<html>"),
+        (200, b"<html>"),
+        (404, b"<html>"),
+        (200, {}),
+    ],
 )
 def test_a_registry_that_is_away_fails_the_batch_after_some_tries(failure: Any) -> None:
     registry = Registry({"/schemas/ids/7": failure})
@@ -150,7 +194,9 @@ def test_a_refused_login_fails_the_batch_at_once() -> None:
 
 
 def test_a_schema_that_this_user_may_not_see_is_one_dead_letter() -> None:
-    registry = Registry({"/schemas/ids/7": (403, {"error_code": 40301, "message": "User is denied"})})
+    registry = Registry(
+        {"/schemas/ids/7": (403, {"error_code": 40301, "message": "User is denied"})}
+    )
 
     with pytest.raises(UnknownSchema, match="the registry does not let this user see schema 7"):
         registry.client.schema(7)
@@ -164,7 +210,10 @@ def test_a_refusal_that_is_not_the_registrys_fails_the_batch() -> None:
 
 
 def test_the_second_registry_answers_for_the_first() -> None:
-    registry = Registry({"/schemas/ids/7": OSError("away"), "http://b/schemas/ids/7": (200, {"schema": "of b"})}, (URL, "http://b"))
+    registry = Registry(
+        {"/schemas/ids/7": OSError("away"), "http://b/schemas/ids/7": (200, {"schema": "of b"})},
+        (URL, "http://b"),
+    )
 
     assert registry.client.schema(7).text == "of b"
     assert registry.pauses == []
@@ -177,7 +226,10 @@ def test_the_password_goes_to_the_workers_and_into_no_text() -> None:
     assert "secret" not in repr(access)
 
 
-@pytest.mark.parametrize("url", ["localhost:8081", "ftp://a", "http://", "http://user:secret@a", "http://a:x", "http://a?b=c"])
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8081", "ftp://a", "http://", "http://user:secret@a", "http://a:x", "http://a?b=c"],
+)
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(OptionRefused) as refused:
         RegistryAccess((url,))
@@ -187,7 +239,9 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 # over HTTP
 
 
-def serve(answer: Callable[[BaseHTTPRequestHandler], None], tls: ssl.SSLContext | None = None) -> ThreadingHTTPServer:
+def serve(
+    answer: Callable[[BaseHTTPRequestHandler], None], tls: ssl.SSLContext | None = None
+) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             answer(self)
@@ -228,7 +282,9 @@ def test_tls_trusts_the_given_authority_alone_and_shows_a_certificate(tmp_path: 
 
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    authority.issue_cert("reader@example").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "me.pem"))
+    authority.issue_cert("reader@example").private_key_and_cert_chain_pem.write_to_path(
+        str(tmp_path / "me.pem")
+    )
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.configure_trust(tls)

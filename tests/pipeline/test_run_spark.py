@@ -1,4 +1,6 @@
-"""`raftka pipeline run` as a process with a Spark of its own: how it starts, how it ends, and what it says of its flows."""
+"""`raftka pipeline run` as a process with a Spark of its own: how it starts, how it ends, and what
+it says of its flows.
+"""
 
 import json
 import os
@@ -13,7 +15,10 @@ from urllib.request import urlopen
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 pytest.importorskip("grpc", reason="needs raftka[pipeline]")
 
 from raftka.client.blocking.producer import Producer
@@ -76,7 +81,13 @@ class Run:
         ]
         settings = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
-            command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            command,
+            cwd=ROOT,
+            env=settings,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         )
         return self.process
 
@@ -87,7 +98,9 @@ class Run:
 
     def status(self) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = json.loads((self.folder / ".raftka" / "status.json").read_text())
+            found: dict[str, Any] = json.loads(
+                (self.folder / ".raftka" / "status.json").read_text()
+            )
         except OSError:
             return {}
         return found
@@ -130,7 +143,9 @@ def run(cluster: Cluster, topic: str, tmp_path: Path) -> Iterator[Run]:
     folder = tmp_path / "p"
     (folder / "transformations").mkdir(parents=True)
     (folder / "spark-pipeline.yml").write_text(SPEC.format(storage=(folder / "storage").as_uri()))
-    (folder / "streams.yml").write_text(STREAMS.format(bootstrap=cluster.bootstrap_servers, topic=topic))
+    (folder / "streams.yml").write_text(
+        STREAMS.format(bootstrap=cluster.bootstrap_servers, topic=topic)
+    )
     (folder / "transformations" / "slowly.py").write_text(SLOWLY)
     found = Run(folder)
     yield found
@@ -146,7 +161,9 @@ def write(player: Player, topic: str, values: list[bytes], at_ms: int) -> None:
 
 @pytest.mark.parametrize("whom", ["the process", "its group"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_start_that_is_stopped_ends_without_a_traceback(run: Run, whom: str, number: signal.Signals) -> None:
+def test_a_start_that_is_stopped_ends_without_a_traceback(
+    run: Run, whom: str, number: signal.Signals
+) -> None:
     process = run.start()
     run.wait_for(lambda: run.status().get("state") == "starting" and run.java())
     java = run.java()
@@ -154,7 +171,9 @@ def test_a_start_that_is_stopped_ends_without_a_traceback(run: Run, whom: str, n
 
     code, lines = run.ended()
     assert (code, lines[-1:]) == (0, ["small: stopped before it had begun"])
-    assert not [line for line in lines if "Traceback" in line or "Error" in line or "Exception" in line], lines
+    assert not [
+        line for line in lines if "Traceback" in line or "Error" in line or "Exception" in line
+    ], lines
     assert run.status()["state"] == "stopped"
     deadline = time.monotonic() + SECONDS
     while any(Path(f"/proc/{each}").exists() for each in java):
@@ -162,7 +181,9 @@ def test_a_start_that_is_stopped_ends_without_a_traceback(run: Run, whom: str, n
         time.sleep(0.05)
 
 
-def test_a_group_of_processes_that_is_told_to_end_ends_without_a_traceback(run: Run, player: Player, topic: str) -> None:
+def test_a_group_of_processes_that_is_told_to_end_ends_without_a_traceback(
+    run: Run, player: Player, topic: str
+) -> None:
     """As service managers do it: Java ends at the same moment, perhaps before its last answer."""
     write(player, topic, [b'{"n": 1}'] * 10, round(time.time() * 1000))
     process = run.start()
@@ -177,17 +198,23 @@ def test_a_group_of_processes_that_is_told_to_end_ends_without_a_traceback(run: 
 
 
 def test_a_definition_that_fails_is_a_sentence_at_the_end(run: Run) -> None:
-    (run.folder / "transformations" / "slowly.py").write_text(SLOWLY.replace('"n int"', '"n integr"').replace("wait,", "wait_for,"))
+    (run.folder / "transformations" / "slowly.py").write_text(
+        SLOWLY.replace('"n int"', '"n integr"').replace("wait,", "wait_for,")
+    )
     run.start()
 
     code, lines = run.ended()
     assert code == 1
     assert lines[-1] == (
-        f"Error: {run.folder}/transformations/slowly.py, line 19: NameError: name 'wait_for' is not defined. "
+        f"Error: {run.folder}/transformations/slowly.py, line 19: NameError: name 'wait_for' is "
+        "not defined. "
         f"All of it is in {run.folder}/.raftka/spark.log"
     )
     assert "Traceback" not in "\n".join(lines)
-    assert "NameError: name 'wait_for' is not defined" in (run.folder / ".raftka" / "spark.log").read_text()
+    assert (
+        "NameError: name 'wait_for' is not defined"
+        in (run.folder / ".raftka" / "spark.log").read_text()
+    )
 
 
 def test_lag_and_rows_are_those_of_now(run: Run, player: Player, topic: str) -> None:
@@ -195,14 +222,30 @@ def test_lag_and_rows_are_those_of_now(run: Run, player: Player, topic: str) -> 
     write(player, topic, [b'{"n": %d}' % at for at in range(90)] + [b"no JSON"] * 10, now_ms)
     run.start("--metrics", "0")
     flows = run.flows
-    run.wait_for(lambda: len(flows()) == 3 and all(flow["lag"] == 0 and flow["rows"] == 100 for flow in flows().values()))
-    assert {name: flow["written"] for name, flow in flows().items()} == {"lake": 90, "bad": 10, "slow": 90}
+    run.wait_for(
+        lambda: (
+            len(flows()) == 3
+            and all(flow["lag"] == 0 and flow["rows"] == 100 for flow in flows().values())
+        )
+    )
+    assert {name: flow["written"] for name, flow in flows().items()} == {
+        "lake": 90,
+        "bad": 10,
+        "slow": 90,
+    }
 
     (run.folder / "held").touch()
     write(player, topic, [b'{"n": 1}'] * 50, now_ms - 200_000)
     run.wait_for(lambda: flows()["slow"]["lag"] == 50 and flows()["lake"]["rows"] == 150)
-    write(player, topic, [b'{"n": 2}'] * 40, now_ms - 100_000)  # Spark does not know of them while the batch is under way
-    run.wait_for(lambda: flows()["slow"]["lag"] == 90 and flows()["lake"]["rows"] == 190 and flows()["lake"]["lag"] == 0)
+    # Spark does not know of them while the batch is under way
+    write(player, topic, [b'{"n": 2}'] * 40, now_ms - 100_000)
+    run.wait_for(
+        lambda: (
+            flows()["slow"]["lag"] == 90
+            and flows()["lake"]["rows"] == 190
+            and flows()["lake"]["lag"] == 0
+        )
+    )
     slow, quick = flows()["slow"], flows()["lake"]
     assert 200 <= slow["age_s"] < 200 + SECONDS
     assert (quick["age_s"], slow["rows"]) == (0.0, 100)
@@ -223,7 +266,9 @@ def test_lag_and_rows_are_those_of_now(run: Run, player: Player, topic: str) -> 
     assert (code, lines[-1]) == (0, "small: stopped")
 
 
-def test_a_flow_that_is_behind_at_its_start_says_so_before_its_first_batch(run: Run, player: Player, topic: str) -> None:
+def test_a_flow_that_is_behind_at_its_start_says_so_before_its_first_batch(
+    run: Run, player: Player, topic: str
+) -> None:
     write(player, topic, [b'{"n": 1}'] * 60, round(time.time() * 1000) - 500_000)
     (run.folder / "held").touch()
     run.start()
@@ -237,23 +282,38 @@ import sys
 from raftka.pipeline import session
 
 spark = session(master="local[1]")
-options = {{"kafka.bootstrap.servers": "{bootstrap}", "subscribe": "{topic}", "startingOffsets": "earliest"}}
-rows = spark.readStream.format("raftka").options(**options).load()
-rows.writeStream.format("noop").option("checkpointLocation", "{folder}").trigger(availableNow=True).start().awaitTermination()
+options = {{"kafka.bootstrap.servers": "{bootstrap}", "subscribe": "{topic}"}}
+rows = spark.readStream.format("raftka").options(**options, startingOffsets="earliest").load()
+writer = rows.writeStream.format("noop").option("checkpointLocation", "{folder}")
+writer.trigger(availableNow=True).start().awaitTermination()
 """
 
 
-def test_a_script_that_fails_ends_with_the_sentence(cluster: Cluster, player: Player, topic: str, tmp_path: Path) -> None:
+def test_a_script_that_fails_ends_with_the_sentence(
+    cluster: Cluster, player: Player, topic: str, tmp_path: Path
+) -> None:
     player.fill(topic, 10)
     (tmp_path / "offsets").mkdir()
     (tmp_path / "metadata").write_text('{"id": "6d9ebf19-44ec-4c5a-8b8e-0b4b0f0b5d5e"}')
     (tmp_path / "commits").mkdir()
-    (tmp_path / "offsets" / "0").write_text(f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{{}}}}\n{{"{topic}": {{"0": 500, "1": 0}}}}')
+    (tmp_path / "offsets" / "0").write_text(
+        f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{{}}}}\n{{"{topic}": {{"0": 500, '
+        '"1": 0}}'
+    )
     (tmp_path / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
     script = SCRIPT.format(bootstrap=cluster.bootstrap_servers, topic=topic, folder=tmp_path)
 
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     lines = done.stderr.splitlines()
     assert done.returncode == 1
-    assert lines[-1].startswith(f"{topic}-0 ends at offset 10, but was read up to 500. The query stops"), lines[-5:]
+    assert lines[-1].startswith(
+        f"{topic}-0 ends at offset 10, but was read up to 500. The query stops"
+    ), lines[-5:]
     assert lines[-2] == ""

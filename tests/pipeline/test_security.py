@@ -1,4 +1,6 @@
-"""Pipelines on secured clusters, without Spark: the file with client properties, what is refused, and that projects and pages come in."""
+"""Pipelines on secured clusters, without Spark: the file with client properties, what is refused,
+and that projects and pages come in.
+"""
 
 import json
 import stat
@@ -32,7 +34,8 @@ from tests.pipeline.test_page import ask
 SECRET = "hush-hush"
 LOGIN = f"""security.protocol=SASL_PLAINTEXT
 sasl.mechanism=SCRAM-SHA-256
-sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="{SECRET}";
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \\
+  username="alice" password="{SECRET}";
 request.timeout.ms=5000
 """
 
@@ -52,31 +55,53 @@ def test_source_and_sink_take_the_file(tmp_path: Path) -> None:
     sink = sink_options({**given, "topic": "t"}, {"value": "string"})
 
     assert source.security == sink.security
-    assert (source.security.user, source.security.password, source.security.mechanism) == ("alice", SECRET, "SCRAM-SHA-256")
+    assert (source.security.user, source.security.password, source.security.mechanism) == (
+        "alice",
+        SECRET,
+        "SCRAM-SHA-256",
+    )
     assert SECRET not in f"{source}{sink}{given}"
 
 
 def test_options_are_stronger_than_the_file(tmp_path: Path) -> None:
     file = written(
-        tmp_path, json.dumps({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"}), "c.json"
+        tmp_path,
+        json.dumps(
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "a",
+                "sasl.password": "b",
+            }
+        ),
+        "c.json",
     )
 
     security = security_of({"client.config": str(file), "security.protocol": "SASL_PLAINTEXT"})
 
-    assert (security.security_protocol, security.user, security.password) == ("SASL_PLAINTEXT", "a", "b")
+    assert (security.security_protocol, security.user, security.password) == (
+        "SASL_PLAINTEXT",
+        "a",
+        "b",
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (LOGIN.replace("sasl.jaas.config", "sasl.jass.config"), "no property sasl.jass.config .*: is it sasl.jaas.config?"),
+        (
+            LOGIN.replace("sasl.jaas.config", "sasl.jass.config"),
+            "no property sasl.jass.config .*: is it sasl.jaas.config?",
+        ),
         (LOGIN.replace("SCRAM-SHA-256", "SCRAM-SHA-1"), "sasl.mechanism must be"),
         (LOGIN + "sasl.login.class=com.example.Login\n", "names a class of Java"),
         (LOGIN + "x=" + "y" * LARGEST_FILE, "has more than"),
         (LOGIN + "\udcff", "is not in UTF-8"),
     ],
 )
-def test_invalid_files_are_refused_without_their_secrets(tmp_path: Path, text: str, why: str) -> None:
+def test_invalid_files_are_refused_without_their_secrets(
+    tmp_path: Path, text: str, why: str
+) -> None:
     file = tmp_path / "client.properties"
     file.write_bytes(text.encode(errors="surrogateescape"))
 
@@ -86,16 +111,26 @@ def test_invalid_files_are_refused_without_their_secrets(tmp_path: Path, text: s
 
 
 def test_files_that_are_missing_are_named(tmp_path: Path) -> None:
-    with pytest.raises(OptionRefused, match=r"kafka.client.config: /nowhere/x cannot be read: No such file"):
+    with pytest.raises(
+        OptionRefused, match=r"kafka.client.config: /nowhere/x cannot be read: No such file"
+    ):
         security_of({"client.config": "/nowhere/x"})
-    given = {"kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": str(tmp_path / "gone.pem")}
+    given = {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.truststore.location": str(tmp_path / "gone.pem"),
+    }
     with pytest.raises(OptionRefused, match=r"TLS cannot work: .*gone\.pem"):
         open_brokers(given, "test", 1)
 
 
 def test_classes_of_kafkas_own_java_clients_do_not_matter() -> None:
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-    token = {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "file:///token", "sasl.login.callback.handler.class": handler}
+    token = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "file:///token",
+        "sasl.login.callback.handler.class": handler,
+    }
 
     assert security_of({"security.protocol": "SASL_PLAINTEXT", **token}).source is not None
 
@@ -115,8 +150,12 @@ def test_a_project_names_its_file(tmp_path: Path) -> None:
 
 
 def test_its_path_counts_from_the_project_and_the_environment_is_stronger() -> None:
-    assert declared({"security": "keys/c.properties"}, Path("/p"), {}).security == Path("/p/keys/c.properties")
-    assert declared({"security": "c.properties"}, Path("/p"), {"RAFTKA_COMMAND_CONFIG": "/q/d"}).security == Path("/q/d")
+    assert declared({"security": "keys/c.properties"}, Path("/p"), {}).security == Path(
+        "/p/keys/c.properties"
+    )
+    assert declared(
+        {"security": "c.properties"}, Path("/p"), {"RAFTKA_COMMAND_CONFIG": "/q/d"}
+    ).security == Path("/q/d")
     with pytest.raises(OptionRefused, match="secrets do not stand in here"):
         declared({"security": {"sasl.password": SECRET}}, Path("/p"), {})
 
@@ -132,7 +171,15 @@ def shown(bootstrap_server: str) -> None:
 
 
 def asked(*arguments: str) -> Any:
-    done = CliRunner().invoke(shown, arguments, env={"RAFTKA_BOOTSTRAP_SERVER": None, "RAFTKA_COMMAND_CONFIG": None, "RAFTKA_PROFILE": None})
+    done = CliRunner().invoke(
+        shown,
+        arguments,
+        env={
+            "RAFTKA_BOOTSTRAP_SERVER": None,
+            "RAFTKA_COMMAND_CONFIG": None,
+            "RAFTKA_PROFILE": None,
+        },
+    )
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
 
@@ -141,7 +188,11 @@ def test_the_command_line_makes_one_file_of_all_that_it_is_given(tmp_path: Path)
     file = written(tmp_path, "sasl.username=carol\nsasl.password=file\n")
 
     assert asked() == [None, None, None, None]
-    assert asked("--bootstrap-server", "b:2", "--command-config", str(file))[:2] == ["b:2", file.read_text()]  # as it is, without a copy
+    # as it is, without a copy
+    assert asked("--bootstrap-server", "b:2", "--command-config", str(file))[:2] == [
+        "b:2",
+        file.read_text(),
+    ]
     text, mode, is_left = asked("--command-config", str(file), "-X", "sasl.password=given")[1:]
     assert json.loads(text) == {"sasl.username": "carol", "sasl.password": "given"}
     assert (mode, is_left) == (0o600, False)
@@ -151,7 +202,9 @@ def test_the_command_line_makes_one_file_of_all_that_it_is_given(tmp_path: Path)
 
 
 @pytest.fixture(scope="module", params=["certificate", "SCRAM-SHA-256"])
-def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Path]]:
+def secured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Cluster, Path]]:
     """A cluster, and the file of a user of it."""
     is_scram = request.param != "certificate"
     with Cluster(properties=LOGINS if is_scram else {}, security=True) as cluster:
@@ -164,7 +217,11 @@ def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_projects_make_their_topics_and_show_their_page(secured: tuple[Cluster, Path]) -> None:
     cluster, file = secured
     outputs = {"positions": {"topic": "positions", "partitions": 2}, "alerts": {"topic": "alerts"}}
-    project = declared({"bootstrap": cluster.bootstrap_servers, "security": str(file), "outputs": outputs}, Path("/p"), {})
+    project = declared(
+        {"bootstrap": cluster.bootstrap_servers, "security": str(file), "outputs": outputs},
+        Path("/p"),
+        {},
+    )
     ensure_topics(project, 30)
     page = Page(project.bootstrap, Shown("positions", "alerts"), 0, project.security)
     page.start()
@@ -175,7 +232,12 @@ def test_projects_make_their_topics_and_show_their_page(secured: tuple[Cluster, 
 
     found = cluster.wait_for(lambda: (told := ask(page, "latest"))["positions"] and told, 60)
 
-    assert found == {"number": 1, "positions": {"truck-1": {"latitude": 1}}, "alerts": [], "trouble": None}
+    assert found == {
+        "number": 1,
+        "positions": {"truck-1": {"latitude": 1}},
+        "alerts": [],
+        "trouble": None,
+    }
     page.stop()
     brokers.close()
 
@@ -193,7 +255,9 @@ def test_strangers_are_told_and_the_page_goes_on(secured: tuple[Cluster, Path]) 
     brokers.close()
 
 
-def test_a_wrong_password_is_told_and_shows_nothing(secured: tuple[Cluster, Path], tmp_path: Path) -> None:
+def test_a_wrong_password_is_told_and_shows_nothing(
+    secured: tuple[Cluster, Path], tmp_path: Path
+) -> None:
     cluster, file = secured
     text = file.read_text()
     if "SCRAM" not in text:  # a certificate has no password
@@ -201,7 +265,9 @@ def test_a_wrong_password_is_told_and_shows_nothing(secured: tuple[Cluster, Path
     wrong = written(tmp_path, text.replace(f'password="{PASSWORD}"', f'password="{SECRET}"'))
 
     brokers = open_brokers(connection(cluster.bootstrap_servers, wrong), "test", 1)
-    with pytest.raises(PipelineError, match="invalid credentials with SASL mechanism SCRAM-SHA-256") as refused:
+    with pytest.raises(
+        PipelineError, match="invalid credentials with SASL mechanism SCRAM-SHA-256"
+    ) as refused:
         brokers.topics(["positions"])
     brokers.close()
     assert SECRET not in str(refused.value)

@@ -1,5 +1,6 @@
-"""One decode for all flows of a stream, in a real Spark: each record is fetched and decoded once, and each flow has its own rows, checkpoint and
-failures."""
+"""One decode for all flows of a stream, in a real Spark: each record is fetched and decoded once,
+and each flow has its own rows, checkpoint and failures.
+"""
 
 import json
 import os
@@ -14,7 +15,10 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 import pyarrow as pa
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 pytest.importorskip("grpc", reason="needs raftka[pipeline]")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
@@ -33,7 +37,11 @@ pytestmark = pytest.mark.filterwarnings("default")
 SPEC = "name: p\nstorage: {storage}\nlibraries:\n  - glob: {{include: transformations/**}}\n"
 STREAMS = """bootstrap: {bootstrap}
 streams:
-  cars: {{topic: {topic}, fields: {{car: int, speed: "double?"}}, watermark: 1 second, options: {{maxOffsetsPerTrigger: 700}}}}
+  cars:
+    topic: {topic}
+    fields: {{car: int, speed: "double?"}}
+    watermark: 1 second
+    options: {{maxOffsetsPerTrigger: 700}}
 outputs:
   kept: {{from: cars_raw, delta: lake/kept}}
   fine: {{from: cars, delta: lake/fine}}
@@ -41,8 +49,10 @@ outputs:
   counted: {{from: counts, delta: lake/counted}}
   bad: {{from: cars_bad, topic: {topic}-bad}}
 """
-VIEWS = """CREATE TEMPORARY VIEW fast_cars AS SELECT car, _partition, _offset FROM STREAM cars WHERE speed >= 50;
-CREATE TEMPORARY VIEW counts AS SELECT window.start AS minute, count(*) AS n FROM STREAM cars GROUP BY window(_timestamp, '1 minute');
+VIEWS = """CREATE TEMPORARY VIEW fast_cars AS
+  SELECT car, _partition, _offset FROM STREAM cars WHERE speed >= 50;
+CREATE TEMPORARY VIEW counts AS SELECT window.start AS minute, count(*) AS n
+  FROM STREAM cars GROUP BY window(_timestamp, '1 minute');
 """
 PARTITIONS, START_MS = 2, 1_700_000_040_000  # a full minute
 Started = list[Supervised]
@@ -54,9 +64,15 @@ class Job:
         self.topic = cluster.create_topic(partitions=PARTITIONS)
         self.sent = 0
         (folder / "transformations").mkdir()
-        (folder / "spark-pipeline.yml").write_text(SPEC.format(storage=(folder / "storage").as_uri()))
-        (folder / "streams.yml").write_text(STREAMS.format(bootstrap=cluster.bootstrap_servers, topic=self.topic))
-        (folder / "transformations" / "streams.py").write_text('from raftka.pipeline.flows.flows import declare\ndeclare("streams.yml")\n')
+        (folder / "spark-pipeline.yml").write_text(
+            SPEC.format(storage=(folder / "storage").as_uri())
+        )
+        (folder / "streams.yml").write_text(
+            STREAMS.format(bootstrap=cluster.bootstrap_servers, topic=self.topic)
+        )
+        (folder / "transformations" / "streams.py").write_text(
+            'from raftka.pipeline.flows.flows import declare\ndeclare("streams.yml")\n'
+        )
         (folder / "transformations" / "views.sql").write_text(VIEWS)
 
     def change(self, before: str, now: str) -> None:
@@ -69,7 +85,9 @@ class Job:
         producer = Producer(self.player.brokers)
         for at in range(self.sent, self.sent + count):
             value = b"{" if at % 10 == 0 else b'{"car": %d, "speed": %d}' % (at, at % 100)
-            producer.add((self.topic, at % PARTITIONS), (b"%d" % at, value, (), START_MS + 100 * at))
+            producer.add(
+                (self.topic, at % PARTITIONS), (b"%d" % at, value, (), START_MS + 100 * at)
+            )
         producer.flush()
         self.sent += count
 
@@ -78,7 +96,10 @@ class Job:
             self.spark.catalog.dropTempView(view.name)
         graph = Graph(self.spark, load_project(self.folder))
         graph.load()
-        flows = [Supervised(flow.name, partial(graph.start, flow, 0), graph.checkpoint(flow)) for flow in graph.streams()]
+        flows = [
+            Supervised(flow.name, partial(graph.start, flow, 0), graph.checkpoint(flow))
+            for flow in graph.streams()
+        ]
         for each in flows:
             each.check(0.0)
         return flows
@@ -92,7 +113,12 @@ class Job:
             stop(flows)
 
     def rows(self, lake: str, *columns: str) -> list[tuple[Any, ...]]:
-        return sorted(tuple(row.values()) for row in DeltaTable(self.folder / "lake" / lake).to_pyarrow_table(columns=list(columns)).to_pylist())
+        return sorted(
+            tuple(row.values())
+            for row in DeltaTable(self.folder / "lake" / lake)
+            .to_pyarrow_table(columns=list(columns))
+            .to_pylist()
+        )
 
     def offsets(self, wanted: Callable[[int], bool] = lambda at: True) -> list[tuple[int, int]]:
         return sorted((at % PARTITIONS, at // PARTITIONS) for at in range(self.sent) if wanted(at))
@@ -101,11 +127,17 @@ class Job:
         """Each sink has each of its rows once."""
         assert self.rows("kept", "partition", "offset") == self.offsets()
         assert self.rows("fine", "_partition", "_offset") == self.offsets(lambda at: at % 10 > 0)
-        assert self.rows("fast", "_partition", "_offset") == self.offsets(lambda at: at % 10 > 0 and at % 100 >= 50)
+        assert self.rows("fast", "_partition", "_offset") == self.offsets(
+            lambda at: at % 10 > 0 and at % 100 >= 50
+        )
         assert [count for (count,) in self.rows("counted", "n")] == [540] * (self.sent // 600 - 1)
         dead = self.cluster.records(f"{self.topic}-bad")
-        headers = [{name: (value or b"").decode() for name, value in record.headers} for record in dead]
-        assert sorted((int(each["partition"]), int(each["offset"])) for each in headers) == self.offsets(lambda at: at % 10 == 0)
+        headers = [
+            {name: (value or b"").decode() for name, value in record.headers} for record in dead
+        ]
+        assert sorted(
+            (int(each["partition"]), int(each["offset"])) for each in headers
+        ) == self.offsets(lambda at: at % 10 == 0)
         assert {each["topic"] for each in headers} == {self.topic}
         assert {record.value for record in dead} == {b"{"}
         assert all(int(each["timestamp"]) >= START_MS and each["error"] for each in headers)
@@ -134,18 +166,26 @@ def parts(spark: Any) -> dict[str, dict[str, list[tuple[int, int, int]]]]:
         start, stop = map(int, path.stem.split("-"))
         with pa.memory_map(str(path)) as file:
             count = sum(batch.num_rows for batch in pa.ipc.open_file(file).read_all().to_batches())
-        found.setdefault(path.parent.parent.name, {}).setdefault(path.parent.name, []).append((start, stop, count))
+        found.setdefault(path.parent.parent.name, {}).setdefault(path.parent.name, []).append(
+            (start, stop, count)
+        )
     return found
 
 
-def new(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, list[tuple[int, int, int]]]]:
+def new(
+    before: dict[str, Any], after: dict[str, Any]
+) -> list[dict[str, list[tuple[int, int, int]]]]:
     """Jobs of one cluster share the name of what they fetch; the partitions are each job's own."""
-    found = [{place: files for place, files in each.items() if place not in before.get(name, {})} for name, each in after.items()]
+    found = [
+        {place: files for place, files in each.items() if place not in before.get(name, {})}
+        for name, each in after.items()
+    ]
     return [each for each in found if each]
 
 
 def test_each_record_is_fetched_once_and_decoded_once_for_five_flows(job: Job) -> None:
-    job.change("maxOffsetsPerTrigger: 700", "maxOffsetsPerTrigger: 5000")  # an answer has all that is behind the offset, for the next trigger again
+    # an answer has all that is behind the offset, for the next trigger again
+    job.change("maxOffsetsPerTrigger: 700", "maxOffsetsPerTrigger: 5000")
     before = parts(job.spark)
     job.drive(2400)
 
@@ -216,7 +256,9 @@ def test_a_declaration_that_changes_while_it_runs_is_refused_in_a_sentence(job: 
             with pytest.raises(Exception, match="otherwise than when this pipeline began"):
                 fine.query.processAllAvailable()
         lines = fine.check(1e9)
-        assert any("streams.yml declares cars otherwise" in line for line in lines) or "declares cars" in str(fine.reported.error)
+        assert any(
+            "streams.yml declares cars otherwise" in line for line in lines
+        ) or "declares cars" in str(fine.reported.error)
     finally:
         stop(flows)
     job.change("car: bigint", "car: int")
@@ -237,7 +279,12 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
     def drained(name: str, packing: Packing) -> tuple[list[Any], dict[str, Any]]:
         packs = packed_by_source(frame, packing)
         assert packs is not None
-        query = packs.writeStream.format("memory").queryName(name).option("checkpointLocation", str(job.folder / name)).start()
+        query = (
+            packs.writeStream.format("memory")
+            .queryName(name)
+            .option("checkpointLocation", str(job.folder / name))
+            .start()
+        )
         try:
             query.processAllAvailable()
             rows = job.spark.table(name).collect()
@@ -249,12 +296,16 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
 
     rows, progress = drained("packed_cars", Packing("_partition", "_timestamp", numbers))
     assert len(rows) == PARTITIONS
-    for row, partition in zip(sorted(rows, key=lambda row: bucket_of(0) != row[BUCKET]), range(PARTITIONS), strict=True):
+    for row, partition in zip(
+        sorted(rows, key=lambda row: bucket_of(0) != row[BUCKET]), range(PARTITIONS), strict=True
+    ):
         there = from_bytes(row[PACK])
         cars = [at for at in range(600) if at % 10 and at % PARTITIONS == partition]
         assert there.column(numbers[1]).to_pylist() == cars
         assert there.column(AT).to_pylist() == [1000 * (START_MS + 100 * at) for at in cars]
-    assert progress["eventTime"]["watermark"].startswith(datetime.fromtimestamp((START_MS + 100 * 599) / 1000 - 1, UTC).isoformat()[:19])
+    assert progress["eventTime"]["watermark"].startswith(
+        datetime.fromtimestamp((START_MS + 100 * 599) / 1000 - 1, UTC).isoformat()[:19]
+    )
 
     rows, _ = drained("newest_cars", Packing("_partition", "_timestamp"))
     newest = [each for row in rows for each in from_bytes(row[PACK]).column(ROW).to_pylist()]
@@ -265,7 +316,10 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
 
 def test_rows_for_lakes_come_in_parcels_and_move_the_watermark(job: Job) -> None:
     """Streams whose rows need a look, and keyed ones, give the same."""
-    more = "some: {from: cars, delta: lake/some, columns: [_partition, _offset]}", "last: {from: cars, delta: lake/last, key: [car]}"
+    more = (
+        "some: {from: cars, delta: lake/some, columns: [_partition, _offset]}",
+        "last: {from: cars, delta: lake/last, key: [car]}",
+    )
     job.change("delta: lake/fine}", "\n  ".join(["delta: lake/fine}", *more]))
     job.drive(600)
     flows = {each.name: each.query for each in job.start()}
@@ -275,8 +329,14 @@ def test_rows_for_lakes_come_in_parcels_and_move_the_watermark(job: Job) -> None
         job.drive(600)
         for query in flows.values():
             query.processAllAvailable()
-        handed = {name: [each for each in query.recentProgress if each["numInputRows"]] for name, query in flows.items()}
-        marks = {name: progress[-1].get("eventTime", {}).get("watermark") for name, progress in handed.items()}
+        handed = {
+            name: [each for each in query.recentProgress if each["numInputRows"]]
+            for name, query in flows.items()
+        }
+        marks = {
+            name: progress[-1].get("eventTime", {}).get("watermark")
+            for name, progress in handed.items()
+        }
     finally:
         for query in flows.values():
             query.stop()
@@ -284,7 +344,9 @@ def test_rows_for_lakes_come_in_parcels_and_move_the_watermark(job: Job) -> None
     job.check()
     assert job.rows("some", "_partition", "_offset") == job.rows("fine", "_partition", "_offset")
     assert job.rows("last", "car", "_offset") == job.rows("fine", "car", "_offset")
-    rows = {name: sum(each["numInputRows"] for each in progress) for name, progress in handed.items()}
+    rows = {
+        name: sum(each["numInputRows"] for each in progress) for name, progress in handed.items()
+    }
     assert rows["kept"] <= 2 * PARTITIONS * len(handed["kept"]), rows
     assert rows["fine"] <= 2 * PARTITIONS * len(handed["fine"]), rows
     assert rows["some"] == 1080
@@ -302,7 +364,11 @@ def test_rows_of_nobody_else_are_found_under_a_name(job: Job) -> None:
     assert names_of({**options, "maxoffsetspertrigger": "6"}, "x") == (fetched, decoded)
     assert names_of(options, "y")[0] == fetched
     assert names_of(options, "y")[1] != decoded
-    for name, value in (("kafka.bootstrap.servers", "b:1"), ("kafka.isolation.level", "read_committed"), ("failOnDataLoss", "false")):
+    for name, value in (
+        ("kafka.bootstrap.servers", "b:1"),
+        ("kafka.isolation.level", "read_committed"),
+        ("failOnDataLoss", "false"),
+    ):
         other = names_of({**options, name: value}, "x")
         assert other[0] != fetched
         assert other[1] != decoded

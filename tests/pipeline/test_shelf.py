@@ -1,4 +1,6 @@
-"""Columns that several flows read are made once, whoever comes first and whoever dies; nothing depends on them."""
+"""Columns that several flows read are made once, whoever comes first and whoever dies; nothing
+depends on them.
+"""
 
 import fcntl
 import os
@@ -31,7 +33,12 @@ class Maker:
             offsets = [each for each in range(begin, min(begin + self.step, stop)) if each % 7]
             self.made += offsets
             if offsets:
-                yield pa.RecordBatch.from_pydict({"offset": pa.array(offsets, pa.int64()), "value": [b"v" * self.size] * len(offsets)})
+                yield pa.RecordBatch.from_pydict(
+                    {
+                        "offset": pa.array(offsets, pa.int64()),
+                        "value": [b"v" * self.size] * len(offsets),
+                    }
+                )
 
 
 def offsets(rows: Iterator[pa.RecordBatch]) -> list[int]:
@@ -80,7 +87,9 @@ def test_many_at_once_make_it_once(shelf: Shelf, tmp_path: Path) -> None:
     assert sorted(make.made) == wanted(0, 500)
 
 
-def test_the_oldest_leave_and_a_reader_comes_to_its_end_however_little_place_there_is(tmp_path: Path) -> None:
+def test_the_oldest_leave_and_a_reader_comes_to_its_end_however_little_place_there_is(
+    tmp_path: Path,
+) -> None:
     for limit in (0, 1, 300, 2000):
         folder = tmp_path / str(limit)
         shelf = Shelf(folder, limit)
@@ -114,7 +123,9 @@ def test_a_failure_leaves_what_was_made_before(shelf: Shelf) -> None:
     assert sorted(make.made) == wanted(10, 100)
 
 
-def test_a_full_disk_costs_the_sharing_and_no_row(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_costs_the_sharing_and_no_row(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -139,7 +150,9 @@ def test_a_maker_that_hangs_holds_others_up_for_a_while_only(tmp_path: Path) -> 
     descriptor = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
-        assert offsets(Shelf(tmp_path, LARGE, lambda: now, pause).rows(0, 100, Maker())) == wanted(0, 100)
+        assert offsets(Shelf(tmp_path, LARGE, lambda: now, pause).rows(0, 100, Maker())) == wanted(
+            0, 100
+        )
     finally:
         os.close(descriptor)
     assert shelf_module.WAIT_S <= now < shelf_module.WAIT_S + 1

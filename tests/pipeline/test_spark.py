@@ -1,4 +1,6 @@
-"""format("raftka") in a real Spark: batches, streams over restarts, the sink. A handful: what needs no Spark is tested without."""
+"""format("raftka") in a real Spark: batches, streams over restarts, the sink. A handful: what needs
+no Spark is tested without.
+"""
 
 import json
 import re
@@ -9,7 +11,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 from raftka.client.blocking.producer import Producer
 from raftka.testing import Cluster
@@ -25,16 +30,27 @@ class Job:
         self.spark, self.cluster, self.topic = spark, cluster, topic
 
     def reading(self, reader: Any, **options: Any) -> Any:
-        given = {"kafka.bootstrap.servers": self.cluster.bootstrap_servers, "subscribe": self.topic, **options}
+        given = {
+            "kafka.bootstrap.servers": self.cluster.bootstrap_servers,
+            "subscribe": self.topic,
+            **options,
+        }
         return reader.format("raftka").options(**given).load()
 
     def batch(self, **options: Any) -> list[Any]:
-        return sorted(self.reading(self.spark.read, **options).collect(), key=lambda row: (row["partition"], row["offset"]))
+        return sorted(
+            self.reading(self.spark.read, **options).collect(),
+            key=lambda row: (row["partition"], row["offset"]),
+        )
 
     def stream(self, folder: Path, **options: Any) -> list[int]:
         """All that is there, on top of what was read before; how many rows each batch had."""
         frame = self.reading(self.spark.readStream, startingOffsets="earliest", **options)
-        writer = frame.writeStream.format("parquet").option("path", str(folder / "out")).option("checkpointLocation", str(folder / "checkpoint"))
+        writer = (
+            frame.writeStream.format("parquet")
+            .option("path", str(folder / "out"))
+            .option("checkpointLocation", str(folder / "checkpoint"))
+        )
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         return [progress["numInputRows"] for progress in query.recentProgress]
@@ -42,7 +58,12 @@ class Job:
     def one_run(self, folder: Path, trigger: Mapping[str, Any], **options: Any) -> None:
         """Until it has read all there is, or has failed. Raises what the query raises."""
         frame = self.reading(self.spark.readStream, startingOffsets="earliest", **options)
-        query = frame.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint")).trigger(**trigger).start()
+        query = (
+            frame.writeStream.format("noop")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(**trigger)
+            .start()
+        )
         try:
             query.processAllAvailable() if "processingTime" in trigger else query.awaitTermination()
         finally:
@@ -53,7 +74,9 @@ class Job:
         return sorted((row["partition"], row["offset"]) for row in rows)
 
     def writing(self, frame: Any, **options: Any) -> None:
-        frame.write.format("raftka").mode("append").option("kafka.bootstrap.servers", self.cluster.bootstrap_servers).options(**options).save()
+        frame.write.format("raftka").mode("append").option(
+            "kafka.bootstrap.servers", self.cluster.bootstrap_servers
+        ).options(**options).save()
 
 
 @pytest.fixture
@@ -67,9 +90,25 @@ def test_a_batch_has_the_columns_of_sparks_kafka_source(job: Job, player: Player
 
     rows = job.batch(includeHeaders="true", minPartitions="5")
 
-    assert rows[0].asDict().keys() == {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"}
-    assert [(row["partition"], row["offset"]) for row in rows] == [(0, at) for at in range(50)] + [(2, at) for at in range(20)]
-    assert (bytes(rows[7]["key"]), rows[7]["topic"], rows[7]["timestampType"], rows[7]["headers"]) == (b"k000000007", job.topic, 0, None)
+    assert rows[0].asDict().keys() == {
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+        "headers",
+    }
+    assert [(row["partition"], row["offset"]) for row in rows] == [(0, at) for at in range(50)] + [
+        (2, at) for at in range(20)
+    ]
+    assert (
+        bytes(rows[7]["key"]),
+        rows[7]["topic"],
+        rows[7]["timestampType"],
+        rows[7]["headers"],
+    ) == (b"k000000007", job.topic, 0, None)
     assert rows[7]["timestamp"].timestamp() == 1_700_000_000.007
 
 
@@ -78,27 +117,45 @@ def test_a_stream_goes_on_at_its_checkpoint(job: Job, player: Player, tmp_path: 
     player.fill(job.topic, 50, 1)
     group = {"kafka.group.id": job.topic}
     first = job.stream(tmp_path, maxOffsetsPerTrigger=60, **group)
-    assert job.cluster.group(job.topic).offsets == {(job.topic, 0): 100, (job.topic, 1): 50, (job.topic, 2): 0}
+    assert job.cluster.group(job.topic).offsets == {
+        (job.topic, 0): 100,
+        (job.topic, 1): 50,
+        (job.topic, 2): 0,
+    }
     player.fill(job.topic, 30, 2)
     second = job.stream(tmp_path, **group)
 
     assert sum(first) == 150
     assert len([size for size in first if size]) == 3
     assert sum(second) == 30
-    assert job.written(tmp_path) == [(0, at) for at in range(100)] + [(1, at) for at in range(50)] + [(2, at) for at in range(30)]
+    assert job.written(tmp_path) == [(0, at) for at in range(100)] + [
+        (1, at) for at in range(50)
+    ] + [(2, at) for at in range(30)]
     last = json.loads((tmp_path / "checkpoint" / "offsets" / "3").read_text().splitlines()[-1])
     assert last[job.topic] == {"0": 100, "1": 50, "2": 30}
-    assert job.cluster.group(job.topic).offsets == {(job.topic, 0): 100, (job.topic, 1): 50, (job.topic, 2): 30}
+    assert job.cluster.group(job.topic).offsets == {
+        (job.topic, 0): 100,
+        (job.topic, 1): 50,
+        (job.topic, 2): 30,
+    }
 
 
-def test_lost_records_stop_the_query_with_the_next_step(job: Job, player: Player, tmp_path: Path) -> None:
+def test_lost_records_stop_the_query_with_the_next_step(
+    job: Job, player: Player, tmp_path: Path
+) -> None:
     player.fill(job.topic, 10, 0)
     job.stream(tmp_path)
     player.fill(job.topic, 20, 0)
     player.fill(job.topic, 20, 0)
     player.delete_records(job.topic, 30)
 
-    with pytest.raises(Exception, match=f"{job.topic}-0 begins at offset 30 now, but was to be read from 10.*Next step: failOnDataLoss=false"):
+    with pytest.raises(
+        Exception,
+        match=(
+            f"{job.topic}-0 begins at offset 30 now, but was to be read from 10.*Next step: "
+            "failOnDataLoss=false"
+        ),
+    ):
         job.stream(tmp_path)
     assert len(job.written(tmp_path)) == 10
     assert sum(job.stream(tmp_path, failOnDataLoss="false")) == 20
@@ -114,7 +171,9 @@ def made_again(job: Job, player: Player, records: int) -> None:
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])
-def test_a_session_that_has_read_a_topic_reads_the_one_made_again(job: Job, player: Player, strict: str) -> None:
+def test_a_session_that_has_read_a_topic_reads_the_one_made_again(
+    job: Job, player: Player, strict: str
+) -> None:
     """Workers of Spark live on, with what they know of the first one."""
     player.fill(job.topic, 100, 0)
     for _ in range(2):
@@ -126,7 +185,9 @@ def test_a_session_that_has_read_a_topic_reads_the_one_made_again(job: Job, play
 
 
 def test_a_stream_reads_all_of_a_topic_made_again(job: Job, player: Player, tmp_path: Path) -> None:
-    """Its checkpoint has offsets of the first topic, beyond and below the ends of the second one."""
+    """Its checkpoint has offsets of the first topic, beyond and below the ends of the second
+    one.
+    """
     player.fill(job.topic, 100, 0)
     player.fill(job.topic, 2000, 1)
     job.stream(tmp_path)
@@ -137,11 +198,19 @@ def test_a_stream_reads_all_of_a_topic_made_again(job: Job, player: Player, tmp_
     assert len(job.written(tmp_path)) == 2100 + 1500
 
 
-def test_a_query_that_runs_on_reads_a_topic_that_is_made_again(job: Job, player: Player, tmp_path: Path) -> None:
-    """Its driver and its workers live through it. The plan of a batch may be of the first topic and its tasks of the second one."""
+def test_a_query_that_runs_on_reads_a_topic_that_is_made_again(
+    job: Job, player: Player, tmp_path: Path
+) -> None:
+    """Its driver and its workers live through it. The plan of a batch may be of the first topic and
+    its tasks of the second one.
+    """
     player.fill(job.topic, 300, 0)
     frame = job.reading(job.spark.readStream, startingOffsets="earliest", failOnDataLoss="false")
-    writer = frame.writeStream.format("parquet").option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer = (
+        frame.writeStream.format("parquet")
+        .option("path", str(tmp_path / "out"))
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+    )
     query = writer.trigger(processingTime="0 seconds").start()
     try:
         query.processAllAvailable()
@@ -159,8 +228,15 @@ def test_a_query_that_runs_on_reads_a_topic_that_is_made_again(job: Job, player:
     assert job.written(tmp_path) == sorted([*((0, at) for at in range(300)), *again])
 
 
-def test_ranges_of_a_compacted_topic_are_read_to_their_end(job: Job, player: Player, tmp_path: Path) -> None:
-    job.topic = topic = job.cluster.create_topic(cleanup_policy="compact", segment_ms=100, min_cleanable_dirty_ratio=0, max_compaction_lag_ms=100)
+def test_ranges_of_a_compacted_topic_are_read_to_their_end(
+    job: Job, player: Player, tmp_path: Path
+) -> None:
+    job.topic = topic = job.cluster.create_topic(
+        cleanup_policy="compact",
+        segment_ms=100,
+        min_cleanable_dirty_ratio=0,
+        max_compaction_lag_ms=100,
+    )
     left = compacted(job, player)
     assert left[0] > 500, "there is no gap at the beginning"
 
@@ -173,7 +249,9 @@ def test_ranges_of_a_compacted_topic_are_read_to_their_end(job: Job, player: Pla
 
 
 def compacted(job: Job, player: Player) -> list[int]:
-    """Offsets that are left when each of 100 keys was written ten times, by one producer: of several the last batches would be kept, emptied."""
+    """Offsets that are left when each of 100 keys was written ten times, by one producer: of
+    several the last batches would be kept, emptied.
+    """
     producer = Producer(player.brokers, max_batch_bytes=500)
     for at in range(1000):
         producer.add((job.topic, 0), (b"%d" % (at % 100), b"%d" % at, (), 1_700_000_000_000 + at))
@@ -217,9 +295,15 @@ def log_shorter(job: Job, player: Player, folder: Path) -> str:
     return f"{job.topic}-0 ends at offset 10, but was read up to 100"
 
 
-@pytest.mark.parametrize("trigger", [{"processingTime": "0 seconds"}, {"availableNow": True}, {"once": True}], ids=lambda each: next(iter(each)))
+@pytest.mark.parametrize(
+    "trigger",
+    [{"processingTime": "0 seconds"}, {"availableNow": True}, {"once": True}],
+    ids=lambda each: next(iter(each)),
+)
 @pytest.mark.parametrize("lose", [records_taken, topic_deleted, topic_made_again, log_shorter])
-def test_each_loss_stops_a_query_of_each_trigger(job: Job, player: Player, tmp_path: Path, lose: Any, trigger: Mapping[str, Any]) -> None:
+def test_each_loss_stops_a_query_of_each_trigger(
+    job: Job, player: Player, tmp_path: Path, lose: Any, trigger: Mapping[str, Any]
+) -> None:
     """Line by line what docs/pipeline/script.md says under "Lost data"."""
     player.fill(job.topic, 10, 0)
     job.one_run(tmp_path, trigger)
@@ -233,25 +317,40 @@ def test_each_loss_stops_a_query_of_each_trigger(job: Job, player: Player, tmp_p
 def test_rows_become_records(job: Job, player: Player) -> None:
     spark, other = job.spark, job.cluster.create_topic(partitions=4)
     frame = spark.sql(
-        f"select cast(id as string) as key, concat('v', id) as value, if(id % 2 = 0, '{job.topic}', '{other}') as topic, "
-        "cast(id % 3 as int) as partition, array(named_struct('key', 'h', 'value', cast('x' as binary))) as headers from range(300)"
+        "select cast(id as string) as key, concat('v', id) as value, if(id % 2 = 0, "
+        f"'{job.topic}', '{other}') as topic, "
+        "cast(id % 3 as int) as partition, array(named_struct('key', 'h', 'value', cast('x' as "
+        "binary))) as headers from range(300)"
     )
     job.writing(frame, **{"kafka.compression.type": "lz4"})
 
     for topic, odd in ((job.topic, 0), (other, 1)):
         for partition in range(3):
             records = job.cluster.records(topic, partition)
-            assert sorted(int(record.key or b"") for record in records) == [at for at in range(300) if at % 3 == partition and at % 2 == odd]
-            assert {(record.value == b"v" + (record.key or b""), tuple(record.headers)) for record in records} == {(True, (("h", b"x"),))}
+            assert sorted(int(record.key or b"") for record in records) == [
+                at for at in range(300) if at % 3 == partition and at % 2 == odd
+            ]
+            assert {
+                (record.value == b"v" + (record.key or b""), tuple(record.headers))
+                for record in records
+            } == {(True, (("h", b"x"),))}
 
 
-def test_a_stream_into_a_topic_and_its_first_batch_replayed(job: Job, player: Player, tmp_path: Path) -> None:
+def test_a_stream_into_a_topic_and_its_first_batch_replayed(
+    job: Job, player: Player, tmp_path: Path
+) -> None:
     other = job.cluster.create_topic(partitions=2)
 
     def run(starting: str) -> list[bytes]:
-        frame = job.reading(job.spark.readStream, startingOffsets=starting).selectExpr("key", "value")
-        writer = frame.writeStream.format("raftka").options(**{"kafka.bootstrap.servers": job.cluster.bootstrap_servers, "topic": other})
-        writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination()
+        frame = job.reading(job.spark.readStream, startingOffsets=starting).selectExpr(
+            "key", "value"
+        )
+        writer = frame.writeStream.format("raftka").options(
+            **{"kafka.bootstrap.servers": job.cluster.bootstrap_servers, "topic": other}
+        )
+        writer.option("checkpointLocation", str(tmp_path)).trigger(
+            availableNow=True
+        ).start().awaitTermination()
         return sorted(record.key or b"" for record in job.cluster.records(other))
 
     keys = [b"k%09d" % at for at in range(200)]
@@ -261,7 +360,8 @@ def test_a_stream_into_a_topic_and_its_first_batch_replayed(job: Job, player: Pl
         commit.unlink()  # as if the driver had died before it wrote that
     player.fill(job.topic, 7, 1)
 
-    assert run("latest") == sorted(keys * 2 + keys[:7])  # at least once: the same 200 again, and what came after
+    # at least once: the same 200 again, and what came after
+    assert run("latest") == sorted(keys * 2 + keys[:7])
 
 
 def test_a_wrong_option_is_reported(job: Job) -> None:

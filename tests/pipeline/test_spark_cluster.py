@@ -1,4 +1,6 @@
-"""A standalone Spark with a master and two workers, each a process of its own, and a driver outside of them: docs/pipeline/cluster.md."""
+"""A standalone Spark with a master and two workers, each a process of its own, and a driver outside
+of them: docs/pipeline/cluster.md.
+"""
 
 import json
 import subprocess
@@ -10,7 +12,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
 from bench.spark_kills import Trial
@@ -26,9 +31,13 @@ from raftka.pipeline import session
 
 master, bootstrap, topic, folder, settings = sys.argv[1:]
 spark = session("cluster test", json.loads(settings), master=master)
-frame = spark.readStream.format("raftka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
-writer = frame.option("startingOffsets", "earliest").load().select("partition", "offset").writeStream.format("raftka_delta")
-writer.option("path", folder + "/lake").option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start().awaitTermination()
+brokers = {"kafka.bootstrap.servers": bootstrap}
+frame = spark.readStream.format("raftka").options(**brokers, subscribe=topic)
+frame = frame.option("startingOffsets", "earliest").load().select("partition", "offset")
+writer = frame.writeStream.format("raftka_delta").trigger(availableNow=True)
+writer = writer.option("path", folder + "/lake")
+writer = writer.option("checkpointLocation", folder + "/checkpoint")
+writer.start().awaitTermination()
 rows = spark.read.format("raftka_delta").load(folder + "/lake")
 
 def place(_):
@@ -58,7 +67,15 @@ def filled(cluster: Cluster, player: Player) -> str:
 def job(program: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     environment = {**plain_environment(), **options.pop("environment", {})}
     command = [sys.executable, "-c", program, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False, **options)
+    return subprocess.run(
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        **options,
+    )
 
 
 def test_a_session_on_a_cluster_finds_raftka_without_an_activated_environment(
@@ -67,12 +84,21 @@ def test_a_session_on_a_cluster_finds_raftka_without_an_activated_environment(
 
     topic = filled(cluster, player)
 
-    done = job(DRIVER, standalone.master, cluster.bootstrap_servers, topic, str(tmp_path), json.dumps(SETTINGS))
+    done = job(
+        DRIVER,
+        standalone.master,
+        cluster.bootstrap_servers,
+        topic,
+        str(tmp_path),
+        json.dumps(SETTINGS),
+    )
 
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["rows"], found["distinct"]) == (500, 500)
-    assert {Path(place).relative_to(standalone.folder).parts[0] for place, _ in found["places"]} == {"one", "two"}
+    assert {
+        Path(place).relative_to(standalone.folder).parts[0] for place, _ in found["places"]
+    } == {"one", "two"}
     assert {python for _, python in found["places"]} == {sys.executable}
 
 
@@ -82,8 +108,10 @@ from pathlib import Path
 from raftka.pipeline import session
 
 master, bootstrap, topic, archive, settings = sys.argv[1:]
-spark = session("archive test", {**json.loads(settings), "spark.archives": archive + "#environment"}, master=master)
-frame = spark.read.format("raftka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic).load()
+settings = {**json.loads(settings), "spark.archives": archive + "#environment"}
+spark = session("archive test", settings, master=master)
+brokers = {"kafka.bootstrap.servers": bootstrap}
+frame = spark.read.format("raftka").options(**brokers, subscribe=topic).load()
 
 def place(batches):
     import pyarrow, raftka
@@ -97,14 +125,25 @@ spark.stop()
 """
 
 
-def test_packed_environment_is_what_driver_and_executors_run(standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path) -> None:
+def test_packed_environment_is_what_driver_and_executors_run(
+    standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path
+) -> None:
     topic, archive = filled(cluster, player), tmp_path / "environment.tar.gz"
     pack(tmp_path, archive)
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path / "environment", filter="fully_trusted")
     python = {"PYSPARK_PYTHON": "./environment/bin/python"}
 
-    done = job(ARCHIVE, standalone.master, cluster.bootstrap_servers, topic, str(archive), json.dumps(SETTINGS), environment=python, cwd=tmp_path)
+    done = job(
+        ARCHIVE,
+        standalone.master,
+        cluster.bootstrap_servers,
+        topic,
+        str(archive),
+        json.dumps(SETTINGS),
+        environment=python,
+        cwd=tmp_path,
+    )
 
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
@@ -119,11 +158,21 @@ def test_packed_environment_is_what_driver_and_executors_run(standalone: Standal
 UNSHARED = "/proc/self/cwd/lake"  # another folder for each process
 
 
-def test_lake_that_driver_and_executors_do_not_share_is_refused(standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path) -> None:
+def test_lake_that_driver_and_executors_do_not_share_is_refused(
+    standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path
+) -> None:
     topic = filled(cluster, player)
     program = DRIVER.replace('folder + "/lake"', repr(UNSHARED))
 
-    done = job(program, standalone.master, cluster.bootstrap_servers, topic, str(tmp_path), json.dumps(SETTINGS), cwd=tmp_path)
+    done = job(
+        program,
+        standalone.master,
+        cluster.bootstrap_servers,
+        topic,
+        str(tmp_path),
+        json.dumps(SETTINGS),
+        cwd=tmp_path,
+    )
 
     assert done.returncode != 0
     assert f"there is no folder {UNSHARED} on " in done.stderr
@@ -137,21 +186,35 @@ from raftka.pipeline import session
 remote, bootstrap, topic, folder = sys.argv[1:]
 spark = session("connect test", remote=remote)
 brokers = {"kafka.bootstrap.servers": bootstrap}
-frame = spark.readStream.format("raftka").options(**brokers, subscribe=topic, startingOffsets="earliest").load().select("partition", "offset")
-writer = frame.writeStream.format("raftka_delta").option("path", folder + "/lake").option("checkpointLocation", folder + "/checkpoint")
-writer.trigger(availableNow=True).start().awaitTermination()
+options = {**brokers, "subscribe": topic, "startingOffsets": "earliest"}
+frame = spark.readStream.format("raftka").options(**options).load().select("partition", "offset")
+writer = frame.writeStream.format("raftka_delta").trigger(availableNow=True)
+writer = writer.option("path", folder + "/lake")
+writer = writer.option("checkpointLocation", folder + "/checkpoint")
+writer.start().awaitTermination()
 read = spark.read.format("raftka").options(**brokers, subscribe=topic).load().count()
 rows = spark.read.format("raftka_delta").load(folder + "/lake")
-print(json.dumps({"rows": rows.count(), "distinct": rows.distinct().count(), "read": read, "java": "py4j.java_gateway" in sys.modules}))
+java = "py4j.java_gateway" in sys.modules
+counts = {"rows": rows.count(), "distinct": rows.distinct().count(), "read": read}
+print(json.dumps({**counts, "java": java}))
 spark.stop()
 """
 
 
-def test_client_of_a_spark_connect_server_needs_no_java(standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path) -> None:
+def test_client_of_a_spark_connect_server_needs_no_java(
+    standalone: Standalone, cluster: Cluster, player: Player, tmp_path: Path
+) -> None:
     topic = filled(cluster, player)
 
     with standalone.connect_server(SETTINGS) as remote:
-        done = job(CONNECT, remote, cluster.bootstrap_servers, topic, str(tmp_path), environment={"JAVA_HOME": "/nowhere"})
+        done = job(
+            CONNECT,
+            remote,
+            cluster.bootstrap_servers,
+            topic,
+            str(tmp_path),
+            environment={"JAVA_HOME": "/nowhere"},
+        )
 
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])

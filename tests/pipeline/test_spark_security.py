@@ -1,5 +1,7 @@
-"""format("raftka") in a real Spark on a cluster with TLS, certificates and ACLs: the sink and the source come in, and a stranger does not. Then
-SASL_SSL with SCRAM: streams, `raftka sql` and the audit, by a file whose secret Spark never has."""
+"""format("raftka") in a real Spark on a cluster with TLS, certificates and ACLs: the sink and the
+source come in, and a stranger does not. Then SASL_SSL with SCRAM: streams, `raftka sql` and the
+audit, by a file whose secret Spark never has.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 from raftka.cli.commands import root
 from raftka.pipeline.flows.streams import connection
@@ -43,17 +48,49 @@ def test_sink_and_source_come_in_by_certificate(spark: Any, secured: Cluster) ->
 def test_user_without_rights_is_told_what_it_needs(spark: Any, secured: Cluster) -> None:
     topic = secured.create_topic(partitions=1)
     with pytest.raises(Exception, match="needs DESCRIBE and READ"):
-        spark.read.format("raftka").options(**options(secured, "nobody"), subscribe=topic).load().collect()
+        spark.read.format("raftka").options(
+            **options(secured, "nobody"), subscribe=topic
+        ).load().collect()
 
 
 @pytest.fixture(scope="module")
 def scram(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Path]]:
-    """A cluster with logins over TLS, and the client properties of a user that logs in with SCRAM."""
+    """A cluster with logins over TLS, and the client properties of a user that logs in with
+    SCRAM.
+    """
     with Cluster(security=True, properties=LOGINS) as cluster:
         add_scram_user(cluster)
         file = tmp_path_factory.mktemp("scram") / "client.properties"
         file.write_text(Secured(cluster, cluster.client_files(), "SCRAM-SHA-512").properties())
         yield cluster, file
+
+
+def copy_topic(spark: Any, given: dict[str, str], source: str, copy: str, checkpoint: str) -> str:
+    """Return the plans, as Spark shows them, of a stream that copies 20 records."""
+    rows = spark.range(0, 20, 1, 1).selectExpr(
+        "'truck' as key", "concat('{\"seq\": ', id, '}') as value"
+    )
+    rows.write.format("raftka").mode("append").options(**given, topic=source).save()
+    records = (
+        spark.readStream.format("raftka")
+        .options(
+            **given, subscribe=source, startingOffsets="earliest", **{"kafka.group.id": "seen"}
+        )
+        .load()
+    )
+    writer = (
+        records.selectExpr("key", "value", "partition")
+        .writeStream.format("raftka")
+        .options(**given, topic=copy)
+    )
+    query = (
+        writer.options(deliveryGuarantee="exactly-once", checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    plans: str = query._jsq.explainInternal(True) + records._jdf.queryExecution().toString()
+    return plans
 
 
 def test_streams_sql_and_audit_log_in_and_spark_never_has_the_secret(
@@ -62,16 +99,17 @@ def test_streams_sql_and_audit_log_in_and_spark_never_has_the_secret(
     cluster, file = scram
     given = connection(cluster.bootstrap_servers, file)
     source, copy = cluster.create_topic(partitions=1), cluster.create_topic(partitions=1)
-    rows = spark.range(0, 20, 1, 1).selectExpr("'truck' as key", "concat('{\"seq\": ', id, '}') as value")
-    rows.write.format("raftka").mode("append").options(**given, topic=source).save()
-    records = spark.readStream.format("raftka").options(**given, subscribe=source, startingOffsets="earliest", **{"kafka.group.id": "seen"}).load()
-    writer = records.selectExpr("key", "value", "partition").writeStream.format("raftka").options(**given, topic=copy)
-    query = writer.options(deliveryGuarantee="exactly-once", checkpointLocation=str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
-    plan = query._jsq.explainInternal(True) + records._jdf.queryExecution().toString()
+    plan = copy_topic(spark, given, source, copy, str(tmp_path / "checkpoint"))
 
-    login = {f"kafka.{name}": value for name, value in Secured(cluster, cluster.client_files(), "SCRAM-SHA-512").java().items()}
-    inline = spark.readStream.format("raftka").options(**{"kafka.bootstrap.servers": "a:1"}, subscribe="t", **login).load()
+    login = {
+        f"kafka.{name}": value
+        for name, value in Secured(cluster, cluster.client_files(), "SCRAM-SHA-512").java().items()
+    }
+    inline = (
+        spark.readStream.format("raftka")
+        .options(**{"kafka.bootstrap.servers": "a:1"}, subscribe="t", **login)
+        .load()
+    )
     plan += inline._jdf.queryExecution().toString()
 
     assert f"kafka.client.config={file}" in plan
@@ -84,15 +122,23 @@ def test_streams_sql_and_audit_log_in_and_spark_never_has_the_secret(
 
     monkeypatch.setattr("raftka.pipeline.spark.session", lambda *_, **__: spark)
     ledger = tmp_path / "ledger.jsonl"
-    ledger.write_text("".join(json.dumps({"producer": "truck", "seq": at}) + "\n" for at in range(20)))
-    cluster_given = ["--bootstrap-server", cluster.bootstrap_servers]
-    asked = CliRunner().invoke(root, ["sql", *cluster_given, "--command-config", str(file), "-o", "json", f"select count(*) n from `{copy}`"])
-    done = CliRunner().invoke(root, ["audit", *cluster_given, "--command-config", str(file), "-o", "json", "--ledger", str(ledger), "--topic", copy])
-    wrong = ["-X", f"sasl.jaas.config={Secured(cluster, cluster.client_files(), 'SCRAM-SHA-512', 'wrong-secret').java()['sasl.jaas.config']}"]
-    options = ["--option", "kafkaConsumer.pollTimeoutMs=1000"]
-    refused = CliRunner().invoke(
-        root, ["audit", *cluster_given, "--command-config", str(file), *wrong, *options, "--ledger", str(ledger), "--topic", copy]
+    ledger.write_text(
+        "".join(json.dumps({"producer": "truck", "seq": at}) + "\n" for at in range(20))
     )
+    login_given = [
+        *("--bootstrap-server", cluster.bootstrap_servers),
+        *("--command-config", str(file)),
+    ]
+    audit = ["audit", *login_given, "--ledger", str(ledger), "--topic", copy]
+    asked = CliRunner().invoke(
+        root, ["sql", *login_given, "-o", "json", f"select count(*) n from `{copy}`"]
+    )
+    done = CliRunner().invoke(root, [*audit, "-o", "json"])
+    files = cluster.client_files()
+    other = Secured(cluster, files, "SCRAM-SHA-512", "wrong-secret").java()
+    wrong = ["-X", f"sasl.jaas.config={other['sasl.jaas.config']}"]
+    options = ["--option", "kafkaConsumer.pollTimeoutMs=1000"]
+    refused = CliRunner().invoke(root, [*audit, *wrong, *options])
 
     assert json.loads(asked.stdout) == {"n": 20}, asked.output
     assert done.exit_code == 0, done.output

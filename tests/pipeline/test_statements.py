@@ -1,4 +1,6 @@
-"""CREATE STREAM, TABLE and SINK without Spark: what is parsed, what is refused, the files of a project, and the requests to its process."""
+"""CREATE STREAM, TABLE and SINK without Spark: what is parsed, what is refused, the files of a
+project, and the requests to its process.
+"""
 
 import json
 import os
@@ -17,7 +19,15 @@ from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.flows import requests
 from raftka.pipeline.flows.requests import ask, clear, serve
-from raftka.pipeline.flows.statements import LONGEST, check_unused, lakes, parse, parse_drop, statements, write
+from raftka.pipeline.flows.statements import (
+    LONGEST,
+    check_unused,
+    lakes,
+    parse,
+    parse_drop,
+    statements,
+    write,
+)
 from raftka.pipeline.project import Project, held, init, load_project
 
 FAST = "CREATE STREAM fast AS SELECT truck, speed_kmh FROM trucks WHERE speed_kmh > 90"
@@ -32,16 +42,35 @@ def project(tmp_path: Path) -> Project:
 def test_forms() -> None:
     stream = parse(f"-- those above the limit\n{FAST} ;\n")
     given = "'a.b' = 'c', 'deliveryGuarantee' = 'exactly-once'"
-    sink = parse(f"create sink s /* to */ into topic 'it''s' key truck with ({given}) as with x as (select 1) select 2")
+    sink = parse(
+        f"create sink s /* to */ into topic 'it''s' key truck with ({given}) as with x as (select "
+        "1) select 2"
+    )
     lake = parse("CREATE SINK kept INTO DELTA 's3://b/x' AS SELECT * FROM fast")
-    newest = parse("CREATE SINK newest INTO DELTA 'lake' KEY id , day WITH ('order' = 'at', 'delete' = 'gone') AS SELECT * FROM fast")
-    table = parse("CREATE TABLE n AS SELECT count(*) FROM trucks GROUP BY window(_timestamp, '1 minute')")
+    newest = parse(
+        "CREATE SINK newest INTO DELTA 'lake' KEY id , day WITH ('order' = 'at', 'delete' = "
+        "'gone') AS SELECT * FROM fast"
+    )
+    table = parse(
+        "CREATE TABLE n AS SELECT count(*) FROM trucks GROUP BY window(_timestamp, '1 minute')"
+    )
 
     assert (stream.kind, stream.name, stream.query) == ("STREAM", "fast", FAST.partition(" AS ")[2])
-    assert (sink.topic, sink.key, sink.options) == ("it's", "truck", {"a.b": "c", "deliveryGuarantee": "exactly-once"})
+    assert (sink.topic, sink.key, sink.options) == (
+        "it's",
+        "truck",
+        {"a.b": "c", "deliveryGuarantee": "exactly-once"},
+    )
     assert sink.query == "with x as (select 1) select 2"
-    assert (lake.path, lake.target, table.target) == ("s3://b/x", "delta s3://b/x", "delta tables/n")
-    assert (newest.key, newest.options) == (None, {"order": "at", "delete": "gone", "key": "id,day"})
+    assert (lake.path, lake.target, table.target) == (
+        "s3://b/x",
+        "delta s3://b/x",
+        "delta tables/n",
+    )
+    assert (newest.key, newest.options) == (
+        None,
+        {"order": "at", "delete": "gone", "key": "id,day"},
+    )
     assert parse_drop(" drop stream fast; ") == "fast"
 
 
@@ -49,7 +78,10 @@ def test_forms() -> None:
     ("text", "why"),
     [
         ("", "line 1: CREATE should be where 'the end' is"),
-        ("CREATE\nVIEW x AS SELECT 1", "line 2: STREAM or TABLE or SINK should be where 'VIEW x AS SELECT 1' is"),
+        (
+            "CREATE\nVIEW x AS SELECT 1",
+            "line 2: STREAM or TABLE or SINK should be where 'VIEW x AS SELECT 1' is",
+        ),
         ("CREATE STREAM ../x AS SELECT 1", "the name of the stream"),
         ("CREATE STREAM x-y AS SELECT 1", "AS should be where '-y"),
         ("CREATE STREAM été AS SELECT 1", "the name of the stream"),
@@ -83,7 +115,12 @@ def test_statements_are_files_of_the_project(project: Project) -> None:
         "kept": str(project.folder / "lake" / "x"),
         "per_minute": str(project.folder / "tables" / "per_minute"),
     }
-    assert [path.name for path in project.definitions()] == ["minutes.sql", "moves.py", "streams.py"]  # spark-pipelines does not see them
+    # spark-pipelines does not see them
+    assert [path.name for path in project.definitions()] == [
+        "minutes.sql",
+        "moves.py",
+        "streams.py",
+    ]
     with pytest.raises(PipelineError, match="FAST is there already"):
         write(project.folder, parse(FAST.replace("fast", "FAST")))
     with pytest.raises(PipelineError, match="per_minute may read fast: remove it first"):
@@ -93,7 +130,9 @@ def test_statements_are_files_of_the_project(project: Project) -> None:
         list(statements(project.folder))
 
 
-def test_a_project_that_does_not_run_is_changed_in_its_files(project: Project, tmp_path: Path) -> None:
+def test_a_project_that_does_not_run_is_changed_in_its_files(
+    project: Project, tmp_path: Path
+) -> None:
     def run(*arguments: str) -> str:
         done = CliRunner().invoke(root, arguments)
         return f"{done.exit_code} {done.output}"
@@ -102,9 +141,15 @@ def test_a_project_that_does_not_run_is_changed_in_its_files(project: Project, t
     file.write_text(FAST)
 
     assert "0 fast is written. trucks is not running" in run("pipeline", "add", folder, str(file))
-    assert "0 kept is written" in run("sql", "--pipeline", folder, "CREATE SINK kept INTO TOPIC 'fast' AS SELECT * FROM fast")
-    listed = CliRunner().invoke(root, ["pipeline", "streams", folder, "-o", "json"]).output.splitlines()
-    assert [(row["name"], row["kind"], row["into"], row["state"]) for row in map(json.loads, listed)] == [
+    assert "0 kept is written" in run(
+        "sql", "--pipeline", folder, "CREATE SINK kept INTO TOPIC 'fast' AS SELECT * FROM fast"
+    )
+    listed = (
+        CliRunner().invoke(root, ["pipeline", "streams", folder, "-o", "json"]).output.splitlines()
+    )
+    assert [
+        (row["name"], row["kind"], row["into"], row["state"]) for row in map(json.loads, listed)
+    ] == [
         ("fast", "STREAM", "", "stopped"),
         ("kept", "SINK", "topic fast", "stopped"),
     ]
@@ -112,7 +157,9 @@ def test_a_project_that_does_not_run_is_changed_in_its_files(project: Project, t
     (project.folder / "storage" / "_checkpoints" / "kept" / "kept" / "0").mkdir(parents=True)
     assert run("sql", "--pipeline", folder, "DROP SINK kept") == "0 kept: removed\n"
     assert not (project.folder / "storage" / "_checkpoints" / "kept").exists()
-    assert "no statement of this project has the name kept; there are: fast" in run("pipeline", "remove", folder, "kept")
+    assert "no statement of this project has the name kept; there are: fast" in run(
+        "pipeline", "remove", folder, "kept"
+    )
     assert "is not running" in run("pipeline", "explain", folder, "fast")
     assert "1 Error: 'a.b' is no name" in run("pipeline", "remove", folder, "a.b")
 
@@ -126,7 +173,9 @@ def refuse(request: JsonObject) -> JsonObject:
     return {"name": request["with"]}
 
 
-def asked(project: Project, request: JsonObject, answer: Callable[[JsonObject], JsonObject] = refuse) -> JsonObject:
+def asked(
+    project: Project, request: JsonObject, answer: Callable[[JsonObject], JsonObject] = refuse
+) -> JsonObject:
     """With a process that serves until the answer is there."""
     done = threading.Event()
 
@@ -149,7 +198,9 @@ def test_answers_and_refusals_come_back(project: Project) -> None:
     with pytest.raises(PipelineError, match="no such thing"):
         asked(project, {"do": "remove"})
     assert [list((project.state / name).iterdir()) for name in ("requests", "answers")] == [[], []]
-    assert {stat.S_IMODE((project.state / name).stat().st_mode) for name in ("requests", "answers")} == {0o700}
+    assert {
+        stat.S_IMODE((project.state / name).stat().st_mode) for name in ("requests", "answers")
+    } == {0o700}
 
 
 def test_requests_have_bounds(project: Project) -> None:
@@ -158,7 +209,9 @@ def test_requests_have_bounds(project: Project) -> None:
     seen: list[JsonObject] = []
     clear(project)
     for number in range(requests.AT_ONCE + 1):
-        (project.state / "requests" / f"{number:02}.json").write_text("{" if number % 2 else json.dumps({"with": "x" * requests.LARGEST}))
+        (project.state / "requests" / f"{number:02}.json").write_text(
+            "{" if number % 2 else json.dumps({"with": "x" * requests.LARGEST})
+        )
 
     def take(request: JsonObject) -> JsonObject:
         seen.append(request)

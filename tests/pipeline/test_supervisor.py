@@ -1,4 +1,6 @@
-"""Flows that fail and begin again, what is added up of their reports, what is made of Spark's errors. No Spark: queries are plain objects."""
+"""Flows that fail and begin again, what is added up of their reports, what is made of Spark's
+errors. No Spark: queries are plain objects.
+"""
 
 import json
 import re
@@ -24,7 +26,15 @@ class Query:
         return self.failure
 
     def report(self, batch: int, rows: int, **more: Any) -> None:
-        self.recentProgress.append({"runId": "r", "batchId": batch, "timestamp": f"t{len(self.recentProgress)}", "numInputRows": rows, **more})
+        self.recentProgress.append(
+            {
+                "runId": "r",
+                "batchId": batch,
+                "timestamp": f"t{len(self.recentProgress)}",
+                "numInputRows": rows,
+                **more,
+            }
+        )
 
     def fail(self, why: str) -> None:
         self.failure, self.isActive = ValueError(why), False
@@ -60,7 +70,8 @@ def test_a_query_that_fails_is_started_again_later_each_time() -> None:
         elif stage.flow.query is not None:
             stage.queries[-1].fail("broken")
 
-    pauses = [later - earlier - 2 for earlier, later in pairwise(starts)]  # it fails one tick after its start, which the next one sees
+    # it fails one tick after its start, which the next one sees
+    pauses = [later - earlier - 2 for earlier, later in pairwise(starts)]
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
@@ -116,10 +127,35 @@ def test_each_report_counts_once() -> None:
 
     assert [line.split() for line in lines] == [
         ["lake", "batch", "0", "100", "read", "10", "written", "1.5", "s", "lag", "?", "3", "late"],
-        ["lake", "batch", "1", "50", "read", "1,990", "written", "0.5", "s", "lag", "1,004,", "65", "s", "6", "late"],
+        [
+            "lake",
+            "batch",
+            "1",
+            "50",
+            "read",
+            "1,990",
+            "written",
+            "0.5",
+            "s",
+            "lag",
+            "1,004,",
+            "65",
+            "s",
+            "6",
+            "late",
+        ],
     ]
     known = stage.flow.reported
-    assert (known.rows, known.written, known.batch, known.late_rows, known.state_rows, known.state_bytes, known.lag, known.watermark) == (
+    assert (
+        known.rows,
+        known.written,
+        known.batch,
+        known.late_rows,
+        known.state_rows,
+        known.state_bytes,
+        known.lag,
+        known.watermark,
+    ) == (
         150,
         2000,
         1,
@@ -157,11 +193,18 @@ def test_a_flow_is_starting_until_its_source_has_answered() -> None:
     ("why", "said"),
     [
         (
-            "Job aborted ...\nraftka.pipeline.errors.DataLoss: trucks-0 begins at offset 30 now. Next step: failOnDataLoss=false\n\tat x",
+            "Job aborted ...\nraftka.pipeline.errors.DataLoss: trucks-0 begins at offset 30 now. "
+            "Next step: failOnDataLoss=false\n\tat x",
             "trucks-0 begins at offset 30 now. Next step: failOnDataLoss=false",
         ),
-        ("[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] x", "the query is another one than its checkpoint is of .*move /c/lake away"),
-        ("java.io.IOException: No space left on device", "the disk is full .*make room: it goes on by itself"),
+        (
+            "[STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA] x",
+            "the query is another one than its checkpoint is of .*move /c/lake away",
+        ),
+        (
+            "java.io.IOException: No space left on device",
+            "the disk is full .*make room: it goes on by itself",
+        ),
         ("[CONCURRENT_STREAM_LOG_UPDATE] x", "another query writes the same checkpoint"),
         ("a\nb terminated with exception: boom " + "x" * 1000, "boom x{300,}\\.\\.\\.$"),
     ],
@@ -180,15 +223,42 @@ def test_rows_of_topics_are_offsets_and_of_others_what_spark_says() -> None:
     assert rows_of({"numInputRows": 7}) == 7
     assert rows_of({"numInputRows": 7, "sources": [source(None, {"logOffset": 0}, 7)]}) == 7
     assert rows_of({"numInputRows": 2, "sources": [source(None, json.dumps(ours), 2)]}) == 20
-    assert rows_of({"numInputRows": 0, "sources": [source({"t": {"0": 10}}, {"t": {"0": 15, "1": 2}}, 0)]}) == 7
-    assert rows_of({"numInputRows": 3, "sources": [source(None, {"t": {"0": 15}}, 3), source({"u": {"0": 1}}, {"u": {"0": 1}}, 0)]}) == 3
+    assert (
+        rows_of(
+            {"numInputRows": 0, "sources": [source({"t": {"0": 10}}, {"t": {"0": 15, "1": 2}}, 0)]}
+        )
+        == 7
+    )
+    assert (
+        rows_of(
+            {
+                "numInputRows": 3,
+                "sources": [
+                    source(None, {"t": {"0": 15}}, 3),
+                    source({"u": {"0": 1}}, {"u": {"0": 1}}, 0),
+                ],
+            }
+        )
+        == 3
+    )
 
 
 def test_rows_written_are_not_rows_read() -> None:
     from raftka.pipeline.flows.supervisor import written_in
 
     assert written_in({"sink": {"description": "x", "numOutputRows": 7}}) == 7
-    assert written_in({"sink": {"description": "x", "numOutputRows": 0}, "observedMetrics": {}}) == 0
+    assert (
+        written_in({"sink": {"description": "x", "numOutputRows": 0}, "observedMetrics": {}}) == 0
+    )
     assert written_in({"sink": {"description": "files", "numOutputRows": -1}}) is None
     assert written_in({}) is None
-    assert written_in({"sink": {"numOutputRows": 3}, "observedMetrics": {"raftka_written": {"raftka_written": None}}}) == 0  # no parcel at all
+    # no parcel at all
+    assert (
+        written_in(
+            {
+                "sink": {"numOutputRows": 3},
+                "observedMetrics": {"raftka_written": {"raftka_written": None}},
+            }
+        )
+        == 0
+    )

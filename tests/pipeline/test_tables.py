@@ -1,4 +1,6 @@
-"""Tables without Spark, in SQLite and in a real PostgreSQL: batches by a growing column, upserts that count once, what is said of mistakes."""
+"""Tables without Spark, in SQLite and in a real PostgreSQL: batches by a growing column, upserts
+that count once, what is said of mistakes.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -13,7 +15,16 @@ pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
 from raftka.pipeline.connect.databases import connected
 from raftka.pipeline.connect.table_options import table_sink, table_source
-from raftka.pipeline.connect.table_sink import Attempt, Staged, abort, commit, prepare, removed_of, stage_of, write_task
+from raftka.pipeline.connect.table_sink import (
+    Attempt,
+    Staged,
+    abort,
+    commit,
+    prepare,
+    removed_of,
+    stage_of,
+    write_task,
+)
 from raftka.pipeline.connect.table_source import INITIAL, Plan, check, read
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from tests.pipeline.postgres import postgres, why_not
@@ -70,7 +81,13 @@ def batches(base: Base, schema: Any = IDS, **options: str) -> list[list[dict[str
     """All there are now, from the beginning on."""
     plan, start, found = Plan(source(base, **options)), dict(INITIAL), []
     while (end := plan.latest(start)) != start:
-        found.append([row for each in read(source(base, **options), schema, start, end) for row in each.to_pylist()])
+        found.append(
+            [
+                row
+                for each in read(source(base, **options), schema, start, end)
+                for row in each.to_pylist()
+            ]
+        )
         start = end
     return found
 
@@ -79,31 +96,49 @@ def batches(base: Base, schema: Any = IDS, **options: str) -> list[list[dict[str
 
 
 def test_batches_are_bounded_and_the_same_when_they_are_read_again(base: Base) -> None:
-    base.execute('CREATE TABLE orders (id bigint, "name" text)', "INSERT INTO orders VALUES (5, 'e'), (1, 'a'), (NULL, 'never'), (3, 'c')")
+    base.execute(
+        'CREATE TABLE orders (id bigint, "name" text)',
+        "INSERT INTO orders VALUES (5, 'e'), (1, 'a'), (NULL, 'never'), (3, 'c')",
+    )
 
     found = batches(base, rows_per_batch="2")
     assert found == [[{"id": 1, "name": "a"}, {"id": 3, "name": "c"}], [{"id": 5, "name": "e"}]]
     base.execute("INSERT INTO orders VALUES (6, NULL)")
-    again = [row for each in read(source(base), IDS, {"after": 1}, {"after": 5}) for row in each.to_pylist()]
+    again = [
+        row
+        for each in read(source(base), IDS, {"after": 1}, {"after": 5})
+        for row in each.to_pylist()
+    ]
     assert again == [{"id": 3, "name": "c"}, {"id": 5, "name": "e"}]
     assert batches(base, rows_per_batch="2")[1] == [{"id": 5, "name": "e"}, {"id": 6, "name": None}]
 
 
 def test_rows_with_one_value_are_in_one_batch(base: Base) -> None:
-    base.execute("CREATE TABLE orders (id bigint, name text)", "INSERT INTO orders VALUES (1, 'a'), (1, 'b'), (1, 'c'), (2, 'd')")
+    base.execute(
+        "CREATE TABLE orders (id bigint, name text)",
+        "INSERT INTO orders VALUES (1, 'a'), (1, 'b'), (1, 'c'), (2, 'd')",
+    )
 
     assert [len(each) for each in batches(base, rows_per_batch="2")] == [3, 1]
 
 
 def test_many_rows_come_in_pieces(base: Base) -> None:
     base.execute("CREATE TABLE orders (id bigint, name text)")
-    base.execute("INSERT INTO orders WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 25000) SELECT i, 'n' FROM n")
+    base.execute(
+        "INSERT INTO orders WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE "
+        "i < 25000) SELECT i, 'n' FROM n"
+    )
 
-    assert [each.num_rows for each in read(source(base), IDS, dict(INITIAL), {"after": 25_000})] == [10_000, 10_000, 5_000]
+    assert [
+        each.num_rows for each in read(source(base), IDS, dict(INITIAL), {"after": 25_000})
+    ] == [10_000, 10_000, 5_000]
 
 
 def test_lag_leaves_the_newest_rows_to_later_batches(base: Base) -> None:
-    base.execute("CREATE TABLE orders (id bigint, name text)", "INSERT INTO orders VALUES (1, 'a'), (5, 'b'), (6, 'c')")
+    base.execute(
+        "CREATE TABLE orders (id bigint, name text)",
+        "INSERT INTO orders VALUES (1, 'a'), (5, 'b'), (6, 'c')",
+    )
 
     assert [[row["id"] for row in each] for each in batches(base, lag="1")] == [[1, 5]]
     base.execute("INSERT INTO orders VALUES (7, 'd')")
@@ -119,7 +154,11 @@ def test_a_frozen_run_ends_where_the_table_ended(base: Base) -> None:
     full.freeze()
     base.execute("INSERT INTO orders VALUES (2, 'b')")
 
-    assert (empty.latest(dict(INITIAL)), full.latest(dict(INITIAL)), full.latest({"after": 1})) == (INITIAL, {"after": 1}, {"after": 1})
+    assert (empty.latest(dict(INITIAL)), full.latest(dict(INITIAL)), full.latest({"after": 1})) == (
+        INITIAL,
+        {"after": 1},
+        {"after": 1},
+    )
 
 
 def test_times_are_followed_in_postgresql(base: Base) -> None:
@@ -130,37 +169,83 @@ def test_times_are_followed_in_postgresql(base: Base) -> None:
         return
     for kind in ("timestamptz", "timestamp"):
         base.execute("DROP TABLE IF EXISTS orders", f"CREATE TABLE orders (id {kind})")
-        base.execute("INSERT INTO orders VALUES ('2026-01-02 03:04:05.000006'), ('2026-01-02 03:04:05.000007'), (now() + interval '1 hour')")
+        base.execute(
+            "INSERT INTO orders VALUES ('2026-01-02 03:04:05.000006'), ('2026-01-02 "
+            "03:04:05.000007'), (now() + interval '1 hour')"
+        )
         first = datetime(2026, 1, 2, 3, 4, 5, 6, UTC)
         found = batches(base, schema, rows_per_batch="1")
-        assert [[row["id"] for row in each] for each in found[:2]] == [[first], [first + timedelta(microseconds=1)]]
-        assert (len(found), len(batches(base, schema, rows_per_batch="1", lag="30 seconds"))) == (3, 2)
+        assert [[row["id"] for row in each] for each in found[:2]] == [
+            [first],
+            [first + timedelta(microseconds=1)],
+        ]
+        assert (len(found), len(batches(base, schema, rows_per_batch="1", lag="30 seconds"))) == (
+            3,
+            2,
+        )
 
 
 def test_values_of_every_kind(base: Base) -> None:
     many = pa.schema(
         [
-            *(("id", pa.int32()), ("b", pa.bool_()), ("d", pa.float64()), ("m", pa.float64()), ("t", pa.timestamp("us", tz="UTC"))),
-            *(("x", pa.binary()), ("j", pa.string()), ("n", pa.string()), ("c", pa.date32()), ("e", pa.decimal128(9, 2))),
+            *(
+                ("id", pa.int32()),
+                ("b", pa.bool_()),
+                ("d", pa.float64()),
+                ("m", pa.float64()),
+                ("t", pa.timestamp("us", tz="UTC")),
+            ),
+            *(
+                ("x", pa.binary()),
+                ("j", pa.string()),
+                ("n", pa.string()),
+                ("c", pa.date32()),
+                ("e", pa.decimal128(9, 2)),
+            ),
         ]
     )
     lite = base.url.startswith("sqlite")
-    time, data, json, day = ("text", "blob", "text", "text") if lite else ("timestamp", "bytea", "jsonb", "date")
-    base.execute(f"CREATE TABLE orders (id int, b boolean, d float, m numeric, t {time}, x {data}, j {json}, n text, c {day}, e numeric)")
+    time, data, json, day = (
+        ("text", "blob", "text", "text") if lite else ("timestamp", "bytea", "jsonb", "date")
+    )
+    base.execute(
+        f"CREATE TABLE orders (id int, b boolean, d float, m numeric, t {time}, x {data}, j "
+        f"{json}, n text, c {day}, e numeric)"
+    )
     data = "x'00ff'" if lite else "'\\x00ff'"
-    base.execute(f"INSERT INTO orders VALUES (1, true, 1.5, 2.25, '2026-01-02T03:04:05', {data}, '[1]', NULL, '2026-01-02', 2.25)")
+    base.execute(
+        f"INSERT INTO orders VALUES (1, true, 1.5, 2.25, '2026-01-02T03:04:05', {data}, '[1]', "
+        "NULL, '2026-01-02', 2.25)"
+    )
 
     (found,) = batches(base, many)
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert found == [
-        {"id": 1, "b": True, "d": 1.5, "m": 2.25, "t": at, "x": b"\x00\xff", "j": "[1]", "n": None, "c": at.date(), "e": Decimal("2.25")}
+        {
+            "id": 1,
+            "b": True,
+            "d": 1.5,
+            "m": 2.25,
+            "t": at,
+            "x": b"\x00\xff",
+            "j": "[1]",
+            "n": None,
+            "c": at.date(),
+            "e": Decimal("2.25"),
+        }
     ]
 
 
 def test_a_value_of_another_kind_is_told(base: Base) -> None:
-    base.execute("CREATE TABLE orders (id bigint, name text)", "INSERT INTO orders VALUES (1, '7'), (2, 'seven')")
+    base.execute(
+        "CREATE TABLE orders (id bigint, name text)",
+        "INSERT INTO orders VALUES (1, '7'), (2, 'seven')",
+    )
 
-    for kind, said in ((pa.int32(), "no int32 in its column name: '7'"), (pa.timestamp("us", tz="UTC"), "its column name: ")):
+    for kind, said in (
+        (pa.int32(), "no int32 in its column name: '7'"),
+        (pa.timestamp("us", tz="UTC"), "its column name: "),
+    ):
         with pytest.raises(PipelineError, match=said):
             batches(base, pa.schema([("id", pa.int64()), ("name", kind)]))
     with pytest.raises(PipelineError, match=r"the database .*missing"):
@@ -173,15 +258,32 @@ def test_a_value_of_another_kind_is_told(base: Base) -> None:
 class Job:
     """A query that writes."""
 
-    def __init__(self, base: Base, query: str = "q", columns: tuple[str, ...] = ("id", "name"), **options: str) -> None:
-        self.sink, self.query, self.columns = table_sink({"url": base.url, "name": "orders", "key": "id", **options}), query, columns
+    def __init__(
+        self,
+        base: Base,
+        query: str = "q",
+        columns: tuple[str, ...] = ("id", "name"),
+        **options: str,
+    ) -> None:
+        self.sink = table_sink({"url": base.url, "name": "orders", "key": "id", **options})
+        self.query, self.columns = query, columns
 
     def stage(self, batch: int, *tasks: list[tuple[Any, ...]]) -> list[Staged]:
         prepare(self.sink, self.columns)
         found = []
         for at, rows in enumerate(tasks):
-            batches = [pa.RecordBatch.from_pylist([dict(zip(self.columns, row, strict=True)) for row in rows])] if rows else []
-            found.append(write_task(self.sink, self.columns, batches, Attempt(self.query, batch, at)))
+            batches = (
+                [
+                    pa.RecordBatch.from_pylist(
+                        [dict(zip(self.columns, row, strict=True)) for row in rows]
+                    )
+                ]
+                if rows
+                else []
+            )
+            found.append(
+                write_task(self.sink, self.columns, batches, Attempt(self.query, batch, at))
+            )
         return found
 
     def write(self, batch: int, *tasks: list[tuple[Any, ...]]) -> None:
@@ -200,10 +302,18 @@ def test_a_batch_that_is_done_again_counts_once(base: Base) -> None:
     assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "changed"), (2, "b"), (3, "c")]
 
     job.write(1, [(2, "B"), (4, "d")])
-    assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "changed"), (2, "B"), (3, "c"), (4, "d")]
+    assert base.rows("SELECT * FROM orders ORDER BY id") == [
+        (1, "changed"),
+        (2, "B"),
+        (3, "c"),
+        (4, "d"),
+    ]
     assert base.rows("SELECT query, target, batch FROM raftka_batches") == [("q", "orders", 1)]
     assert base.rows(f"SELECT count(*) FROM {stage_of(job.sink, job.columns)}") == [(0,)]
-    with pytest.raises(PipelineError, match="has batch 1 of this query, whose checkpoint is at batch 0: the checkpoint is older"):
+    with pytest.raises(
+        PipelineError,
+        match="has batch 1 of this query, whose checkpoint is at batch 0: the checkpoint is older",
+    ):
         job.write(0, [(9, "z")])
 
 
@@ -258,7 +368,11 @@ def test_the_last_row_of_a_key_stays_or_the_one_that_order_names(base: Base) -> 
     ordered = Job(base, "other", columns, order="at")
     ordered.write(0, [(1, "late", 0), (2, "x", 5), (2, "y", 4), (3, "null", None), (3, "one", 1)])
     ordered.write(1, [(2, "late", 4), (3, "two", 2)])
-    assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "newest", 1), (2, "x", 5), (3, "two", 2)]
+    assert base.rows("SELECT * FROM orders ORDER BY id") == [
+        (1, "newest", 1),
+        (2, "x", 5),
+        (3, "two", 2),
+    ]
 
 
 # removing
@@ -274,33 +388,66 @@ def removing(base: Base) -> Job:
 
 
 def test_a_flag_removes_rows_and_is_no_column_of_the_table(base: Base, removing: Job) -> None:
-    removing.write(0, [(1, "one", 1, False), (2, "two", 1, None), (3, "three", 1, False)], [(4, "short", 1, False), (4, "", 2, True)])
+    removing.write(
+        0,
+        [(1, "one", 1, False), (2, "two", 1, None), (3, "three", 1, False)],
+        [(4, "short", 1, False), (4, "", 2, True)],
+    )
     removing.write(1, [(1, "", 2, True), (2, "TWO", 2, False), (9, "never there", 2, True)])
     assert base.rows("SELECT * FROM orders ORDER BY id") == [(2, "TWO", 2), (3, "three", 1)]
 
     removing.write(1, [(1, "", 2, True)])  # a batch that is there
-    removing.write(2, [(1, "back", 3, False), (2, "", 1, True)])  # the removal is older than the row
-    assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "back", 3), (2, "TWO", 2), (3, "three", 1)]
+    # the removal is older than the row
+    removing.write(2, [(1, "back", 3, False), (2, "", 1, True)])
+    assert base.rows("SELECT * FROM orders ORDER BY id") == [
+        (1, "back", 3),
+        (2, "TWO", 2),
+        (3, "three", 1),
+    ]
 
 
-def test_an_older_change_does_not_bring_back_a_row_that_was_removed(base: Base, removing: Job) -> None:
+def test_an_older_change_does_not_bring_back_a_row_that_was_removed(
+    base: Base, removing: Job
+) -> None:
     removing.write(0, [(1, "one", 1, False), (2, "two", 1, False)])
     removing.write(1, [(1, "", 5, True)])
     removing.write(2, [(1, "old", 4, False), (2, "newer", 4, False)])
     removing.write(3, [(1, "unknown", None, False)])
     assert base.rows("SELECT * FROM orders") == [(2, "newer", 4)]
 
-    Job(base, "another checkpoint", FLAGGED, order="at", delete="gone").write(0, [(1, "one", 1, False)])
+    Job(base, "another checkpoint", FLAGGED, order="at", delete="gone").write(
+        0, [(1, "one", 1, False)]
+    )
     assert base.rows("SELECT * FROM orders") == [(2, "newer", 4)]
     removing.write(4, [(1, "back", 5, False)])
     assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "back", 5), (2, "newer", 4)]
 
 
-def test_a_tombstone_has_no_order_and_is_newer_than_all_before_it(base: Base, removing: Job) -> None:
-    removing.write(0, [(1, "one", 100, False), (2, "two", 100, False), (3, "three", 100, False), (4, "unknown", None, False)])
-    late = [(1, "before", 200, False), (1, "", None, True), (1, "behind", 5, False), (2, "", None, True), (4, "", None, True)]
+def test_a_tombstone_has_no_order_and_is_newer_than_all_before_it(
+    base: Base, removing: Job
+) -> None:
+    removing.write(
+        0,
+        [
+            (1, "one", 100, False),
+            (2, "two", 100, False),
+            (3, "three", 100, False),
+            (4, "unknown", None, False),
+        ],
+    )
+    late = [
+        (1, "before", 200, False),
+        (1, "", None, True),
+        (1, "behind", 5, False),
+        (2, "", None, True),
+        (4, "", None, True),
+    ]
     removing.write(1, late, [(5, "", None, True), (5, "unknown", None, False)])
-    assert base.rows("SELECT * FROM orders ORDER BY id") == [(1, "behind", 5), (3, "three", 100), (5, "unknown", None)]
+    assert base.rows("SELECT * FROM orders ORDER BY id") == [
+        (1, "behind", 5),
+        (3, "three", 100),
+        (5, "unknown", None),
+    ]
     removing.write(2, [(2, "back", 1, False)])
     assert base.rows("SELECT name FROM orders WHERE id = 2") == [("back",)]
 
@@ -318,7 +465,9 @@ def test_a_tombstone_behind_a_removal_with_an_order_repeats_it(base: Base, remov
 
 
 @pytest.mark.parametrize("keep_removed", ["7 days", "0"])
-def test_however_a_topic_is_cut_into_batches_tombstones_remove_what_stands_before_them(base: Base, removing: Job, keep_removed: str) -> None:
+def test_however_a_topic_is_cut_into_batches_tombstones_remove_what_stands_before_them(
+    base: Base, removing: Job, keep_removed: str
+) -> None:
     chance, batch, rows = Random(25), 0, dict[int, tuple[int, str, int]]()
     job = Job(base, columns=FLAGGED, order="at", delete="gone", keep_removed=keep_removed)
     for _ in range(20):
@@ -337,9 +486,13 @@ def test_however_a_topic_is_cut_into_batches_tombstones_remove_what_stands_befor
         assert base.rows("SELECT * FROM orders ORDER BY id") == [rows[key] for key in sorted(rows)]
 
 
-def test_removed_rows_are_forgotten_after_a_time(base: Base, removing: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_rows_are_forgotten_after_a_time(
+    base: Base, removing: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now_s = [1_800_000_000]
-    monkeypatch.setattr("raftka.pipeline.connect.table_sink.time.time_ns", lambda: now_s[0] * 1_000_000_000)
+    monkeypatch.setattr(
+        "raftka.pipeline.connect.table_sink.time.time_ns", lambda: now_s[0] * 1_000_000_000
+    )
     job = Job(base, columns=FLAGGED, order="at", delete="gone", keep_removed="1 hour")
     job.write(0, [(1, "", 5, True)])
     now_s[0] += 3601
@@ -358,7 +511,9 @@ def test_without_an_order_the_last_row_of_a_batch_says_whether_it_stays(base: Ba
 
 
 def test_a_batch_with_removals_that_the_table_refuses_leaves_no_trace(base: Base) -> None:
-    base.execute("CREATE TABLE orders (id bigint PRIMARY KEY, name text CHECK (name <> 'bad'), at bigint)")
+    base.execute(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, name text CHECK (name <> 'bad'), at bigint)"
+    )
     job = Job(base, columns=FLAGGED, order="at", delete="gone")
     job.write(0, [(1, "a", 1, False)])
     with pytest.raises(PipelineError, match=r"the database .*(CHECK|check) constraint"):
@@ -370,7 +525,9 @@ def test_a_batch_with_removals_that_the_table_refuses_leaves_no_trace(base: Base
 
 def test_a_flag_is_a_boolean(base: Base) -> None:
     base.execute(ORDERS)
-    with pytest.raises(PipelineError, match="delete names gone, of type string: it is to be a boolean"):
+    with pytest.raises(
+        PipelineError, match="delete names gone, of type string: it is to be a boolean"
+    ):
         Job(base, columns=("id", "name", "gone"), delete="gone").write(0, [(1, "a", "true")])
 
 
@@ -406,14 +563,19 @@ def test_an_aborted_batch_is_removed(base: Base) -> None:
 
 
 def test_many_rows_and_all_kinds_are_written(base: Base) -> None:
-    base.execute("CREATE TABLE orders (id bigint PRIMARY KEY, b boolean, d float, m numeric, t timestamp, j text, x text)")
+    base.execute(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, b boolean, d float, m numeric, t timestamp, "
+        "j text, x text)"
+    )
     columns = ("id", "b", "d", "m", "t", "j", "x")
     row = (True, 1.5, Decimal("2.25"), datetime(2026, 1, 2, 3, 4, 5), [{"a": 1}], 'it\'s "%s" ?')
     Job(base, columns=columns).write(0, [(at, *row) for at in range(2500)])
 
     told = "2026-01-02T03:04:05" if base.url.startswith("sqlite") else row[3]
     money = 2.25 if base.url.startswith("sqlite") else Decimal("2.25")
-    assert base.rows("SELECT * FROM orders WHERE id = 2499") == [(2499, True, 1.5, money, told, '[{"a":1}]', row[5])]
+    assert base.rows("SELECT * FROM orders WHERE id = 2499") == [
+        (2499, True, 1.5, money, told, '[{"a":1}]', row[5])
+    ]
     assert base.rows("SELECT count(*) FROM orders") == [(2500,)]
 
 
@@ -433,7 +595,10 @@ def test_a_table_or_a_database_that_is_not_there_is_told(base: Base, tmp_path: P
     [
         ({"url": "oracle://x/y"}, "is to be postgresql://user@host/database or sqlite"),
         ({"url": "postgresql://u@h"}, "is to be postgresql://user@host/database"),
-        ({"url": "postgresql://u:p@h/d"}, "has a password: name an environment variable in password_from"),
+        (
+            {"url": "postgresql://u:p@h/d"},
+            "has a password: name an environment variable in password_from",
+        ),
         ({"url": "postgresql://u@h/d?password=p"}, "has a password"),
         ({"url": "sqlite:///x", "password_from": "X"}, "no password"),
         ({"name": 'a"b'}, "can not be a name in SQL"),
@@ -465,16 +630,27 @@ def test_columns_are_checked() -> None:
     with pytest.raises(OptionRefused, match="order names id, which is of the key"):
         table_sink({"url": "sqlite:///x", "name": "t", "order": "id", "key": "id"})
     with pytest.raises(OptionRefused, match="order names at, which is no column: there are id"):
-        prepare(table_sink({"url": "sqlite:///x", "name": "t", "key": "id", "order": "at"}), ("id",))
+        prepare(
+            table_sink({"url": "sqlite:///x", "name": "t", "key": "id", "order": "at"}), ("id",)
+        )
 
 
 def test_passwords_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("psycopg", reason="needs raftka[jdbc]")
     monkeypatch.delenv("SHOP_PASSWORD", raising=False)
-    found = table_sink({"url": "postgresql://u@127.0.0.1:1/d", "name": "t", "password_from": "SHOP_PASSWORD"})
-    with pytest.raises(OptionRefused, match="the password is to come from the environment variable SHOP_PASSWORD, which is not set"):
+    found = table_sink(
+        {"url": "postgresql://u@127.0.0.1:1/d", "name": "t", "password_from": "SHOP_PASSWORD"}
+    )
+    with pytest.raises(
+        OptionRefused,
+        match=(
+            "the password is to come from the environment variable SHOP_PASSWORD, which is not set"
+        ),
+    ):
         prepare(found, ("id",))
     monkeypatch.setenv("SHOP_PASSWORD", "hidden")
-    with pytest.raises(PipelineError, match=r"the database postgresql://127\.0\.0\.1/d: connection failed") as error:
+    with pytest.raises(
+        PipelineError, match=r"the database postgresql://127\.0\.0\.1/d: connection failed"
+    ) as error:
         prepare(found, ("id",))
     assert "hidden" not in str(error.value)

@@ -1,5 +1,7 @@
-"""The trucks pipeline as its users run it, with its driver and a leader killed: bench/pipeline_kills.py, one of each. Then `spark-pipelines run`
-goes on where it stopped. With more kills: ./run soak pipeline."""
+"""The trucks pipeline as its users run it, with its driver and a leader killed:
+bench/pipeline_kills.py, one of each. Then `spark-pipelines run` goes on where it stopped. With more
+kills: ./run soak pipeline.
+"""
 
 import json
 import subprocess
@@ -10,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 pytest.importorskip("grpc", reason="needs raftka[pipeline]")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
@@ -18,7 +23,9 @@ from bench.pipeline_kills import ROUNDS, Fleet, Trial, Verdict, crossings
 from tests.pipeline.fast_spark import SETTINGS, fast_environment
 
 MORE = 20
-SESSION = {name: value for name, value in SETTINGS.items() if not name.startswith("spark.sql.warehouse")}
+SESSION = {
+    name: value for name, value in SETTINGS.items() if not name.startswith("spark.sql.warehouse")
+}
 SECONDS = 600  # for what takes half a minute where nothing else runs
 
 
@@ -46,12 +53,22 @@ def test_the_lake_has_every_acknowledged_record(verdict: Verdict) -> None:
 
 
 def test_the_audit_finds_every_alert_once(trial: Trial, verdict: Verdict, tmp_path: Path) -> None:
-    """A producer is a truck, a fence, and whether it is entered or left; the number of an alert is its time."""
+    """A producer is a truck, a fence, and whether it is entered or left; the number of an alert is
+    its time.
+    """
     expected = sorted(crossings(trial.ledger, trial.project))
     ledger = tmp_path / "ledger.jsonl"
     with ledger.open("w") as out:
         for producer, _, at in (each.rpartition(" ") for each in expected):
-            print(json.dumps({"producer": producer, "seq": round(datetime.fromisoformat(at).timestamp() * 1000)}), file=out)
+            print(
+                json.dumps(
+                    {
+                        "producer": producer,
+                        "seq": round(datetime.fromisoformat(at).timestamp() * 1000),
+                    }
+                ),
+                file=out,
+            )
 
     text = "cast(value as string)"
     options = {
@@ -63,12 +80,28 @@ def test_the_audit_finds_every_alert_once(trial: Trial, verdict: Verdict, tmp_pa
         "--master": "local[2]",
         "--conf": "spark.driver.memory=600m",
     }
-    command = [sys.executable, "-m", "raftka.cli", "audit", "-o", "json", *(part for pair in options.items() for part in pair)]
+    command = [
+        sys.executable,
+        "-m",
+        "raftka.cli",
+        "audit",
+        "-o",
+        "json",
+        *(part for pair in options.items() for part in pair),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     counts = json.loads(done.stdout.splitlines()[0])
-    assert counts == {"acknowledged": len(expected), "unknown": 0, "records": len(expected), "lost": 0, "duplicated": 0, "phantom": 0, "reordered": 0}
+    assert counts == {
+        "acknowledged": len(expected),
+        "unknown": 0,
+        "records": len(expected),
+        "lost": 0,
+        "duplicated": 0,
+        "phantom": 0,
+        "reordered": 0,
+    }
     assert expected
 
 
@@ -77,8 +110,17 @@ def test_spark_pipelines_continues_from_raftkas_checkpoints(trial: Trial, verdic
     fleet.start()
     trial.ledger.add(fleet.finish())
 
-    command = [str(Path(sys.executable).with_name("spark-pipelines")), "run", "--remote", "local[2]", "--conf", "spark.driver.memory=600m"]
-    done = subprocess.run(command, cwd=trial.project, capture_output=True, text=True, timeout=SECONDS, check=False)
+    command = [
+        str(Path(sys.executable).with_name("spark-pipelines")),
+        "run",
+        "--remote",
+        "local[2]",
+        "--conf",
+        "spark.driver.memory=600m",
+    ]
+    done = subprocess.run(
+        command, cwd=trial.project, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
 
     assert done.returncode == 0, done.stderr[-3000:]
     after = trial.verdict()

@@ -1,4 +1,6 @@
-"""Delta tables whose rows are changed by key, without Spark: the last change of a key counts, each batch once, whoever died in between."""
+"""Delta tables whose rows are changed by key, without Spark: the last change of a key counts, each
+batch once, whoever died in between.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -28,7 +30,11 @@ def query(tmp_path: Path) -> Query:
 
 
 def test_the_last_change_of_a_key_counts(query: Query) -> None:
-    query.both(0, [change(1, "one", 0), change(2, "two", 1)], [change(1, "uno", 2), change(3, "three", 3, gone=False)])
+    query.both(
+        0,
+        [change(1, "one", 0), change(2, "two", 1)],
+        [change(1, "uno", 2), change(3, "three", 3, gone=False)],
+    )
     query.both(1, [change(2, "deux", 5), change(2, "zwei", 4), change(4, "four", 6)])
 
     assert query.names() == {1: "uno", 2: "deux", 3: "three", 4: "four"}
@@ -37,7 +43,11 @@ def test_the_last_change_of_a_key_counts(query: Query) -> None:
 
 
 def test_every_order_of_tasks_gives_the_same_table(tmp_path: Path) -> None:
-    tasks = [[change(1, "a", 0), change(1, "c", 2)], [change(1, "b", 1)], [change(1, "d", 3, gone=True), change(2, "x", 4)]]
+    tasks = [
+        [change(1, "a", 0), change(1, "c", 2)],
+        [change(1, "b", 1)],
+        [change(1, "d", 3, gone=True), change(2, "x", 4)],
+    ]
     for at, order in enumerate(permutations(tasks)):
         query = Query(tmp_path / str(at))
         query.both(0, *order)
@@ -46,7 +56,15 @@ def test_every_order_of_tasks_gives_the_same_table(tmp_path: Path) -> None:
 
 def test_deletes_and_returns(query: Query) -> None:
     query.both(0, [change(1, "one", 0), change(2, "two", 1), change(3, "three", 2)])
-    query.both(1, [change(1, "", 3, gone=True), change(2, "", 4, gone=True), change(2, "again", 5), change(9, "never there", 6, gone=True)])
+    query.both(
+        1,
+        [
+            change(1, "", 3, gone=True),
+            change(2, "", 4, gone=True),
+            change(2, "again", 5),
+            change(9, "never there", 6, gone=True),
+        ],
+    )
     query.both(2, [change(5, "short", 7), change(5, "", 8, gone=True)])
 
     assert query.names() == {2: "again", 3: "three"}
@@ -57,7 +75,8 @@ def test_an_older_change_does_not_overwrite_a_newer_one(query: Query) -> None:
     query.both(1, [change(1, "old", 9), change(2, "", 8, gone=True)])
     assert query.names() == {1: "new", 2: "two"}
 
-    query.both(2, [change(1, "elsewhere", 0, partition=1)])  # offsets of two partitions say nothing of each other: the later batch counts
+    # offsets of two partitions say nothing of each other: the later batch counts
+    query.both(2, [change(1, "elsewhere", 0, partition=1)])
     assert query.names() == {1: "elsewhere", 2: "two"}
 
 
@@ -72,7 +91,9 @@ def test_offsets_of_another_topic_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_an_order_column_decides_and_nulls_are_before_all(tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+    schema = pa.schema(
+        [("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", "UTC"))]
+    )
     query = Query(tmp_path / "lake", Keyed(("id",), "at"), schema)
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -81,14 +102,18 @@ def test_an_order_column_decides_and_nulls_are_before_all(tmp_path: Path) -> Non
 
     query.both(0, [row(1, "noon", noon), row(1, "unknown", None), row(2, "unknown", None)])
     assert query.names() == {1: "noon", 2: "unknown"}
-    query.both(1, [row(1, "before", noon.replace(hour=11)), row(1, "unknown", None), row(2, "noon", noon)])
+    query.both(
+        1, [row(1, "before", noon.replace(hour=11)), row(1, "unknown", None), row(2, "noon", noon)]
+    )
     assert query.names() == {1: "noon", 2: "noon"}
     query.both(2, [row(1, "equal", noon), row(2, "unknown", None)])
     assert query.names() == {1: "equal", 2: "noon"}
 
 
 def test_without_an_order_the_row_that_was_written_last_counts(tmp_path: Path) -> None:
-    query = Query(tmp_path / "lake", Keyed(("id",)), pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    query = Query(
+        tmp_path / "lake", Keyed(("id",)), pa.schema([("id", pa.int64()), ("name", pa.string())])
+    )
     query.both(0, [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}], [{"id": 1, "name": "c"}])
     assert query.names() == {1: "c"}
     query.both(1, [{"id": 1, "name": "d"}])
@@ -97,14 +122,20 @@ def test_without_an_order_the_row_that_was_written_last_counts(tmp_path: Path) -
 
 def test_a_batch_that_is_done_again_changes_nothing(tmp_path: Path) -> None:
     """Without an order a second time would bring back what another query has changed."""
-    query = Query(tmp_path / "lake", Keyed(("id",)), pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    query = Query(
+        tmp_path / "lake", Keyed(("id",)), pa.schema([("id", pa.int64()), ("name", pa.string())])
+    )
     other = Query(tmp_path / "lake", Keyed(("id",)), query.schema, "other")
     query.both(0, [{"id": 1, "name": "a"}])
     other.both(0, [{"id": 1, "name": "theirs"}])
     version = DeltaTable(query.folder).version()
     query.both(0, [{"id": 1, "name": "a"}])
 
-    assert (query.names(), DeltaTable(query.folder).version(), query.staged()) == ({1: "theirs"}, version, [])
+    assert (query.names(), DeltaTable(query.folder).version(), query.staged()) == (
+        {1: "theirs"},
+        version,
+        [],
+    )
     query.both(1, [{"id": 1, "name": "b"}])
     with pytest.raises(PipelineError, match="the checkpoint is older than the lake"):
         query.both(0, [{"id": 1, "name": "a"}])
@@ -140,7 +171,9 @@ def test_files_that_are_not_there_stop_the_batch(query: Query) -> None:
     assert query.names() == {1: "one"}
 
 
-def test_of_two_drivers_on_one_checkpoint_one_merges(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_drivers_on_one_checkpoint_one_merges(
+    query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query.both(0, [change(1, "one", 0)])
     first, second = query.write(1, [change(1, "uno", 1)]), query.write(1, [change(1, "uno", 1)])
     merge, calls = upsert._merge, []
@@ -155,7 +188,10 @@ def test_of_two_drivers_on_one_checkpoint_one_merges(query: Query, monkeypatch: 
     query.commit(second)
 
     assert query.names() == {1: "uno"}
-    assert len([each for each in DeltaTable(query.folder).history() if each["operation"] == "MERGE"]) == 2
+    assert (
+        len([each for each in DeltaTable(query.folder).history() if each["operation"] == "MERGE"])
+        == 2
+    )
 
 
 @pytest.mark.parametrize("partition_by", [(), ("_partition",)])
@@ -196,7 +232,13 @@ def test_keys_of_several_columns_and_kinds_with_names_that_need_quotes(tmp_path:
         (pa.bool_(), True),
         (pa.int64(), 2**62),
     ]
-    schema = pa.schema([("id", pa.int64()), *((f"Key.{at} `x`", kind) for at, (kind, _) in enumerate(kinds)), ("a b", pa.list_(pa.int64()))])
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            *((f"Key.{at} `x`", kind) for at, (kind, _) in enumerate(kinds)),
+            ("a b", pa.list_(pa.int64())),
+        ]
+    )
     query = Query(tmp_path / "lake", Keyed(tuple(schema.names[:-1])), schema)
     row = {"id": 1, **{f"Key.{at} `x`": value for at, (_, value) in enumerate(kinds)}}
     query.both(0, [{**row, "a b": [1]}, {**row, "id": 2, "a b": [2]}])
@@ -208,7 +250,9 @@ def test_keys_of_several_columns_and_kinds_with_names_that_need_quotes(tmp_path:
 def test_rows_move_between_partitions(tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("day", pa.date32()))
     query = Query(tmp_path / "lake", schema=schema, partition_by=("day",))
-    query.both(0, [change(1, "one", 0, day=date(2026, 1, 1)), change(2, "two", 1, day=date(2026, 1, 1))])
+    query.both(
+        0, [change(1, "one", 0, day=date(2026, 1, 1)), change(2, "two", 1, day=date(2026, 1, 1))]
+    )
     query.both(1, [change(1, "one", 2, day=date(2026, 1, 2)), change(2, "", 3, gone=True)])
 
     assert [(row["id"], row["day"]) for row in query.rows()] == [(1, date(2026, 1, 2))]
@@ -242,7 +286,10 @@ def test_a_batch_query_without_a_number_merges_each_time(tmp_path: Path) -> None
 
 
 def test_a_null_in_the_key_stops_the_batch_and_says_what_to_do(query: Query) -> None:
-    with pytest.raises(PipelineError, match=r"1 rows have no value in id, which is of the key.*where id is not null"):
+    with pytest.raises(
+        PipelineError,
+        match=r"1 rows have no value in id, which is of the key.*where id is not null",
+    ):
         query.both(0, [change(None, "nobody", 0), change(1, "one", 1)])
     assert query.rows() == []
 
@@ -250,14 +297,19 @@ def test_a_null_in_the_key_stops_the_batch_and_says_what_to_do(query: Query) -> 
 @pytest.mark.parametrize(
     ("keyed", "said"),
     [
-        (Keyed(("nobody",)), "key names nobody, which is no column: there are id, name, _partition"),
+        (
+            Keyed(("nobody",)),
+            "key names nobody, which is no column: there are id, name, _partition",
+        ),
         (Keyed(("id",), "nobody"), "order names nobody"),
         (Keyed(("id",), None, "nobody"), "delete names nobody"),
         (Keyed(("id",), None, "name"), "delete names name, of type string: it is to be a boolean"),
         (Keyed(("ratio",)), "names ratio, of type double: .*Cast it"),
     ],
 )
-def test_columns_that_can_not_be_of_use_are_refused(tmp_path: Path, keyed: Keyed, said: str) -> None:
+def test_columns_that_can_not_be_of_use_are_refused(
+    tmp_path: Path, keyed: Keyed, said: str
+) -> None:
     with pytest.raises(OptionRefused, match=said):
         Query(tmp_path / "lake", keyed, SCHEMA.append(pa.field("ratio", pa.float64()))).write(0)
 
@@ -282,7 +334,7 @@ def test_options_that_mean_nothing_are_refused(options: Mapping[str, str], said:
 
 
 def test_options_of_keys() -> None:
-    assert lake_options({"path": "/lake", "key": "id, day", "Order": "at", "DELETE": "gone"}, known=WRITTEN).keyed == Keyed(
-        ("id", "day"), "at", "gone"
-    )
+    assert lake_options(
+        {"path": "/lake", "key": "id, day", "Order": "at", "DELETE": "gone"}, known=WRITTEN
+    ).keyed == Keyed(("id", "day"), "at", "gone")
     assert lake_options({"path": "/lake", "mode": "append"}, known=WRITTEN).keyed is None

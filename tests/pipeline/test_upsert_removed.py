@@ -1,4 +1,6 @@
-"""Removed rows of Delta tables whose rows are changed by key: older changes do not bring them back, tombstones need no order."""
+"""Removed rows of Delta tables whose rows are changed by key: older changes do not bring them back,
+tombstones need no order.
+"""
 
 import json
 import random
@@ -60,10 +62,20 @@ def test_what_was_removed_is_compared_within_its_partition(gone: Query) -> None:
     assert gone.names() == {1: "elsewhere", 2: "two"}
 
 
-@pytest.mark.parametrize("key", [b"k", "k", date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC), Decimal("1.25"), True, 7])
+@pytest.mark.parametrize(
+    "key", [b"k", "k", date(2026, 1, 1), datetime(2026, 1, 1, tzinfo=UTC), Decimal("1.25"), True, 7]
+)
 def test_rows_of_any_key_stay_removed_by_an_order_of_ones_own(tmp_path: Path, key: object) -> None:
-    kind = pa.decimal128(9, 2) if isinstance(key, Decimal) else pa.timestamp("us", "UTC") if isinstance(key, datetime) else pa.scalar(key).type
-    schema = pa.schema([("id", kind), ("shop", pa.string()), ("at", pa.int64()), ("gone", pa.bool_())])
+    kind = (
+        pa.decimal128(9, 2)
+        if isinstance(key, Decimal)
+        else pa.timestamp("us", "UTC")
+        if isinstance(key, datetime)
+        else pa.scalar(key).type
+    )
+    schema = pa.schema(
+        [("id", kind), ("shop", pa.string()), ("at", pa.int64()), ("gone", pa.bool_())]
+    )
     query = Query(tmp_path / "lake", Keyed(("id", "shop"), "at", "gone"), schema)
 
     def row(at: int | None, *, gone: bool = False, shop: str = "a") -> dict[str, Any]:
@@ -78,7 +90,9 @@ def test_rows_of_any_key_stay_removed_by_an_order_of_ones_own(tmp_path: Path, ke
     assert sorted((each["shop"], each["at"]) for each in query.rows()) == [("a", 5), ("b", 2)]
 
 
-def test_a_driver_that_dies_behind_the_note_does_the_batch_again(gone: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_dies_behind_the_note_does_the_batch_again(
+    gone: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = gone.write(2, [change(2, "", 20, gone=True)])
     with monkeypatch.context() as dying:
         dying.setattr(upsert, "_merge", lambda *_: (_ for _ in ()).throw(PipelineError("killed")))
@@ -93,7 +107,9 @@ def test_a_driver_that_dies_behind_the_note_does_the_batch_again(gone: Query, mo
     assert gone.names() == {}
 
 
-def test_removed_rows_are_forgotten_after_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removed_rows_are_forgotten_after_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     monkeypatch.setattr(removed, "_now", lambda: now[0])
     query = Query(tmp_path / "lake", keep_removed_s=3600)
@@ -117,12 +133,22 @@ def test_a_lake_that_keeps_no_removed_rows_has_no_notes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_notes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, bare: bool) -> None:
+def test_notes_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, bare: bool
+) -> None:
     monkeypatch.setattr(removed, "FILES", 3)
     monkeypatch.setattr(removed, "ROWS", 2)
     now = [datetime(2026, 1, 1, tzinfo=UTC)]
     monkeypatch.setattr(removed, "_now", lambda: now[0])
-    query = Query(tmp_path / "lake", Keyed(("id",), "at", "gone"), SCHEMA.append(pa.field("at", pa.int64()))) if bare else Query(tmp_path / "lake")
+    query = (
+        Query(
+            tmp_path / "lake",
+            Keyed(("id",), "at", "gone"),
+            SCHEMA.append(pa.field("at", pa.int64())),
+        )
+        if bare
+        else Query(tmp_path / "lake")
+    )
     order: dict[str, Any] = {"at": None} if bare else {}
     for batch in range(4):
         now[0] += timedelta(seconds=1)
@@ -136,7 +162,9 @@ def test_notes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capl
 
 
 def test_readers_and_vacuum_pass_the_notes_by(gone: Query) -> None:
-    DeltaTable(str(gone.folder)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+    DeltaTable(str(gone.folder)).vacuum(
+        retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True
+    )
 
     gone.both(2, [change(1, "old", 9)])
     assert gone.names() == {2: "two"}
@@ -180,19 +208,42 @@ def test_a_lone_tombstone_removes_the_row_that_the_lake_has(ordered: Query) -> N
     assert ordered.names() == {1: "again, with a lower order", 2: "two"}
 
 
-def test_a_tombstone_removes_what_stands_before_it_in_its_batch_and_nothing_behind(ordered: Query) -> None:
+def test_a_tombstone_removes_what_stands_before_it_in_its_batch_and_nothing_behind(
+    ordered: Query,
+) -> None:
     ordered.both(0, [at(1, "one", 100, 0), at(2, "two", 100, 1), at(3, "three", 100, 2)])
-    late = [at(1, "behind", 5, 12), removal(1, None, 11), removal(2, None, 13), removal(3, None, 15), at(3, "unknown", None, 16)]
-    ordered.both(1, late, [at(1, "before", 200, 10), at(2, "before", 200, 9), at(4, "", 1, 3), removal(4, None, 4)])
+    late = [
+        at(1, "behind", 5, 12),
+        removal(1, None, 11),
+        removal(2, None, 13),
+        removal(3, None, 15),
+        at(3, "unknown", None, 16),
+    ]
+    ordered.both(
+        1,
+        late,
+        [at(1, "before", 200, 10), at(2, "before", 200, 9), at(4, "", 1, 3), removal(4, None, 4)],
+    )
 
     assert ordered.names() == {1: "behind", 3: "unknown"}
 
 
 def test_a_tombstone_that_is_delivered_again_does_not_remove_a_later_row(ordered: Query) -> None:
     ordered.both(0, [at(1, "one", 100, 0), at(3, "three", 1, 1)])
-    ordered.both(1, [removal(1, None, 1), at(1, "back", 5, 2), at(2, "unknown", None, 3), removal(3, None, 4)])
+    ordered.both(
+        1,
+        [removal(1, None, 1), at(1, "back", 5, 2), at(2, "unknown", None, 3), removal(3, None, 4)],
+    )
     again = Query(ordered.folder, ordered.lake.keyed or KEYED, ORDERED, name="another checkpoint")
-    for batch, row in enumerate([at(1, "one", 100, 0), removal(1, None, 1), removal(2, None, 2), at(1, "back", 5, 2), at(3, "three", 1, 1)]):
+    for batch, row in enumerate(
+        [
+            at(1, "one", 100, 0),
+            removal(1, None, 1),
+            removal(2, None, 2),
+            at(1, "back", 5, 2),
+            at(3, "three", 1, 1),
+        ]
+    ):
         again.both(batch, [row])
         assert again.names() == {1: "back", 2: "unknown"}, row
 
@@ -206,7 +257,9 @@ def test_offsets_of_tombstones_are_compared_within_their_partition(ordered: Quer
 
 
 def test_a_tombstone_behind_a_removal_with_an_order_repeats_it(ordered: Query) -> None:
-    """Debezium writes both, and after a failure changes again: these are older, whatever their offsets are."""
+    """Debezium writes both, and after a failure changes again: these are older, whatever their
+    offsets are.
+    """
     ordered.both(0, [at(1, "one", 1, 0), removal(1, 7, 1), removal(1, None, 2)])
     ordered.both(1, [at(1, "one", 1, 3)])
     assert ordered.names() == {}
@@ -218,7 +271,9 @@ def test_a_tombstone_behind_a_removal_with_an_order_repeats_it(ordered: Query) -
     assert ordered.names() == {}
 
 
-def test_a_driver_that_dies_behind_the_note_of_a_tombstone_does_the_batch_again(ordered: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_dies_behind_the_note_of_a_tombstone_does_the_batch_again(
+    ordered: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ordered.both(0, [at(1, "one", 100, 0), at(2, "two", 100, 1)])
     done = ordered.write(1, [removal(1, None, 2), removal(2, None, 3), at(2, "back", 5, 4)])
     with monkeypatch.context() as dying:
@@ -246,7 +301,15 @@ def test_tombstones_without_offsets_are_newer_than_what_was_written_before(tmp_p
 
 
 def test_keys_of_several_columns_of_any_names_have_tombstones(tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("order", pa.string()), ("turn", pa.int64()), ("place", pa.int64()), ("gone", pa.bool_())])
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("order", pa.string()),
+            ("turn", pa.int64()),
+            ("place", pa.int64()),
+            ("gone", pa.bool_()),
+        ]
+    )
     query = Query(tmp_path / "lake", Keyed(("id", "order", "turn"), "place", "gone"), schema)
 
     def row(key: int, order: str, place: int | None, *, gone: bool = False) -> dict[str, Any]:
@@ -254,7 +317,10 @@ def test_keys_of_several_columns_of_any_names_have_tombstones(tmp_path: Path) ->
 
     query.both(0, [row(1, "a", 9), row(1, "b", 9), row(2, "a", 9)])
     query.both(1, [row(1, "a", None, gone=True), row(2, "a", None, gone=True), row(2, "a", 1)])
-    assert [(each["id"], each["order"], each["place"]) for each in query.rows()] == [(1, "b", 9), (2, "a", 1)]
+    assert [(each["id"], each["order"], each["place"]) for each in query.rows()] == [
+        (1, "b", 9),
+        (2, "a", 1),
+    ]
 
 
 def test_rows_that_lack_their_partition_are_compared_with_no_tombstone(ordered: Query) -> None:
@@ -265,7 +331,9 @@ def test_rows_that_lack_their_partition_are_compared_with_no_tombstone(ordered: 
 
 
 @pytest.mark.parametrize("kind", ["debezium", "upsert"])
-def test_a_tombstone_of_a_compacted_topic_removes_its_row_by_any_order(tmp_path: Path, kind: str) -> None:
+def test_a_tombstone_of_a_compacted_topic_removes_its_row_by_any_order(
+    tmp_path: Path, kind: str
+) -> None:
     """Compaction takes the event of a removal away, and leaves its tombstone."""
     declared = fields({"id": "bigint", "state": "string", "at": "bigint?"}, "fields")
     found = envelope(kind, "id", declared, "orders")
@@ -275,15 +343,37 @@ def test_a_tombstone_of_a_compacted_topic_removes_its_row_by_any_order(tmp_path:
 
     def row(key: int, state: str, ms: int) -> bytes:
         plain = {"id": key, "state": state, "at": ms}
-        return json.dumps({"op": "u", "before": None, "after": plain, "source": {"ts_ms": ms}} if kind == "debezium" else plain).encode()
+        return json.dumps(
+            {"op": "u", "before": None, "after": plain, "source": {"ts_ms": ms}}
+            if kind == "debezium"
+            else plain
+        ).encode()
 
     def rows(first: int, *values: bytes | None) -> list[dict[str, Any]]:
         keys = [b'{"id": 1}'] * len(values)
-        columns = decoder.columns(pa.StructArray.from_arrays([pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"]))
-        return [{**each, "_partition": 0, "_offset": first + at} for at, each in enumerate(columns.to_pylist())]
+        columns = decoder.columns(
+            pa.StructArray.from_arrays(
+                [pa.array(keys, pa.binary()), pa.array(values, pa.binary())], names=["key", "value"]
+            )
+        )
+        return [
+            {**each, "_partition": 0, "_offset": first + at}
+            for at, each in enumerate(columns.to_pylist())
+        ]
 
-    kinds = {each.name: each.type for each in decoder.columns(pa.nulls(0, pa.struct([("key", pa.binary()), ("value", pa.binary())]))).type}
-    schema = pa.schema([*((name, kinds[name]) for name in ("id", "state", order, "_deleted")), ("_partition", pa.int32()), ("_offset", pa.int64())])
+    kinds = {
+        each.name: each.type
+        for each in decoder.columns(
+            pa.nulls(0, pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+        ).type
+    }
+    schema = pa.schema(
+        [
+            *((name, kinds[name]) for name in ("id", "state", order, "_deleted")),
+            ("_partition", pa.int32()),
+            ("_offset", pa.int64()),
+        ]
+    )
     query = Query(tmp_path / "lake", Keyed(("id",), order, "_deleted"), schema)
     query.both(0, rows(0, row(1, "PAID", 1_000), row(1, "SENT", 2_000)))
     assert [each["state"] for each in query.rows()] == ["SENT"]
@@ -295,7 +385,9 @@ def test_a_tombstone_of_a_compacted_topic_removes_its_row_by_any_order(tmp_path:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_however_a_topic_is_cut_into_batches_and_read_again_tombstones_remove_what_stands_before_them(tmp_path: Path, seed: int) -> None:
+def test_however_a_topic_is_cut_into_batches_tombstones_remove_what_stands_before_them(
+    tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)
     topic, rows = [], dict[int, tuple[int, str]]()
     for offset in range(40):
@@ -309,7 +401,9 @@ def test_however_a_topic_is_cut_into_batches_and_read_again_tombstones_remove_wh
         if key not in rows or order >= rows[key][0]:
             rows[key] = (order, name)
     for reading in range(2):
-        query = Query(tmp_path / "lake", Keyed(("id",), "at", "gone"), ORDERED, name=f"reading {reading}")
+        query = Query(
+            tmp_path / "lake", Keyed(("id",), "at", "gone"), ORDERED, name=f"reading {reading}"
+        )
         begin, batch = 0, 0
         while begin < len(topic):
             end = begin + chance.randint(1, 15)
@@ -320,7 +414,16 @@ def test_however_a_topic_is_cut_into_batches_and_read_again_tombstones_remove_wh
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("7 days", 604_800), ("1 hour", 3600), ("90 minutes", 5400), ("5seconds", 5), ("0", 0), ("1 week", None), ("-1 day", None)]
+    ("text", "seconds"),
+    [
+        ("7 days", 604_800),
+        ("1 hour", 3600),
+        ("90 minutes", 5400),
+        ("5seconds", 5),
+        ("0", 0),
+        ("1 week", None),
+        ("-1 day", None),
+    ],
 )
 def test_how_long_is_an_option(text: str, seconds: int | None) -> None:
     options = {"path": "/x", "key": "id", "delete": "gone", "keepRemoved": text}

@@ -1,4 +1,6 @@
-"""Change events into a lake by key in a real Spark: a batch that is done again, and drivers that are killed in the middle."""
+"""Change events into a lake by key in a real Spark: a batch that is done again, and drivers that
+are killed in the middle.
+"""
 
 import json
 import random
@@ -9,7 +11,10 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 from deltalake import DeltaTable
 
@@ -27,7 +32,9 @@ PARTITIONS, KEYS = 2, 30
 
 
 class Table:
-    """Rows of a database that change, and the events that tell it. A key's events are in one partition."""
+    """Rows of a database that change, and the events that tell it. A key's events are in one
+    partition.
+    """
 
     def __init__(self, player: Player, topic: str) -> None:
         self.rows: dict[int, tuple[str, int]] = {}
@@ -45,15 +52,24 @@ class Table:
                 self._add(key, None)
                 continue
             self.rows[key] = (self._chance.choice(["NEW", "PAID", "SENT"]), self._n)
-            self._add(key, {"op": "u" if before else "c", "before": before, "after": self._told(key)})
+            self._add(
+                key, {"op": "u" if before else "c", "before": before, "after": self._told(key)}
+            )
         self._producer.flush()
 
     def _told(self, key: int) -> dict[str, Any] | None:
-        return None if key not in self.rows else {"id": key, "state": self.rows[key][0], "n": self.rows[key][1]}
+        return (
+            None
+            if key not in self.rows
+            else {"id": key, "state": self.rows[key][0], "n": self.rows[key][1]}
+        )
 
     def _add(self, key: int, event: dict[str, Any] | None) -> None:
         value = None if event is None else json.dumps(event).encode()
-        self._producer.add((self._topic, key % PARTITIONS), (json.dumps({"id": key}).encode(), value, (), 1_795_000_000_000 + self._n))
+        self._producer.add(
+            (self._topic, key % PARTITIONS),
+            (json.dumps({"id": key}).encode(), value, (), 1_795_000_000_000 + self._n),
+        )
 
 
 class Job:
@@ -81,7 +97,9 @@ class Job:
 
     def forget_last_commit(self) -> None:
         """As if the driver had died between the lake's log and Spark's."""
-        last = max(Path(self.follow.folder, "commits").glob("[0-9]*"), key=lambda each: int(each.name))
+        last = max(
+            Path(self.follow.folder, "commits").glob("[0-9]*"), key=lambda each: int(each.name)
+        )
         last.unlink()
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
@@ -91,8 +109,12 @@ class Job:
     def check(self) -> None:
         """The lake is like the table, each batch is in its log once, and nothing is left over."""
         rows = self.spark.read.format("raftka_delta").load(str(self.follow.lake)).collect()
-        assert sorted((row["id"], row["state"], row["n"]) for row in rows) == sorted((key, *row) for key, row in self.table.rows.items())
-        merges = [each for each in DeltaTable(self.follow.lake).history() if each["operation"] == "MERGE"]
+        assert sorted((row["id"], row["state"], row["n"]) for row in rows) == sorted(
+            (key, *row) for key, row in self.table.rows.items()
+        )
+        merges = [
+            each for each in DeltaTable(self.follow.lake).history() if each["operation"] == "MERGE"
+        ]
         assert len(merges) == self.batches()
         assert self.staged() == set()
 
@@ -100,7 +122,12 @@ class Job:
 @pytest.fixture
 def job(spark: Any, cluster: Cluster, player: Player, tmp_path: Path) -> Iterator[Job]:
     source = cluster.create_topic(partitions=PARTITIONS)
-    started = Job(spark, cluster, player, Follow(cluster.bootstrap_servers, source, str(tmp_path / "checkpoint")))
+    started = Job(
+        spark,
+        cluster,
+        player,
+        Follow(cluster.bootstrap_servers, source, str(tmp_path / "checkpoint")),
+    )
     yield started
     started.close()
 
@@ -120,7 +147,9 @@ def test_a_batch_that_spark_does_again_changes_nothing(job: Job) -> None:
 
 
 def test_every_change_is_there_once_whenever_its_driver_is_killed(job: Job) -> None:
-    """The driver is killed when tasks have staged rows, and when the lake's log has a new entry that Spark may not know of."""
+    """The driver is killed when tasks have staged rows, and when the lake's log has a new entry
+    that Spark may not know of.
+    """
     job.table.change(40)
     job.run()
     job.table.change(200)

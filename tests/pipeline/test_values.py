@@ -1,11 +1,16 @@
-"""Values of records in a plain script, in a real Spark: JSON, Avro of a folder, Avro and Protobuf of a registry."""
+"""Values of records in a plain script, in a real Spark: JSON, Avro of a folder, Avro and Protobuf
+of a registry.
+"""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+pytest.importorskip(
+    "pyspark",
+    reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+)
 
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import OptionRefused
@@ -21,7 +26,9 @@ FIELDS = {"truck": "int", "speed": "double?"}
 TRUCK = record("Truck", truck="int", speed="double")
 
 
-def rows(spark: Any, cluster: Cluster, player: Player, values: list[bytes], **how: Any) -> list[tuple[Any, ...]]:
+def rows(
+    spark: Any, cluster: Cluster, player: Player, values: list[bytes], **how: Any
+) -> list[tuple[Any, ...]]:
     topic = cluster.create_topic()
     producer = Producer(player.brokers)
     for value in values:
@@ -29,12 +36,18 @@ def rows(spark: Any, cluster: Cluster, player: Player, values: list[bytes], **ho
     producer.flush()
     given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": topic}
     records = spark.read.format("raftka").options(**given).load()
-    found = records.select("offset", decode("value", FIELDS, **how).alias("decoded")).select("offset", "decoded.*").orderBy("offset")
+    found = (
+        records.select("offset", decode("value", FIELDS, **how).alias("decoded"))
+        .select("offset", "decoded.*")
+        .orderBy("offset")
+    )
     return [tuple(row)[1:] for row in found.collect()]
 
 
 def test_json(spark: Any, cluster: Cluster, player: Player) -> None:
-    good, bad = rows(spark, cluster, player, [b'{"truck": 7, "speed": 52.5, "more": 1}', b'{"truck": "7"}'])
+    good, bad = rows(
+        spark, cluster, player, [b'{"truck": 7, "speed": 52.5, "more": 1}', b'{"truck": "7"}']
+    )
 
     assert good == (7, 52.5, None)
     assert bad[:2] == (None, None)
@@ -57,7 +70,9 @@ def test_records_of_a_registry_beside_json(spark: Any, cluster: Cluster, player:
         number = rest.register("trucks", TRUCK)
         values = [framed(number, avro(TRUCK, {"truck": 7, "speed": 1.5})), b'{"truck": 8}']
 
-        assert rows(spark, cluster, player, values, format=["json", "avro"], registry=registry.url) == [(7, 1.5, None), (8, None, None)]
+        assert rows(
+            spark, cluster, player, values, format=["json", "avro"], registry=registry.url
+        ) == [(7, 1.5, None), (8, None, None)]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +82,10 @@ def test_records_of_a_registry_beside_json(spark: Any, cluster: Cluster, player:
         ({"format": []}, "format is"),
         ({"format": "avro"}, "Avro needs a registry"),
         ({"format": "protobuf"}, "Protobuf needs a registry"),
-        ({"registry": {"url": "http://x", "password": "s"}}, "registry has password, which means nothing"),
+        (
+            {"registry": {"url": "http://x", "password": "s"}},
+            "registry has password, which means nothing",
+        ),
         ({"registry": "x"}, "is no URL of a registry"),
     ],
 )

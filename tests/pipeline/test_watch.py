@@ -1,4 +1,6 @@
-"""Trucks that go too fast or are silent: no session of Spark, whose side runs with a memory that is a dict."""
+"""Trucks that go too fast or are silent: no session of Spark, whose side runs with a memory that is
+a dict.
+"""
 
 import json
 from collections.abc import Iterator
@@ -29,13 +31,19 @@ def told(found: list[Alarm]) -> list[tuple[str, int]]:
     return [(each.event, each.at_us // 1_000_000) for each in found]
 
 
-def watch(rules: Rules, known: Watched | None, readings: list[Reading]) -> tuple[list[Alarm], Watched | None]:
+def watch(
+    rules: Rules, known: Watched | None, readings: list[Reading]
+) -> tuple[list[Alarm], Watched | None]:
     found, now = at_once(rules, {} if known is None else {TRUCK: known}, {TRUCK: readings})
     return found, now.get(TRUCK)
 
 
 def test_too_fast_is_told_once_until_it_is_over() -> None:
-    found, known = watch(RULES, None, [at(1, 90.0), at(2, 91.0), at(3, 95.0), at(4), at(5, 92.0), at(6, 80.0), at(7, 99.0)])
+    found, known = watch(
+        RULES,
+        None,
+        [at(1, 90.0), at(2, 91.0), at(3, 95.0), at(4), at(5, 92.0), at(6, 80.0), at(7, 99.0)],
+    )
 
     assert told(found) == [("SPEEDING", 2), ("SPEEDING", 7)]
     assert found[1].speed_kmh == 99.0
@@ -53,7 +61,8 @@ def test_silence_is_found_by_time_or_by_the_reading_that_ends_it() -> None:
     assert told(watch(RULES, silent[TRUCK], [at(100)])[0]) == [("HEARD", 100)]
     assert told(watch(RULES, known[TRUCK], [at(100)])[0]) == [("SILENT", 70), ("HEARD", 100)]
     assert told(watch(RULES, known[TRUCK], [at(70)])[0]) == [("SILENT", 70), ("HEARD", 70)]
-    assert told(watch(Rules(90.0, None), silent[TRUCK], [at(20)])[0]) == [("HEARD", 20)]  # silence does not matter any more
+    # silence does not matter any more
+    assert told(watch(Rules(90.0, None), silent[TRUCK], [at(20)])[0]) == [("HEARD", 20)]
 
 
 def test_late_readings_and_missing_rules_find_nothing() -> None:
@@ -66,7 +75,9 @@ def test_late_readings_and_missing_rules_find_nothing() -> None:
 def test_a_reading_that_comes_when_its_silence_is_reported_is_too_late() -> None:
     silent = Watched(0, 1.0, 2.0, is_fast=False, is_silent=True)
 
-    found, now = watch(RULES, silent, [Reading(30_000_000, 1.0, 2.0, 100.0), Reading(70_000_000, 1.0, 2.0, 50.0)])
+    found, now = watch(
+        RULES, silent, [Reading(30_000_000, 1.0, 2.0, 100.0), Reading(70_000_000, 1.0, 2.0, 50.0)]
+    )
 
     assert told(found) == [("HEARD", 70)]
     assert now == Watched(70_000_000, 1.0, 2.0, is_fast=False, is_silent=False)
@@ -77,31 +88,52 @@ WAYS = st.lists(st.tuples(st.integers(0, 600), st.one_of(st.none(), st.floats(60
 
 @settings(deadline=None)
 @given(WAYS, st.lists(st.integers(0, 700), max_size=5))
-def test_alarms_do_not_depend_on_batches_and_timers(way: list[tuple[int, float | None]], cuts: list[int]) -> None:
+def test_alarms_do_not_depend_on_batches_and_timers(
+    way: list[tuple[int, float | None]], cuts: list[int]
+) -> None:
     readings = sorted({second: at(second, speed) for second, speed in way}.values())
     whole, end = watch(RULES, None, readings)
 
     known, found = dict[int, Watched](), list[Alarm]()
     for begin, stop in zip([0, *sorted(cuts)], [*sorted(cuts), 701], strict=True):
-        new = [each for each in reversed(readings) if begin * 1_000_000 <= each.at_us < stop * 1_000_000]
+        new = [
+            each
+            for each in reversed(readings)
+            if begin * 1_000_000 <= each.at_us < stop * 1_000_000
+        ]
         some, known = at_once(RULES, known, {TRUCK: new}, tasks=2)
         found += some
         if stop < 701:
-            some, known = expired(RULES, known, stop * 1_000_000 - 1)  # as far as the watermark may be
+            # as far as the watermark may be
+            some, known = expired(RULES, known, stop * 1_000_000 - 1)
             found += some
 
     last_silence = [each for each in found if each not in whole]
-    assert told(last_silence) in ([], [("SILENT", (readings[-1].at_us // 1_000_000) + 60)] if readings else [])
+    assert told(last_silence) in (
+        [],
+        [("SILENT", (readings[-1].at_us // 1_000_000) + 60)] if readings else [],
+    )
     assert [each for each in found if each in whole] == whole
     assert (not known) == (end is None)
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.dictionaries(st.integers(1, 4), WAYS, max_size=4), st.integers(0, 700)), max_size=5), st.sampled_from(OTHERS))
-def test_trucks_of_a_bucket_are_watched_as_one_by_one(batches: list[tuple[dict[int, list[tuple[int, float | None]]], int]], rules: Rules) -> None:
+@given(
+    st.lists(
+        st.tuples(st.dictionaries(st.integers(1, 4), WAYS, max_size=4), st.integers(0, 700)),
+        max_size=5,
+    ),
+    st.sampled_from(OTHERS),
+)
+def test_trucks_of_a_bucket_are_watched_as_one_by_one(
+    batches: list[tuple[dict[int, list[tuple[int, float | None]]], int]], rules: Rules
+) -> None:
     known, slow = dict[int, Watched](), dict[int, Watched]()
     for ways, now in batches:
-        readings = {truck: list({second: at(second, speed) for second, speed in way}.values()) for truck, way in ways.items()}
+        readings = {
+            truck: list({second: at(second, speed) for second, speed in way}.values())
+            for truck, way in ways.items()
+        }
         expected = list[Alarm]()
         for truck, some in readings.items():
             alarms, last = one_by_one(rules, truck, slow.get(truck), some)
@@ -120,7 +152,10 @@ def test_trucks_of_a_bucket_are_watched_as_one_by_one(batches: list[tuple[dict[i
 
 def by_truck(alarms: list[Alarm]) -> dict[object, list[Alarm]]:
     """What counts is the order of one truck's."""
-    return {truck: [each for each in alarms if each.truck == truck] for truck in {each.truck for each in alarms}}
+    return {
+        truck: [each for each in alarms if each.truck == truck]
+        for truck in {each.truck for each in alarms}
+    }
 
 
 # Spark's side
@@ -179,10 +214,19 @@ class Watcher:
         from raftka.pipeline.flows.packs import BUCKET, BUCKETS, Packing
 
         trucks, seconds, speeds = zip(*readings, strict=True)
-        times = pa.array([datetime.fromtimestamp(START_S + second, UTC) for second in seconds], pa.timestamp("us", "UTC"))
+        times = pa.array(
+            [datetime.fromtimestamp(START_S + second, UTC) for second in seconds],
+            pa.timestamp("us", "UTC"),
+        )
         places = {"latitude": [5.0] * len(trucks), "longitude": [6.0] * len(trucks)}
-        table = pa.table({"truck": trucks, "at": times, **places, "speed_kmh": pa.array(speeds, pa.float64())})
-        rows = [row for batch in Packing("truck", "at", READING).rows(table.to_batches()) for row in batch.to_pylist()]
+        table = pa.table(
+            {"truck": trucks, "at": times, **places, "speed_kmh": pa.array(speeds, pa.float64())}
+        )
+        rows = [
+            row
+            for batch in Packing("truck", "at", READING).rows(table.to_batches())
+            for row in batch.to_pylist()
+        ]
         assert all(0 <= row[BUCKET] < BUCKETS for row in rows)
         return told_in(self.watching.handleInputRows((0,), iter(rows), None))
 
@@ -190,7 +234,11 @@ class Watcher:
         """Spark's timers that the watermark has passed."""
         for timer in [each for each in self.handle.timers if each <= watermark_ms]:
             now = SimpleNamespace(getCurrentWatermarkInMs=lambda: watermark_ms)
-            found = told_in(self.watching.handleExpiredTimer((0,), now, SimpleNamespace(getExpiryTimeInMs=lambda at=timer: at)))
+            found = told_in(
+                self.watching.handleExpiredTimer(
+                    (0,), now, SimpleNamespace(getExpiryTimeInMs=lambda at=timer: at)
+                )
+            )
             self.handle.timers.remove(timer)  # Spark removes it behind the call
             return found
         return []
@@ -198,14 +246,21 @@ class Watcher:
 
 def told_in(rows: Any) -> list[str]:
     """Without the day."""
-    return [json.loads(value)["id"].replace("2023-11-14T", "") for row in rows for value in row.value]
+    return [
+        json.loads(value)["id"].replace("2023-11-14T", "") for row in rows for value in row.value
+    ]
 
 
 def test_sparks_side_has_one_timer_for_the_first_silence_of_a_bucket() -> None:
-    pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+    pytest.importorskip(
+        "pyspark",
+        reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+    )
     bucket = Watcher()
 
-    assert bucket.read((7, 1, 50.0), (8, 30, 50.0), (9, 20, 100.0)) == ["9 SPEEDING 22:13:40.000+00:00"]
+    assert bucket.read((7, 1, 50.0), (8, 30, 50.0), (9, 20, 100.0)) == [
+        "9 SPEEDING 22:13:40.000+00:00"
+    ]
     assert bucket.handle.timers == {(START_S + 61) * 1000}
     assert bucket.read((7, 40.5, 101.0)) == ["7 SPEEDING 22:14:00.500+00:00"]
     assert bucket.handle.timers == {(START_S + 80) * 1000}
@@ -213,7 +268,10 @@ def test_sparks_side_has_one_timer_for_the_first_silence_of_a_bucket() -> None:
     assert bucket.fire((START_S + 79) * 1000) == []
 
     # all that are silent by now, and the next timer is of the one that is not
-    assert sorted(bucket.fire((START_S + 95) * 1000)) == ["8 SILENT 22:14:50.000+00:00", "9 SILENT 22:14:40.000+00:00"]
+    assert sorted(bucket.fire((START_S + 95) * 1000)) == [
+        "8 SILENT 22:14:50.000+00:00",
+        "9 SILENT 22:14:40.000+00:00",
+    ]
     assert bucket.handle.timers == {(START_S + 100) * 1000 + 500}
     assert bucket.fire((START_S + 200) * 1000) == ["7 SILENT 22:15:00.500+00:00"]
     assert bucket.handle.timers == set()
@@ -222,7 +280,10 @@ def test_sparks_side_has_one_timer_for_the_first_silence_of_a_bucket() -> None:
 
 
 def test_a_silence_that_is_made_longer_or_shorter_counts_from_the_next_position_on() -> None:
-    pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+    pytest.importorskip(
+        "pyspark",
+        reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+    )
     bucket = Watcher()
     bucket.read((7, 0, 50.0), (8, 10, 50.0))
 
@@ -239,22 +300,39 @@ def test_a_silence_that_is_made_longer_or_shorter_counts_from_the_next_position_
 
 def test_records_of_a_bucket_share_rows() -> None:
     """As json.dumps would write each, a thousand at most in a row."""
-    pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+    pytest.importorskip(
+        "pyspark",
+        reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+    )
     from raftka.pipeline.flows.moves import TOGETHER, in_rows, lines
 
     truck = 'say "hi"\n\\ é'
     alarms = [
-        Alarm(truck, "SPEEDING", START_S * 1_000_000 + at * 1000, at / 7, float("nan") if at == 5 else -1e-7, 1e22 if at % 2 else None)
+        Alarm(
+            truck,
+            "SPEEDING",
+            START_S * 1_000_000 + at * 1000,
+            at / 7,
+            float("nan") if at == 5 else -1e-7,
+            1e22 if at % 2 else None,
+        )
         for at in range(2500)
     ]
 
     rows = list(in_rows(lines(alarms)))
     first, second, fifth = (rows[0].value[at] for at in (0, 1, 5))
 
-    assert [(len(row.key), len(row.value)) for row in rows] == [(each, each) for each in (TOGETHER, TOGETHER, 500)]
+    assert [(len(row.key), len(row.value)) for row in rows] == [
+        (each, each) for each in (TOGETHER, TOGETHER, 500)
+    ]
     assert {key for row in rows for key in row.key} == {truck}
     assert list(in_rows([])) == []
-    told = {"id": f"{truck} SPEEDING 2023-11-14T22:13:20.001+00:00", "truck": truck, "event": "SPEEDING", "at": "2023-11-14T22:13:20.001+00:00"}
+    told = {
+        "id": f"{truck} SPEEDING 2023-11-14T22:13:20.001+00:00",
+        "truck": truck,
+        "event": "SPEEDING",
+        "at": "2023-11-14T22:13:20.001+00:00",
+    }
     assert second == json.dumps({**told, "latitude": 1 / 7, "longitude": -1e-7, "speed_kmh": 1e22})
     assert json.loads(first).keys() == {*told, "latitude", "longitude"}
     assert '"longitude": NaN' in fifth
@@ -273,23 +351,42 @@ def stateful(spark: Any) -> Iterator[Any]:
 
 
 def positions(spark: Any, folder: Path) -> Any:
-    lines = spark.readStream.schema("truck int, latitude double, longitude double, speed_kmh double, at bigint").json(str(folder / "in"))
-    return lines.selectExpr("*", "timestamp_seconds(at) as _timestamp").withWatermark("_timestamp", "1 second")
+    lines = spark.readStream.schema(
+        "truck int, latitude double, longitude double, speed_kmh double, at bigint"
+    ).json(str(folder / "in"))
+    return lines.selectExpr("*", "timestamp_seconds(at) as _timestamp").withWatermark(
+        "_timestamp", "1 second"
+    )
 
 
 def feed(folder: Path, name: str, *readings: tuple[int, int, float]) -> None:
-    rows = [{"truck": truck, "latitude": 5.0, "longitude": 6.0, "speed_kmh": speed, "at": START_S + second} for truck, second, speed in readings]
+    rows = [
+        {
+            "truck": truck,
+            "latitude": 5.0,
+            "longitude": 6.0,
+            "speed_kmh": speed,
+            "at": START_S + second,
+        }
+        for truck, second, speed in readings
+    ]
     (folder / "in").mkdir(exist_ok=True)
     (folder / "fresh").write_text("\n".join(map(json.dumps, rows)))
     (folder / "fresh").rename(folder / "in" / f"{name}.json")
 
 
 def test_timers_of_spark_find_the_silent_truck(stateful: Any, tmp_path: Path) -> None:
-    """Trucks 1 and 2 are heard of; then 2 alone, until the watermark has passed the silence of 1; then 1 again."""
+    """Trucks 1 and 2 are heard of; then 2 alone, until the watermark has passed the silence of 1;
+    then 1 again.
+    """
     from raftka.pipeline.flows.moves import watched
 
     feed(tmp_path, "a", (1, 0, 50.0), (2, 0, 95.0))
-    writer = watched(positions(stateful, tmp_path), speed_kmh=90.0, silent_minutes=1.0).writeStream.format("memory").queryName("alarms")
+    writer = (
+        watched(positions(stateful, tmp_path), speed_kmh=90.0, silent_minutes=1.0)
+        .writeStream.format("memory")
+        .queryName("alarms")
+    )
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
         query.processAllAvailable()
@@ -300,11 +397,17 @@ def test_timers_of_spark_find_the_silent_truck(stateful: Any, tmp_path: Path) ->
         query.stop()
 
     found = [json.loads(row["value"])["id"] for row in stateful.table("alarms").collect()]
-    assert found == ["2 SPEEDING 2023-11-14T22:13:20.000+00:00", "1 SILENT 2023-11-14T22:14:20.000+00:00", "1 HEARD 2023-11-14T22:15:30.000+00:00"]
+    assert found == [
+        "2 SPEEDING 2023-11-14T22:13:20.000+00:00",
+        "1 SILENT 2023-11-14T22:14:20.000+00:00",
+        "1 HEARD 2023-11-14T22:15:30.000+00:00",
+    ]
 
 
 def test_a_checkpoint_with_a_state_for_each_truck_is_refused(stateful: Any, tmp_path: Path) -> None:
-    """As earlier versions have made it. If its states were not found, all alerts would be written again."""
+    """As earlier versions have made it. If its states were not found, all alerts would be written
+    again.
+    """
     from pyspark.errors import StreamingQueryException
     from pyspark.sql.streaming import StatefulProcessor
     from pyspark.sql.types import StructType
@@ -315,7 +418,9 @@ def test_a_checkpoint_with_a_state_for_each_truck_is_refused(stateful: Any, tmp_
 
     class Earlier(StatefulProcessor):  # type: ignore[misc]
         def init(self, handle: Any) -> None:
-            self._known = handle.getValueState("known", StructType().add("at_us", "long").add("inside", "string"))
+            self._known = handle.getValueState(
+                "known", StructType().add("at_us", "long").add("inside", "string")
+            )
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:
             self._known.update((START_S, "[]"))
@@ -325,12 +430,20 @@ def test_a_checkpoint_with_a_state_for_each_truck_is_refused(stateful: Any, tmp_
             pass
 
     def read(frame: Any) -> None:
-        writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        writer = (
+            frame.writeStream.format("noop")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+        )
         writer.start().awaitTermination()
 
     feed(tmp_path, "a", (1, 0, 50.0))
     rows = positions(stateful, tmp_path)
-    read(rows.groupBy("truck").transformWithState(Earlier(), "key string, value string", "append", "none"))
+    read(
+        rows.groupBy("truck").transformWithState(
+            Earlier(), "key string, value string", "append", "none"
+        )
+    )
     feed(tmp_path, "b", (1, 1, 50.0))
 
     with pytest.raises(StreamingQueryException) as refused:

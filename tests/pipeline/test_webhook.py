@@ -1,4 +1,6 @@
-"""Webhooks without Spark: keys, tries, refusals, TLS, secrets; over real connections to a server of the test."""
+"""Webhooks without Spark: keys, tries, refusals, TLS, secrets; over real connections to a server of
+the test.
+"""
 
 import ssl
 from collections.abc import Iterator
@@ -30,11 +32,19 @@ def hook(server: Receiver, **options: str) -> Webhook:
     return webhook_options({"url": server.url, **options})
 
 
-def post(found: Webhook, rows: list[dict[str, Any]], pauses: list[float] | None = None, dead: Any = None) -> int:
+def post(
+    found: Webhook, rows: list[dict[str, Any]], pauses: list[float] | None = None, dead: Any = None
+) -> int:
     poster = Poster(found)
     pauses = [] if pauses is None else pauses
     try:
-        return send(found, requests(found, rows, PLACE), poster.post, dead or stop_at_refusal(found), pauses.append)
+        return send(
+            found,
+            requests(found, rows, PLACE),
+            poster.post,
+            dead or stop_at_refusal(found),
+            pauses.append,
+        )
     finally:
         poster.close()
 
@@ -49,14 +59,20 @@ def test_each_row_is_a_request_with_the_same_key_when_it_is_sent_again(server: R
 
     assert server.keys() == ["q-7-1-0", "q-7-1-1", "q-7-1-2"] * 2
     assert [each.told for each in server.got[:3]] == numbered(3)
-    assert {(each.path, each.headers["Content-Type"]) for each in server.got} == {("/hook", "application/json")}
+    assert {(each.path, each.headers["Content-Type"]) for each in server.got} == {
+        ("/hook", "application/json")
+    }
     assert server.connections == 2
 
 
 def test_rows_per_request_makes_lists(server: Receiver) -> None:
     assert post(hook(server, rows_per_request="2"), numbered(5)) == 5
 
-    assert [(each.key, [row["n"] for row in each.told]) for each in server.got] == [("q-7-1-0", [0, 1]), ("q-7-1-2", [2, 3]), ("q-7-1-4", [4])]
+    assert [(each.key, [row["n"] for row in each.told]) for each in server.got] == [
+        ("q-7-1-0", [0, 1]),
+        ("q-7-1-2", [2, 3]),
+        ("q-7-1-4", [4]),
+    ]
 
 
 def test_an_id_names_the_row_wherever_it_is(server: Receiver) -> None:
@@ -66,7 +82,9 @@ def test_an_id_names_the_row_wherever_it_is(server: Receiver) -> None:
     for bad in (None, "ü", "x\r\nHost: y", "x" * 201):
         with pytest.raises(PipelineError, match="the id of a row is"):
             post(hook(server, id="n"), [{"n": bad}])
-    with pytest.raises(OptionRefused, match="id names the column m, which is not there: there are n"):
+    with pytest.raises(
+        OptionRefused, match="id names the column m, which is not there: there are n"
+    ):
         post(hook(server, id="m"), numbered(1))
 
 
@@ -91,16 +109,30 @@ def test_retry_after_is_kept_within_bounds(server: Receiver) -> None:
 def test_tries_are_bounded(server: Receiver) -> None:
     server.answers = [(503, {}, b"down")] * 9
 
-    with pytest.raises(PipelineError, match=r"took no row in 3 tries: it answered 503 Service Unavailable: down\. .* sent again under the same keys"):
+    with pytest.raises(
+        PipelineError,
+        match=(
+            r"took no row in 3 tries: it answered 503 Service Unavailable: down\. .* sent again "
+            r"under the same keys"
+        ),
+    ):
         post(hook(server, retries="2"), numbered(1))
     assert len(server.got) == 3
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 400, 401, 403, 404, 422])
-def test_a_refusal_stops_the_query_and_no_redirect_is_followed(server: Receiver, status: int) -> None:
+def test_a_refusal_stops_the_query_and_no_redirect_is_followed(
+    server: Receiver, status: int
+) -> None:
     with receiver() as other:
         server.answers = [(status, {"Location": other.url}, b"no <such> thing")]
-        with pytest.raises(PipelineError, match=rf"refused the rows with the key q-7-1-0: {status} .*no <such> thing.*dead_letters"):
+        with pytest.raises(
+            PipelineError,
+            match=(
+                rf"refused the rows with the key q-7-1-0: {status} .*no <such> "
+                r"thing.*dead_letters"
+            ),
+        ):
             post(hook(server), numbered(2))
         assert (len(server.got), other.got) == (1, [])
 
@@ -109,12 +141,24 @@ def test_refused_rows_may_be_dead_letters(server: Receiver) -> None:
     server.decide = lambda got: (422, {}, b"odd") if got.told["n"] % 2 else (200, {}, b"")
     dead: list[tuple[str, bytes, str]] = []
 
-    assert post(hook(server), numbered(4), dead=lambda request, why: dead.append((request.key, request.body, why))) == 2
-    assert dead == [("q-7-1-1", b'{"n":1}', "422 Unprocessable Entity: odd"), ("q-7-1-3", b'{"n":3}', "422 Unprocessable Entity: odd")]
+    assert (
+        post(
+            hook(server),
+            numbered(4),
+            dead=lambda request, why: dead.append((request.key, request.body, why)),
+        )
+        == 2
+    )
+    assert dead == [
+        ("q-7-1-1", b'{"n":1}', "422 Unprocessable Entity: odd"),
+        ("q-7-1-3", b'{"n":3}', "422 Unprocessable Entity: odd"),
+    ]
 
 
 def test_a_connection_that_breaks_is_made_anew(server: Receiver) -> None:
-    server.decide = lambda got: (200, {"Content-Length": "100"}, b"short") if len(server.got) == 1 else (200, {}, b"")
+    server.decide = lambda got: (
+        (200, {"Content-Length": "100"}, b"short") if len(server.got) == 1 else (200, {}, b"")
+    )
     found = hook(server, timeout="1")
     assert post(found, numbered(1)) == 1
     assert server.connections == 2
@@ -133,10 +177,18 @@ def test_a_long_answer_costs_its_connection_and_no_memory(server: Receiver) -> N
     assert server.connections == 2
 
 
-def test_secrets_come_from_the_environment_of_the_task(server: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_come_from_the_environment_of_the_task(
+    server: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = hook(server, **{"header.X-Team": "trucks", "secret_header.Authorization": "HOOK_TOKEN"})
     monkeypatch.delenv("HOOK_TOKEN", raising=False)
-    with pytest.raises(OptionRefused, match="the header authorization is to come from the environment variable HOOK_TOKEN, which is not set"):
+    with pytest.raises(
+        OptionRefused,
+        match=(
+            "the header authorization is to come from the environment variable HOOK_TOKEN, "
+            "which is not set"
+        ),
+    ):
         post(found, numbered(1))
     monkeypatch.setenv("HOOK_TOKEN", "Bearer x\r\nEvil: y")
     with pytest.raises(OptionRefused, match="characters that no header may have"):
@@ -157,12 +209,20 @@ def test_certificates_are_verified(tmp_path: Path) -> None:
     authority.cert_pem.write_to_path(str(ca_file))
     with receiver(context) as server:
         url = server.url.replace("http:", "https:")
-        with pytest.raises(PipelineError, match=r"certificate of https://127.0.0.1:\d+ is not to be trusted.*ca_file"):
+        with pytest.raises(
+            PipelineError,
+            match=r"certificate of https://127.0.0.1:\d+ is not to be trusted.*ca_file",
+        ):
             post(webhook_options({"url": url}), numbered(1))
         assert server.got == []
         assert post(webhook_options({"url": url, "ca_file": str(ca_file)}), numbered(1)) == 1
         with pytest.raises(PipelineError, match="is not to be trusted"):
-            post(webhook_options({"url": url.replace("127.0.0.1", "localhost"), "ca_file": str(ca_file)}), numbered(1))
+            post(
+                webhook_options(
+                    {"url": url.replace("127.0.0.1", "localhost"), "ca_file": str(ca_file)}
+                ),
+                numbered(1),
+            )
         with pytest.raises(OptionRefused, match="can not be read"):
             post(webhook_options({"url": url, "ca_file": str(tmp_path / "none")}), numbered(1))
 
@@ -177,7 +237,10 @@ def test_values_as_json() -> None:
         "s": "ü\ud800",
     }
 
-    assert as_json(row).decode() == ('{"b":"AP8=","t":"2026-01-02T03:04:05+00:00","d":"2026-01-02","m":"1.20","n":[null,1.5,{"x":null}],"s":"ü?"}')
+    assert as_json(row).decode() == (
+        '{"b":"AP8=","t":"2026-01-02T03:04:05+00:00","d":"2026-01-02","m":"1.20","n":[null,1.5,'
+        '{"x":null}],"s":"ü?"}'
+    )
 
 
 @pytest.mark.parametrize(

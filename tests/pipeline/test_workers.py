@@ -1,4 +1,6 @@
-"""Spark's daemon of Python workers that has imported everything: it forks with one thread, or leaves that to Spark's own."""
+"""Spark's daemon of Python workers that has imported everything: it forks with one thread, or
+leaves that to Spark's own.
+"""
 
 import gc
 import os
@@ -16,16 +18,29 @@ import os, sys
 from raftka.pipeline import workers
 os.environ.update(workers.QUIET)
 workers.preload(sys.argv[1])
-print(workers.is_single(), *(name in sys.modules for name in ("pandas", "pyarrow.parquet", "pyspark_raftka_delta", "deltalake")))
+names = ("pandas", "pyarrow.parquet", "pyspark_raftka_delta", "deltalake")
+print(workers.is_single(), *(name in sys.modules for name in names))
 """
 
 
-@pytest.mark.parametrize(("worker", "loaded"), [("pyspark.worker", True), ("pyspark.sql.worker.write_into_data_source", False)])
+@pytest.mark.parametrize(
+    ("worker", "loaded"),
+    [("pyspark.worker", True), ("pyspark.sql.worker.write_into_data_source", False)],
+)
 def test_what_workers_import_starts_no_thread(worker: str, loaded: bool) -> None:
-    pytest.importorskip("pyspark", reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)")
+    pytest.importorskip(
+        "pyspark",
+        reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
+    )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
 
-    told = subprocess.run([sys.executable, "-c", TOLD, worker], env=environment, capture_output=True, text=True, check=True).stdout.split()
+    told = subprocess.run(
+        [sys.executable, "-c", TOLD, worker],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
 
     assert told[0] == "True"
     assert told[3:] == ["True", "True"]
@@ -48,7 +63,9 @@ def test_without_a_list_of_threads_nothing_is_certain(monkeypatch: pytest.Monkey
     assert not workers.is_single()
 
 
-def test_sparks_own_daemon_takes_over_where_a_library_started_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparks_own_daemon_takes_over_where_a_library_started_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Replaced(Exception):
         """The process is another program from here on."""
 
@@ -70,7 +87,9 @@ def test_sparks_own_daemon_takes_over_where_a_library_started_a_thread(monkeypat
 
 def test_a_session_on_this_machine_has_it(spark: Any) -> None:
     assert spark.conf.get("spark.python.daemon.module") == "raftka.pipeline.workers"
-    assert {row[0] for row in spark.range(1).mapInArrow(_started_as, "module string").collect()} == {"raftka.pipeline.workers"}
+    assert {
+        row[0] for row in spark.range(1).mapInArrow(_started_as, "module string").collect()
+    } == {"raftka.pipeline.workers"}
 
 
 def test_java_reads_arrow_without_looking_twice(spark: Any) -> None:
@@ -99,7 +118,10 @@ def test_processes_that_plan_keep_what_they_have_imported(spark: Any) -> None:
 
             import pyspark_raftka  # noqa: F401
 
-            return f"`{sys.orig_argv[sys.orig_argv.index('-m') + 1]}` int, `{gc.get_freeze_count() > 10_000}` int"
+            return (
+                f"`{sys.orig_argv[sys.orig_argv.index('-m') + 1]}` int, "
+                f"`{gc.get_freeze_count() > 10_000}` int"
+            )
 
     spark.dataSource.register(Probe)
 

@@ -1,6 +1,8 @@
-"""Whether a value is valid by a JSON Schema, for the keywords that the official suite's groups on references use.
+"""Whether a value is valid by a JSON Schema, for the keywords that the official suite's groups on
+references use.
 
-It judges what `Documents` resolves: which schema a reference leads to, and which draft that one is of.
+It judges what `Documents` resolves: which schema a reference leads to, and which draft that one is
+of.
 """
 
 import re
@@ -86,8 +88,12 @@ def judge(documents: Documents, schema: Json, document: Document, value: Json) -
     return Seen(valid, names, items)
 
 
-def _object(known: JsonObject, value: JsonObject, ask: Ask, names: frozenset[str]) -> tuple[frozenset[str], bool]:
-    parts = [(name, known["properties"][name]) for name in value if name in known.get("properties", {})]
+def _object(
+    known: JsonObject, value: JsonObject, ask: Ask, names: frozenset[str]
+) -> tuple[frozenset[str], bool]:
+    parts = [
+        (name, known["properties"][name]) for name in value if name in known.get("properties", {})
+    ]
     for pattern, each in known.get("patternProperties", {}).items():
         parts += [(name, each) for name in value if re.search(pattern, name)]
     found = {name for name, _ in parts}
@@ -95,7 +101,9 @@ def _object(known: JsonObject, value: JsonObject, ask: Ask, names: frozenset[str
         parts += [(name, known["additionalProperties"]) for name in value if name not in found]
     found |= {name for name, _ in parts}
     if "unevaluatedProperties" in known:
-        parts += [(name, known["unevaluatedProperties"]) for name in value if name not in found | names]
+        parts += [
+            (name, known["unevaluatedProperties"]) for name in value if name not in found | names
+        ]
     right = all(ask(each, value[name]).valid for name, each in parts)
     if "propertyNames" in known:
         right &= all(ask(known["propertyNames"], name).valid for name in value)
@@ -130,7 +138,9 @@ def _holds(key: str, said: Json, value: Json) -> bool:
     if key == "const":
         return bool(said == value and type(said) is type(value))
     if key == "enum":
-        return any(each == value and isinstance(each, bool) == isinstance(value, bool) for each in said)
+        return any(
+            each == value and isinstance(each, bool) == isinstance(value, bool) for each in said
+        )
     if key in ("minimum", "maximum") and number:
         return bool(value >= said if key == "minimum" else value <= said)
     if key in ("minLength", "maxLength") and isinstance(value, str):
@@ -142,7 +152,9 @@ def _holds(key: str, said: Json, value: Json) -> bool:
     if key == "required" and isinstance(value, dict) and isinstance(said, list):
         return all(name in value for name in said)
     if key == "dependentRequired" and isinstance(value, dict):
-        return all(each in value for name, needed in said.items() if name in value for each in needed)
+        return all(
+            each in value for name, needed in said.items() if name in value for each in needed
+        )
     return True
 
 

@@ -27,7 +27,9 @@ class Answer(NamedTuple):
 class Rest:
     """One connection."""
 
-    def __init__(self, registry: RegistryServer | str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, registry: RegistryServer | str, headers: dict[str, str] | None = None
+    ) -> None:
         """`registry`: or its URL."""
         url = registry if isinstance(registry, str) else registry.url
         self._connection = HTTPConnection(urlsplit(url).netloc, timeout=60)
@@ -36,11 +38,18 @@ class Rest:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._connection.close()
 
     def ask(self, method: str, target: str, body: Json = None) -> Answer:
-        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = (
+            None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        )
         self._connection.request(method, target, data, self._headers)
         with self._connection.getresponse() as answer:
             return Answer(answer.status, json.loads(answer.read()))
@@ -66,7 +75,11 @@ class Rest:
         return int(answer.body["id"])
 
     def try_register(self, subject: str, schema: Json, **more: Json) -> Answer:
-        return self.ask("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": text_of(schema), **more})
+        return self.ask(
+            "POST",
+            f"/subjects/{quote(subject, safe='')}/versions",
+            {"schema": text_of(schema), **more},
+        )
 
 
 def text_of(schema: Json) -> str:
@@ -79,7 +92,9 @@ def record(name: str, **fields: Json) -> Json:
         "type": "record",
         "name": name,
         "fields": [
-            {"name": each, "type": kind[0], "default": kind[1]} if isinstance(kind, tuple) else {"name": each, "type": kind}
+            {"name": each, "type": kind[0], "default": kind[1]}
+            if isinstance(kind, tuple)
+            else {"name": each, "type": kind}
             for each, kind in fields.items()
         ],
     }

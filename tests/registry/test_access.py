@@ -1,4 +1,6 @@
-"""A registry of a secured cluster: passwords of the cluster's users, and what their ACLs allow at the topics of the subjects."""
+"""A registry of a secured cluster: passwords of the cluster's users, and what their ACLs allow at
+the topics of the subjects.
+"""
 
 import base64
 from collections.abc import Iterator
@@ -36,7 +38,10 @@ STRING, INT = '"string"', '"int"'
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Cluster]:
     users = " ".join(f'user_{name}="{name}-secret"' for name in USERS)
-    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="admin-secret" {users};'
+    jaas = (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" '
+        f'password="admin-secret" {users};'
+    )
     settings = {
         "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
@@ -72,7 +77,9 @@ def secured_registry(secured: Cluster) -> Iterator[RegistryServer]:
     def client_of(user: User) -> Client:
         return Client(brokers, security=as_user(ADMIN, "PLAIN", user))
 
-    with RegistryServer(lambda: Client(brokers, security=ADMIN), Port(number=0), client_of=client_of) as registry:
+    with RegistryServer(
+        lambda: Client(brokers, security=ADMIN), Port(number=0), client_of=client_of
+    ) as registry:
         with login(registry, "admin") as rest:
             rest.register("orders-value", STRING)
             rest.register("hidden-value", INT)
@@ -80,21 +87,35 @@ def secured_registry(secured: Cluster) -> Iterator[RegistryServer]:
 
 
 def login(registry: RegistryServer, name: str, password: str | None = None) -> Rest:
-    shown = base64.b64encode(f"{name}:{f'{name}-secret' if password is None else password}".encode()).decode()
+    shown = base64.b64encode(
+        f"{name}:{f'{name}-secret' if password is None else password}".encode()
+    ).decode()
     return Rest(registry, {"Authorization": f"Basic {shown}"})
 
 
 @pytest.mark.parametrize(
-    "headers", [{}, {"Authorization": "Basic"}, {"Authorization": "Basic !"}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eA=="}]
+    "headers",
+    [
+        {},
+        {"Authorization": "Basic"},
+        {"Authorization": "Basic !"},
+        {"Authorization": "Bearer x"},
+        {"Authorization": "Basic eA=="},
+    ],
 )
-def test_nobody_gets_an_answer_without_a_password(secured_registry: RegistryServer, headers: dict[str, str]) -> None:
+def test_nobody_gets_an_answer_without_a_password(
+    secured_registry: RegistryServer, headers: dict[str, str]
+) -> None:
     with Rest(secured_registry, headers) as rest:
         answer = rest.ask("GET", "/subjects")
 
     assert (answer.status, answer.code) == (401, 40101)
 
 
-@pytest.mark.parametrize(("name", "password"), [("admin", "wrong"), ("admin", ""), ("stranger", "x"), ("", "x"), ("admin", "admin-secret ")])
+@pytest.mark.parametrize(
+    ("name", "password"),
+    [("admin", "wrong"), ("admin", ""), ("stranger", "x"), ("", "x"), ("admin", "admin-secret ")],
+)
 def test_wrong_passwords(secured_registry: RegistryServer, name: str, password: str) -> None:
     with login(secured_registry, "admin") as rest:
         assert rest.get("/subjects")  # the right one is known
@@ -111,8 +132,14 @@ CASES: list[tuple[str, str, object, set[str]]] = [  # with the users who may do 
     ("POST", "/subjects/orders-value", {"schema": STRING}, {"reader", "writer", "keeper"}),
     ("POST", "/subjects/orders-value/versions", {"schema": STRING}, {"writer"}),
     ("POST", "/subjects/orders-key/versions", {"schema": STRING}, {"writer"}),
-    ("POST", "/subjects/fresh-value/versions", {"schema": '"long"'}, {"maker"}),  # not one that another subject has: maker may see it then
-    ("POST", "/compatibility/subjects/orders-value/versions/latest", {"schema": STRING}, {"reader", "writer", "keeper"}),
+    # not one that another subject has: maker may see it then
+    ("POST", "/subjects/fresh-value/versions", {"schema": '"long"'}, {"maker"}),
+    (
+        "POST",
+        "/compatibility/subjects/orders-value/versions/latest",
+        {"schema": STRING},
+        {"reader", "writer", "keeper"},
+    ),
     ("PUT", "/config/orders-value", {"compatibility": "NONE"}, {"tuner"}),
     ("PUT", "/mode/orders-value", {"mode": "READWRITE"}, {"tuner"}),
     ("PUT", "/config", {"compatibility": "BACKWARD"}, set()),
@@ -121,8 +148,14 @@ CASES: list[tuple[str, str, object, set[str]]] = [  # with the users who may do 
 ]
 
 
-@pytest.mark.parametrize(("method", "target", "body", "allowed"), CASES, ids=lambda value: str(value) if isinstance(value, str) else "")
-def test_acls_of_the_topic_decide(secured_registry: RegistryServer, method: str, target: str, body: object, allowed: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("method", "target", "body", "allowed"),
+    CASES,
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+def test_acls_of_the_topic_decide(
+    secured_registry: RegistryServer, method: str, target: str, body: object, allowed: set[str]
+) -> None:
     """A user who is allowed may be told that there is nothing to do."""
     for user in (*(set(USERS) - {"admin"} - allowed), *allowed, "admin"):
         with login(secured_registry, user) as rest:
@@ -135,7 +168,11 @@ def test_lists_have_only_what_a_user_may_see(secured_registry: RegistryServer) -
         assert "orders-value" in rest.get("/subjects")
         assert set(rest.get("/subjects?deleted=true")) <= {"orders-value", "orders-key"}
         assert {each["subject"] for each in rest.get("/schemas")} <= {"orders-value", "orders-key"}
-        assert rest.get("/schemas/ids/2/subjects?deleted=true") == rest.get("/schemas/ids/2/versions") == []
+        assert (
+            rest.get("/schemas/ids/2/subjects?deleted=true")
+            == rest.get("/schemas/ids/2/versions")
+            == []
+        )
     with login(secured_registry, "nobody") as rest:
         assert rest.get("/subjects") == rest.get("/schemas") == []
 
@@ -164,7 +201,9 @@ def access(secured: Cluster) -> tuple[BrokerAccess, Clock, list[str]]:
     return BrokerAccess(client_of, clock), clock, asked
 
 
-async def test_a_login_is_kept_for_a_while_and_only_for_this_password(access: tuple[BrokerAccess, Clock, list[str]]) -> None:
+async def test_a_login_is_kept_for_a_while_and_only_for_this_password(
+    access: tuple[BrokerAccess, Clock, list[str]],
+) -> None:
     logins, clock, asked = access
     reader = User("reader", "reader-secret")
 
@@ -179,7 +218,9 @@ async def test_a_login_is_kept_for_a_while_and_only_for_this_password(access: tu
     assert asked == ["reader"] * 3
 
 
-async def test_the_users_that_are_kept_are_bounded(access: tuple[BrokerAccess, Clock, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_users_that_are_kept_are_bounded(
+    access: tuple[BrokerAccess, Clock, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("raftka.registry.broker_access.USERS", Limit("registry_users", 2, ""))
     logins, _, asked = access
 

@@ -42,7 +42,12 @@ def test_the_same_schema_is_the_same_version_and_has_one_id_in_all_subjects(rest
 def test_a_version_by_number_and_the_latest(rest: Rest) -> None:
     rest.register("t", ONE)
     number = rest.register("t", TWO)
-    wanted = {"subject": "t", "version": 2, "id": number, "schema": json.dumps(TWO, separators=(",", ":"))}
+    wanted = {
+        "subject": "t",
+        "version": 2,
+        "id": number,
+        "schema": json.dumps(TWO, separators=(",", ":")),
+    }
 
     for version in ("2", "latest", "-1"):
         assert rest.get(f"/subjects/t/versions/{version}") == wanted
@@ -54,7 +59,12 @@ def test_a_schema_is_looked_up_in_its_subject(rest: Rest) -> None:
 
     found = rest.ask("POST", "/subjects/t", {"schema": json.dumps(ONE)})
 
-    assert found.body == {"subject": "t", "version": 1, "id": number, "schema": json.dumps(ONE, separators=(",", ":"))}
+    assert found.body == {
+        "subject": "t",
+        "version": 1,
+        "id": number,
+        "schema": json.dumps(ONE, separators=(",", ":")),
+    }
     assert rest.ask("POST", "/subjects/t", {"schema": STRING}).code == 40403
     assert rest.ask("POST", "/subjects/other", {"schema": STRING}).code == 40401
 
@@ -76,8 +86,12 @@ def test_lists_have_pages_and_prefixes(rest: Rest) -> None:
     assert rest.get("/subjects?subjectPrefix=b") == ["b-1", "b-2"]
     assert rest.get("/subjects?offset=1&limit=2") == ["a-2", "b-1"]
     assert rest.get("/subjects?limit=0") == []
-    assert [(each["subject"], each["version"]) for each in rest.get("/schemas?subjectPrefix=a")] == [("a-1", 1), ("a-1", 2), ("a-2", 1)]
-    assert [(each["subject"], each["version"]) for each in rest.get("/schemas?latestOnly=true&limit=1")] == [("a-1", 2)]
+    assert [
+        (each["subject"], each["version"]) for each in rest.get("/schemas?subjectPrefix=a")
+    ] == [("a-1", 1), ("a-1", 2), ("a-2", 1)]
+    assert [
+        (each["subject"], each["version"]) for each in rest.get("/schemas?latestOnly=true&limit=1")
+    ] == [("a-1", 2)]
 
 
 # compatibility
@@ -108,7 +122,11 @@ def test_each_level_decides(rest: Rest, level: str, allowed: set[str]) -> None:
     assert rest.put("/config/t", {"compatibility": level}) == {"compatibility": level}
 
     for name, schema in (("TWO", TWO), ("BREAKS", BREAKS)):
-        answer = rest.ask("POST", "/compatibility/subjects/t/versions/latest?verbose=true", {"schema": json.dumps(schema)}).body
+        answer = rest.ask(
+            "POST",
+            "/compatibility/subjects/t/versions/latest?verbose=true",
+            {"schema": json.dumps(schema)},
+        ).body
         assert answer["is_compatible"] == (name in allowed)
         assert bool(answer["messages"]) != answer["is_compatible"]
 
@@ -120,16 +138,31 @@ def test_transitive_levels_look_at_all_versions(rest: Rest) -> None:
     back_again = {"schema": json.dumps(record("One", a="long", z=("int", 0)))}
     double = {"schema": json.dumps(record("One", a="string"))}
 
-    for level, fits in (("BACKWARD", True), ("BACKWARD_TRANSITIVE", True), ("FORWARD_TRANSITIVE", False), ("FULL_TRANSITIVE", False)):
+    for level, fits in (
+        ("BACKWARD", True),
+        ("BACKWARD_TRANSITIVE", True),
+        ("FORWARD_TRANSITIVE", False),
+        ("FULL_TRANSITIVE", False),
+    ):
         rest.put("/config/t", {"compatibility": level})
-        assert rest.ask("POST", "/compatibility/subjects/t/versions", back_again).body == {"is_compatible": fits}
-    assert rest.ask("POST", "/compatibility/subjects/t/versions/1", double).body == {"is_compatible": False}
+        assert rest.ask("POST", "/compatibility/subjects/t/versions", back_again).body == {
+            "is_compatible": fits
+        }
+    assert rest.ask("POST", "/compatibility/subjects/t/versions/1", double).body == {
+        "is_compatible": False
+    }
 
 
 def test_all_is_compatible_with_a_subject_without_versions(rest: Rest) -> None:
-    assert rest.ask("POST", "/compatibility/subjects/t/versions/latest", {"schema": STRING}).body == {"is_compatible": True}
-    assert rest.ask("POST", "/compatibility/subjects/t/versions", {"schema": STRING}).body == {"is_compatible": True}
-    assert rest.ask("POST", "/compatibility/subjects/t/versions/1", {"schema": STRING}).code == 40401
+    assert rest.ask(
+        "POST", "/compatibility/subjects/t/versions/latest", {"schema": STRING}
+    ).body == {"is_compatible": True}
+    assert rest.ask("POST", "/compatibility/subjects/t/versions", {"schema": STRING}).body == {
+        "is_compatible": True
+    }
+    assert (
+        rest.ask("POST", "/compatibility/subjects/t/versions/1", {"schema": STRING}).code == 40401
+    )
 
 
 def test_levels_of_one_subject_and_of_all(rest: Rest) -> None:
@@ -241,7 +274,10 @@ def test_a_schema_that_two_references_need_is_there_once(rest: Rest) -> None:
 def test_a_reference_to_nothing_is_refused(rest: Rest) -> None:
     reference = {"name": "Engine", "subject": "engine", "version": 1}
 
-    assert rest.try_register("car", record("Car", engine="Engine"), references=[reference]).code == 42201
+    assert (
+        rest.try_register("car", record("Car", engine="Engine"), references=[reference]).code
+        == 42201
+    )
     assert rest.try_register("car", record("Car", engine="Engine")).code == 42201
     assert rest.try_register("car", STRING, references=[{"name": 7}]).code == 422
     assert rest.try_register("car", STRING, references="no").code == 422
@@ -326,7 +362,9 @@ def test_wrong_requests(rest: Rest, method: str, target: str, body: object, code
 
 
 def test_a_text_that_is_too_large(rest: Rest) -> None:
-    long = json.dumps({"type": "fixed", "name": "F", "size": 1, "doc": "x" * limits.SCHEMA_CHARACTERS.value})
+    long = json.dumps(
+        {"type": "fixed", "name": "F", "size": 1, "doc": "x" * limits.SCHEMA_CHARACTERS.value}
+    )
 
     assert rest.try_register("t", long).code == 42201
 
@@ -354,11 +392,15 @@ def test_a_body_that_is_too_large_ends_the_connection(raftka_registry: RegistryS
         (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
     ],
 )
-def test_what_is_no_http_is_answered_and_closed(raftka_registry: RegistryServer, data: bytes, status: int) -> None:
+def test_what_is_no_http_is_answered_and_closed(
+    raftka_registry: RegistryServer, data: bytes, status: int
+) -> None:
     assert talk(raftka_registry, data).startswith(b"HTTP/1.1 %d " % status)
 
 
-def test_requests_of_one_connection_are_answered_in_their_order(raftka_registry: RegistryServer) -> None:
+def test_requests_of_one_connection_are_answered_in_their_order(
+    raftka_registry: RegistryServer,
+) -> None:
     first = b"GET /config HTTP/1.1\r\nHost: x\r\n\r\n"
     last = b"GET /mode HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
@@ -370,7 +412,10 @@ def test_requests_of_one_connection_are_answered_in_their_order(raftka_registry:
 
 def test_head_has_no_body_and_a_client_is_told_to_go_on(raftka_registry: RegistryServer) -> None:
     head = talk(raftka_registry, b"HEAD /config HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    waits = b"PUT /config HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 24\r\nConnection: close\r\n\r\n"
+    waits = (
+        b"PUT /config HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 24\r\n"
+        b"Connection: close\r\n\r\n"
+    )
 
     assert head.endswith(b"\r\n\r\n")
     assert b"Content-Length: 33\r\n" in head
@@ -384,7 +429,9 @@ def test_head_has_no_body_and_a_client_is_told_to_go_on(raftka_registry: Registr
 def test_the_page_of_numbers_counts_refusals(raftka_registry: RegistryServer, rest: Rest) -> None:
     talk(raftka_registry, b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * limits.HEAD_BYTES.value)
 
-    page = talk(raftka_registry, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").decode()
+    page = talk(
+        raftka_registry, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    ).decode()
 
     assert f"{limits.HEAD_BYTES.metric} 1\n" in page
     assert 'raftka_registry_requests_total{status="431"} 1\n' in page

@@ -17,7 +17,9 @@ from raftka.registry.formats.schema import MAX_BYTES, InvalidSchema, Reference
 
 
 def parse(value: Any, *references: tuple[str, Any]) -> ours.AvroSchema:
-    return ours.parse(json.dumps(value), [Reference(name, json.dumps(text)) for name, text in references])
+    return ours.parse(
+        json.dumps(value), [Reference(name, json.dumps(text)) for name, text in references]
+    )
 
 
 def record(*fields: dict, name: str = "R", **more: Any) -> dict:
@@ -78,21 +80,52 @@ UNREADABLE = [  # reader, writer, what is told
     (
         record(field("int")),
         record(),
-        "READER_FIELD_MISSING_DEFAULT_VALUE at /fields/0: the reader's field f has no default, and the writer has no field of that name",
+        "READER_FIELD_MISSING_DEFAULT_VALUE at /fields/0: the reader's field f has no default, "
+        "and the writer has no field of that name",
     ),
-    (record(field("int")), record(field("string")), "TYPE_MISMATCH at /fields/0/type: the reader has int, the writer string"),
+    (
+        record(field("int")),
+        record(field("string")),
+        "TYPE_MISMATCH at /fields/0/type: the reader has int, the writer string",
+    ),
     (
         record(name="New"),
         record(),
-        "NAME_MISMATCH at /name: the reader's record is New, the writer's is R, which is no alias of the former",
+        "NAME_MISMATCH at /name: the reader's record is New, the writer's is R, which is no alias "
+        "of the former",
     ),
-    (enum("A"), enum("B", "A"), "MISSING_ENUM_SYMBOLS at /symbols: the reader's E lacks symbols of the writer and has no default: B"),
-    (FIXED, {**FIXED, "size": 5}, "FIXED_SIZE_MISMATCH at /size: the reader's F has 4 bytes, the writer's has 5"),
-    (["null", "int"], "string", "MISSING_UNION_BRANCH at /: no branch of the reader's union can read the writer's string"),
-    (["null", "int"], ["int", "string"], "MISSING_UNION_BRANCH at /1: no branch of the reader's union can read the writer's string"),
+    (
+        enum("A"),
+        enum("B", "A"),
+        "MISSING_ENUM_SYMBOLS at /symbols: the reader's E lacks symbols of the writer and has no "
+        "default: B",
+    ),
+    (
+        FIXED,
+        {**FIXED, "size": 5},
+        "FIXED_SIZE_MISMATCH at /size: the reader's F has 4 bytes, the writer's has 5",
+    ),
+    (
+        ["null", "int"],
+        "string",
+        "MISSING_UNION_BRANCH at /: no branch of the reader's union can read the writer's string",
+    ),
+    (
+        ["null", "int"],
+        ["int", "string"],
+        "MISSING_UNION_BRANCH at /1: no branch of the reader's union can read the writer's string",
+    ),
     ("int", ["int", "null"], "TYPE_MISMATCH at /: the reader has int, the writer null"),
-    ({"type": "array", "items": "int"}, {"type": "array", "items": "long"}, "TYPE_MISMATCH at /items: the reader has int, the writer long"),
-    ({"type": "map", "values": "int"}, {"type": "map", "values": "long"}, "TYPE_MISMATCH at /values: the reader has int, the writer long"),
+    (
+        {"type": "array", "items": "int"},
+        {"type": "array", "items": "long"},
+        "TYPE_MISMATCH at /items: the reader has int, the writer long",
+    ),
+    (
+        {"type": "map", "values": "int"},
+        {"type": "map", "values": "long"},
+        "TYPE_MISMATCH at /values: the reader has int, the writer long",
+    ),
     (
         record(field(["null", "R"], "next"), field("string", "value")),
         LINKED,
@@ -112,7 +145,9 @@ def test_unreadable_is_told_with_its_path(reader: Any, writer: Any, told: str) -
 
 
 def test_all_problems_are_told() -> None:
-    reader = record(field("int", "a"), field("int", "b"), field(record(field("int", "d"), name="S"), "c"))
+    reader = record(
+        field("int", "a"), field("int", "b"), field(record(field("int", "d"), name="S"), "c")
+    )
     writer = record(field("string", "a"), field(record(name="S"), "c"))
 
     assert [each.partition(":")[0] for each in problems(reader, writer)] == [
@@ -140,7 +175,10 @@ REFUSED = [
     ('{"type":"record","name":"a..b","fields":[]}', 'the name "a..b" is none for Avro'),
     ('{"type":"record","name":"int","fields":[]}', "int is a type of Avro and cannot be defined"),
     ('{"type":"record","name":"R"}', "record R has no list of fields"),
-    ('{"type":"record","name":"R","aliases":"S","fields":[]}', '"aliases" of R is no list of strings'),
+    (
+        '{"type":"record","name":"R","aliases":"S","fields":[]}',
+        '"aliases" of R is no list of strings',
+    ),
     (json.dumps(record({"type": "int"})), "a field of R has no name"),
     (json.dumps(record({"name": "f"})), "field f of R has no type"),
     (json.dumps(record(field("int"), field("int"))), "R has the field f twice"),
@@ -154,7 +192,10 @@ REFUSED = [
     ('{"type":"enum","name":"E"}', "enum E has no symbols"),
     ('{"type":"fixed","name":"F","size":-1}', "the size of fixed F is no number of bytes: -1"),
     ('{"type":"fixed","name":"F","size":true}', "the size of fixed F is no number of bytes: true"),
-    (json.dumps(record(field({"type": "int", "x": 1e308}))).replace("1e+308", "1e999"), "beyond the range of a double"),
+    (
+        json.dumps(record(field({"type": "int", "x": 1e308}))).replace("1e+308", "1e999"),
+        "beyond the range of a double",
+    ),
     ('"\\ud800"', "half of a surrogate pair"),
 ]
 
@@ -182,7 +223,11 @@ DEFAULTS = [  # type, values that are of it, values that are not
     ({"type": "map", "values": "int"}, [{}, {"a": 1}], [[], {"a": "b"}]),
     (["null", "int"], [None, 3], ["x"]),
     (["int", "null"], [None, 3], ["x"]),
-    (record(field("int", "a"), field("int", "b", default=1), name="S"), [{"a": 1}, {"a": 1, "b": 2}], [{}, {"a": "x"}, {"a": 1, "b": "x"}, 1]),
+    (
+        record(field("int", "a"), field("int", "b", default=1), name="S"),
+        [{"a": 1}, {"a": 1, "b": 2}],
+        [{}, {"a": "x"}, {"a": 1, "b": "x"}, 1],
+    ),
 ]
 
 
@@ -201,23 +246,34 @@ def test_a_default_that_contains_itself_is_refused() -> None:
 
 
 def test_white_space_is_lost_and_nothing_else() -> None:
-    text = '{ "name": "R", "type": "record", "doc": "d\u00e9j\u00e0",\n "x": [1.5, {"b": 1, "a": null}],'
+    text = (
+        '{ "name": "R", "type": "record", "doc": "d\u00e9j\u00e0",\n "x": [1.5, {"b": 1, "a": '
+        "null}],"
+    )
     text += ' "fields": [{"type": {"type": "int"}, "name": "f"}] }'
 
     parsed = ours.parse(text, [])
 
-    assert parsed.text == '{"name":"R","type":"record","doc":"d\u00e9j\u00e0","x":[1.5,{"b":1,"a":null}],"fields":[{"type":"int","name":"f"}]}'
+    assert parsed.text == (
+        '{"name":"R","type":"record","doc":"d\u00e9j\u00e0","x":[1.5,{"b":1,"a":null}],'
+        '"fields":[{"type":"int","name":"f"}]}'
+    )
 
 
 def test_plain_types_are_written_as_their_names() -> None:
     assert parse({"type": "string"}).text == '"string"'
     assert parse({"type": "string", "a": 1}).text == '{"type":"string","a":1}'
-    assert parse([{"type": "null"}, {"type": "array", "items": {"type": "int"}}]).text == '["null",{"type":"array","items":"int"}]'
+    assert (
+        parse([{"type": "null"}, {"type": "array", "items": {"type": "int"}}]).text
+        == '["null",{"type":"array","items":"int"}]'
+    )
 
 
 def test_canonical_schemas_have_one_order_and_short_names() -> None:
     one = {
-        "fields": [{"order": "ascending", "type": "a.b.R", "name": "f", "z": 1, "doc": "d", "y": 2}],
+        "fields": [
+            {"order": "ascending", "type": "a.b.R", "name": "f", "z": 1, "doc": "d", "y": 2}
+        ],
         "aliases": ["a.b.Q"],
         "name": "a.b.R",
         "zz": 0,
@@ -235,7 +291,8 @@ def test_canonical_schemas_have_one_order_and_short_names() -> None:
     assert parse(one).text != parse(other).text
     assert parse(one).canonical == parse(other).canonical
     assert parse(one).normalized == (
-        '{"type":"record","name":"R","namespace":"a.b","fields":[{"name":"f","type":"R","doc":"d","y":2,"z":1}],"aliases":["Q"],"zz":0}'
+        '{"type":"record","name":"R","namespace":"a.b","fields":[{"name":"f","type":"R","doc":"d",'
+        '"y":2,"z":1}],"aliases":["Q"],"zz":0}'
     )
 
 
@@ -250,7 +307,11 @@ def test_references_are_known_by_their_full_names() -> None:
     assert ours.problems(parsed, parsed) == []
     with pytest.raises(InvalidSchema, match=r'reference "city": "geo.Street" is neither'):
         parse(person, ("city", city), ("street", street))
-    changed = parse(person, ("street", record(field("int", "name"), name="Street", namespace="geo")), ("city", city))
+    changed = parse(
+        person,
+        ("street", record(field("int", "name"), name="Street", namespace="geo")),
+        ("city", city),
+    )
     assert ours.problems(changed, parsed) == [
         "TYPE_MISMATCH at /fields/1/type/fields/0/type: the reader has int, the writer string",
     ]
@@ -268,7 +329,16 @@ HOSTILE = {
     "too large": '"' + "x" * MAX_BYTES + '"',
     "a chain of defaults": json.dumps(
         record(
-            *(field(record(field(f"R{n - 1}", default={}), name=f"R{n}") if n else record(name="R0"), f"f{n}", default={}) for n in range(300)),
+            *(
+                field(
+                    record(field(f"R{n - 1}", default={}), name=f"R{n}")
+                    if n
+                    else record(name="R0"),
+                    f"f{n}",
+                    default={},
+                )
+                for n in range(300)
+            ),
             field("R299", "last", default={}),
         )
     ),
@@ -283,7 +353,9 @@ def test_hostile_texts_are_refused(name: str) -> None:
 
 def test_references_count_as_well() -> None:
     with pytest.raises(InvalidSchema, match="1048576 are allowed"):
-        ours.parse('"int"', [Reference(str(n), json.dumps("x" * (MAX_BYTES // 3))) for n in range(3)])
+        ours.parse(
+            '"int"', [Reference(str(n), json.dumps("x" * (MAX_BYTES // 3))) for n in range(3)]
+        )
 
 
 def test_chains_of_types_and_of_defaults_end() -> None:
@@ -297,7 +369,9 @@ def test_chains_of_types_and_of_defaults_end() -> None:
 
 
 def test_large_schemas_have_linear_cost() -> None:
-    """Half of a megabyte of fields; and unions of a thousand records on both sides, of which each pair would be a million."""
+    """Half of a megabyte of fields; and unions of a thousand records on both sides, of which each
+    pair would be a million.
+    """
     wide = parse(record(*(field("int", f"f{n}") for n in range(20_000))))
     union = parse([record(field("int"), name=f"R{n}") for n in range(5_000)])
 
@@ -314,13 +388,17 @@ def test_more_combinations_than_are_allowed_are_a_problem(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(pairs, "MAX_STEPS", 1000)
 
-    assert problems(reader, writer) == ["TOO_COMPLEX at /: the schemas have too many combinations of parts to compare"]
+    assert problems(reader, writer) == [
+        "TOO_COMPLEX at /: the schemas have too many combinations of parts to compare"
+    ]
 
 
 def test_fields_of_many_pairs_are_counted() -> None:
     """No field is compared, but each is looked at for each of the writer's records."""
     names = [f"W{n}" for n in range(2000)]
-    reader = parse(record(*(field("int", f"f{n}", default=0) for n in range(10_000)), aliases=names))
+    reader = parse(
+        record(*(field("int", f"f{n}", default=0) for n in range(10_000)), aliases=names)
+    )
 
     found = ours.problems(reader, parse([record(name=name) for name in names]))
 
@@ -342,23 +420,33 @@ def test_problems_are_bounded() -> None:
     assert len(problems(reader, record())) == 100
 
 
-# Against the avro package: what it parses, what it says of pairs, and what its reader does with data.
+# Against the avro package: what it parses, what it says of pairs, and what its reader does with
+# data.
 
 NAMES = st.sampled_from(["A", "B", "n.A"])
 FIELD_NAMES = st.sampled_from(["a", "b", "c"])
-PRIMITIVES = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
+PRIMITIVES = st.sampled_from(
+    ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
+)
 
 
 @st.composite
 def types(draw: Any, depth: int = 3, in_union: bool = False) -> Any:
-    kinds = ["primitive", "primitive", "enum", "fixed"] + (["array", "map", "record", "record"] + ([] if in_union else ["union"]) if depth else [])
+    kinds = ["primitive", "primitive", "enum", "fixed"] + (
+        ["array", "map", "record", "record"] + ([] if in_union else ["union"]) if depth else []
+    )
     kind = draw(st.sampled_from(kinds))
     below = types(depth=depth - 1)
     if kind == "primitive":
         return draw(PRIMITIVES)
     if kind == "enum":
         symbols = draw(st.lists(st.sampled_from("XYZ"), min_size=1, unique=True))
-        return {"type": "enum", "name": draw(NAMES), "symbols": symbols, **({"default": symbols[0]} if draw(st.booleans()) else {})}
+        return {
+            "type": "enum",
+            "name": draw(NAMES),
+            "symbols": symbols,
+            **({"default": symbols[0]} if draw(st.booleans()) else {}),
+        }
     if kind == "fixed":
         return {"type": "fixed", "name": draw(NAMES), "size": draw(st.integers(1, 2))}
     if kind == "array":
@@ -423,11 +511,15 @@ def test_verdicts_are_those_of_the_avro_package(data: Any) -> None:
     writer_value = data.draw(types())
     writer, writer_of_avro = parsed_by_both(writer_value)
     reader, reader_of_avro = parsed_by_both(data.draw(changed(writer_value)))
-    verdict = avro.compatibility.ReaderWriterCompatibilityChecker().get_compatibility(reader_of_avro, writer_of_avro)
+    verdict = avro.compatibility.ReaderWriterCompatibilityChecker().get_compatibility(
+        reader_of_avro, writer_of_avro
+    )
 
     found = ours.problems(reader, writer)
 
-    assert (found == []) == (verdict.compatibility is avro.compatibility.SchemaCompatibilityType.compatible), found
+    assert (found == []) == (
+        verdict.compatibility is avro.compatibility.SchemaCompatibilityType.compatible
+    ), found
 
 
 def datum(draw: Any, schema: avro.schema.Schema) -> Any:
@@ -446,13 +538,24 @@ def datum(draw: Any, schema: avro.schema.Schema) -> Any:
         return draw(st.sampled_from(schema.symbols))
     if kind == "fixed":
         return b"x" * schema.size
-    return {"null": None, "boolean": True, "int": 1, "long": 2, "float": 0.5, "double": 1.5, "bytes": b"ab", "string": "cd"}[kind]
+    return {
+        "null": None,
+        "boolean": True,
+        "int": 1,
+        "long": 2,
+        "float": 0.5,
+        "double": 1.5,
+        "bytes": b"ab",
+        "string": "cd",
+    }[kind]
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_what_has_no_problems_is_really_read(data: Any) -> None:
-    """By fastavro, which resolves names in full where the rules compare local ones: there are no namespaces here."""
+    """By fastavro, which resolves names in full where the rules compare local ones: there are no
+    namespaces here.
+    """
     writer_value = data.draw(types())
     writer, writer_of_avro = parsed_by_both(writer_value)
     reader_value = data.draw(changed(writer_value))

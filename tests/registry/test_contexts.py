@@ -1,4 +1,6 @@
-"""Contexts: registries in the registry, by names of subjects (`:.staging:orders-value`) and by paths (`/contexts/.staging/...`)."""
+"""Contexts: registries in the registry, by names of subjects (`:.staging:orders-value`) and by
+paths (`/contexts/.staging/...`).
+"""
 
 import json
 
@@ -25,7 +27,9 @@ def test_ids_and_versions_are_a_contexts_own(rest: Rest) -> None:
     assert rest.register(":.two:t", LONG) == 1
     assert rest.register(":.one:t", LONG) == 2
 
-    assert [rest.get(f"/contexts/{each}/schemas/ids/1")["schema"] for each in (".", ".one", ".two")] == [STRING, INT, LONG]
+    assert [
+        rest.get(f"/contexts/{each}/schemas/ids/1")["schema"] for each in (".", ".one", ".two")
+    ] == [STRING, INT, LONG]
     assert rest.get("/schemas/ids/1?subject=:.two:") == {"schema": LONG}
     assert rest.get("/schemas/ids/1?subject=:.one:&fetchMaxId=true")["maxId"] == 2
     assert rest.get("/subjects/:.one:t/versions") == [1, 2]
@@ -38,15 +42,24 @@ def test_a_path_of_a_context_is_the_same_as_names_that_begin_with_it(rest: Rest,
     body = {"schema": STRING}
     assert rest.ask("POST", f"{path}/subjects/t/versions", body).body == {"id": 1}
 
-    assert rest.get("/subjects/:.one:t/versions/1") == {"subject": ":.one:t", "version": 1, "id": 1, "schema": STRING}
-    assert rest.get(f"{path}/subjects/t/versions/1") == rest.get(f"{path}/subjects/:.one:t/versions/1")
+    assert rest.get("/subjects/:.one:t/versions/1") == {
+        "subject": ":.one:t",
+        "version": 1,
+        "id": 1,
+        "schema": STRING,
+    }
+    assert rest.get(f"{path}/subjects/t/versions/1") == rest.get(
+        f"{path}/subjects/:.one:t/versions/1"
+    )
     assert rest.ask("POST", f"{path}/subjects/t", body).body["id"] == 1
     assert rest.get(f"{path}/subjects") == rest.get("/subjects?subjectPrefix=:.one:") == [":.one:t"]
     assert [each["subject"] for each in rest.get(f"{path}/schemas")] == [":.one:t"]
     assert rest.get(f"{path}/schemas/ids/1/subjects") == [":.one:t"]
     assert rest.get(f"{path}/schemas/ids/1/versions") == [{"subject": ":.one:t", "version": 1}]
     assert rest.get(f"{path}/schemas/types") == ["AVRO", "JSON", "PROTOBUF"]
-    assert rest.ask("POST", f"{path}/compatibility/subjects/t/versions/latest", {"schema": INT}).body == {"is_compatible": False}
+    assert rest.ask(
+        "POST", f"{path}/compatibility/subjects/t/versions/latest", {"schema": INT}
+    ).body == {"is_compatible": False}
     assert rest.delete(f"{path}/subjects/t") == [1]
     assert rest.get("/subjects") == []
 
@@ -96,7 +109,11 @@ def test_references_are_of_the_same_context_unless_they_name_another(rest: Rest)
     fleet(":.one:numbers", ":.:truck")
     fleet(":.two:fleet", ":.one:truck")
     assert (
-        rest.try_register(":.two:none", record("Fleet", truck="Truck"), references=[{"name": "Truck", "subject": "truck", "version": 1}]).code
+        rest.try_register(
+            ":.two:none",
+            record("Fleet", truck="Truck"),
+            references=[{"name": "Truck", "subject": "truck", "version": 1}],
+        ).code
         == 42201
     )
     assert rest.get("/subjects/:.one:truck/versions/1/referencedby") == [2, 1]
@@ -104,16 +121,24 @@ def test_references_are_of_the_same_context_unless_they_name_another(rest: Rest)
     assert rest.ask("DELETE", "/subjects/:.one:truck").code == 42206
     rest.delete("/subjects/:.one:numbers")
     assert rest.delete("/subjects/truck") == [1]
-    assert rest.get("/subjects/:.one:fleet/versions/1")["references"] == [{"name": "Truck", "subject": "truck", "version": 1}]
+    assert rest.get("/subjects/:.one:fleet/versions/1")["references"] == [
+        {"name": "Truck", "subject": "truck", "version": 1}
+    ]
 
 
 def test_schemas_are_normalized_in_a_context(rest: Rest) -> None:
-    loose, tight = '{"type":"record","name":"R","fields":[],"doc":"d"}', '{"name":"R","doc":"d","type":"record","fields":[]}'
+    loose = '{"type":"record","name":"R","fields":[],"doc":"d"}'
+    tight = '{"name":"R","doc":"d","type":"record","fields":[]}'
 
     first = rest.ask("POST", "/subjects/:.one:t/versions?normalize=true", {"schema": loose})
     assert first.body == {"id": 1}
-    assert rest.get("/schemas/ids/1?subject=:.one:t")["schema"] == '{"type":"record","name":"R","doc":"d","fields":[]}'
-    answer = rest.ask("POST", "/contexts/.one/subjects/t/versions?normalize=true", {"schema": tight})
+    assert (
+        rest.get("/schemas/ids/1?subject=:.one:t")["schema"]
+        == '{"type":"record","name":"R","doc":"d","fields":[]}'
+    )
+    answer = rest.ask(
+        "POST", "/contexts/.one/subjects/t/versions?normalize=true", {"schema": tight}
+    )
     assert answer.body == {"id": 1}
 
 
@@ -123,13 +148,21 @@ def test_a_level_is_a_subjects_then_a_contexts_then_that_of_all(rest: Rest) -> N
     def level(subject: str) -> object:
         return rest.get(f"/config/{subject}?defaultToGlobal=true")["compatibilityLevel"]
 
-    assert [level(each) for each in ("t", ":.one:t", ":.one:")] == ["FORWARD", "BACKWARD", "BACKWARD"]
+    assert [level(each) for each in ("t", ":.one:t", ":.one:")] == [
+        "FORWARD",
+        "BACKWARD",
+        "BACKWARD",
+    ]
     rest.put("/config/:.__GLOBAL:", {"compatibility": "FULL"})
     assert [level(each) for each in ("t", ":.one:t", ":.one:")] == ["FORWARD", "FULL", "FULL"]
     assert rest.ask("GET", "/contexts/.one/config").code == 40408
     rest.put("/contexts/.one/config", {"compatibility": "NONE"})
     assert [level(each) for each in ("t", ":.one:t", ":.two:t")] == ["FORWARD", "NONE", "FULL"]
-    assert rest.get("/contexts/.one/config") == rest.get("/config/:.one:") == {"compatibilityLevel": "NONE"}
+    assert (
+        rest.get("/contexts/.one/config")
+        == rest.get("/config/:.one:")
+        == {"compatibilityLevel": "NONE"}
+    )
     rest.put("/contexts/.one/config/t", {"compatibility": "FULL"})
     assert [level(each) for each in (":.one:t", ":.one:u")] == ["FULL", "NONE"]
 
@@ -203,7 +236,9 @@ WRONG = [
 
 @pytest.mark.parametrize(("method", "target", "status"), WRONG, ids=str)
 def test_wrong_requests(rest: Rest, method: str, target: str, status: int) -> None:
-    body = {"POST": {"schema": STRING}, "PUT": {"compatibility": "NONE", "mode": "READONLY"}}.get(method)
+    body = {"POST": {"schema": STRING}, "PUT": {"compatibility": "NONE", "mode": "READONLY"}}.get(
+        method
+    )
 
     answer = rest.ask(method, target, body)
 
@@ -212,7 +247,9 @@ def test_wrong_requests(rest: Rest, method: str, target: str, status: int) -> No
     assert rest.get("/contexts") == ["."]
 
 
-def test_contexts_have_a_limit(monkeypatch: pytest.MonkeyPatch, raftka_registry: RegistryServer, rest: Rest) -> None:
+def test_contexts_have_a_limit(
+    monkeypatch: pytest.MonkeyPatch, raftka_registry: RegistryServer, rest: Rest
+) -> None:
     small(monkeypatch, "registry", limits.CONTEXTS, 1)
     rest.register(":.one:t", STRING)
 
@@ -224,7 +261,9 @@ def test_contexts_have_a_limit(monkeypatch: pytest.MonkeyPatch, raftka_registry:
 
 
 @pytest.mark.parametrize("target", ["/subjects/:{}:t/versions", "/contexts/{}/subjects/t/versions"])
-def test_names_of_contexts_have_a_limit(raftka_registry: RegistryServer, rest: Rest, target: str) -> None:
+def test_names_of_contexts_have_a_limit(
+    raftka_registry: RegistryServer, rest: Rest, target: str
+) -> None:
     longest = "." + "a" * (limits.CONTEXT_CHARACTERS.value - 1)
     assert rest.ask("POST", target.format(longest), {"schema": STRING}).status == 200
 
@@ -241,10 +280,15 @@ def stored(cluster: Cluster, topic: str) -> list[tuple[object, object]]:
         reader = Reader(client, {(topic, 0): 0}, committed=True)
         records = reader.poll(5, 100)
         reader.close()
-    return [(json.loads(each.key or b""), None if each.value is None else json.loads(each.value)) for each in records]
+    return [
+        (json.loads(each.key or b""), None if each.value is None else json.loads(each.value))
+        for each in records
+    ]
 
 
-def test_records_are_confluents(raftka_cluster: Cluster, raftka_registry: RegistryServer, rest: Rest) -> None:
+def test_records_are_confluents(
+    raftka_cluster: Cluster, raftka_registry: RegistryServer, rest: Rest
+) -> None:
     rest.register(":.one:t", STRING)
     rest.put("/contexts/.one/config", {"compatibility": "NONE"})
     rest.delete("/subjects/:.one:t")
@@ -259,10 +303,15 @@ def test_records_are_confluents(raftka_cluster: Cluster, raftka_registry: Regist
         (schema, {"subject": ":.one:t", "version": 1, "id": 1, "schema": STRING, "deleted": False}),
         ({"keytype": "CONFIG", "subject": ":.one:", "magic": 0}, {"compatibilityLevel": "NONE"}),
     ]
-    assert found[-2:] == [(context, {"tenant": "default", "context": ".one", "maxId": 1}), (schema, None)]
+    assert found[-2:] == [
+        (context, {"tenant": "default", "context": ".one", "maxId": 1}),
+        (schema, None),
+    ]
 
 
-def test_another_instance_reads_the_same(raftka_cluster: Cluster, raftka_registry: RegistryServer, rest: Rest) -> None:
+def test_another_instance_reads_the_same(
+    raftka_cluster: Cluster, raftka_registry: RegistryServer, rest: Rest
+) -> None:
     for name in ("t", ":.one:t", ":.two:t"):
         rest.register(name, STRING)
     rest.put("/config/:.two:", {"compatibility": "FULL"})
@@ -281,14 +330,19 @@ def test_a_contexts_highest_id_is_known_after_compaction_took_its_schemas_away()
         state.apply(key, value)
 
     assert (state.highest(".one"), state.highest(), state.highest(".two")) == (5, 3, 0)
-    assert context_record(".one")[0] == used_ids_record(5, ".one")[0] != used_ids_record(5, ".two")[0]
+    assert (
+        context_record(".one")[0] == used_ids_record(5, ".one")[0] != used_ids_record(5, ".two")[0]
+    )
 
 
 def test_names_that_others_wrote_in_another_way_are_one_subject() -> None:
     state = State()
     for subject, version in ((":.:t", 1), ("t", 2), (":.one:t", 1)):
         state.apply(*schema_record(Registered(subject, version, version, Body("AVRO", STRING))))
-    for key in (b'{"keytype":"SCHEMA","subject":":*:t","version":1,"magic":1}', b'{"keytype":"SCHEMA","subject":":.:","version":1,"magic":1}'):
+    for key in (
+        b'{"keytype":"SCHEMA","subject":":*:t","version":1,"magic":1}',
+        b'{"keytype":"SCHEMA","subject":":.:","version":1,"magic":1}',
+    ):
         state.apply(key, b'{"subject":"t","version":1,"id":1,"schema":"x"}')
 
     assert [(each.subject, each.version) for each in state] == [(":.one:t", 1), ("t", 1), ("t", 2)]

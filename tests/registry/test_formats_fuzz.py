@@ -1,4 +1,6 @@
-"""Whatever is sent as a schema is refused with a reason or taken; then it can be compared, and its normal form is a schema as well."""
+"""Whatever is sent as a schema is refused with a reason or taken; then it can be compared, and its
+normal form is a schema as well.
+"""
 
 import base64
 import json
@@ -23,17 +25,25 @@ maximum exclusiveMaximum multipleOf maxLength minItems uniqueItems $recursiveRef
 """
 WORDS = st.sampled_from(KEYWORDS.split()) | st.just("")
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS
-VALUES = st.recursive(LEAVES, lambda below: st.lists(below, max_size=4) | st.dictionaries(WORDS, below, max_size=6), max_leaves=20)
+VALUES = st.recursive(
+    LEAVES,
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(WORDS, below, max_size=6),
+    max_leaves=20,
+)
 
 
 @pytest.mark.parametrize("format_", [FORMATS["AVRO"], FORMATS["JSON"]], ids=["AVRO", "JSON"])
 @settings(max_examples=400, deadline=None)
 @given(value=VALUES, other=VALUES, reference=VALUES)
-def test_any_json_is_refused_or_taken(format_: Format, value: Any, other: Any, reference: Any) -> None:
+def test_any_json_is_refused_or_taken(
+    format_: Format, value: Any, other: Any, reference: Any
+) -> None:
     taken: list[Parsed] = []
     for each in (value, other):
         try:
-            taken.append(format_.parse(json.dumps(each), [Reference("other", json.dumps(reference))]))
+            taken.append(
+                format_.parse(json.dumps(each), [Reference("other", json.dumps(reference))])
+            )
         except InvalidSchema:
             continue
     for each in taken:
@@ -65,9 +75,27 @@ WHOLE = FileDescriptorProto(
         {
             "name": "M",
             "field": [
-                {"name": "a", "number": 1, "type": "TYPE_INT32", "label": "LABEL_OPTIONAL", "oneof_index": 0},
-                {"name": "t", "number": 2, "type": "TYPE_MESSAGE", "type_name": ".google.protobuf.Timestamp", "label": "LABEL_REPEATED"},
-                {"name": "m", "number": 3, "type": "TYPE_MESSAGE", "type_name": ".p.M.MEntry", "label": "LABEL_REPEATED"},
+                {
+                    "name": "a",
+                    "number": 1,
+                    "type": "TYPE_INT32",
+                    "label": "LABEL_OPTIONAL",
+                    "oneof_index": 0,
+                },
+                {
+                    "name": "t",
+                    "number": 2,
+                    "type": "TYPE_MESSAGE",
+                    "type_name": ".google.protobuf.Timestamp",
+                    "label": "LABEL_REPEATED",
+                },
+                {
+                    "name": "m",
+                    "number": 3,
+                    "type": "TYPE_MESSAGE",
+                    "type_name": ".p.M.MEntry",
+                    "label": "LABEL_REPEATED",
+                },
             ],
             "oneof_decl": [{"name": "o"}],
             "nested_type": [
@@ -75,21 +103,36 @@ WHOLE = FileDescriptorProto(
                     "name": "MEntry",
                     "options": {"map_entry": True},
                     "field": [
-                        {"name": "key", "number": 1, "type": "TYPE_STRING", "label": "LABEL_OPTIONAL"},
-                        {"name": "value", "number": 2, "type": "TYPE_ENUM", "type_name": ".p.E", "label": "LABEL_OPTIONAL"},
+                        {
+                            "name": "key",
+                            "number": 1,
+                            "type": "TYPE_STRING",
+                            "label": "LABEL_OPTIONAL",
+                        },
+                        {
+                            "name": "value",
+                            "number": 2,
+                            "type": "TYPE_ENUM",
+                            "type_name": ".p.E",
+                            "label": "LABEL_OPTIONAL",
+                        },
                     ],
                 }
             ],
             "reserved_range": [{"start": 5, "end": 6}],
         }
     ],
-    enum_type=[{"name": "E", "value": [{"name": "A", "number": 0, "options": {"deprecated": True}}]}],
+    enum_type=[
+        {"name": "E", "value": [{"name": "A", "number": 0, "options": {"deprecated": True}}]}
+    ],
     service=[{"name": "S", "method": [{"name": "C", "input_type": ".p.M", "output_type": ".p.M"}]}],
 ).SerializeToString()
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=3))
+@given(
+    st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)), min_size=1, max_size=3)
+)
 def test_any_descriptor_is_refused_or_taken(changes: list[tuple[int, int]]) -> None:
     data = bytearray(WHOLE)
     for place, value in changes:
@@ -112,7 +155,14 @@ def nested_descriptor(levels: int) -> str:
 
 DEEPEST = {
     "arrays": (avro, '{"type":"array","items":' * 198 + '{"type":"int"}' + "}" * 198),
-    "records": (avro, "".join(f'{{"type":"record","name":"R{n}","fields":[{{"name":"f","type":' for n in range(65)) + '"int"' + "}]}" * 65),
+    "records": (
+        avro,
+        "".join(
+            f'{{"type":"record","name":"R{n}","fields":[{{"name":"f","type":' for n in range(65)
+        )
+        + '"int"'
+        + "}]}" * 65,
+    ),
     "negations": (json_schema, '{"not":' * 199 + "{}" + "}" * 199),
     "values": (json_schema, '{"const":' + "[" * 198 + "]" * 198 + "}"),
     "messages": (protobuf, nested_descriptor(29)),

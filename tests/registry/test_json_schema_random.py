@@ -24,9 +24,27 @@ def problems(reader: Any, writer: Any) -> list[str]:
 
 
 LEAVES = st.sampled_from(
-    [True, {}, False, INT, NUMBERS, STRING, NULL, {"type": "boolean"}, {"type": ["string", "integer"]}, {"enum": ["a", 1, None]}, {"const": "a"}]
+    [
+        True,
+        {},
+        False,
+        INT,
+        NUMBERS,
+        STRING,
+        NULL,
+        {"type": "boolean"},
+        {"type": ["string", "integer"]},
+        {"enum": ["a", 1, None]},
+        {"const": "a"},
+    ]
     + [{"type": "string", "maxLength": n} for n in (1, 2)]
-    + [{"minLength": 1}, {"type": "string", "pattern": "^a"}, {"maximum": 1}, {"minimum": 0}, {"type": "integer", "exclusiveMaximum": 2}]
+    + [
+        {"minLength": 1},
+        {"type": "string", "pattern": "^a"},
+        {"maximum": 1},
+        {"minimum": 0},
+        {"type": "integer", "exclusiveMaximum": 2},
+    ]
     + [{"type": "number", "multipleOf": n} for n in (0.5, 1, 2)]
 )
 NAMES = st.sampled_from(["a", "b", "ab"])
@@ -46,7 +64,9 @@ def choices(below: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "minProperties": st.integers(0, 2),
             "maxProperties": st.integers(0, 2),
             "propertyNames": st.sampled_from([{"maxLength": 1}, {"pattern": "^a"}]),
-            "dependencies": st.dictionaries(NAMES, st.lists(NAMES, unique=True, max_size=1) | below, max_size=1),
+            "dependencies": st.dictionaries(
+                NAMES, st.lists(NAMES, unique=True, max_size=1) | below, max_size=1
+            ),
         },
     )
     arrays = st.fixed_dictionaries(
@@ -65,9 +85,13 @@ def choices(below: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(lambda each: {"anyOf": each}, some),
         st.builds(lambda each: {"allOf": each}, some),
         st.builds(lambda each: {"not": each}, below),
-        st.builds(lambda one, two, three: {"if": one, "then": two, "else": three}, below, below, below),
+        st.builds(
+            lambda one, two, three: {"if": one, "then": two, "else": three}, below, below, below
+        ),
     )
-    return objects | arrays | combined | st.builds(lambda one, two: {**one, **two}, objects, combined)
+    return (
+        objects | arrays | combined | st.builds(lambda one, two: {**one, **two}, objects, combined)
+    )
 
 
 SCHEMAS = st.recursive(LEAVES, choices, max_leaves=6)
@@ -81,18 +105,29 @@ VALUES = st.recursive(
 def changed(draw: Any, value: Any) -> Any:
     """The schema with one part drawn anew, so that it is often like the other."""
     value = json.loads(json.dumps(value))
-    places = [(holder, key) for holder, key in holders(value) if isinstance(holder[key], dict | bool)]
+    places = [
+        (holder, key) for holder, key in holders(value) if isinstance(holder[key], dict | bool)
+    ]
     if not places or draw(st.integers(0, 5)) == 0:
         return draw(SCHEMAS)
     holder, key = draw(st.sampled_from(places))
-    holder[key] = draw(LEAVES | st.just({**holder[key], "minProperties": 1} if isinstance(holder[key], dict) else True))
+    holder[key] = draw(
+        LEAVES
+        | st.just({**holder[key], "minProperties": 1} if isinstance(holder[key], dict) else True)
+    )
     return value
 
 
 def holders(value: Any) -> Any:
     if isinstance(value, dict | list):
         for key, each in list(value.items()) if isinstance(value, dict) else list(enumerate(value)):
-            if key not in ("uniqueItems", "properties", "patternProperties", "dependencies", "enum"):
+            if key not in (
+                "uniqueItems",
+                "properties",
+                "patternProperties",
+                "dependencies",
+                "enum",
+            ):
                 yield value, key
             yield from holders(each)
 
@@ -128,7 +163,11 @@ OPTIONS = st.lists(
     st.one_of(
         LEAVES,
         st.builds(
-            lambda kind, value, required: {"type": "object", "properties": {"a": {"const": kind}, "b": value}, "required": required},
+            lambda kind, value, required: {
+                "type": "object",
+                "properties": {"a": {"const": kind}, "b": value},
+                "required": required,
+            },
             st.integers(0, 2),
             LEAVES,
             st.lists(NAMES, unique=True, max_size=2),
@@ -141,7 +180,9 @@ OPTIONS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["anyOf", "oneOf"]), OPTIONS, OPTIONS, st.booleans())
-def test_options_that_are_left_out_at_a_glance_would_not_fit(keyword: str, reader: list, writer: list, more: bool) -> None:
+def test_options_that_are_left_out_at_a_glance_would_not_fit(
+    keyword: str, reader: list, writer: list, more: bool
+) -> None:
     schemas = {keyword: [*reader, *(writer if more else [])]}, {keyword: writer}
     found = problems(*schemas)
 

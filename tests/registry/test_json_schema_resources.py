@@ -1,4 +1,6 @@
-"""Parts of a JSON Schema with an `$id` of their own, as bundlers write them: resources with their own base, anchors and draft."""
+"""Parts of a JSON Schema with an `$id` of their own, as bundlers write them: resources with their
+own base, anchors and draft.
+"""
 
 import json
 
@@ -10,12 +12,15 @@ from raftka.registry.formats.json_schema_parts.documents import Documents, resol
 from raftka.registry.formats.schema import InvalidSchema, Reference
 from tests.registry import test_json_schema_suite
 
-DRAFT_7, DRAFT_2020 = "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 
 
 def parse(schema: Json, *references: tuple[str, Json]) -> json_schema.JsonSchema:
-    return json_schema.parse(json.dumps(schema), [Reference(name, json.dumps(each)) for name, each in references])
+    return json_schema.parse(
+        json.dumps(schema), [Reference(name, json.dumps(each)) for name, each in references]
+    )
 
 
 def faults(reader: Json, writer: Json) -> list[str]:
@@ -24,7 +29,9 @@ def faults(reader: Json, writer: Json) -> list[str]:
 
 
 def bundle(draft: str, plate: Json, root_plate: Json = True) -> Json:
-    """A schema of trucks, with that of a truck as a resource in it, in which `#/$defs/plate` is its own."""
+    """A schema of trucks, with that of a truck as a resource in it, in which `#/$defs/plate` is its
+    own.
+    """
     keyword = "$defs" if draft == DRAFT_2020 else "definitions"
     return {
         "$schema": draft,
@@ -81,12 +88,18 @@ def test_a_relative_reference_from_another_base_leads_to_nothing() -> None:
         parse(schema)
 
 
-@pytest.mark.parametrize(("anchor", "draft"), [({"$id": "#p"}, DRAFT_7), ({"$anchor": "p"}, DRAFT_2020)])
+@pytest.mark.parametrize(
+    ("anchor", "draft"), [({"$id": "#p"}, DRAFT_7), ({"$anchor": "p"}, DRAFT_2020)]
+)
 def test_an_anchor_is_its_resources_own(anchor: Json, draft: str) -> None:
     schema: Json = {
         "$schema": draft,
         "$id": "http://example.com/root.json",
-        "properties": {"x": {"$ref": "#p"}, "y": {"$ref": "inner.json"}, "z": {"$ref": "inner.json#p"}},
+        "properties": {
+            "x": {"$ref": "#p"},
+            "y": {"$ref": "inner.json"},
+            "z": {"$ref": "inner.json#p"},
+        },
         "definitions": {
             "outer": {**anchor, "type": "integer"},
             "inner": {
@@ -108,8 +121,19 @@ def test_an_anchor_is_its_resources_own(anchor: Json, draft: str) -> None:
 
 def test_a_resource_is_of_the_draft_that_it_says() -> None:
     """exclusiveMinimum is true in draft 4, and prefixItems nothing in draft 7."""
-    old = {"$schema": DRAFT_4, "id": "old.json", "type": "number", "minimum": 5, "exclusiveMinimum": True}
-    tuples = {"$schema": DRAFT_2020, "$id": "new.json", "prefixItems": [{"type": "string"}], "items": False}
+    old = {
+        "$schema": DRAFT_4,
+        "id": "old.json",
+        "type": "number",
+        "minimum": 5,
+        "exclusiveMinimum": True,
+    }
+    tuples = {
+        "$schema": DRAFT_2020,
+        "$id": "new.json",
+        "prefixItems": [{"type": "string"}],
+        "items": False,
+    }
     schema: Json = {
         "$schema": DRAFT_7,
         "$id": "http://example.com/root.json",
@@ -148,11 +172,18 @@ def test_the_same_resource_by_another_place_is_no_change() -> None:
 
     assert faults(moved, inside) == faults(inside, moved) == []
     other = parse(apart, ("truck.json", truck))
-    assert json_schema.problems(other, parse(inside)) == json_schema.problems(parse(inside), other) == []
+    assert (
+        json_schema.problems(other, parse(inside))
+        == json_schema.problems(parse(inside), other)
+        == []
+    )
 
 
 def test_a_reference_may_refer_to_others_by_its_own_uri() -> None:
-    truck = {"$id": "http://other.org/schemas/truck.json", "properties": {"p": {"$ref": "plate.json"}}}
+    truck = {
+        "$id": "http://other.org/schemas/truck.json",
+        "properties": {"p": {"$ref": "plate.json"}},
+    }
     plate = {"$id": "http://other.org/schemas/plate.json", "type": "string"}
 
     assert parse({"$ref": "truck"}, ("truck", truck), ("plate", plate))
@@ -160,9 +191,18 @@ def test_a_reference_may_refer_to_others_by_its_own_uri() -> None:
 
 def test_a_reference_without_a_schema_keyword_is_of_the_draft_of_its_referrer() -> None:
     def schema(kind: str, draft: str = DRAFT_2020) -> json_schema.JsonSchema:
-        closed = {"allOf": [{"properties": {"size": {"type": kind}}}], "unevaluatedProperties": False}
-        bundled = {"$id": "http://x/other", "$ref": "part", "$defs": {"part": {"$id": "part", **closed}}}
-        return parse({"$schema": draft, "properties": {"a": {"$ref": "other.json"}}}, ("other.json", bundled))
+        closed = {
+            "allOf": [{"properties": {"size": {"type": kind}}}],
+            "unevaluatedProperties": False,
+        }
+        bundled = {
+            "$id": "http://x/other",
+            "$ref": "part",
+            "$defs": {"part": {"$id": "part", **closed}},
+        }
+        return parse(
+            {"$schema": draft, "properties": {"a": {"$ref": "other.json"}}}, ("other.json", bundled)
+        )
 
     assert json_schema.problems(schema("integer"), schema("number")) != []
     assert json_schema.problems(schema("number"), schema("integer")) == []
@@ -247,10 +287,16 @@ def _no_resources(self: Documents, value: Json, document: object) -> object:
     ("name", "planted", "group"),
     [
         ("entered", _no_resources, "draft2020-12/ref: relative refs with absolute uris and defs"),
-        ("_outermost", lambda self, anchor, found, document: found, "draft2020-12/dynamicRef: multiple dynamic paths to the $dynamicRef keyword"),
+        (
+            "_outermost",
+            lambda self, anchor, found, document: found,
+            "draft2020-12/dynamicRef: multiple dynamic paths to the $dynamicRef keyword",
+        ),
     ],
 )
-def test_bugs_in_resources_are_found(monkeypatch: pytest.MonkeyPatch, name: str, planted: object, group: str) -> None:
+def test_bugs_in_resources_are_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, planted: object, group: str
+) -> None:
     test_json_schema_suite.test_references_lead_where_the_suite_says(group)
     monkeypatch.setattr(Documents, name, planted)
 

@@ -1,4 +1,6 @@
-"""References, ids and anchors as the official JSON-Schema-Test-Suite judges them (MIT, its LICENSE is beside it)."""
+"""References, ids and anchors as the official JSON-Schema-Test-Suite judges them (MIT, its LICENSE
+is beside it).
+"""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +32,12 @@ def documents_of(schema: Json, draft: int) -> Documents:
     for path in sorted((SUITE / "remotes").rglob("*.json")):
         name = path.relative_to(SUITE / "remotes").as_posix()
         folder = name.partition("/")[0]
-        if folder.startswith("draft") and "cross" not in name and DRAFTS[folder] != draft and "$schema" not in path.read_text("utf-8"):
+        if (
+            folder.startswith("draft")
+            and "cross" not in name
+            and DRAFTS[folder] != draft
+            and "$schema" not in path.read_text("utf-8")
+        ):
             continue
         value = json.loads(path.read_text("utf-8"))
         found.add(Document(HOST + name, value, draft_of(value, draft)))

@@ -1,4 +1,6 @@
-"""What a client can ask of the registry, and make it keep, is bounded: each limit is told, counted, and harms nobody else."""
+"""What a client can ask of the registry, and make it keep, is bounded: each limit is told, counted,
+and harms nobody else.
+"""
 
 import json
 import re
@@ -26,7 +28,9 @@ def small(monkeypatch: pytest.MonkeyPatch, module: str, limit: Limit, value: int
 
 def hits(registry: RegistryServer, limit: Limit) -> int:
     found = re.search(
-        rf"^{limit.metric} (\d+)$", talk(registry, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").decode(), re.MULTILINE
+        rf"^{limit.metric} (\d+)$",
+        talk(registry, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").decode(),
+        re.MULTILINE,
     )
     assert found is not None
     return int(found[1])
@@ -38,14 +42,22 @@ def hits(registry: RegistryServer, limit: Limit) -> int:
 def test_a_head_that_comes_at_once_has_its_limit_too(raftka_registry: RegistryServer) -> None:
     headers = b"".join(b"X-%d: %s\r\n" % (at, b"x" * 100) for at in range(200))
 
-    assert talk(raftka_registry, b"GET /config HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n").startswith(b"HTTP/1.1 431 ")
+    assert talk(
+        raftka_registry, b"GET /config HTTP/1.1\r\nHost: x\r\n" + headers + b"\r\n"
+    ).startswith(b"HTTP/1.1 431 ")
     assert hits(raftka_registry, limits.HEAD_BYTES) == 1
 
 
-@pytest.mark.parametrize("behind", [b"X: " + b"x" * 70_000, b"".join(b"X-%d: y\r\n" % at for at in range(10_000))], ids=["one", "many"])
+@pytest.mark.parametrize(
+    "behind",
+    [b"X: " + b"x" * 70_000, b"".join(b"X-%d: y\r\n" % at for at in range(10_000))],
+    ids=["one", "many"],
+)
 def test_headers_behind_a_body_are_bounded(behind: bytes) -> None:
     incoming = Incoming()
-    incoming.feed(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+    incoming.feed(
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    )
 
     for _ in range(70):
         if incoming.fault is None:
@@ -70,7 +82,10 @@ def test_a_body_in_tiny_chunks_is_bounded_by_what_comes() -> None:
 def test_headers_behind_a_body_log_nobody_in() -> None:
     incoming = Incoming()
 
-    incoming.feed(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nAuthorization: Basic eDp5\r\n\r\n")
+    incoming.feed(
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+        b"Authorization: Basic eDp5\r\n\r\n"
+    )
 
     assert [(each.body, each.login) for each in incoming.requests] == [(b"{}", None)]
 
@@ -82,10 +97,16 @@ def test_requests_before_a_wrong_one_are_answered(raftka_registry: RegistryServe
     assert b"HTTP/1.1 400 " in answer
 
 
-def test_bodies_of_all_clients_are_bounded_and_small_ones_still_come(raftka_registry: RegistryServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_of_all_clients_are_bounded_and_small_ones_still_come(
+    raftka_registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small(monkeypatch, "http", limits.BODIES_BYTES, 200_000)
     head = b"POST /subjects/t/versions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
-    with connected(raftka_registry) as first, connected(raftka_registry) as second, Rest(raftka_registry) as rest:
+    with (
+        connected(raftka_registry) as first,
+        connected(raftka_registry) as second,
+        Rest(raftka_registry) as rest,
+    ):
         first.sendall(head + b"x" * 150_000)
         while raftka_registry._http.body_bytes < 150_000:
             rest.get("/config")
@@ -96,7 +117,9 @@ def test_bodies_of_all_clients_are_bounded_and_small_ones_still_come(raftka_regi
     assert hits(raftka_registry, limits.BODIES_BYTES) == 1
 
 
-def test_a_schema_with_all_that_it_refers_to_is_bounded(raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schema_with_all_that_it_refers_to_is_bounded(
+    raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rest.register("big", {**record("Big", a="int"), "doc": "x" * 3000})
     reference = {"name": "Big", "subject": "big", "version": 1}
     small(monkeypatch, "registry", limits.SCHEMA_CHARACTERS, 3000)
@@ -107,12 +130,16 @@ def test_a_schema_with_all_that_it_refers_to_is_bounded(raftka_registry: Registr
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT /config", "PUT /mode"])
-def test_names_of_subjects_are_bounded(raftka_registry: RegistryServer, rest: Rest, method: str) -> None:
+def test_names_of_subjects_are_bounded(
+    raftka_registry: RegistryServer, rest: Rest, method: str
+) -> None:
     name = "x" * (limits.NAME_CHARACTERS.value + 1)
     verb, _, path = method.partition(" ")
     target = f"{path}/{name}" if path else f"/subjects/{name}/versions"
 
-    answer = rest.ask(verb, target, {"schema": '"string"', "compatibility": "FULL", "mode": "READONLY"})
+    answer = rest.ask(
+        verb, target, {"schema": '"string"', "compatibility": "FULL", "mode": "READONLY"}
+    )
 
     assert (answer.status, answer.code) == (422, 422)
     assert hits(raftka_registry, limits.NAME_CHARACTERS) == 1
@@ -121,7 +148,9 @@ def test_names_of_subjects_are_bounded(raftka_registry: RegistryServer, rest: Re
 # what is kept
 
 
-def test_versions_are_bounded(raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_bounded(
+    raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rest.register("a", '"string"')
     rest.register("b", '"string"')
     small(monkeypatch, "registry", limits.VERSIONS, 2)
@@ -135,17 +164,26 @@ def test_versions_are_bounded(raftka_registry: RegistryServer, rest: Rest, monke
     assert hits(raftka_registry, limits.VERSIONS) == 2
 
 
-def test_characters_of_all_schemas_are_bounded(raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_characters_of_all_schemas_are_bounded(
+    raftka_registry: RegistryServer, rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small(monkeypatch, "registry", limits.STORED_CHARACTERS, 100)
     rest.register("a", {"type": "enum", "name": "A", "symbols": ["x"]})
 
-    assert rest.try_register("b", record("Long", **{f"field{at}": "int" for at in range(10)})).code == 42205
+    assert (
+        rest.try_register("b", record("Long", **{f"field{at}": "int" for at in range(10)})).code
+        == 42205
+    )
     assert rest.register("b", '"string"') == 2
     assert hits(raftka_registry, limits.STORED_CHARACTERS) == 1
 
 
-@pytest.mark.parametrize(("path", "body"), [("/config", {"compatibility": "FULL"}), ("/mode", {"mode": "READONLY"})])
-def test_settings_of_subjects_are_bounded(rest: Rest, monkeypatch: pytest.MonkeyPatch, path: str, body: object) -> None:
+@pytest.mark.parametrize(
+    ("path", "body"), [("/config", {"compatibility": "FULL"}), ("/mode", {"mode": "READONLY"})]
+)
+def test_settings_of_subjects_are_bounded(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch, path: str, body: object
+) -> None:
     rest.put(f"{path}/a", body)
     small(monkeypatch, "settings.changes", limits.VERSIONS, 1)
 
@@ -178,14 +216,21 @@ async def test_rights_of_all_users_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     for name, count in (("a", 6), ("b", 6), ("c", 20), ("d", 1)):
         access._keep(name, Rights(b"", 0.0, 0, {f"t{at}": 1 << 3 for at in range(count)}))
 
-    assert [access.may(User(name, ""), "see", "t0") for name in "abcd"] == [False, False, False, True]
+    assert [access.may(User(name, ""), "see", "t0") for name in "abcd"] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     assert [each.name for each in hit] == [limits.RIGHTS.name] * 3
 
 
 # what others must not wait for
 
 
-def test_questions_with_long_answers_and_parsing_are_for_threads(raftka_registry: RegistryServer) -> None:
+def test_questions_with_long_answers_and_parsing_are_for_threads(
+    raftka_registry: RegistryServer,
+) -> None:
     api: Api = raftka_registry._http.api
 
     def is_slow(method: str, target: str) -> bool:
@@ -200,7 +245,9 @@ def test_questions_with_long_answers_and_parsing_are_for_threads(raftka_registry
     assert is_slow("POST", "/subjects/t")
 
 
-def test_other_connections_go_on_while_one_waits_for_the_state(raftka_registry: RegistryServer, rest: Rest) -> None:
+def test_other_connections_go_on_while_one_waits_for_the_state(
+    raftka_registry: RegistryServer, rest: Rest
+) -> None:
     rest.register("t", '"string"')
     taken, let = threading.Event(), threading.Event()
 

@@ -187,7 +187,9 @@ def test_a_schema_is_found_with_and_without_its_version_in_its_metadata(rest: Re
         ("JSON", "", INVALID),
     ],
 )
-def test_what_another_registry_has_taken_is_imported(rest: Rest, kind: str, text: str, code: int) -> None:
+def test_what_another_registry_has_taken_is_imported(
+    rest: Rest, kind: str, text: str, code: int
+) -> None:
     rest.put("/mode", {"mode": "IMPORT"})
 
     answer = rest.try_register("t", text, schemaType=kind, id=7)

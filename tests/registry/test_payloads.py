@@ -1,4 +1,6 @@
-"""Payloads compared with schemas: what fits, what does not and why. Schemas and payloads of strangers end no more than their question."""
+"""Payloads compared with schemas: what fits, what does not and why. Schemas and payloads of
+strangers end no more than their question.
+"""
 
 import io
 import json
@@ -25,7 +27,16 @@ RECORD = {
     ],
 }
 VALUE: dict[str, Any] = {
-    **{"int": -5, "long": 1 << 40, "float": 1.5, "double": 2.5, "bytes": b"\0\1", "string": "é", "boolean": True, "null": None},
+    **{
+        "int": -5,
+        "long": 1 << 40,
+        "float": 1.5,
+        "double": 2.5,
+        "bytes": b"\0\1",
+        "string": "é",
+        "boolean": True,
+        "null": None,
+    },
     **{"fixed": b"abc", "enum": "B", "array": ["x", "y"], "map": {"k": 1}, "next": None},
 }
 
@@ -57,7 +68,9 @@ def test_avro_values_fit_their_schema() -> None:
 
 def test_no_cut_avro_value_fits() -> None:
     payload = avro(RECORD, VALUE)
-    found = reasons(Schema("AVRO", json.dumps(RECORD)), *(payload[:size] for size in range(len(payload))))
+    found = reasons(
+        Schema("AVRO", json.dumps(RECORD)), *(payload[:size] for size in range(len(payload)))
+    )
     assert None not in found
 
 
@@ -70,9 +83,21 @@ AVRO_WRONG = {
     "symbol": ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\2", "1 is none of 1 symbols"),
     "branch": (["null", "int"], b"\4", "2 is none of 2 branches"),
     "size of a block": ({"type": "array", "items": "int"}, b"\1\4\2\0", "another size"),
-    "nulls without end": ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\0", "too many values without bytes"),
-    "too deep": ({"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]}, b"\2" * 10_000 + b"\0", "nested deeper"),
-    "itself": ({"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}, b"", "nested deeper"),
+    "nulls without end": (
+        {"type": "array", "items": "null"},
+        b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\0",
+        "too many values without bytes",
+    ),
+    "too deep": (
+        {"type": "record", "name": "R", "fields": [{"name": "r", "type": ["null", "R"]}]},
+        b"\2" * 10_000 + b"\0",
+        "nested deeper",
+    ),
+    "itself": (
+        {"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]},
+        b"",
+        "nested deeper",
+    ),
 }
 
 
@@ -90,15 +115,25 @@ def test_avro_references_are_known() -> None:
     assert "cannot be used" in str(reasons(Schema("AVRO", json.dumps(schema)), b"")[0])
 
 
-JSON_SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}, "other": {"$ref": "other.json"}}, "required": ["n"]}
+JSON_SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "other": {"$ref": "other.json"}},
+    "required": ["n"],
+}
 
 
 def test_json_values_fit_their_schema() -> None:
-    schema = Schema("JSON", json.dumps(JSON_SCHEMA), (("other.json", '{"type": "string", "pattern": "^a+$"}'),))
+    schema = Schema(
+        "JSON", json.dumps(JSON_SCHEMA), (("other.json", '{"type": "string", "pattern": "^a+$"}'),)
+    )
     good, wrong = b'{"n": 1, "other": "aa"}', b'{"n": 1, "other": "b"}'
-    found = reasons(schema, good, wrong, b"{}", b"{", b"\xff", b'{"n": NaN}', b"[" * 100_000, b'{"n": 1}')
+    found = reasons(
+        schema, good, wrong, b"{}", b"{", b"\xff", b'{"n": NaN}', b"[" * 100_000, b'{"n": 1}'
+    )
     assert found[0] is found[-1] is None
-    for reason, part in zip(found[1:-1], ["/other", "required", "no JSON", "no UTF-8", "no JSON", "deep"], strict=True):
+    for reason, part in zip(
+        found[1:-1], ["/other", "required", "no JSON", "no UTF-8", "no JSON", "deep"], strict=True
+    ):
         assert part in str(reason)
 
 
@@ -108,16 +143,35 @@ def test_json_schema_that_backtracks_or_refers_nowhere_is_not_used() -> None:
 
 
 def test_protobuf_values_fit_the_message_that_they_name() -> None:
-    text = 'syntax = "proto2"; package p; import "other.proto"; message A { required string s = 1; message B { optional Other o = 1; } }'
-    schema = Schema("PROTOBUF", text, (("other.proto", 'syntax = "proto3"; message Other { int32 n = 1; }'),))
-    found = reasons(schema, b"\0\x0a\1x", b"\4\0\0\x0a\2\x08\1", b"\0", b"\0\x0a\5x", b"\2\2", b"\x80", b"", b"\0\x0a\1x\x10\1")
+    text = (
+        'syntax = "proto2"; package p; import "other.proto"; message A { required string s = 1; '
+        "message B { optional Other o = 1; } }"
+    )
+    schema = Schema(
+        "PROTOBUF", text, (("other.proto", 'syntax = "proto3"; message Other { int32 n = 1; }'),)
+    )
+    found = reasons(
+        schema,
+        b"\0\x0a\1x",
+        b"\4\0\0\x0a\2\x08\1",
+        b"\0",
+        b"\0\x0a\5x",
+        b"\2\2",
+        b"\x80",
+        b"",
+        b"\0\x0a\1x\x10\1",
+    )
     assert found[0] is found[1] is found[-1] is None
-    for reason, part in zip(found[2:-1], ["p.A has no s", "no p.A", "no message [1]", "indexes", "indexes"], strict=True):
+    for reason, part in zip(
+        found[2:-1], ["p.A has no s", "no p.A", "no message [1]", "indexes", "indexes"], strict=True
+    ):
         assert part in str(reason)
 
 
 def test_unknown_type_of_schema_is_told() -> None:
-    assert reasons(Schema("XML", "<a/>"), b"") == ["the schema cannot be used: payloads of XML are not known"]
+    assert reasons(Schema("XML", "<a/>"), b"") == [
+        "the schema cannot be used: payloads of XML are not known"
+    ]
 
 
 # the process
@@ -132,7 +186,11 @@ def judge() -> Iterator[ProcessJudge]:
 
 def test_process_answers_many_questions(judge: ProcessJudge) -> None:
     schema = Schema("AVRO", '"string"')
-    assert judge.judge(schema, [b"\2a", b"", b"\2\xff"]) == [None, "it ends too early", "a string is no UTF-8"]
+    assert judge.judge(schema, [b"\2a", b"", b"\2\xff"]) == [
+        None,
+        "it ends too early",
+        "a string is no UTF-8",
+    ]
     first = judge._process
     large = b"\x80\x89\x7a" + b"a" * 1_000_000
     assert judge.judge(schema, [large] * 20) == [None] * 20
@@ -150,7 +208,15 @@ def test_process_that_ends_is_started_again(judge: ProcessJudge) -> None:
 
 def test_schema_that_crashes_the_process_refuses_its_payloads_alone(judge: ProcessJudge) -> None:
     """A schema that is itself has a validator run out of its stack."""
-    loop = Schema("JSON", json.dumps({"$ref": "#/definitions/a", "definitions": {"a": {"allOf": [{"$ref": "#/definitions/a"}]}}}))
+    loop = Schema(
+        "JSON",
+        json.dumps(
+            {
+                "$ref": "#/definitions/a",
+                "definitions": {"a": {"allOf": [{"$ref": "#/definitions/a"}]}},
+            }
+        ),
+    )
     (reason,) = judge.judge(loop, [b"1"])
     assert reason is None or reason == CRASHED or "cannot be used" in reason
     assert judge.judge(Schema("AVRO", '"string"'), [b"\2a"]) == [None]

@@ -22,7 +22,15 @@ from raftka.registry.server import RegistryServer
 from raftka.registry.settings import changes
 from raftka.registry.subjects import Name
 from raftka.testing import Cluster
-from tests.registry import test_access, test_api, test_contexts, test_modes, test_settings, test_takeover, test_writers
+from tests.registry import (
+    test_access,
+    test_api,
+    test_contexts,
+    test_modes,
+    test_settings,
+    test_takeover,
+    test_writers,
+)
 from tests.registry.rest import Rest
 from tests.registry.test_writers import Make
 
@@ -31,7 +39,9 @@ logs, make_client = test_writers.logs, test_writers.make_client
 secured, secured_registry = test_access.secured, test_access.secured_registry
 
 
-def test_writes_without_a_transaction_are_found(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writes_without_a_transaction_are_found(
+    logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(log, "begin", lambda client, *_: new_identity(client))
     monkeypatch.setattr(log, "end", lambda *_, **__: None)
 
@@ -39,16 +49,22 @@ def test_writes_without_a_transaction_are_found(logs: list[SchemasLog], monkeypa
         test_writers.test_an_instance_that_was_overtaken_decides_again(logs)
 
 
-def test_a_transaction_that_fences_nobody_is_found(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transaction_that_fences_nobody_is_found(
+    logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each instance has a name of its own."""
     names = iter(range(1000))
-    monkeypatch.setattr(log, "begin", lambda client, name, ms: begin(client, f"{name}-{next(names)}", ms))
+    monkeypatch.setattr(
+        log, "begin", lambda client, name, ms: begin(client, f"{name}-{next(names)}", ms)
+    )
 
     with pytest.raises(FOUND):
         test_writers.test_an_instance_that_was_overtaken_decides_again(logs)
 
 
-def test_a_decision_without_the_newest_records_is_found(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decision_without_the_newest_records_is_found(
+    logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of an instance that reads late."""
     reached, held, take = threading.Event(), threading.Event(), SchemasLog._take
 
@@ -79,27 +95,49 @@ def reading_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "Reader", reader)
 
 
-def test_reading_what_was_not_committed_is_found(reading_everything: None, logs: list[SchemasLog], make_client: Make) -> None:
+def test_reading_what_was_not_committed_is_found(
+    reading_everything: None, logs: list[SchemasLog], make_client: Make
+) -> None:
     with pytest.raises(FOUND):
-        test_writers.test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(logs, make_client)
+        test_writers.test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(
+            logs, make_client
+        )
 
 
-def test_ids_that_are_given_out_again_are_found(raftka_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Registry, "_gone", staticmethod(lambda _, versions: list(map(no_schema_record, versions))))
+def test_ids_that_are_given_out_again_are_found(
+    raftka_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Registry, "_gone", staticmethod(lambda _, versions: list(map(no_schema_record, versions)))
+    )
 
     with pytest.raises(FOUND):
         test_writers.test_an_id_stays_used_when_compaction_has_taken_its_schema(raftka_cluster)
 
 
 OF_REGISTRY: dict[str, tuple[str, Any, Callable[[Rest], None]]] = {
-    "nothing is compared": ("_problems", lambda *_: [], test_api.test_a_schema_that_breaks_readers_is_refused),
-    "modes do not count": ("_writable", lambda *_, **__: "READWRITE", test_api.test_a_registry_that_is_only_read),
-    "what is referred to goes": ("_unreferenced", lambda *_: None, test_api.test_references_are_named_and_keep_what_they_name),
+    "nothing is compared": (
+        "_problems",
+        lambda *_: [],
+        test_api.test_a_schema_that_breaks_readers_is_refused,
+    ),
+    "modes do not count": (
+        "_writable",
+        lambda *_, **__: "READWRITE",
+        test_api.test_a_registry_that_is_only_read,
+    ),
+    "what is referred to goes": (
+        "_unreferenced",
+        lambda *_: None,
+        test_api.test_references_are_named_and_keep_what_they_name,
+    ),
 }
 
 
 @pytest.mark.parametrize("bug", OF_REGISTRY)
-def test_bugs_in_decisions_are_found(raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_in_decisions_are_found(
+    raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, planted, test = OF_REGISTRY[bug]
     monkeypatch.setattr(Registry, name, staticmethod(planted))
 
@@ -147,18 +185,30 @@ OF_RECORDS: dict[str, tuple[object, str, Any, Callable[[Rest, Cluster], None]]] 
     "old schemas are judged as new ones": (
         ParsedSchemas,
         "parsed",
-        lambda self, kind, text, references, new=False: PARSED(self, kind, text, references, new=True),
-        lambda rest, cluster: test_takeover.test_old_avro_schemas_are_looked_up_and_do_not_block_the_next_version(rest, "old-value"),
+        lambda self, kind, text, references, new=False: PARSED(
+            self, kind, text, references, new=True
+        ),
+        lambda rest, cluster: (
+            test_takeover.test_old_avro_schemas_are_looked_up_and_do_not_block_the_next_version(
+                rest, "old-value"
+            )
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize("bug", OF_RECORDS)
-def test_bugs_in_taking_over_a_topic_are_found(raftka_cluster: Cluster, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_in_taking_over_a_topic_are_found(
+    raftka_cluster: Cluster, bug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     where, name, planted, test = OF_RECORDS[bug]
     monkeypatch.setattr(where, name, planted)
 
-    with test_takeover.taken_over(raftka_cluster) as taken, Rest(taken) as rest, pytest.raises(FOUND):
+    with (
+        test_takeover.taken_over(raftka_cluster) as taken,
+        Rest(taken) as rest,
+        pytest.raises(FOUND),
+    ):
         test(rest, raftka_cluster)
 
 
@@ -167,7 +217,9 @@ OF_CONTRACTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
         api,
         "read_changes",
         lambda asked: {"compatibilityLevel": str(asked.get("compatibility")).upper()},
-        lambda rest: test_settings.test_settings_without_a_level_leave_the_level(rest, "/config", {}),
+        lambda rest: test_settings.test_settings_without_a_level_leave_the_level(
+            rest, "/config", {}
+        ),
     ),
     "rules are dropped": (
         requests,
@@ -178,7 +230,9 @@ OF_CONTRACTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
     "schemas with other rules are one": (
         registry.Registry,
         "_same",
-        lambda self, body, versions, subject: next((each for each in reversed(versions) if each.body.text == body.text), None),
+        lambda self, body, versions, subject: next(
+            (each for each in reversed(versions) if each.body.text == body.text), None
+        ),
         test_settings.test_a_contract_is_part_of_a_versions_identity,
     ),
     "a new version loses the rules": (
@@ -191,25 +245,35 @@ OF_CONTRACTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
         requests.Request,
         "check_query",
         lambda self, known: None,
-        lambda rest: test_settings.test_parameters_that_a_request_has_not_are_refused_by_name(rest, "DELETE", "/subjects/t?permanent=1", "permanent"),
+        lambda rest: test_settings.test_parameters_that_a_request_has_not_are_refused_by_name(
+            rest, "DELETE", "/subjects/t?permanent=1", "permanent"
+        ),
     ),
     "settings are changed where all is only read": (
         changes,
         "check_writable",
         lambda state, scope: "READWRITE",
-        lambda rest: test_modes.test_settings_of_a_subject_that_is_only_read_are_not_changed(rest, "/mode/t"),
+        lambda rest: test_modes.test_settings_of_a_subject_that_is_only_read_are_not_changed(
+            rest, "/mode/t"
+        ),
     ),
     "an import is judged": (
         registry.Registry,
         "_imported",
-        lambda self, subject, asked, versions, version: registry.Registry._body(self, asked, subject, new=True),
-        lambda rest: test_modes.test_what_another_registry_has_taken_is_imported(rest, "JSON", '{"type":"nonsense"}', 200),
+        lambda self, subject, asked, versions, version: registry.Registry._body(
+            self, asked, subject, new=True
+        ),
+        lambda rest: test_modes.test_what_another_registry_has_taken_is_imported(
+            rest, "JSON", '{"type":"nonsense"}', 200
+        ),
     ),
 }
 
 
 @pytest.mark.parametrize("bug", OF_CONTRACTS)
-def test_bugs_in_contracts_and_modes_are_found(raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_in_contracts_and_modes_are_found(
+    raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     where, name, planted, test = OF_CONTRACTS[bug]
     monkeypatch.setattr(where, name, planted)
 
@@ -218,7 +282,12 @@ def test_bugs_in_contracts_and_modes_are_found(raftka_registry: RegistryServer, 
 
 
 OF_CONTEXTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
-    "ids are counted together": (state, "context_of", lambda subject: ".", test_contexts.test_ids_and_versions_are_a_contexts_own),
+    "ids are counted together": (
+        state,
+        "context_of",
+        lambda subject: ".",
+        test_contexts.test_ids_and_versions_are_a_contexts_own,
+    ),
     "references are of the context without a name": (
         state,
         "within",
@@ -228,7 +297,9 @@ OF_CONTEXTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
     "a context's level is that without a name": (
         state.State,
         "level",
-        lambda self, subject: (self.settings.get(subject) or self.settings.get(None) or {}).get("compatibilityLevel", "BACKWARD"),
+        lambda self, subject: (self.settings.get(subject) or self.settings.get(None) or {}).get(
+            "compatibilityLevel", "BACKWARD"
+        ),
         test_contexts.test_a_level_is_a_subjects_then_a_contexts_then_that_of_all,
     ),
     "an id is one of the context in the URL alone": (
@@ -241,7 +312,12 @@ OF_CONTEXTS: dict[str, tuple[object, str, Any, Callable[[Rest], None]]] = {
 
 
 @pytest.mark.parametrize("bug", OF_CONTEXTS)
-def test_bugs_in_contexts_are_found(raftka_cluster: Cluster, raftka_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_in_contexts_are_found(
+    raftka_cluster: Cluster,
+    raftka_registry: RegistryServer,
+    bug: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As an instance sees them that reads the topic from its beginning."""
     where, name, planted, test = OF_CONTEXTS[bug]
     monkeypatch.setattr(where, name, planted)
@@ -270,7 +346,9 @@ OF_ACCESS: dict[str, tuple[str, Any, Callable[[RegistryServer], None]]] = {
 
 
 @pytest.mark.parametrize("bug", OF_ACCESS)
-def test_bugs_in_rights_are_found(secured_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_in_rights_are_found(
+    secured_registry: RegistryServer, bug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, planted, test = OF_ACCESS[bug]
     monkeypatch.setattr(BrokerAccess, name, planted)
 

@@ -104,7 +104,9 @@ def test_a_level_may_have_the_name_that_answers_give_it(rest: Rest) -> None:
         ({"overrideRuleSet": {"rules": []}}, 42210, "rules"),
     ],
 )
-def test_settings_that_are_not_supported_are_refused_by_name(rest: Rest, body: Json, code: int, named: str) -> None:
+def test_settings_that_are_not_supported_are_refused_by_name(
+    rest: Rest, body: Json, code: int, named: str
+) -> None:
     answer = rest.ask("PUT", "/config/t", body)
 
     assert answer.code == code
@@ -305,7 +307,9 @@ def test_the_newest_version_with_given_metadata_is_found(rest: Rest) -> None:
         ("subject", "u", 422, "another subject"),
     ],
 )
-def test_a_contract_that_would_be_lost_is_refused_by_name(rest: Rest, field: str, value: Json, code: int, named: str) -> None:
+def test_a_contract_that_would_be_lost_is_refused_by_name(
+    rest: Rest, field: str, value: Json, code: int, named: str
+) -> None:
     body = {"schema": json.dumps(ONE), field: value}
     for path in (
         "/subjects/t/versions",
@@ -370,7 +374,9 @@ def test_a_record_that_the_topic_does_not_take_is_the_requests_fault(rest: Rest)
         ("POST", "/compatibility/subjects/t/versions?verbose=1", "verbose"),
     ],
 )
-def test_parameters_that_a_request_has_not_are_refused_by_name(rest: Rest, method: str, target: str, named: str) -> None:
+def test_parameters_that_a_request_has_not_are_refused_by_name(
+    rest: Rest, method: str, target: str, named: str
+) -> None:
     rest.register("t", ONE)
 
     answer = rest.ask(method, target, {"schema": STRING})
@@ -387,7 +393,11 @@ def test_parameters_that_ask_for_nothing_are_passed_over(rest: Rest) -> None:
 
 
 def test_fields_that_ask_for_nothing_are_passed_over(rest: Rest) -> None:
-    nothing: Json = {"schemaTagsToAdd": None, "schemaTagsToRemove": [], "propagateSchemaTags": False}
+    nothing: Json = {
+        "schemaTagsToAdd": None,
+        "schemaTagsToRemove": [],
+        "propagateSchemaTags": False,
+    }
 
     number = rest.register(":.one:t", ONE, **nothing)
     asked = {"schema": json.dumps(ONE), "subject": "t"}
@@ -402,7 +412,9 @@ def test_a_client_may_write_deleted_only_with_a_line(rest: Rest) -> None:
     assert rest.get("/subjects?deleted_only=True") == ["u"]
 
 
-@pytest.mark.parametrize("path", ["dek-registry/v1/keks/k", "exporters", "associations/resources/a/b"])
+@pytest.mark.parametrize(
+    "path", ["dek-registry/v1/keks/k", "exporters", "associations/resources/a/b"]
+)
 def test_parts_of_the_api_that_are_not_there_are_refused_by_name(rest: Rest, path: str) -> None:
     for method in ("GET", "POST"):
         answer = rest.ask(method, f"/{path}", {})

@@ -26,14 +26,19 @@ CONFLUENTS = [
     ('{"keytype":"NOOP","magic":0}', None),
     (
         '{"keytype":"SCHEMA","subject":"t-value","version":1,"magic":1}',
-        '{"subject":"t-value","version":1,"id":1,"md5":"HvbEgGNzCgrN7LPuPhW8aw==","schema":"\\"string\\"","deleted":false}',
+        '{"subject":"t-value","version":1,"id":1,"md5":"HvbEgGNzCgrN7LPuPhW8aw==",'
+        '"schema":"\\"string\\"","deleted":false}',
     ),
     (
         '{"keytype":"SCHEMA","subject":"t-value","version":2,"magic":1}',
-        '{"subject":"t-value","version":2,"id":2,"schemaType":"JSON","references":[{"name":"r","subject":"t-value","version":1}],"schema":"{}",'
+        '{"subject":"t-value","version":2,"id":2,"schemaType":"JSON","references":[{"name":"r",'
+        '"subject":"t-value","version":1}],"schema":"{}",'
         '"deleted":false,"ts":1700000000000}',
     ),
-    ('{"keytype":"CONFIG","subject":null,"magic":0}', '{"compatibilityLevel":"FULL","compatibilityGroup":null}'),
+    (
+        '{"keytype":"CONFIG","subject":null,"magic":0}',
+        '{"compatibilityLevel":"FULL","compatibilityGroup":null}',
+    ),
     ('{"keytype":"CONFIG","subject":"t-value","magic":0}', '{"compatibilityLevel":"NONE"}'),
     ('{"keytype":"MODE","subject":"t-value","magic":0}', '{"mode":"READONLY"}'),
 ]
@@ -47,16 +52,30 @@ def state_of(*records: Record) -> State:
 
 
 def test_records_of_confluents_registry() -> None:
-    state = state_of(*((key.encode(), value.encode() if value is not None else None) for key, value in CONFLUENTS))
+    state = state_of(
+        *(
+            (key.encode(), value.encode() if value is not None else None)
+            for key, value in CONFLUENTS
+        )
+    )
 
     assert state.ignored == 0
-    assert [(each.version, each.schema_id, each.body.schema_type) for each in state.versions("t-value")] == [(1, 1, "AVRO"), (2, 2, "JSON")]
+    assert [
+        (each.version, each.schema_id, each.body.schema_type) for each in state.versions("t-value")
+    ] == [(1, 1, "AVRO"), (2, 2, "JSON")]
     assert state.versions("t-value")[1].body.references == (SchemaReference("r", "t-value", 1),)
-    assert (state.level("t-value"), state.level("other"), state.mode("t-value"), state.mode("other")) == ("NONE", "FULL", "READONLY", "READWRITE")
+    assert (
+        state.level("t-value"),
+        state.level("other"),
+        state.mode("t-value"),
+        state.mode("other"),
+    ) == ("NONE", "FULL", "READONLY", "READWRITE")
 
 
 def test_a_record_as_confluents_registry_has_it() -> None:
-    key, value = schema_record(Registered("t", 2, 7, Body("JSON", "{}", (SchemaReference("r", "s", 1),))))
+    key, value = schema_record(
+        Registered("t", 2, 7, Body("JSON", "{}", (SchemaReference("r", "s", 1),)))
+    )
 
     assert key == b'{"keytype":"SCHEMA","subject":"t","version":2,"magic":1}'
     assert json.loads(value or b"") == {
@@ -85,7 +104,10 @@ def test_a_record_as_confluents_registry_has_it() -> None:
         (b"\xff", b"{}"),
         (b'{"keytype":"SCHEMA","subject":"t","version":1}', b"no json"),
         (b'{"keytype":"SCHEMA","subject":"t","version":1}', b'{"subject":"t"}'),
-        (b'{"keytype":"SCHEMA","subject":"t","version":1}', b'{"subject":"t","version":1,"id":1,"schema":"","references":[7]}'),
+        (
+            b'{"keytype":"SCHEMA","subject":"t","version":1}',
+            b'{"subject":"t","version":1,"id":1,"schema":"","references":[7]}',
+        ),
         (b'{"keytype":"SCHEMA","version":1}', b"{}"),
         (b'{"keytype":"SOMETHING","subject":"t"}', b"{}"),
         (b'{"keytype":["SCHEMA"],"subject":"t"}', b"{}"),
@@ -121,7 +143,11 @@ def test_a_registry_of_deleted_schemas_is_as_an_empty_one() -> None:
 
 
 def test_what_is_deleted_is_found_by_its_id() -> None:
-    state = state_of(schema_record(Registered("t", 1, 1, A)), schema_record(Registered("t", 2, 2, B)), delete_subject_record("t", 1))
+    state = state_of(
+        schema_record(Registered("t", 1, 1, A)),
+        schema_record(Registered("t", 2, 2, B)),
+        delete_subject_record("t", 1),
+    )
 
     assert [each.version for each in state.versions("t")] == [2]
     assert state.body(1) == A
@@ -130,7 +156,11 @@ def test_what_is_deleted_is_found_by_its_id() -> None:
 
 
 def test_a_subject_that_was_deleted_and_is_used_again_has_its_new_versions_only() -> None:
-    state = state_of(schema_record(Registered("t", 1, 1, A)), delete_subject_record("t", 1), schema_record(Registered("t", 2, 1, A)))
+    state = state_of(
+        schema_record(Registered("t", 1, 1, A)),
+        delete_subject_record("t", 1),
+        schema_record(Registered("t", 2, 1, A)),
+    )
 
     assert [each.version for each in state.versions("t")] == [2]
     assert state.next_version("t") == 3
@@ -162,9 +192,13 @@ def test_two_versions_may_share_an_id() -> None:
 def test_references_come_after_those_that_they_need() -> None:
     leaf = Body("AVRO", "leaf")
     middle = Body("AVRO", "middle", (SchemaReference("leaf", "l", 1),))
-    state = state_of(schema_record(Registered("l", 1, 1, leaf)), schema_record(Registered("m", 1, 2, middle)))
+    state = state_of(
+        schema_record(Registered("l", 1, 1, leaf)), schema_record(Registered("m", 1, 2, middle))
+    )
 
-    found = list(state.resolved([SchemaReference("middle", "m", 1), SchemaReference("leaf", "l", 1)]))
+    found = list(
+        state.resolved([SchemaReference("middle", "m", 1), SchemaReference("leaf", "l", 1)])
+    )
 
     assert [name for name, _ in found] == ["leaf", "middle"]
 

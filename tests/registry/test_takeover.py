@@ -1,6 +1,8 @@
-"""A `_schemas` topic that another registry has written: what it holds is read, and kept when a record is written anew.
+"""A `_schemas` topic that another registry has written: what it holds is read, and kept when a
+record is written anew.
 
-The records are in the formats of Confluent's registries from 3.0 (2016) to 8.2 (2026), and of Karapace.
+The records are in the formats of Confluent's registries from 3.0 (2016) to 8.2 (2026), and of
+Karapace.
 """
 
 import json
@@ -121,7 +123,9 @@ def compact(value: Json) -> bytes:
 
 
 def written() -> list[tuple[bytes, bytes | None]]:
-    found: list[tuple[bytes, bytes | None]] = [(compact(key), compact(value)) for key, value in RECORDS]
+    found: list[tuple[bytes, bytes | None]] = [
+        (compact(key), compact(value)) for key, value in RECORDS
+    ]
     return [(b'{"keytype":"NOOP","magic":0}', None), *found, (KARAPACE, SPACED)]
 
 
@@ -176,7 +180,9 @@ def test_all_schemas_are_found(rest: Rest) -> None:
 
 
 @pytest.mark.parametrize("subject", ["old-value", "odd-value"])
-def test_old_avro_schemas_are_looked_up_and_do_not_block_the_next_version(rest: Rest, subject: str) -> None:
+def test_old_avro_schemas_are_looked_up_and_do_not_block_the_next_version(
+    rest: Rest, subject: str
+) -> None:
     text = OLD if subject == "old-value" else ODD
     number = rest.get(f"/subjects/{subject}/versions/1")["id"]
 
@@ -220,7 +226,9 @@ def test_settings_keep_fields_that_are_not_known(rest: Rest, raftka_cluster: Clu
     }
 
 
-def test_modes_contexts_and_ids_keep_fields_that_are_not_known(rest: Rest, raftka_cluster: Cluster) -> None:
+def test_modes_contexts_and_ids_keep_fields_that_are_not_known(
+    rest: Rest, raftka_cluster: Cluster
+) -> None:
     rest.put("/mode/ruled-value", {"mode": "READONLY"})
     for subject in ("leaf2", ":.one:t"):
         rest.register(subject, '"string"')
@@ -243,7 +251,9 @@ def test_modes_contexts_and_ids_keep_fields_that_are_not_known(rest: Rest, raftk
     }
 
 
-def test_a_settings_record_without_a_level_sets_none_at_once(rest: Rest, raftka_cluster: Cluster) -> None:
+def test_a_settings_record_without_a_level_sets_none_at_once(
+    rest: Rest, raftka_cluster: Cluster
+) -> None:
     """An instance that read the record before it, and one that reads the compacted topic, agree."""
     assert rest.get("/config/old-value")["compatibilityLevel"] == "FULL"
     assert rest.get("/config/odd-value")["compatibilityLevel"] == "FULL"  # a level of nobody's
@@ -262,8 +272,12 @@ def test_a_mode_that_is_not_known_is_kept_and_takes_no_writes(rest: Rest) -> Non
     assert rest.register("sent-on", '"string"')
 
 
-def test_a_key_that_another_registry_writes_with_spaces_is_written_so_again(rest: Rest, raftka_cluster: Cluster) -> None:
-    """Compaction takes it for another key: a tombstone under ours alone would bring the record back."""
+def test_a_key_that_another_registry_writes_with_spaces_is_written_so_again(
+    rest: Rest, raftka_cluster: Cluster
+) -> None:
+    """Compaction takes it for another key: a tombstone under ours alone would bring the record
+    back.
+    """
     rest.delete("/subjects/spaced/versions/1")
     rest.delete("/subjects/spaced/versions/1?permanent=true")
 
@@ -272,7 +286,9 @@ def test_a_key_that_another_registry_writes_with_spaces_is_written_so_again(rest
     assert ours == [None] * len(ours)
 
 
-def test_what_is_written_is_read_alike_by_a_new_instance(rest: Rest, raftka_cluster: Cluster) -> None:
+def test_what_is_written_is_read_alike_by_a_new_instance(
+    rest: Rest, raftka_cluster: Cluster
+) -> None:
     rest.register("ruled-value", RULED, metadata={"properties": {"owner": "other"}})
     rest.delete("/subjects/json-value/versions/1")
     rest.put("/config/old-value", {"compatibility": "NONE"})
@@ -347,7 +363,9 @@ def test_a_clear_record_forgets_deleted_versions_of_a_context() -> None:
 
     state.apply(b'{"keytype":"CLEAR_SUBJECT","subject":":.one:","magic":0}', None)
     assert state.version_count == 2
-    state.apply(b'{"keytype":"CLEAR_SUBJECT","subject":":.one:","magic":0}', b'{"subject":":.one:"}')
+    state.apply(
+        b'{"keytype":"CLEAR_SUBJECT","subject":":.one:","magic":0}', b'{"subject":":.one:"}'
+    )
     assert [each.subject for each in state] == ["t"]
 
 

@@ -1,4 +1,6 @@
-"""Several instances of a registry on one topic: one writes at a time, all read the same; one that dies in the middle leaves nothing."""
+"""Several instances of a registry on one topic: one writes at a time, all read the same; one that
+dies in the middle leaves nothing.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -60,7 +62,10 @@ def test_instances_that_write_at_once_give_out_each_id_once(logs: list[SchemasLo
 
     for log in logs:  # so that enums of one subject follow each other
         registry_of(log).settings.update(None, {"compatibilityLevel": "NONE"})
-    threads = [threading.Thread(target=work, args=(registry_of(log), f"w{at}")) for at, log in enumerate(logs)]
+    threads = [
+        threading.Thread(target=work, args=(registry_of(log), f"w{at}"))
+        for at, log in enumerate(logs)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -82,7 +87,9 @@ def test_a_write_knows_what_another_instance_has_written(logs: list[SchemasLog])
     assert first.register("b", Asked(Body("AVRO", '"int"'))) == 2
 
 
-def test_a_schema_that_another_instance_has_registered_meanwhile_is_no_new_version(logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schema_that_another_instance_has_registered_meanwhile_is_no_new_version(
+    logs: list[SchemasLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even one whose metadata say the number of its version."""
     first, second = map(registry_of, logs)
     asked = Asked(Body("AVRO", '"string"'), version=-1)
@@ -120,11 +127,15 @@ def test_an_instance_that_was_overtaken_decides_again(logs: list[SchemasLog]) ->
     assert schemas(fast) == schemas(slow) == [("fast", 1, 1), ("slow", 1, 2)]
 
 
-def test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(logs: list[SchemasLog], make_client: Make) -> None:
+def test_what_an_instance_wrote_that_died_before_its_commit_is_never_read(
+    logs: list[SchemasLog], make_client: Make
+) -> None:
     with make_client() as client:
         identity = begin(client, f"raftka-registry-{TOPIC}", TRANSACTION_MS)
         producer = Producer(client, identity=identity)
-        producer.add((TOPIC, 0), (*schema_record(Registered("dead", 1, 1, Body("AVRO", '"string"'))), (), 0))
+        producer.add(
+            (TOPIC, 0), (*schema_record(Registered("dead", 1, 1, Body("AVRO", '"string"'))), (), 0)
+        )
         producer.flush()
 
     assert registry_of(logs[0]).register("alive", Asked(Body("AVRO", '"int"'))) == 1
@@ -148,7 +159,9 @@ def test_an_id_stays_used_when_compaction_has_taken_its_schema(raftka_cluster: C
     assert state.highest() == number
 
 
-def test_a_registry_finds_its_schemas_after_a_restart_of_everything(raftka_cluster: Cluster) -> None:
+def test_a_registry_finds_its_schemas_after_a_restart_of_everything(
+    raftka_cluster: Cluster,
+) -> None:
     with raftka_cluster.registry(TOPIC) as registry, Rest(registry) as rest:
         number = rest.register("t", '"string"')
         rest.put("/config/t", {"compatibility": "NONE"})
@@ -172,7 +185,9 @@ def test_a_registry_goes_on_when_brokers_were_away(raftka_cluster: Cluster) -> N
     raftka_cluster.delete_topic(TOPIC)
 
 
-def test_the_topic_is_read_again_after_a_failure(raftka_cluster: Cluster, make_client: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_topic_is_read_again_after_a_failure(
+    raftka_cluster: Cluster, make_client: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failures: list[BaseException] = []
     monkeypatch.setattr("raftka.registry.log.AGAIN_S", 0.01)
     log = SchemasLog(make_client, TOPIC, failed=failures.append)
@@ -188,7 +203,9 @@ def test_the_topic_is_read_again_after_a_failure(raftka_cluster: Cluster, make_c
     try:
         with make_client() as client:
             producer = Producer(client)
-            producer.add((TOPIC, 0), (*schema_record(Registered("t", 1, 1, Body("AVRO", '"string"'))), (), 0))
+            producer.add(
+                (TOPIC, 0), (*schema_record(Registered("t", 1, 1, Body("AVRO", '"string"'))), (), 0)
+            )
             producer.flush()
         with log._moved:
             assert log._moved.wait_for(lambda: len(log.state) == 1, 60)
@@ -200,11 +217,20 @@ def test_the_topic_is_read_again_after_a_failure(raftka_cluster: Cluster, make_c
         raftka_cluster.delete_topic(TOPIC)
 
 
-def test_a_version_that_no_parser_here_knows_keeps_no_other_away(logs: list[SchemasLog], make_client: Make) -> None:
+def test_a_version_that_no_parser_here_knows_keeps_no_other_away(
+    logs: list[SchemasLog], make_client: Make
+) -> None:
     """Another registry may have written it, with another parser."""
     with make_client() as client:
         producer = Producer(client)
-        producer.add((TOPIC, 0), (*schema_record(Registered("t", 1, 1, Body("AVRO", '{"type": "from the future"}'))), (), 0))
+        producer.add(
+            (TOPIC, 0),
+            (
+                *schema_record(Registered("t", 1, 1, Body("AVRO", '{"type": "from the future"}'))),
+                (),
+                0,
+            ),
+        )
         producer.flush()
     registry, string = registry_of(logs[0]), Asked(Body("AVRO", '"string"'))
 
@@ -217,7 +243,9 @@ def test_a_version_that_no_parser_here_knows_keeps_no_other_away(logs: list[Sche
 
 
 @pytest.mark.parametrize("soon", [False, True])
-def test_a_registry_that_stops_leaves_no_thread(make_client: Make, raftka_cluster: Cluster, soon: bool) -> None:
+def test_a_registry_that_stops_leaves_no_thread(
+    make_client: Make, raftka_cluster: Cluster, soon: bool
+) -> None:
     registry = RegistryServer(make_client, Port(number=0), TOPIC)
     registry.start()
     threads = {registry._thread, registry._log._reading}
@@ -231,15 +259,22 @@ def test_a_registry_that_stops_leaves_no_thread(make_client: Make, raftka_cluste
 
 
 @pytest.mark.parametrize(("partitions", "policy"), [(1, "delete"), (2, "compact")])
-def test_a_topic_of_no_use_is_refused(raftka_cluster: Cluster, make_client: Make, partitions: int, policy: str) -> None:
+def test_a_topic_of_no_use_is_refused(
+    raftka_cluster: Cluster, make_client: Make, partitions: int, policy: str
+) -> None:
     raftka_cluster.create_topic(TOPIC, partitions, cleanup_policy=policy)
 
-    with pytest.raises(RegistryError, match="cleanup.policy=delete" if policy == "delete" else "more than one partition"):
+    with pytest.raises(
+        RegistryError,
+        match="cleanup.policy=delete" if policy == "delete" else "more than one partition",
+    ):
         RegistryServer(make_client, Port(number=0), TOPIC).start()
     raftka_cluster.delete_topic(TOPIC)
 
 
-def test_a_port_that_is_taken_is_refused(make_client: Make, raftka_registry: RegistryServer) -> None:
+def test_a_port_that_is_taken_is_refused(
+    make_client: Make, raftka_registry: RegistryServer
+) -> None:
     with pytest.raises(OSError, match="in use"):
         RegistryServer(make_client, Port(number=raftka_registry.port), TOPIC).start()
 

@@ -1,4 +1,6 @@
-"""Each bug of the regressions is found when it is brought back, by what found it; and it stays mended."""
+"""Each bug of the regressions is found when it is brought back, by what found it; and it stays
+mended.
+"""
 
 import pytest
 
@@ -6,7 +8,9 @@ from tests.mutants.catalogue import MUTANTS, SCENARIOS, mutated
 from tests.mutants.hunt import directed, lived
 from tests.regressions.known import REGRESSIONS, Regression
 
-each_regression = pytest.mark.parametrize("regression", REGRESSIONS, ids=lambda regression: regression.bug)
+each_regression = pytest.mark.parametrize(
+    "regression", REGRESSIONS, ids=lambda regression: regression.bug
+)
 
 
 @each_regression

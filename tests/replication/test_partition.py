@@ -1,18 +1,29 @@
-"""What no script can show: that the hot path allocates nothing, and that no order of events commits what is not on every disk of the ISR."""
+"""What no script can show: that the hot path allocates nothing, and that no order of events commits
+what is not on every disk of the ISR.
+"""
 
 from random import Random
 from types import SimpleNamespace
 
 import pytest
 
-from raftka.replication.partition import NOTHING, AdvanceHighWatermark, Altered, AlterIsr, Effects, LeaderState
+from raftka.replication.partition import (
+    NOTHING,
+    AdvanceHighWatermark,
+    Altered,
+    AlterIsr,
+    Effects,
+    LeaderState,
+)
 from raftka.wire.errors import Code
 
 LIVE = {1: 11, 2: 12, 3: 13}
 
 
 def leader_of_three() -> LeaderState:
-    return LeaderState(1, 5, 0, [1, 2, 3], [1, 2, 3], 0, 0, 0, now=0.0, lag_time_max_s=1.0, live=LIVE)
+    return LeaderState(
+        1, 5, 0, [1, 2, 3], [1, 2, 3], 0, 0, 0, now=0.0, lag_time_max_s=1.0, live=LIVE
+    )
 
 
 def test_nothing_changes_is_the_shared_empty_tuple() -> None:
@@ -34,12 +45,18 @@ def test_the_low_watermark_is_the_least_log_start_of_those_that_live() -> None:
     assert not state.start_told(3, 6)
 
     assert (state.low_watermark(7), state.low_watermark(4)) == (5, 4)
-    state.on_image(SimpleNamespace(replicas=[1, 2, 3], isr=[1, 2, 3], leader_epoch=5, partition_epoch=0), {1: 11, 3: 13}, 0.2)
+    state.on_image(
+        SimpleNamespace(replicas=[1, 2, 3], isr=[1, 2, 3], leader_epoch=5, partition_epoch=0),
+        {1: 11, 3: 13},
+        0.2,
+    )
     assert state.low_watermark(7) == 6, "2 is dead: it follows when it is back"
 
 
 class Model:
-    """A controller and three disks that the leader state cannot see; what is committed must be on every disk of the true ISR."""
+    """A controller and three disks that the leader state cannot see; what is committed must be on
+    every disk of the true ISR.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -59,11 +76,26 @@ class Model:
             elif isinstance(effect, AdvanceHighWatermark):
                 assert effect.offset > self.committed
                 self.committed = effect.offset
-                assert all(self.disk[i] >= effect.offset for i in self.isr), (effect, self.isr, self.disk)
+                assert all(self.disk[i] >= effect.offset for i in self.isr), (
+                    effect,
+                    self.isr,
+                    self.disk,
+                )
 
     def step(self) -> None:
         act = self.random.choice(
-            [self.append, self.flush, self.fetch, self.fetch, self.fetch, self.tick, self.decide, self.answer, self.lose, self.image]
+            [
+                self.append,
+                self.flush,
+                self.fetch,
+                self.fetch,
+                self.fetch,
+                self.tick,
+                self.decide,
+                self.answer,
+                self.lose,
+                self.image,
+            ]
         )
         act()
 
@@ -76,7 +108,9 @@ class Model:
 
     def fetch(self) -> None:
         follower = self.random.choice([2, 3])
-        self.disk[follower] = max(self.disk[follower], self.random.randint(self.disk[follower], self.state.log_end_offset))
+        self.disk[follower] = max(
+            self.disk[follower], self.random.randint(self.disk[follower], self.state.log_end_offset)
+        )
         self.took(self.state.fetched(follower, self.disk[follower], self.now, LIVE[follower]))
 
     def tick(self) -> None:
@@ -84,7 +118,9 @@ class Model:
         self.took(self.state.tick(self.now))
 
     def decide(self) -> None:
-        """The controller carries out a request, or finds it out of date; the answer is under way."""
+        """The controller carries out a request, or finds it out of date; the answer is under
+        way.
+        """
         if self.requests:
             request = self.requests.pop(0)
             if request.partition_epoch != self.partition_epoch:
@@ -93,7 +129,8 @@ class Model:
             if self.random.random() < 0.2:
                 self.answers.append((request, Code.INELIGIBLE_REPLICA))
                 return
-            self.isr, self.partition_epoch = tuple(i for i, _ in request.isr), self.partition_epoch + 1
+            self.isr = tuple(i for i, _ in request.isr)
+            self.partition_epoch = self.partition_epoch + 1
             self.answers.append((request, Altered(self.isr, self.partition_epoch)))
 
     def answer(self) -> None:
@@ -108,7 +145,12 @@ class Model:
 
     def image(self) -> None:
         if self.random.random() < 0.3:
-            view = SimpleNamespace(replicas=[1, 2, 3], isr=self.isr, leader_epoch=5, partition_epoch=self.partition_epoch)
+            view = SimpleNamespace(
+                replicas=[1, 2, 3],
+                isr=self.isr,
+                leader_epoch=5,
+                partition_epoch=self.partition_epoch,
+            )
             self.took(self.state.on_image(view, LIVE, self.now))
 
 
@@ -122,9 +164,13 @@ def test_what_is_committed_is_on_every_disk_of_the_isr(seed: int) -> None:
     assert model.committed > 0
 
 
-def test_the_model_catches_a_leader_that_does_not_wait_for_whom_it_has_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_catches_a_leader_that_does_not_wait_for_whom_it_has_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def durable_in_isr(self: LeaderState) -> int:
-        return min([self.flushed_offset, *(self.follower_offset(i) for i in self.isr if i != self.me)])
+        return min(
+            [self.flushed_offset, *(self.follower_offset(i) for i in self.isr if i != self.me)]
+        )
 
     monkeypatch.setattr(LeaderState, "_durable_everywhere", durable_in_isr)
 

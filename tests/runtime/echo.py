@@ -1,4 +1,6 @@
-"""Connections for tests of the real network: one sends back what comes, one sends what it is given."""
+"""Connections for tests of the real network: one sends back what comes, one sends what it is
+given.
+"""
 
 from collections.abc import Sequence
 
@@ -22,7 +24,11 @@ class Echo:
         self.transport = transport
 
     def room(self) -> memoryview | None:
-        return self.own[self.received :] if self.own is not None and self.received < len(self.own) else None
+        return (
+            self.own[self.received :]
+            if self.own is not None and self.received < len(self.own)
+            else None
+        )
 
     def receive(self, view: memoryview) -> None:
         assert self.transport is not None

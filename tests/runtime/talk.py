@@ -1,4 +1,6 @@
-"""Connections for the tests of the simulation: one that remembers what it hears and says what it is told, and one that echoes."""
+"""Connections for the tests of the simulation: one that remembers what it hears and says what it is
+told, and one that echoes.
+"""
 
 from collections.abc import Sequence
 
@@ -7,7 +9,9 @@ from raftka.runtime.simulated.world import Node
 
 
 class Talker:
-    """`heard` are the bytes that came, `end` is set by the other side's last byte, `reason` by closed()."""
+    """`heard` are the bytes that came, `end` is set by the other side's last byte, `reason` by
+    closed().
+    """
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -67,7 +71,9 @@ class Echo(Talker):
             self.transport.wake()
 
 
-def serve(node: Node, port: int = 1000, kind: type[Talker] = Echo, host: str = "0.0.0.0") -> list[Talker]:
+def serve(
+    node: Node, port: int = 1000, kind: type[Talker] = Echo, host: str = "0.0.0.0"
+) -> list[Talker]:
     """Listens; the list fills with who was accepted."""
     accepted: list[Talker] = []
 

@@ -33,7 +33,14 @@ print(resident_mb() - before)
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc")
 def test_what_is_freed_goes_back_to_the_kernel() -> None:
-    kept = [int(subprocess.check_output([sys.executable, "-c", FREED.format(settled=settled)], timeout=60)) for settled in (False, True)]
+    kept = [
+        int(
+            subprocess.check_output(
+                [sys.executable, "-c", FREED.format(settled=settled)], timeout=60
+            )
+        )
+        for settled in (False, True)
+    ]
 
     assert kept[1] < 5 < kept[0]
 

@@ -1,4 +1,6 @@
-"""Collections of garbage in a node's process: each visits few objects, and cycles are found all the same."""
+"""Collections of garbage in a node's process: each visits few objects, and cycles are found all the
+same.
+"""
 
 import gc
 import sys
@@ -57,10 +59,14 @@ def visited(busy: Busy) -> Iterator[Visited]:
     gc.unfreeze()
 
 
-pytestmark = pytest.mark.skipif(sys.version_info >= (3, 14), reason="the interpreter collects in small steps by itself")
+pytestmark = pytest.mark.skipif(
+    sys.version_info >= (3, 14), reason="the interpreter collects in small steps by itself"
+)
 
 
-def test_full_collections_do_not_visit_what_an_earlier_one_left(visited: Visited, busy: Busy) -> None:
+def test_full_collections_do_not_visit_what_an_earlier_one_left(
+    visited: Visited, busy: Busy
+) -> None:
     busy.yes = True  # as in a long request: a visit to all is put off
 
     kept = [[number] for number in range(KEPT)]
@@ -70,8 +76,11 @@ def test_full_collections_do_not_visit_what_an_earlier_one_left(visited: Visited
     assert max(visited.counts) <= AT_MOST
 
 
-def test_a_cycle_of_frozen_objects_is_freed_when_memory_has_grown(visited: Visited, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "MORE_BLOCKS", -sys.getallocatedblocks())  # a little growth is enough
+def test_a_cycle_of_frozen_objects_is_freed_when_memory_has_grown(
+    visited: Visited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a little growth is enough
+    monkeypatch.setattr(garbage, "MORE_BLOCKS", -sys.getallocatedblocks())
     ring = Ring()
     gone = weakref.ref(ring)
     gc.collect()
@@ -87,7 +96,9 @@ def test_a_cycle_of_frozen_objects_is_freed_when_memory_has_grown(visited: Visit
     assert max(visited.counts) > KEPT // 10
 
 
-def test_objects_of_a_long_request_are_no_growth(visited: Visited, busy: Busy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_of_a_long_request_are_no_growth(
+    visited: Visited, busy: Busy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(garbage, "MORE_BLOCKS", -sys.getallocatedblocks())
     busy.yes = True
 

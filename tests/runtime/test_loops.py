@@ -1,4 +1,6 @@
-"""A node's turns and Trio's tasks share a thread: none keeps the other waiting, and each has the way that its process allows."""
+"""A node's turns and Trio's tasks share a thread: none keeps the other waiting, and each has the
+way that its process allows.
+"""
 
 from time import monotonic
 
@@ -12,7 +14,9 @@ from tests.runtime.echo import Echo, Sender
 
 
 async def test_tasks_of_trio_go_on_beside_turns(alone: bool) -> None:
-    """Sleeps, threads, sockets, and what a timer of the node wakes, while a connection keeps the node's epoll busy."""
+    """Sleeps, threads, sockets, and what a timer of the node wakes, while a connection keeps the
+    node's epoll busy.
+    """
     busy, woken = Sender(b"x" * 50_000_000), trio.Event()
     async with open_runtime(alone=alone) as runtime:
         listener = runtime.network.listen("127.0.0.1", 0, Echo)
@@ -36,7 +40,10 @@ async def test_a_node_that_is_alone_needs_no_task_of_trio(alone: bool) -> None:
     before = trio.lowlevel.current_statistics().tasks_living
     async with open_runtime(alone=alone):
         assert (trio.lowlevel.current_statistics().tasks_living == before) is alone
-    assert type(trio._core._run.GLOBAL_RUN_CONTEXT.runner.io_manager).__module__ == "trio._core._io_epoll"
+    assert (
+        type(trio._core._run.GLOBAL_RUN_CONTEXT.runner.io_manager).__module__
+        == "trio._core._io_epoll"
+    )
 
 
 async def test_another_trio_has_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:

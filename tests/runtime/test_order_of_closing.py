@@ -15,7 +15,8 @@ from tests.runtime.test_real import Echo
 
 async def main():
     async with open_runtime() as runtime:
-        ports = [runtime.network.listen("127.0.0.1", 0, Echo, first=first).port for first in (False, True)]
+        network = runtime.network
+        ports = [network.listen("127.0.0.1", 0, Echo, first=first).port for first in (False, True)]
         print(*ports, flush=True)
         await trio.sleep_forever()
 
@@ -24,11 +25,19 @@ trio.run(main)
 
 
 def test_a_killed_process_closes_the_connections_of_its_first_listener_before_others() -> None:
-    with subprocess.Popen([sys.executable, "-c", DYING], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process, ExitStack() as stack:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", DYING], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        ) as process,
+        ExitStack() as stack,
+    ):
         stack.callback(process.kill)
         assert process.stdout is not None
         later, first = map(int, process.stdout.readline().split())
-        sockets = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 20)) for port in (later, first, later, first)]
+        sockets = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+            for port in (later, first, later, first)
+        ]
         for each in sockets:
             each.sendall(b"x")
             assert each.recv(1) == b"x"

@@ -137,7 +137,9 @@ async def test_a_closed_file_can_not_be_flushed(tmp_path: Path, alone: bool) -> 
             runtime.files.flush([file], lambda error: None)
 
 
-async def test_a_flush_begins_when_what_there_is_to_send_has_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool) -> None:
+async def test_a_flush_begins_when_what_there_is_to_send_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
     begun: list[str] = []
     opened, both = trio.Event(), trio.Event()
 
@@ -213,7 +215,9 @@ async def test_cancelled_timers_are_forgotten_before_they_are_due(alone: bool) -
 async def test_a_failed_core_part_ends_the_block(alone: bool) -> None:
     async def live() -> None:
         async with open_runtime(alone=alone) as runtime:
-            runtime.clock.call_at(runtime.clock.now(), lambda: runtime.fail(OSError("disk is gone")))
+            runtime.clock.call_at(
+                runtime.clock.now(), lambda: runtime.fail(OSError("disk is gone"))
+            )
             await trio.sleep_forever()
 
     with pytest.raises(NodeFailed, match="disk is gone"):
@@ -249,7 +253,8 @@ async def test_connecting_to_who_does_not_answer_is_given_up_within_seconds(alon
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         host, port = full.getsockname()
-        fillers = [socket.socket() for _ in range(3)]  # more than its queue takes: the kernel is silent from now on
+        # more than its queue takes: the kernel is silent from now on
+        fillers = [socket.socket() for _ in range(3)]
         for filler in fillers:
             filler.setblocking(False)
             filler.connect_ex((host, port))
@@ -291,7 +296,12 @@ async def test_work_in_a_process_of_its_own(tmp_path: Path, alone: bool) -> None
     values: list[int] = []
     over = trio.Event()
     async with open_runtime(alone=alone) as runtime:
-        runtime.offload.run_in_process(count, (str(tmp_path / "f"), 1000), values.append, lambda error: over.set() if error is None else print(error))
+        runtime.offload.run_in_process(
+            count,
+            (str(tmp_path / "f"), 1000),
+            values.append,
+            lambda error: over.set() if error is None else print(error),
+        )
         with trio.fail_after(20):
             await over.wait()
 
@@ -299,7 +309,10 @@ async def test_work_in_a_process_of_its_own(tmp_path: Path, alone: bool) -> None
     assert (tmp_path / "f").read_bytes().endswith(b"998999")
 
 
-@pytest.mark.parametrize(("how", "kind"), [("OSError", "FileNotFoundError"), ("anything", "ApartError"), ("Killed", "ApartError")])
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [("OSError", "FileNotFoundError"), ("anything", "ApartError"), ("Killed", "ApartError")],
+)
 async def test_what_goes_wrong_there_is_reported_here(how: str, kind: str, alone: bool) -> None:
     told: list[object] = []
     over = trio.Event()
@@ -328,7 +341,9 @@ async def test_work_ends_early(how: str, alone: bool) -> None:
         begun.set()
 
     async with open_runtime(alone=alone) as runtime:
-        cancel = runtime.offload.run_in_process(forever, (), each, lambda error: pytest.fail("it was cancelled"))
+        cancel = runtime.offload.run_in_process(
+            forever, (), each, lambda error: pytest.fail("it was cancelled")
+        )
         with trio.fail_after(20):
             await begun.wait()
         if how == "cancelled":
@@ -341,7 +356,9 @@ async def test_work_ends_early(how: str, alone: bool) -> None:
         os.kill(pids[0], 0)
 
 
-async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_back(tmp_path: Path, alone: bool) -> None:
+async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_back(
+    tmp_path: Path, alone: bool
+) -> None:
     async with open_runtime(alone=alone) as runtime:
         path = tmp_path / "log"
         file = runtime.files.open(str(path), create=True)
@@ -357,7 +374,9 @@ async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_ba
         assert path.read_bytes() == b"abcdef"
 
 
-async def test_two_processes_may_make_a_directory_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_processes_may_make_a_directory_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Brokers of a host whose data is in one directory."""
     mkdir, raced = os.mkdir, list[str]()
 
@@ -434,7 +453,11 @@ trio.run(main)
 
 def test_the_process_dies_with_its_node() -> None:
     """Else it would write into a directory that belongs to the next one."""
-    with subprocess.Popen([sys.executable, "-c", DIES], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}) as node:
+    with subprocess.Popen(
+        [sys.executable, "-c", DIES],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as node:
         assert node.stdout is not None
         worker = os.pidfd_open(int(node.stdout.readline()))
         node.kill()
@@ -445,7 +468,9 @@ def test_the_process_dies_with_its_node() -> None:
 
 
 async def test_a_name_that_waits_to_be_unlinked_may_be_removed_once_more(tmp_path: Path) -> None:
-    """A start sweeps what an earlier process has left, and lists what its own thread is about to unlink."""
+    """A start sweeps what an earlier process has left, and lists what its own thread is about to
+    unlink.
+    """
     left = tmp_path / "log.1.1.gone"
     left.touch()
     async with open_runtime() as runtime:

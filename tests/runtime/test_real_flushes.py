@@ -1,4 +1,6 @@
-"""How dirty files reach the disk: by the kernel, by threads where it will not, and who hears of what went wrong."""
+"""How dirty files reach the disk: by the kernel, by threads where it will not, and who hears of
+what went wrong.
+"""
 
 import errno
 import os
@@ -48,7 +50,9 @@ def fds(tmp_path: Path) -> Iterator[list[int]]:
     yield from opened(tmp_path, 600)  # more than the kernel is asked at once
 
 
-def test_files_are_flushed_by_the_kernel_and_no_thread_is_needed(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_flushed_by_the_kernel_and_no_thread_is_needed(
+    fds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(real_flushes, "fdatasync", None)
     flushed = Flushed()
     for some in (fds[:1], fds[:3], fds, fds[5:]):
@@ -107,9 +111,16 @@ def test_each_flush_hears_of_its_own_errors(fds: list[int]) -> None:
     assert {error and error.errno for error in flushed.told} == {None, errno.EBADF, errno.EINVAL}
 
 
-def test_an_error_that_the_disk_reports_is_reported(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_the_disk_reports_is_reported(
+    fds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = real_flushes.EVENT
-    failed = SimpleNamespace(size=event.size, iter_unpack=lambda events: [(*each[:2], -errno.EIO, 0) for each in event.iter_unpack(events)])
+    failed = SimpleNamespace(
+        size=event.size,
+        iter_unpack=lambda events: [
+            (*each[:2], -errno.EIO, 0) for each in event.iter_unpack(events)
+        ],
+    )
     monkeypatch.setattr(real_flushes, "EVENT", failed)
     flushed = Flushed()
     flushed.flush(fds[0])
@@ -118,7 +129,9 @@ def test_an_error_that_the_disk_reports_is_reported(fds: list[int], monkeypatch:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 40])
-def test_where_the_kernel_will_not_threads_do_it(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_kernel_will_not_threads_do_it(
+    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(real_flushes, "CALLS", {})
     asked: list[int] = []
     monkeypatch.setattr(os, "fdatasync", asked.append)
@@ -129,7 +142,9 @@ def test_where_the_kernel_will_not_threads_do_it(tmp_path: Path, count: int, mon
     assert sorted(asked) == list(range(count))
 
 
-def test_names_that_cannot_be_flushed_are_reported_with_the_files(fds: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_cannot_be_flushed_are_reported_with_the_files(
+    fds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def sync(path: str) -> None:
         raise PermissionError(errno.EACCES, path)
 

@@ -1,4 +1,6 @@
-"""How much a connection receives in a turn: small frames many at a time, large frames one after the other until it is enough."""
+"""How much a connection receives in a turn: small frames many at a time, large frames one after the
+other until it is enough.
+"""
 
 import socket
 from collections.abc import Iterator
@@ -13,7 +15,9 @@ from raftka.runtime.real.turn import Turn
 
 
 class Reader:
-    """Has room for `large` bytes at a time (0: none of its own), and holds reading after `most` of them."""
+    """Has room for `large` bytes at a time (0: none of its own), and holds reading after `most` of
+    them.
+    """
 
     def __init__(self, large: int, most: int = 1000) -> None:
         self.large = large
@@ -83,7 +87,9 @@ def test_a_large_frame_that_is_not_whole_ends_it(network: RealNetwork) -> None:
 
 
 def test_nobody_waits_for_more_than_enough_of_them(network: RealNetwork) -> None:
-    assert received_in_a_turn(network, Reader(100_000), 2 * LARGE_BYTES) == [100_000] * -(-LARGE_BYTES // 100_000)
+    assert received_in_a_turn(network, Reader(100_000), 2 * LARGE_BYTES) == [100_000] * -(
+        -LARGE_BYTES // 100_000
+    )
 
 
 def test_reading_that_is_held_ends_it(network: RealNetwork) -> None:
@@ -98,7 +104,9 @@ def test_the_arena_is_read_into_once_a_turn(network: RealNetwork) -> None:
     assert received_in_a_turn(network, Reader(0), 3 * READ_BYTES) == [READ_BYTES]
 
 
-def test_memory_is_given_back_before_many_connections_have_taken_too_much(network: RealNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_given_back_before_many_connections_have_taken_too_much(
+    network: RealNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A turn of 256 connections could take 256 times as much as one of them."""
     monkeypatch.setattr("raftka.runtime.real.network.LENT_BYTES", 100_000)
     readers = [Reader(70_000) for _ in range(6)]
@@ -133,7 +141,8 @@ class Keeper(Reader):
 
 @pytest.mark.parametrize("poisons", [False, True])
 def test_a_debug_run_overwrites_what_a_turn_has_received(poisons: bool) -> None:
-    network, keeper, lent = RealNetwork(Turn(), lambda *_: None, poisons=poisons), Keeper(), bytearray(b"lent to a frame")
+    network, keeper = RealNetwork(Turn(), lambda *_: None, poisons=poisons), Keeper()
+    lent = bytearray(b"lent to a frame")
     ours, theirs = socket.socketpair()
     try:
         theirs.setblocking(False)

@@ -1,4 +1,6 @@
-"""A file that is written over, in both worlds: its new bytes, zeros behind them, and its old bytes behind these."""
+"""A file that is written over, in both worlds: its new bytes, zeros behind them, and its old bytes
+behind these.
+"""
 
 import socket
 from collections import deque
@@ -17,7 +19,9 @@ OLD = b"o" * (5 * PAGE_BYTES)
 
 
 @pytest.fixture(params=["real", "simulated"])
-def files(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Files]:
+def files(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Files]:
     if request.param == "real":
         real = RealFiles(lambda action: None)
         monkeypatch.chdir(tmp_path)
@@ -38,7 +42,10 @@ def reopened(files: Files) -> File:
     return files.open("data/log", over=True)
 
 
-@pytest.mark.parametrize("size", [1, 700, PAGE_BYTES - END_BYTES, PAGE_BYTES - END_BYTES + 1, PAGE_BYTES, 3 * PAGE_BYTES + 5])
+@pytest.mark.parametrize(
+    "size",
+    [1, 700, PAGE_BYTES - END_BYTES, PAGE_BYTES - END_BYTES + 1, PAGE_BYTES, 3 * PAGE_BYTES + 5],
+)
 def test_zeros_go_on_to_the_end_of_a_page(files: Files, size: int) -> None:
     file = reopened(files)
     assert file.size() == 0
@@ -84,7 +91,9 @@ def test_the_next_process_finds_the_old_bytes(files: Files) -> None:
     assert files.open("data/log").size() == len(OLD)
 
 
-def test_pages_that_a_socket_has_are_shared_until_the_process_ends_and_beyond(tmp_path: Path) -> None:
+def test_pages_that_a_socket_has_are_shared_until_the_process_ends_and_beyond(
+    tmp_path: Path,
+) -> None:
     files, sender = RealFiles(lambda action: None), Sender()
     path = str(tmp_path / "log")
     here, there = socket.socketpair()

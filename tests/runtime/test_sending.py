@@ -1,4 +1,6 @@
-"""Output leaves in order, whatever the kernel takes at a time, and pieces of files do not stay in memory."""
+"""Output leaves in order, whatever the kernel takes at a time, and pieces of files do not stay in
+memory.
+"""
 
 import socket
 from collections import deque
@@ -29,7 +31,8 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     with ours, theirs:
         ours.setblocking(False)
         theirs.setblocking(False)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32 * 1024)  # so that much is not taken at once
+        # so that much is not taken at once
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32 * 1024)
         yield ours, theirs
 
 
@@ -44,12 +47,21 @@ def received(sock: socket.socket) -> bytes:
 
 
 def content(items: Iterable[Buffer | FileSpan]) -> bytes:
-    return b"".join(CONTENT[item.position : item.position + item.size] if isinstance(item, FileSpan) else bytes(item) for item in items)
+    return b"".join(
+        CONTENT[item.position : item.position + item.size]
+        if isinstance(item, FileSpan)
+        else bytes(item)
+        for item in items
+    )
 
 
-@pytest.mark.parametrize("size", [0, 1, REST_BYTES, REST_BYTES + 1, READ_BYTES, READ_BYTES + 1, 500_000])
+@pytest.mark.parametrize(
+    "size", [0, 1, REST_BYTES, REST_BYTES + 1, READ_BYTES, READ_BYTES + 1, 500_000]
+)
 @pytest.mark.parametrize("count", [1, 3])
-def test_pieces_of_files_leave_in_order(file: RealFile, pair: tuple[socket.socket, socket.socket], size: int, count: int) -> None:
+def test_pieces_of_files_leave_in_order(
+    file: RealFile, pair: tuple[socket.socket, socket.socket], size: int, count: int
+) -> None:
     out: list[Buffer | FileSpan] = []
     for number in range(count):
         out += [b"head", FileSpan(file, number * 11, size), b"", b"tail"]
@@ -61,7 +73,8 @@ def test_pieces_of_files_leave_in_order(file: RealFile, pair: tuple[socket.socke
     sender.send_new(pair[0], out, unsent)
     while unsent:
         assert file.pins == sum(isinstance(item, FileSpan) for item in unsent)
-        assert all(isinstance(item, FileSpan) or len(item) <= len(b"head") for item in unsent)  # none of the file's bytes
+        # none of the file's bytes
+        assert all(isinstance(item, FileSpan) or len(item) <= len(b"head") for item in unsent)
         more = received(pair[1])
         assert more
         got += more
@@ -73,7 +86,9 @@ def test_pieces_of_files_leave_in_order(file: RealFile, pair: tuple[socket.socke
 
 
 @pytest.mark.parametrize("size", [100, READ_BYTES + 1])
-def test_a_piece_that_the_file_does_not_have_is_an_error(file: RealFile, pair: tuple[socket.socket, socket.socket], size: int) -> None:
+def test_a_piece_that_the_file_does_not_have_is_an_error(
+    file: RealFile, pair: tuple[socket.socket, socket.socket], size: int
+) -> None:
     unsent: Unsent = deque([FileSpan(file, len(CONTENT) - 99, size)])
     sender = Sender()
     with pytest.raises(OSError, match="shorter than promised"):

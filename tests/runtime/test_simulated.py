@@ -1,4 +1,6 @@
-"""The world: the same seed gives the same run, turns gather what comes, a node that fails stops, and nothing of that is left to chance."""
+"""The world: the same seed gives the same run, turns gather what comes, a node that fails stops,
+and nothing of that is left to chance.
+"""
 
 import subprocess
 import sys
@@ -17,11 +19,14 @@ from tests.runtime.talk import Echo, Talker, call, serve
 NAMES = ("a", "b", "c")
 
 
-# -- one small life of three nodes ---------------------------------------------------------------------------------------------
+# -- one small life of three nodes
+# ---------------------------------------------------------------------------------------------
 
 
 class Gossip:
-    """Every node calls every other, says what it draws, writes what it hears, flushes, and has a task that naps."""
+    """Every node calls every other, says what it draws, writes what it hears, flushes, and has a
+    task that naps.
+    """
 
     def __init__(self, world: World, name: str) -> None:
         self.node = world.node(name)
@@ -84,7 +89,10 @@ def test_a_seed_gives_the_same_run_in_another_process_with_another_hash_seed() -
 
     hashes = [
         subprocess.run(
-            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)}, capture_output=True, check=True
+            [sys.executable, "-c", program],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     ]
@@ -126,11 +134,15 @@ def test_echoes_come_back_whole_through_cuts_and_heals() -> None:
                 world.network.heal()
         world.network.heal()
 
-        assert world.run(lambda: all(t.heard == s for t, s in zip(talkers, said, strict=True)), at_most_s=5)  # noqa: B023
+        assert world.run(
+            lambda: all(t.heard == s for t, s in zip(talkers, said, strict=True)),  # noqa: B023
+            at_most_s=5,
+        )
         assert all(talker.reason is None for talker in talkers)
 
 
-# -- turns, clocks, offload ----------------------------------------------------------------------------------------------------
+# -- turns, clocks, offload
+# --------------------------------------------------------------------------------------------------
 
 
 def test_what_comes_while_a_node_is_busy_is_one_turn() -> None:
@@ -221,7 +233,10 @@ def test_no_timer_is_early_by_its_own_clock() -> None:
     dice = world.random("test")
     for number in range(20):
         machine = world.machine(f"n{number}")
-        machine.clock_offset_s, machine.clock_rate = dice.choice([0.0, 1.0, 1e6]) * dice.random(), dice.uniform(0.9, 1.1)
+        machine.clock_offset_s, machine.clock_rate = (
+            dice.choice([0.0, 1.0, 1e6]) * dice.random(),
+            dice.uniform(0.9, 1.1),
+        )
         node = world.node(machine.name)
         for _ in range(100):
             when = node.clock.now() + dice.random()

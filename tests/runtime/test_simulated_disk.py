@@ -128,7 +128,8 @@ def test_power_loss_keeps_what_was_flushed_and_a_random_torn_part_of_the_rest() 
         kept = content(after_power_loss(seed, write))
 
         whole = b"a" * 100 + b"b" * 100 + b"c" * 100
-        kept = kept.rstrip(b"\0") + whole[len(kept.rstrip(b"\0")) : len(kept)]  # a torn end may be zeros
+        # a torn end may be zeros
+        kept = kept.rstrip(b"\0") + whole[len(kept.rstrip(b"\0")) : len(kept)]
         assert kept == whole[: len(kept)]
         assert len(kept) >= 100
         ends.add(len(kept))
@@ -201,11 +202,16 @@ def test_names_are_durable_after_sync_directory_only() -> None:
         for name in ("kept", "old", "gone"):
             files.open(f"data/{name}", create=True)
         files.sync_directory("data")
-        flushed(world, node, files.open("data/new", create=True))  # a flushed file without a name is lost as well
+        # a flushed file without a name is lost as well
+        flushed(world, node, files.open("data/new", create=True))
         files.rename("data/old", "data/renamed")
         files.remove("data/gone")
 
-    assert sorted(after_power_loss(1, write).disk("a").directory("data").entries) == ["gone", "kept", "old"]
+    assert sorted(after_power_loss(1, write).disk("a").directory("data").entries) == [
+        "gone",
+        "kept",
+        "old",
+    ]
 
 
 def test_replace_is_durable_at_once() -> None:
@@ -236,7 +242,9 @@ def test_a_full_disk_takes_what_fits_and_is_well_again_with_more_room() -> None:
     assert file.size() == 10
 
 
-def test_a_failed_flush_is_reported_once_and_its_pages_are_lost_though_a_later_one_succeeds() -> None:
+def test_a_failed_flush_is_reported_once_and_its_pages_are_lost_though_a_later_one_succeeds() -> (
+    None
+):
     world = World(1)
     node = world.node("a")
     node.files.replace("log", b"")
@@ -257,7 +265,9 @@ def test_a_failed_flush_is_reported_once_and_its_pages_are_lost_though_a_later_o
 
 
 @pytest.mark.parametrize("flush", [True, False])
-def test_pages_of_a_failed_flush_that_are_written_anew_are_kept_by_the_next_flush_alone(flush: bool) -> None:
+def test_pages_of_a_failed_flush_that_are_written_anew_are_kept_by_the_next_flush_alone(
+    flush: bool,
+) -> None:
     world = World(1)
     node = world.node("a")
     world.disk("a").keeps_nothing = True
@@ -289,7 +299,11 @@ def test_syncs_in_place_fail_too_and_take_time() -> None:
     world = World(1)
     node = world.node("a")
     file = node.files.open("log", create=True)
-    for act in (file.sync, lambda: node.files.sync_directory("."), lambda: node.files.replace("x", b"")):
+    for act in (
+        file.sync,
+        lambda: node.files.sync_directory("."),
+        lambda: node.files.replace("x", b""),
+    ):
         world.disk("a").failing_syncs = 1
         with pytest.raises(OSError, match="EIO"):
             act()
@@ -299,11 +313,16 @@ def test_syncs_in_place_fail_too_and_take_time() -> None:
 
     world.disk("a").sync_s = (0.5, 0.5)
     times: list[float] = []
-    for when, act in ((1.0, file.sync), (3.0, lambda: node.files.sync_directory(".")), (5.0, lambda: node.files.replace("x", b""))):
+    for when, act in (
+        (1.0, file.sync),
+        (3.0, lambda: node.files.sync_directory(".")),
+        (5.0, lambda: node.files.replace("x", b"")),
+    ):
         node.clock.call_at(when, act)
         node.clock.call_at(when + 0.1, lambda: times.append(world.now))
     world.run(9.0)
-    assert times == pytest.approx([1.5, 3.5, 6.0], abs=0.01)  # the node did nothing else meanwhile; replace syncs twice
+    # the node did nothing else meanwhile; replace syncs twice
+    assert times == pytest.approx([1.5, 3.5, 6.0], abs=0.01)
 
 
 def test_a_slow_disk_flushes_late() -> None:

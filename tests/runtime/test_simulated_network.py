@@ -3,7 +3,13 @@
 import pytest
 
 from raftka.runtime.interfaces import FileSpan, Runtime
-from raftka.runtime.simulated.network import KEEPALIVE_AGAIN_S, KEEPALIVE_IDLE_S, KEEPALIVE_TRIES, PIPE_BYTES, SILENCE_S
+from raftka.runtime.simulated.network import (
+    KEEPALIVE_AGAIN_S,
+    KEEPALIVE_IDLE_S,
+    KEEPALIVE_TRIES,
+    PIPE_BYTES,
+    SILENCE_S,
+)
 from raftka.runtime.simulated.world import World
 from tests.runtime.talk import Talker, call, serve
 
@@ -190,7 +196,10 @@ def test_a_cut_that_lasts_ends_the_connection() -> None:
     world.network.cut("a", "b")
     server.say(b"x")
 
-    assert world.run(lambda: client.reason is not None, at_most_s=KEEPALIVE_IDLE_S + KEEPALIVE_TRIES * KEEPALIVE_AGAIN_S)
+    assert world.run(
+        lambda: client.reason is not None,
+        at_most_s=KEEPALIVE_IDLE_S + KEEPALIVE_TRIES * KEEPALIVE_AGAIN_S,
+    )
 
     assert client.reason == "connection timed out"
     assert server.reason is None  # who was connected to has more patience
@@ -300,13 +309,22 @@ def test_names_ports_and_refusals() -> None:
     with pytest.raises(OSError, match="2000"):
         serve(a, 2000, host="127.0.0.1")
     free = a.network.listen("127.0.0.1", 0, lambda: None)
-    talkers = [call(b, "a", 1000), call(b, "localhost", 2000), call(b, "127.0.0.1", 1000), call(b, "b", 2000)]
+    talkers = [
+        call(b, "a", 1000),
+        call(b, "localhost", 2000),
+        call(b, "127.0.0.1", 1000),
+        call(b, "b", 2000),
+    ]
     nobody, refused, unknown = call(b, "a", 3000), call(b, "a", free.port), call(b, "z", 1)
     world.run(5.0)
 
     assert [t.reason for t in talkers] == [None] * 4
     assert len(on_a) == len(on_b) == 2
-    assert (nobody.reason, refused.reason, unknown.reason) == ("connection refused", "connection reset by peer", "no such host: z")
+    assert (nobody.reason, refused.reason, unknown.reason) == (
+        "connection refused",
+        "connection reset by peer",
+        "no such host: z",
+    )
 
     free.close()
     closed = call(b, "a", free.port)

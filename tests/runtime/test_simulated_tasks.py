@@ -1,4 +1,6 @@
-"""Tasks of simulated nodes run on virtual time and by the seed; and who reaches around the runtime in a simulation is noticed."""
+"""Tasks of simulated nodes run on virtual time and by the seed; and who reaches around the runtime
+in a simulation is noticed.
+"""
 
 import os
 import random
@@ -171,14 +173,18 @@ def test_a_world_leaves_trio_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("name", ["_ALLOW_DETERMINISTIC_SCHEDULING", "_r"])
-def test_a_trio_without_its_private_names_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trio_without_its_private_names_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delattr(trio._core._run, name)
     with World(1) as world, pytest.raises(NotRepeatable, match=r"Trio 0\.35 works"):
         world.node("a").spawn(trio.sleep_forever, "task")
 
 
 def test_trio_shuffles_by_the_seed() -> None:
-    """The two names do what they are there for: without them the order of tasks that wake together is not the seed's."""
+    """The two names do what they are there for: without them the order of tasks that wake together
+    is not the seed's.
+    """
 
     def order(seed: int) -> list[int]:
         came: list[int] = []
@@ -203,8 +209,21 @@ def test_trio_shuffles_by_the_seed() -> None:
 
 
 REACHES = [
-    *("time.time", "time.monotonic", "time.perf_counter", "random.random", "random.Random", "random.SystemRandom"),
-    *("uuid.uuid4", "secrets.token_bytes", "socket.socket", "socket.socketpair", "threading.Thread"),
+    *(
+        "time.time",
+        "time.monotonic",
+        "time.perf_counter",
+        "random.random",
+        "random.Random",
+        "random.SystemRandom",
+    ),
+    *(
+        "uuid.uuid4",
+        "secrets.token_bytes",
+        "socket.socket",
+        "socket.socketpair",
+        "threading.Thread",
+    ),
 ]
 
 

@@ -1,4 +1,6 @@
-"""Many files of a flush are brought to the disk by one call to their file system; what it cannot promise, each file promises by itself."""
+"""Many files of a flush are brought to the disk by one call to their file system; what it cannot
+promise, each file promises by itself.
+"""
 
 import errno
 import os
@@ -35,7 +37,9 @@ class Disk:
         monkeypatch.setattr(volumes, "dirty_bytes", lambda: self.dirty)
         monkeypatch.setattr(volumes, "syncfs", self._syncfs)
         self.files = RealFiles(self.actions.put)
-        self.opened = [self.files.open(str(folder / str(number)), create=True) for number in range(3 * MANY)]
+        self.opened = [
+            self.files.open(str(folder / str(number)), create=True) for number in range(3 * MANY)
+        ]
         self._real = os.fdatasync
         monkeypatch.setattr(os, "fdatasync", self._fdatasync)
 
@@ -113,7 +117,9 @@ def test_after_an_error_each_file_is_flushed_by_itself_for_ever(disk: Disk) -> N
 
 
 def test_a_flush_that_waits_behind_a_failed_one_does_not_believe_the_next_call(disk: Disk) -> None:
-    """The kernel tells a failed write once: the call that fails may have been told of a file of the flush behind it."""
+    """The kernel tells a failed write once: the call that fails may have been told of a file of the
+    flush behind it.
+    """
     disk.gate.clear()
     disk.fails = True
     first = disk.flush(disk.opened[:MANY])
@@ -152,7 +158,9 @@ def test_one_thread_at_a_time_works_for_a_file_system(tmp_path: Path) -> None:
         volume.close()
 
 
-def test_the_error_of_a_file_reaches_its_flush_alone(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_of_a_file_reaches_its_flush_alone(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bad = disk.opened[MANY].fd
 
     def fdatasync(fd: int) -> None:
@@ -187,7 +195,9 @@ def test_what_was_asked_for_is_done_before_the_end(disk: Disk) -> None:
     assert disk.calls == 2
 
 
-def test_only_kernels_and_file_systems_that_tell_of_errors_are_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_kernels_and_file_systems_that_tell_of_errors_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(volumes, "dirty_bytes", lambda: 0)
     monkeypatch.setattr(volumes, "KINDS", AnyKind())
 
@@ -207,7 +217,9 @@ def test_only_kernels_and_file_systems_that_tell_of_errors_are_trusted(tmp_path:
     assert not takes()
 
 
-def test_the_kernel_tells_its_number_the_file_system_its_kind_and_how_much_is_dirty(tmp_path: Path) -> None:
+def test_the_kernel_tells_its_number_the_file_system_its_kind_and_how_much_is_dirty(
+    tmp_path: Path,
+) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
         assert volumes.kind_of(fd) > 0

@@ -43,12 +43,26 @@ def number(value: int, size: int = 0) -> str:
 
 def rsa_row(name: str = "k1", bits: int = 2048, **more: object) -> dict[str, object]:
     numbers = rsa_key(name, bits).public_key().public_numbers()
-    return {"kty": "RSA", "kid": name, "use": "sig", "n": number(numbers.n), "e": number(numbers.e), **more}
+    return {
+        "kty": "RSA",
+        "kid": name,
+        "use": "sig",
+        "n": number(numbers.n),
+        "e": number(numbers.e),
+        **more,
+    }
 
 
 def ec_row(algorithm: str, **more: object) -> dict[str, object]:
     numbers, (_, curve, size) = ec_key(algorithm).public_key().public_numbers(), CURVES[algorithm]
-    return {"kty": "EC", "kid": algorithm, "crv": curve, "x": number(numbers.x, size), "y": number(numbers.y, size), **more}
+    return {
+        "kty": "EC",
+        "kid": algorithm,
+        "crv": curve,
+        "x": number(numbers.x, size),
+        "y": number(numbers.y, size),
+        **more,
+    }
 
 
 def jwks(*rows: Mapping[str, object]) -> bytes:
@@ -57,13 +71,28 @@ def jwks(*rows: Mapping[str, object]) -> bytes:
 
 def claims(now_s: float = 0, **changes: object) -> dict[str, object]:
     """Good ones, with changes; None: without that claim."""
-    whole = {"sub": "olivia", "aud": AUDIENCE, "iss": ISSUER, "iat": int(now_s), "exp": int(now_s) + 600, **changes}
+    whole = {
+        "sub": "olivia",
+        "aud": AUDIENCE,
+        "iss": ISSUER,
+        "iat": int(now_s),
+        "exp": int(now_s) + 600,
+        **changes,
+    }
     return {name: value for name, value in whole.items() if value is not None}
 
 
-def token(body: Mapping[str, object] | str, algorithm: str = "RS256", key: str = "k1", **header: object) -> str:
-    """`body`: claims, or JSON text. `key`: which RSA key signs. Of the header's fields None ones are left out."""
-    head: dict[str, Any] = {"alg": algorithm, "kid": algorithm if algorithm in CURVES else "k1", **header}
+def token(
+    body: Mapping[str, object] | str, algorithm: str = "RS256", key: str = "k1", **header: object
+) -> str:
+    """`body`: claims, or JSON text. `key`: which RSA key signs. Of the header's fields None ones
+    are left out.
+    """
+    head: dict[str, Any] = {
+        "alg": algorithm,
+        "kid": algorithm if algorithm in CURVES else "k1",
+        **header,
+    }
     head = {name: value for name, value in head.items() if value is not None}
     text = body if isinstance(body, str) else json.dumps(body)
     signed = f"{base64(json.dumps(head).encode())}.{base64(text.encode())}"
@@ -75,7 +104,9 @@ def signature(signed: bytes, algorithm: str, key: str = "k1") -> bytes:
         return hmac.digest(public_pem(), signed, "sha" + algorithm[2:])
     if algorithm in CURVES:
         size = CURVES[algorithm][2]
-        r, s = utils.decode_dss_signature(ec_key(algorithm).sign(signed, ec.ECDSA(SHA[algorithm[2:]])))
+        r, s = utils.decode_dss_signature(
+            ec_key(algorithm).sign(signed, ec.ECDSA(SHA[algorithm[2:]]))
+        )
         return r.to_bytes(size) + s.to_bytes(size)
     if algorithm[:2] not in ("RS", "PS"):
         return b""
@@ -85,4 +116,8 @@ def signature(signed: bytes, algorithm: str, key: str = "k1") -> bytes:
 
 
 def public_pem() -> bytes:
-    return rsa_key().public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return (
+        rsa_key()
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )

@@ -1,4 +1,6 @@
-"""Tokens of OAUTHBEARER: every algorithm is accepted with its key, and every known way around a signature or a claim is refused."""
+"""Tokens of OAUTHBEARER: every algorithm is accepted with its key, and every known way around a
+signature or a claim is refused.
+"""
 
 import json
 
@@ -6,9 +8,32 @@ import pytest
 
 from raftka.security.mechanism import AuthenticationFailed
 from raftka.security.oauth.jwks import JwksError, KeySet, UnknownKey, read_key_set
-from raftka.security.oauth.jwt import Expected, InvalidToken, Verified, check_claims, read_jwt, unsecured_jwt
-from raftka.security.oauth.oauthbearer import INVALID_TOKEN, OAuthBearerClient, OAuthBearerServer, file_of
-from tests.security.issuer import AUDIENCE, CURVES, ISSUER, base64, claims, ec_row, jwks, rsa_row, signature, token
+from raftka.security.oauth.jwt import (
+    Expected,
+    InvalidToken,
+    Verified,
+    check_claims,
+    read_jwt,
+    unsecured_jwt,
+)
+from raftka.security.oauth.oauthbearer import (
+    INVALID_TOKEN,
+    OAuthBearerClient,
+    OAuthBearerServer,
+    file_of,
+)
+from tests.security.issuer import (
+    AUDIENCE,
+    CURVES,
+    ISSUER,
+    base64,
+    claims,
+    ec_row,
+    jwks,
+    rsa_row,
+    signature,
+    token,
+)
 
 NOW_MS = 1_000_000_000_000
 NOW_S = NOW_MS // 1000
@@ -26,7 +51,9 @@ def good(**changes: object) -> dict[str, object]:
     return claims(NOW_S, **changes)
 
 
-@pytest.mark.parametrize("algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", *CURVES])
+@pytest.mark.parametrize(
+    "algorithm", ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", *CURVES]
+)
 def test_every_algorithm_is_accepted_with_its_key(algorithm: str) -> None:
     assert verified(token(good(), algorithm)) == Verified("olivia", NOW_MS + 600_000)
 
@@ -57,7 +84,9 @@ FORGED = {
     "claims altered": with_other_claims(token(good())),
     "EC signature of zeros": token(good(), "ES256").rpartition(".")[0] + "." + base64(bytes(64)),
     "EC signature as DER": token(good(), "ES256").rpartition(".")[0] + "." + base64(bytes(70)),
-    "RS256 header, PS256 signature": "{}.{}".format(s := token(good()).rpartition(".")[0], base64(signature(s.encode(), "PS256"))),
+    "RS256 header, PS256 signature": "{}.{}".format(
+        s := token(good()).rpartition(".")[0], base64(signature(s.encode(), "PS256"))
+    ),
     "kid of a key of another kind": token(good(), kid="ES256"),
     "kid a path": token(good(), kid="../../../../etc/passwd"),
     "kid a query": token(good(), kid="k1' OR '1'='1"),
@@ -70,8 +99,12 @@ FORGED = {
     "not base64": "a.b.c",
     "padding": token(good()) + "=",
     "a line end": token(good()) + "\n",
-    "base64 with bits to spare": token(good())[:-1] + {"Q": "R", "A": "B", "g": "h", "w": "x"}.get(token(good())[-1], "!"),
-    "claims twice": token('{"sub":"olivia","sub":"admin","aud":"kafka","iss":"https://issuer.test","iat":1,"exp":1e11}'),
+    "base64 with bits to spare": token(good())[:-1]
+    + {"Q": "R", "A": "B", "g": "h", "w": "x"}.get(token(good())[-1], "!"),
+    "claims twice": token(
+        '{"sub":"olivia","sub":"admin","aud":"kafka","iss":"https://issuer.test","iat":1,'
+        '"exp":1e11}'
+    ),
     "NaN": token('{"sub":"olivia","aud":"kafka","iss":"https://issuer.test","iat":1,"exp":NaN}'),
     "claims a list": token("[]"),
     "claims deep": token("[" * 60_000),
@@ -143,7 +176,10 @@ def test_unusual_claims_are_accepted(changes: dict[str, object]) -> None:
 def test_audience_and_issuer_are_looked_at_where_they_are_set() -> None:
     assert verified(token(good(aud=None, iss=None)), Expected()).user == "olivia"
     assert verified(token(good(name="pat")), Expected(user_claim="name")).user == "pat"
-    assert verified(token(good(scp="a b")), Expected(scope_claim="scp", scopes=("b",))).user == "olivia"
+    assert (
+        verified(token(good(scp="a b")), Expected(scope_claim="scp", scopes=("b",))).user
+        == "olivia"
+    )
     with pytest.raises(InvalidToken):
         verified(token(good(scope="a b")), Expected(scopes=("c",)))
 
@@ -161,14 +197,30 @@ def test_unknown_key_is_told_from_a_wrong_signature() -> None:
 
 
 def test_key_is_used_for_its_purpose_and_its_algorithm_alone() -> None:
-    for row in (rsa_row(use="enc"), rsa_row(key_ops=["encrypt"]), rsa_row(alg="RS512"), rsa_row(bits=1024)):
+    for row in (
+        rsa_row(use="enc"),
+        rsa_row(key_ops=["encrypt"]),
+        rsa_row(alg="RS512"),
+        rsa_row(bits=1024),
+    ):
         keys = read_key_set(jwks(row, ec_row("ES256")))
         with pytest.raises(InvalidToken):
             verified(token(good()), keys=keys)
         assert verified(token(good(), "ES256"), keys=keys).user == "olivia"
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"keys":1}', b'{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}', b'{"keys":[7]}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"keys":1}',
+        b'{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}',
+        b'{"keys":[7]}',
+        b"[" * 100_000,
+    ],
+)
 def test_what_is_no_key_set_is_refused(data: bytes) -> None:
     with pytest.raises(JwksError):
         read_key_set(data)
@@ -185,7 +237,12 @@ def test_login_with_a_token() -> None:
 
 
 def test_invalid_token_is_told_and_must_be_acknowledged() -> None:
-    for answer, text in ((b"\x01", INVALID_TOKEN), (OAuthBearerClient(token(good())).first(), ""), (b"", ""), (b"\x01\x01", "")):
+    for answer, text in (
+        (b"\x01", INVALID_TOKEN),
+        (OAuthBearerClient(token(good())).first(), ""),
+        (b"", ""),
+        (b"\x01\x01", ""),
+    ):
         mechanism, client = server(), OAuthBearerClient("a.b.c")
         status = mechanism.step(client.first())
         assert (status, client.step(status)) == (INVALID_TOKEN.encode(), b"\x01")
@@ -219,11 +276,20 @@ def test_malformed_message_is_refused(message: bytes) -> None:
 
 def test_scheme_and_extensions_are_as_kafkas() -> None:
     text = token(good())
-    for message in (f"n,,\x01auth=bearer  {text}\x01\x01", f"n,a=olivia,\x01lkc=a b\x01auth=Bearer {text}\x01\x01"):
+    for message in (
+        f"n,,\x01auth=bearer  {text}\x01\x01",
+        f"n,a=olivia,\x01lkc=a b\x01auth=Bearer {text}\x01\x01",
+    ):
         mechanism = server()
         assert mechanism.step(message.encode()) == b""
         assert mechanism.user == "olivia"
-    with pytest.raises(AuthenticationFailed, match=r"authorization id \(admin\) that is different from the token's principal name \(olivia\)"):
+    with pytest.raises(
+        AuthenticationFailed,
+        match=(
+            r"authorization id \(admin\) that is different from the token's principal name "
+            r"\(olivia\)"
+        ),
+    ):
         server().step(f"n,a=admin,\x01auth=Bearer {text}\x01\x01".encode())
 
 

@@ -47,13 +47,31 @@ def test_rule_makes_a_name_or_none(principal: str, rule: str, name: str | None) 
 
 def test_first_rule_that_fits_decides() -> None:
     rules = ("RULE:[1:$1](admin)s/admin/root/", "RULE:[1:$1](a.*)/U", "DEFAULT")
-    assert [named(f"{each}@HOME", *rules) for each in ("admin", "alice", "bob")] == ["root", "ALICE", "bob"]
-    assert named("alice@HOME", "RULE:[1:$1](a.*)s/.*//", "DEFAULT") is None, "a rule that makes no name lets no other one try"
+    assert [named(f"{each}@HOME", *rules) for each in ("admin", "alice", "bob")] == [
+        "root",
+        "ALICE",
+        "bob",
+    ]
+    assert named("alice@HOME", "RULE:[1:$1](a.*)s/.*//", "DEFAULT") is None, (
+        "a rule that makes no name lets no other one try"
+    )
     assert named("alice@HOME") is None
 
 
 @pytest.mark.parametrize(
-    "principal", ["", "alice", "@HOME", "alice@", "alice@HOME@HOME", "a/b/c@HOME", "/b@HOME", "a/@HOME", r"a\@b@HOME", "a b@HOME"]
+    "principal",
+    [
+        "",
+        "alice",
+        "@HOME",
+        "alice@",
+        "alice@HOME@HOME",
+        "a/b/c@HOME",
+        "/b@HOME",
+        "a/@HOME",
+        r"a\@b@HOME",
+        "a b@HOME",
+    ],
 )
 def test_what_is_no_principal_of_one_or_two_components_has_no_name(principal: str) -> None:
     assert named(principal, "RULE:[1:$1]", "RULE:[2:$1]", "DEFAULT") is None
@@ -86,7 +104,13 @@ def test_what_is_no_rule_is_refused_with_the_place(rule: str, text: str) -> None
 
 @pytest.mark.parametrize(
     "rule",
-    ["RULE:[1:$1]s/(a+)+$//", "RULE:[1:$1]s/(a|b)*x//", "RULE:[1:$1]s/(a){9}//", "RULE:[1:$1](.*.*.*.*)", "RULE:[1:$1]s/.*.*.*x//"],
+    [
+        "RULE:[1:$1]s/(a+)+$//",
+        "RULE:[1:$1]s/(a|b)*x//",
+        "RULE:[1:$1]s/(a){9}//",
+        "RULE:[1:$1](.*.*.*.*)",
+        "RULE:[1:$1]s/.*.*.*x//",
+    ],
 )
 def test_pattern_whose_time_could_grow_without_bounds_is_refused(rule: str) -> None:
     with pytest.raises(ValueError, match="could take too long"):

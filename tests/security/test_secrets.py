@@ -1,4 +1,6 @@
-"""What holds for secrets wherever they are: how they are compared, and that no setting fetches one from elsewhere."""
+"""What holds for secrets wherever they are: how they are compared, and that no setting fetches one
+from elsewhere.
+"""
 
 import hmac
 from pathlib import Path
@@ -27,7 +29,9 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, object]]:
 
 @pytest.mark.parametrize("user", ["alice", "nobody"])
 @pytest.mark.parametrize("password", ["right", "wrong"])
-def test_secrets_are_compared_in_constant_time(compared: list[tuple[object, object]], user: str, password: str) -> None:
+def test_secrets_are_compared_in_constant_time(
+    compared: list[tuple[object, object]], user: str, password: str
+) -> None:
     try:
         PlainServer({"alice": "right"}).step(f"\0{user}\0{password}".encode())
     except AuthenticationFailed:
@@ -36,9 +40,12 @@ def test_secrets_are_compared_in_constant_time(compared: list[tuple[object, obje
 
 
 @pytest.mark.parametrize("password", ["right", "wrong"])
-def test_proofs_of_scram_are_compared_in_constant_time(compared: list[tuple[object, object]], password: str) -> None:
+def test_proofs_of_scram_are_compared_in_constant_time(
+    compared: list[tuple[object, object]], password: str
+) -> None:
     credential = make_credential(SHA_256, "right", b"salt")
-    server, client = ScramServer(SHA_256, lambda user: credential, "nonce", b"secret"), ScramClient(SHA_256, "alice", password, "abc")
+    server = ScramServer(SHA_256, lambda user: credential, "nonce", b"secret")
+    client = ScramClient(SHA_256, "alice", password, "abc")
     final = client.step(server.step(client.first()))
     assert final is not None
     try:

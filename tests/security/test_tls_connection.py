@@ -1,4 +1,6 @@
-"""Two ends of a TLS connection without a network: what one sends is what the other gets, however it is cut, and every failure is told."""
+"""Two ends of a TLS connection without a network: what one sends is what the other gets, however it
+is cut, and every failure is told.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,8 +17,20 @@ from raftka.cluster.secured.authority import Authority
 from raftka.limits import LOGIN_BYTES
 from raftka.runtime.interfaces import Buffer, FileSpan
 from raftka.runtime.real.files import RealFiles, lend
-from raftka.security.tls_connection import PIECE_BYTES, TURN_BYTES, RefusedByName, Side, TlsConnection
-from raftka.security.tls_context import StoreFiles, TlsContexts, client_context, read_material, server_context
+from raftka.security.tls_connection import (
+    PIECE_BYTES,
+    TURN_BYTES,
+    RefusedByName,
+    Side,
+    TlsConnection,
+)
+from raftka.security.tls_context import (
+    StoreFiles,
+    TlsContexts,
+    client_context,
+    read_material,
+    server_context,
+)
 from raftka.security.tls_settings import StoreSettings, TlsSettings
 
 AUTHORITY, STRANGER = Authority(), Authority("another")
@@ -66,7 +80,9 @@ class End:
 
     peer = "there:1"
 
-    def __init__(self, inner: Inner, context: Any, side: Side, later: list[Callable[[], None]]) -> None:
+    def __init__(
+        self, inner: Inner, context: Any, side: Side, later: list[Callable[[], None]]
+    ) -> None:
         self.inner = inner
         self.tls = TlsConnection(inner, context, side, later.append)
         self.closing: str | None = None
@@ -90,12 +106,23 @@ class End:
 class Pair:
     """A client and a server; `cut` says how many bytes arrive at once."""
 
-    def __init__(self, server: TlsSettings, client: TlsSettings, *, host: str = "n1", cut: Callable[[], int] = lambda: 1 << 20, **side: Any) -> None:
+    def __init__(
+        self,
+        server: TlsSettings,
+        client: TlsSettings,
+        *,
+        host: str = "n1",
+        cut: Callable[[], int] = lambda: 1 << 20,
+        **side: Any,
+    ) -> None:
         self.failures: list[str] = []
         self.later: list[Callable[[], None]] = []
         self.cut = cut
         tell = side.pop("failed", lambda tls, reason: self.failures.append(reason))
-        made = server_context(server, read_material(server, FILES), FILES), client_context(client, read_material(client, FILES), FILES)
+        made = (
+            server_context(server, read_material(server, FILES), FILES),
+            client_context(client, read_material(client, FILES), FILES),
+        )
         self.server = End(Inner(), made[0], Side(None, failed=tell, **side), self.later)
         self.client = End(Inner(), made[1], Side(host, failed=tell), self.later)
         self.ends = (self.client, self.server)
@@ -154,7 +181,8 @@ def test_the_end_is_said_once() -> None:
 
 
 @given(
-    drawn_pieces=st.lists(st.binary(max_size=300) | st.integers(0, 200_000), max_size=6),  # or so many zeros
+    # or so many zeros
+    drawn_pieces=st.lists(st.binary(max_size=300) | st.integers(0, 200_000), max_size=6),
     drawn_answers=st.lists(st.binary(max_size=300) | st.integers(0, 200_000), max_size=6),
     rooms=st.lists(st.integers(1, 100_000), max_size=10),
     seed=st.integers(0, 1 << 32),
@@ -164,7 +192,11 @@ def test_what_one_end_sends_is_what_the_other_gets(
 ) -> None:
     random = Random(seed)
     pieces, answers = ([bytes(each) for each in drawn] for drawn in (drawn_pieces, drawn_answers))
-    both = pair(cut=lambda: random.choice((1, 5, 100, 20_000, 1 << 20)) if random.random() < 0.9 else 1 << 20)
+    both = pair(
+        cut=lambda: (
+            random.choice((1, 5, 100, 20_000, 1 << 20)) if random.random() < 0.9 else 1 << 20
+        )
+    )
     both.server.inner.rooms.extend(rooms)
 
     both.client.inner.send(*pieces)
@@ -244,9 +276,24 @@ def test_goodbye_of_the_other_end_is_the_end_of_what_it_sends() -> None:
             "n1",
             "certificate verify failed: self-signed certificate in certificate chain",
         ),
-        (settings(SERVER.key_store), settings(trusted=AUTHORITY.trusted), "n2", "certificate verify failed: .*n2"),
-        (settings(AUTHORITY.issue("node", ["n1"], days=-1).key_store), settings(trusted=AUTHORITY.trusted), "n1", "certificate has expired"),
-        (settings(SERVER.key_store, protocols=("TLSv1.2",)), settings(trusted=AUTHORITY.trusted, protocols=("TLSv1.3",)), "n1", "protocol version"),
+        (
+            settings(SERVER.key_store),
+            settings(trusted=AUTHORITY.trusted),
+            "n2",
+            "certificate verify failed: .*n2",
+        ),
+        (
+            settings(AUTHORITY.issue("node", ["n1"], days=-1).key_store),
+            settings(trusted=AUTHORITY.trusted),
+            "n1",
+            "certificate has expired",
+        ),
+        (
+            settings(SERVER.key_store, protocols=("TLSv1.2",)),
+            settings(trusted=AUTHORITY.trusted, protocols=("TLSv1.3",)),
+            "n1",
+            "protocol version",
+        ),
         (
             settings(SERVER.key_store, AUTHORITY.trusted, client_auth="required"),
             settings(trusted=AUTHORITY.trusted),
@@ -267,18 +314,26 @@ def test_goodbye_of_the_other_end_is_the_end_of_what_it_sends() -> None:
         ),
     ],
 )
-def test_a_handshake_that_must_fail_fails_on_both_sides(server: TlsSettings, client: TlsSettings, host: str, reason: str) -> None:
+def test_a_handshake_that_must_fail_fails_on_both_sides(
+    server: TlsSettings, client: TlsSettings, host: str, reason: str
+) -> None:
     both = Pair(server, client, host=host)
     both.client.inner.send(b"too early")
     both.run()
 
     assert any(search(reason, each) for each in both.failures), both.failures
     assert not both.server.inner.come
-    assert all(end.closing is not None and end.closing.startswith("TLS: ") for end in both.ends), [end.closing for end in both.ends]
+    assert all(end.closing is not None and end.closing.startswith("TLS: ") for end in both.ends), [
+        end.closing for end in both.ends
+    ]
 
 
 def test_without_verification_of_hostnames_any_name_will_do() -> None:
-    both = Pair(settings(SERVER.key_store), settings(trusted=AUTHORITY.trusted, verifies_hostnames=False), host="n2")
+    both = Pair(
+        settings(SERVER.key_store),
+        settings(trusted=AUTHORITY.trusted, verifies_hostnames=False),
+        host="n2",
+    )
     both.client.inner.send(b"hello")
     both.run()
 
@@ -286,7 +341,8 @@ def test_without_verification_of_hostnames_any_name_will_do() -> None:
 
 
 def test_the_certificate_that_was_shown() -> None:
-    server, client = settings(SERVER.key_store, AUTHORITY.trusted, client_auth="required"), settings(CLIENT.key_store, AUTHORITY.trusted)
+    server = settings(SERVER.key_store, AUTHORITY.trusted, client_auth="required")
+    client = settings(CLIENT.key_store, AUTHORITY.trusted)
     assert Pair(server, client).server.tls.certificate
     assert pair().server.tls.certificate is None
 
@@ -311,9 +367,18 @@ def test_certificate_that_cannot_be_read_ends_its_connection_alone() -> None:
     assert both.server.closing == "TLS: what the certificate says cannot be read"
 
 
-@pytest.mark.parametrize("data", [b"\x00\x00\x00\x20" + bytes(32), b"GET / HTTP/1.1\r\n\r\n", b"\x17\x03\x03\x00\x10" + bytes(16)])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x00\x00\x20" + bytes(32),
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x17\x03\x03\x00\x10" + bytes(16),
+    ],
+)
 def test_what_is_no_handshake_is_refused(data: bytes) -> None:
-    context = server_context(settings(SERVER.key_store), read_material(settings(SERVER.key_store), FILES), FILES)
+    context = server_context(
+        settings(SERVER.key_store), read_material(settings(SERVER.key_store), FILES), FILES
+    )
     later: list[Callable[[], None]] = []
     end = End(Inner(), context, Side(None), later)
     end.tls.opened(end)
@@ -325,7 +390,9 @@ def test_what_is_no_handshake_is_refused(data: bytes) -> None:
 
 def test_bytes_before_the_handshake_is_over_are_bounded() -> None:
     """Of a ClientHello that has no end; nothing more is read while a step waits for its turn."""
-    context = server_context(settings(SERVER.key_store), read_material(settings(SERVER.key_store), FILES), FILES)
+    context = server_context(
+        settings(SERVER.key_store), read_material(settings(SERVER.key_store), FILES), FILES
+    )
     steps: list[Callable[[], None]] = []
     end = End(Inner(), context, Side(None, step=steps.append), [])
     end.tls.opened(end)
@@ -334,7 +401,14 @@ def test_bytes_before_the_handshake_is_over_are_bounded() -> None:
     assert len(room) <= LOGIN_BYTES.value // 4
     for number in range(LOGIN_BYTES.value // 4096):
         assert end.closing is None
-        end.tls.receive(memoryview(bytearray(b"\x16\x03\x01\x10\x00" + (bytes(4096) if number else b"\x01\x01\xff\xff" + bytes(4092)))))
+        end.tls.receive(
+            memoryview(
+                bytearray(
+                    b"\x16\x03\x01\x10\x00"
+                    + (bytes(4096) if number else b"\x01\x01\xff\xff" + bytes(4092))
+                )
+            )
+        )
         assert end.held
         steps.pop()()
         assert not end.held

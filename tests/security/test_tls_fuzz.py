@@ -15,4 +15,6 @@ def test_ends_take_any_records() -> None:
 def test_the_same_seed_gives_the_same_attacks() -> None:
     random = Random(3), Random(3)
 
-    assert [tls_fuzz.changed(b"record" * 9, random[0]) for _ in range(50)] == [tls_fuzz.changed(b"record" * 9, random[1]) for _ in range(50)]
+    assert [tls_fuzz.changed(b"record" * 9, random[0]) for _ in range(50)] == [
+        tls_fuzz.changed(b"record" * 9, random[1]) for _ in range(50)
+    ]

@@ -1,7 +1,9 @@
-"""TLS records that nobody would send, to both ends of a connection without a network. The same seed gives the same attacks.
+"""TLS records that nobody would send, to both ends of a connection without a network. The same seed
+gives the same attacks.
 
-Bytes are made up, or those of a real handshake and of real records are changed, cut, doubled and mixed on their way. Whatever comes, an end hands
-on nothing that the other has not sent, raises nothing, and does not turn in circles.
+Bytes are made up, or those of a real handshake and of real records are changed, cut, doubled and
+mixed on their way. Whatever comes, an end hands on nothing that the other has not sent, raises
+nothing, and does not turn in circles.
 """
 
 from collections import Counter, deque
@@ -10,7 +12,15 @@ from random import Random
 from tests.security.test_tls_connection import AUTHORITY, SERVER, End, Pair, settings
 
 MOST_ROOMS = 2000  # that one end asks for in an attack: more is a circle
-RECORDS = (b"\x16\x03\x01", b"\x16\x03\x03", b"\x17\x03\x03", b"\x14\x03\x03", b"\x15\x03\x03", b"\x80\x2e\x01", b"\x16\x02\x00")
+RECORDS = (
+    b"\x16\x03\x01",
+    b"\x16\x03\x03",
+    b"\x17\x03\x03",
+    b"\x14\x03\x03",
+    b"\x15\x03\x03",
+    b"\x80\x2e\x01",
+    b"\x16\x02\x00",
+)
 HANDSHAKES = 2  # of three attacks change a handshake, the others records behind it
 
 
@@ -65,10 +75,16 @@ def changed(data: bytes, random: Random) -> list[bytes]:
             case 6:
                 made += data
             case 7:
-                made[3:5] = random.choice((b"\x00\x00", b"\xff\xff", b"\x40\x00", b"\x41\x00", b"\x00\x01"))
+                made[3:5] = random.choice(
+                    (b"\x00\x00", b"\xff\xff", b"\x40\x00", b"\x41\x00", b"\x00\x01")
+                )
     if random.random() < 0.2:
         made += made_up(random)
-    pieces = [bytes(made[at : at + size]) for size in [random.choice((1, 5, 100, 1 << 20))] for at in range(0, len(made), size)]
+    pieces = [
+        bytes(made[at : at + size])
+        for size in [random.choice((1, 5, 100, 1 << 20))]
+        for at in range(0, len(made), size)
+    ]
     return pieces[:1000] if pieces else [b""]
 
 
@@ -95,5 +111,11 @@ def attack(count: int, seed: int) -> Counter[str]:
         both.run()
         for here, there in (both.ends, both.ends[::-1]):
             assert sent[there].startswith(bytes(here.inner.come)), "bytes came that nobody has sent"
-        ends["closed" if any(end.closing for end in both.ends) else "whole" if both.client.inner.come == sent[both.server] else "waits"] += 1
+        ends[
+            "closed"
+            if any(end.closing for end in both.ends)
+            else "whole"
+            if both.client.inner.come == sent[both.server]
+            else "waits"
+        ] += 1
     return ends

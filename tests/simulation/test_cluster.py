@@ -1,4 +1,6 @@
-"""The three-node cluster in the simulation: unmodified nodes, acks=all through client/connection.py, a leader that loses power, all read back."""
+"""The three-node cluster in the simulation: unmodified nodes, acks=all through
+client/connection.py, a leader that loses power, all read back.
+"""
 
 import os
 import subprocess
@@ -28,7 +30,9 @@ for seed in range({SEEDS}):
 """
 
 
-def run(seed: int, batches: int = 12, extra_delay_s: float = 0.0) -> tuple[str, list[bytes], list[bytes]]:
+def run(
+    seed: int, batches: int = 12, extra_delay_s: float = 0.0
+) -> tuple[str, list[bytes], list[bytes]]:
     """(trace hash, acknowledged, read). The leader loses power in the middle, and comes back."""
     with World(seed) as world:
         cluster = Cluster(world)
@@ -53,7 +57,9 @@ def run(seed: int, batches: int = 12, extra_delay_s: float = 0.0) -> tuple[str, 
         cluster.kill(leader, power_loss=True)
         world.run(world.now + world.random("test").uniform(0.0, 3.0))
         cluster.start(leader)
-        assert world.run(lambda: len(acknowledged) == 3 * batches, at_most_s=60), "produces did not go on"
+        assert world.run(lambda: len(acknowledged) == 3 * batches, at_most_s=60), (
+            "produces did not go on"
+        )
         reader = cluster.client("reader")
         read = cluster.do(reader, lambda: reader.read_all(TOPIC, 0))
         assert not world.failures
@@ -78,7 +84,9 @@ def test_200_seeds_are_200_runs_each_the_same_in_every_process() -> None:
 
 def _hashes(hash_seed: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    return subprocess.Popen([sys.executable, "-c", SCRIPT], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    )
 
 
 @pytest.mark.parametrize("seed", [7, 107])
@@ -90,7 +98,9 @@ def test_a_millisecond_makes_another_run(seed: int) -> None:
 
 
 def test_a_broker_without_metadata_serves_no_client() -> None:
-    """Alone after a power loss of all it cannot know which topics there are: that its image is empty is no answer."""
+    """Alone after a power loss of all it cannot know which topics there are: that its image is
+    empty is no answer.
+    """
     with World(3) as world:
         cluster = Cluster(world)
         cluster.wait_ready()
@@ -98,7 +108,9 @@ def test_a_broker_without_metadata_serves_no_client() -> None:
         cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
         cluster.power_loss()
         address = client.bootstrap[0]
-        wanted = METADATA.request(topics=[METADATA.request.topics(name=TOPIC)], allow_auto_topic_creation=False)
+        wanted = METADATA.request(
+            topics=[METADATA.request.topics(name=TOPIC)], allow_auto_topic_creation=False
+        )
         told: list[int] = []
 
         async def ask() -> None:
@@ -122,14 +134,17 @@ def test_a_broker_without_metadata_serves_no_client() -> None:
 
 
 def test_no_bytes_are_written_after_a_clean_end() -> None:
-    """A follower has closed its logs, and its process goes on for a moment, while its leader takes records."""
+    """A follower has closed its logs, and its process goes on for a moment, while its leader takes
+    records.
+    """
     with World(4) as world:
         cluster = Cluster(world)
         cluster.wait_ready()
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
         leader, follower, _ = cluster.replicas_of(TOPIC, 0)
-        address, row = (f"n{leader}", CLIENT_PORT), produce_row(TOPIC, 0, build_batch([(None, b"value", (), 0)]), acks=1)
+        address = (f"n{leader}", CLIENT_PORT)
+        row = produce_row(TOPIC, 0, build_batch([(None, b"value", (), 0)]), acks=1)
         codes: list[int] = []
 
         async def produce() -> None:

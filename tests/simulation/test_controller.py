@@ -1,6 +1,8 @@
 """The controller in a cluster: what it says holds.
 
-When it is deposed in the middle of a word: the scenario `deposed_controller_confirms` of the mutants."""
+When it is deposed in the middle of a word: the scenario `deposed_controller_confirms` of the
+mutants.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -35,7 +37,10 @@ def test_a_refusal_waits_for_the_commit_it_depends_on() -> None:
         assert host is not None
         create = CreateTopics((NewTopic("trucks_gps", 1, 1),))
         for command in (create, create, AllocateProducerIds(leader, 12345)):
-            world.at(world.now, partial(host.submit, command, lambda error, reply: told.append((error, reply))))
+            world.at(
+                world.now,
+                partial(host.submit, command, lambda error, reply: told.append((error, reply))),
+            )
         world.run(world.now + 0.1)
         assert told == []
 
@@ -43,7 +48,9 @@ def test_a_refusal_waits_for_the_commit_it_depends_on() -> None:
 PARTITIONS = 60
 
 
-def test_a_controller_that_dies_between_two_portions_is_followed_by_one_that_finishes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_controller_that_dies_between_two_portions_is_followed_by_one_that_finishes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The partitions of a broker that died, in entries of one partition each."""
     monkeypatch.setattr(walks, "PORTION_BYTES", 1)
     with World(3) as world:
@@ -63,7 +70,11 @@ def test_a_controller_that_dies_between_two_portions_is_followed_by_one_that_fin
         assert 2 < _partitions_with(cluster, victim) < before
 
         cluster.kill(first, power_loss=True)
-        assert cluster.settled(lambda: cluster.controller not in (None, first) and not _partitions_with(cluster, victim))
+        assert cluster.settled(
+            lambda: (
+                cluster.controller not in (None, first) and not _partitions_with(cluster, victim)
+            )
+        )
 
 
 def _partitions_with(cluster: Cluster, broker: int) -> int:
@@ -87,8 +98,12 @@ def _stops_after(controller: int, entries: int, monkeypatch: pytest.MonkeyPatch)
 COMMANDS = 200
 
 
-def test_many_commands_at_once_are_decided_in_order_and_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the simulated clock a command takes a tenth of a millisecond: fifty of them fill what a turn has for them."""
+def test_many_commands_at_once_are_decided_in_order_and_in_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For the simulated clock a command takes a tenth of a millisecond: fifty of them fill what a
+    turn has for them.
+    """
     with World(4) as world:
         cluster = Cluster(world)
         cluster.wait_ready()
@@ -116,7 +131,10 @@ def test_many_commands_at_once_are_decided_in_order_and_in_several_turns(monkeyp
 
         def ask() -> None:
             for name in names:
-                host.submit(CreateTopics((NewTopic(name, 1, 1),), validate_only=True), lambda error, reply: told.append(error))
+                host.submit(
+                    CreateTopics((NewTopic(name, 1, 1),), validate_only=True),
+                    lambda error, reply: told.append(error),
+                )
 
         world.at(world.now, ask)
         assert world.run(lambda: len(told) == COMMANDS, at_most_s=10.0)
@@ -126,8 +144,14 @@ def test_many_commands_at_once_are_decided_in_order_and_in_several_turns(monkeyp
         assert max(of_turn.values()) <= 51
 
 
-def test_commands_beyond_the_limit_are_refused_and_those_before_it_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller_host, "PROPOSALS_IN_FLIGHT", Limit(PROPOSALS_IN_FLIGHT.name, 10, PROPOSALS_IN_FLIGHT.reason))
+def test_commands_beyond_the_limit_are_refused_and_those_before_it_decided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        controller_host,
+        "PROPOSALS_IN_FLIGHT",
+        Limit(PROPOSALS_IN_FLIGHT.name, 10, PROPOSALS_IN_FLIGHT.reason),
+    )
     with World(5) as world:
         cluster = Cluster(world)
         cluster.wait_ready()
@@ -139,7 +163,12 @@ def test_commands_beyond_the_limit_are_refused_and_those_before_it_decided(monke
         def ask() -> None:
             for number in range(COMMANDS):
                 command = CreateTopics((NewTopic(f"t{number}", 1, 1),), validate_only=True)
-                host.submit(command, lambda error, reply: told.append(error.code if error is not None else Code.NONE))
+                host.submit(
+                    command,
+                    lambda error, reply: told.append(
+                        error.code if error is not None else Code.NONE
+                    ),
+                )
 
         world.at(world.now, ask)
         assert world.run(lambda: len(told) == COMMANDS, at_most_s=10.0)

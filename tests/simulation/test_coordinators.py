@@ -1,5 +1,6 @@
-"""A coordinator's leader is killed at each step of what it does: nothing acknowledged is lost or there twice, and no read goes back behind an earlier
-one. The shell's mistakes, planted one by one, are noticed.
+"""A coordinator's leader is killed at each step of what it does: nothing acknowledged is lost or
+there twice, and no read goes back behind an earlier one. The shell's mistakes, planted one by one,
+are noticed.
 """
 
 from collections.abc import Callable
@@ -40,7 +41,12 @@ class History:
         self.cluster = ToyCluster(world)
         self.cluster.wait_ready()
         client = self.cluster.client()
-        self.cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3, {"cleanup.policy": "compact", "min.insync.replicas": "2"}))
+        self.cluster.do(
+            client,
+            lambda: client.create_topic(
+                TOPIC, 1, 3, {"cleanup.policy": "compact", "min.insync.replicas": "2"}
+            ),
+        )
         self.seen: list[str] = []  # the longest list that was shown
         self.words = 0
         self.wrong: list[str] = []
@@ -73,7 +79,9 @@ class History:
             return False
         if answer[: len(self.seen)] != self.seen:
             self.wrong.append(f"behind {self.seen} comes {answer}")
-        if len(set(answer)) < len(answer) or answer != [f"{word[:-2]}.{i % 2 + 1}" for i, word in enumerate(answer)]:
+        if len(set(answer)) < len(answer) or answer != [
+            f"{word[:-2]}.{i % 2 + 1}" for i, word in enumerate(answer)
+        ]:
             self.wrong.append(f"twice, or not whole: {answer}")
         self.seen = answer
         return True
@@ -120,7 +128,9 @@ def test_nothing_acknowledged_is_lost(seed: int) -> None:
     assert live(seed) == []
 
 
-@pytest.mark.parametrize("name", ["coordinator_answers_before_commit", "coordinator_loads_to_its_high_watermark"])
+@pytest.mark.parametrize(
+    "name", ["coordinator_answers_before_commit", "coordinator_loads_to_its_high_watermark"]
+)
 def test_a_mistake_of_the_zoo_is_noticed(name: str) -> None:
     with mutated(name):
         assert any(live(seed) for seed in range(4))

@@ -1,4 +1,6 @@
-"""Damaged disks: a broker that finds its records damaged is fenced until others lead, and fetches theirs. No acknowledged record is lost."""
+"""Damaged disks: a broker that finds its records damaged is fenced until others lead, and fetches
+theirs. No acknowledged record is lost.
+"""
 
 from dataclasses import replace
 
@@ -12,7 +14,15 @@ from raftka.log.manager import LogManager
 from raftka.runtime.simulated.world import World
 
 ROT = replace(
-    PLANS["three"], name="rot", kinds=(Kind("flip_in_log", 3), Kind("misdirected_write", 3), Kind("flip_beside_log", 2), *KILLS), seconds=8.0
+    PLANS["three"],
+    name="rot",
+    kinds=(
+        Kind("flip_in_log", 3),
+        Kind("misdirected_write", 3),
+        Kind("flip_beside_log", 2),
+        *KILLS,
+    ),
+    seconds=8.0,
 )
 
 
@@ -44,7 +54,11 @@ def test_a_damaged_replica_does_not_lead(first: bool) -> None:
 
 def test_without_that_rule_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
     believes = LogManager._open
-    monkeypatch.setattr(LogManager, "_open", lambda self, key, topic_id, config, whole: believes(self, key, topic_id, config, False))
+    monkeypatch.setattr(
+        LogManager,
+        "_open",
+        lambda self, key, topic_id, config, whole: believes(self, key, topic_id, config, False),
+    )
     with World(35) as world:
         scene = Scene(world, settings={"min.insync.replicas": "1"})
         rotten(scene)
@@ -72,7 +86,9 @@ def test_a_damaged_last_member_of_the_isr_serves_the_rest() -> None:
 
 
 def test_when_all_replicas_are_damaged_the_rest_is_served() -> None:
-    """Nobody waits for ever for records that nobody has: the last of the ISR leads with what it has, and what is new is not lost."""
+    """Nobody waits for ever for records that nobody has: the last of the ISR leads with what it
+    has, and what is new is not lost.
+    """
     with World(33) as world:
         scene = Scene(world)
         rotten(scene)
@@ -86,7 +102,8 @@ def test_when_all_replicas_are_damaged_the_rest_is_served() -> None:
         assert not any(node.lifecycle.withdrawn for node in scene.cluster.nodes.values())
         left = scene.read()
         assert len(left) < 18
-        scene.producer_id = scene.cluster.do(scene.client, scene.client.producer_id)  # of the one before, records are missing
+        # of the one before, records are missing
+        scene.producer_id = scene.cluster.do(scene.client, scene.client.producer_id)
         scene.produce(2)
         scene.wait_whole()
         assert scene.read()[: len(left)] == left
@@ -115,4 +132,7 @@ def test_damage_on_one_disk_beside_all_other_faults() -> None:
     runs = [simulate(seed, Options(ROT)) for seed in range(8)]
 
     assert [run.violations for run in runs] == [[]] * 8
-    assert sum("bit flip" in each or "misdirected" in each for run in runs for each in run.happened) >= 4
+    assert (
+        sum("bit flip" in each or "misdirected" in each for run in runs for each in run.happened)
+        >= 4
+    )

@@ -1,4 +1,6 @@
-"""Disks that fail under a cluster: full, a flush that fails, a process that ends before its flush is done. Nobody may believe what is not on them."""
+"""Disks that fail under a cluster: full, a flush that fails, a process that ends before its flush
+is done. Nobody may believe what is not on them.
+"""
 
 import errno
 
@@ -19,7 +21,9 @@ def unflushed(scene: Scene, node_id: int, path: str) -> bool:
 
 @pytest.mark.parametrize("path", [LOG, JOURNAL])
 def test_pages_of_a_failed_flush_are_not_trusted_by_the_next_process(path: str) -> None:
-    """It was: the next process read it from the page cache, counted it as flushed, and the journal had a hole after the next power loss."""
+    """It was: the next process read it from the page cache, counted it as flushed, and the journal
+    had a hole after the next power loss.
+    """
     with World(1) as world:
         scene = Scene(world)
         scene.produce(3)
@@ -31,10 +35,14 @@ def test_pages_of_a_failed_flush_are_not_trusted_by_the_next_process(path: str) 
         else:
             scene.produce(1)
 
-        assert world.run(lambda: not scene.cluster.alive(victim), at_most_s=5.0), "a node whose flush fails must stop"
+        assert world.run(lambda: not scene.cluster.alive(victim), at_most_s=5.0), (
+            "a node whose flush fails must stop"
+        )
         (failure,) = world.failures
         assert isinstance(failure[2], OSError)
-        assert scene.cluster.log.saying("metadata_log_failed" if path == JOURNAL else "flush_failed")
+        assert scene.cluster.log.saying(
+            "metadata_log_failed" if path == JOURNAL else "flush_failed"
+        )
 
         scene.cluster.start(victim)
         scene.cluster.wait_ready()
@@ -114,7 +122,9 @@ def test_a_metadata_log_that_cannot_be_written_stops_the_node() -> None:
 
 
 def test_records_found_at_the_start_are_flushed_before_they_count() -> None:
-    """A process that was killed between write and flush leaves its last bytes in memory; the next one acknowledges them with its first word."""
+    """A process that was killed between write and flush leaves its last bytes in memory; the next
+    one acknowledges them with its first word.
+    """
     with World(4) as world:
         scene = Scene(world)
         scene.wait_whole()

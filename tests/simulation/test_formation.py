@@ -1,4 +1,6 @@
-"""How a cluster begins, and what becomes of a disk that is lost, or is another's: nothing that was acknowledged may go with one disk."""
+"""How a cluster begins, and what becomes of a disk that is lost, or is another's: nothing that was
+acknowledged may go with one disk.
+"""
 
 import pytest
 
@@ -55,7 +57,9 @@ def test_a_formation_that_is_interrupted_makes_one_cluster(seed: int) -> None:
 
 
 def test_without_the_only_voter_that_has_the_newest_entry_nobody_leads() -> None:
-    """One voter is behind, one has lost its disk: together they are a majority that knows less than was confirmed."""
+    """One voter is behind, one has lost its disk: together they are a majority that knows less than
+    was confirmed.
+    """
     with World(3) as world:
         scene = Scene(world)
         cluster = scene.cluster
@@ -98,25 +102,40 @@ def test_a_voter_with_a_new_disk_counts_again_when_it_has_been_brought_up_to_dat
 
 
 def test_the_leader_dies_while_it_brings_a_new_disk_up_to_date() -> None:
-    """The third voter has everything that was confirmed, so it leads; the new disk has joined by then or joins then."""
+    """The third voter has everything that was confirmed, so it leads; the new disk has joined by
+    then or joins then.
+    """
     with World(5) as world:
         scene = Scene(world, settings={"metadata.log.max.record.bytes.between.snapshots": "500"})
         cluster = scene.cluster
         for number in range(10):
-            cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"topic{number}", 1, 3))  # type: ignore[misc]
+            cluster.do(
+                scene.client,
+                lambda number=number: scene.client.create_topic(f"topic{number}", 1, 3),  # type: ignore[misc]
+            )
         leader = cluster.controller
         assert leader is not None
         lost, third = (node_id for node_id in cluster.nodes if node_id != leader)
         cluster.kill(lost, power_loss=True)
         cluster.new_disk(lost)
         cluster.start(lost)
-        assert world.run(lambda: cluster.nodes[lost].quorum.core is not None and standing(cluster, lost) is Standing.JOINING, at_most_s=5.0)
+        assert world.run(
+            lambda: (
+                cluster.nodes[lost].quorum.core is not None
+                and standing(cluster, lost) is Standing.JOINING
+            ),
+            at_most_s=5.0,
+        )
         cluster.kill(leader, power_loss=True)
         world.run(world.now + 5.0)
         cluster.start(leader)
         cluster.wait_ready()
         scene.produce(3)
-        assert all(node.image.topic_named(f"topic{number}") for node in cluster.living.values() for number in range(10))
+        assert all(
+            node.image.topic_named(f"topic{number}")
+            for node in cluster.living.values()
+            for number in range(10)
+        )
         assert third in cluster.living
 
 
@@ -131,7 +150,9 @@ def test_a_broker_with_a_new_disk_leaves_the_isr_and_comes_back_with_a_copy() ->
         scene.cluster.kill(victim, power_loss=False)
         scene.cluster.new_disk(victim)
         scene.cluster.start(victim)
-        assert world.run(lambda: victim not in scene.isr, at_most_s=5.0), "its epoch in the ISR counted for a disk that is gone"
+        assert world.run(lambda: victim not in scene.isr, at_most_s=5.0), (
+            "its epoch in the ISR counted for a disk that is gone"
+        )
         scene.produce(5)
         scene.wait_whole()
         scene.assert_nothing_lost()
@@ -139,7 +160,9 @@ def test_a_broker_with_a_new_disk_leaves_the_isr_and_comes_back_with_a_copy() ->
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_the_disk_of_the_only_replica_is_lost(fast: bool) -> None:
-    """Also when it is back before anybody has noticed: an empty log must not pass for the whole one."""
+    """Also when it is back before anybody has noticed: an empty log must not pass for the whole
+    one.
+    """
     with World(7) as world:
         scene = Scene(world, replication_factor=1, configs={"min.insync.replicas": "1"})
         scene.produce(3)

@@ -1,4 +1,6 @@
-"""Groups of both protocols at work while coordinators are struck: commits hold, no partition has two owners, and all goes on."""
+"""Groups of both protocols at work while coordinators are struck: commits hold, no partition has
+two owners, and all goes on.
+"""
 
 import json
 from typing import Any
@@ -28,12 +30,22 @@ def test_those_at_work_survive(work: str, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("work", ["groups", "consumer-groups"])
-def test_groups_survive_decisions_that_take_many_turns(work: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_survive_decisions_that_take_many_turns(
+    work: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever can go on in a later turn does, with 2 ms between two steps."""
     begun = [0]
     run_at_once = LongWork.run
 
-    def run(self: LongWork, name: str, steps: Any, done: Any, wanted: Any = lambda: True, failed: Any = None, spent: Any = None) -> None:
+    def run(
+        self: LongWork,
+        name: str,
+        steps: Any,
+        done: Any,
+        wanted: Any = lambda: True,
+        failed: Any = None,
+        spent: Any = None,
+    ) -> None:
         if not name.startswith("the coordinator of "):
             run_at_once(self, name, steps, done, wanted, failed, spent)
             return
@@ -63,7 +75,15 @@ def test_groups_survive_decisions_that_take_many_turns(work: str, seed: int, mon
     assert begun[0] > 100
 
 
-KEPT = {("groups", 90075): "two joined as one instance at once, and the answers came the other way round: the harness took the last for a zombie"}
+KEPT = {
+    (
+        "groups",
+        90075,
+    ): (
+        "two joined as one instance at once, and the answers came the other way round: the "
+        "harness took the last for a zombie"
+    )
+}
 
 
 @pytest.mark.parametrize(("work", "seed"), KEPT)
@@ -77,7 +97,9 @@ def test_overlapping_requests_have_no_known_order() -> None:
     claims.given("the one", "earlier, answered last", asked_at=1.0)
 
     assert claims.since("the one", answered_at=2.0) == "later"
-    assert claims.since("the one", answered_at=3.0) == claims.since("another", answered_at=0.0) == ""
+    assert (
+        claims.since("the one", answered_at=3.0) == claims.since("another", answered_at=0.0) == ""
+    )
 
 
 def test_generations_of_a_group_begin_anew_when_it_was_removed_and_only_then() -> None:
@@ -101,7 +123,17 @@ def test_a_life_at_work_is_the_same_each_time() -> None:
 
 
 def test_the_command_runs_and_replays_lives_of_groups() -> None:
-    known = ["groups", "consumer-groups", "compaction", "archive", "left-alone", "transactions", "bursts", "security", "sessions"]
+    known = [
+        "groups",
+        "consumer-groups",
+        "compaction",
+        "archive",
+        "left-alone",
+        "transactions",
+        "bursts",
+        "security",
+        "sessions",
+    ]
     assert list(WORKS) == known, "the last one is the bridge's, by its entry point"
     unknown = CliRunner().invoke(chaos, ["sim", "--work", "nothing"])
     assert unknown.exit_code == 2
@@ -119,7 +151,9 @@ def test_the_command_runs_and_replays_lives_of_groups() -> None:
 
 
 def test_a_life_at_work_is_stopped_and_shows_its_steps() -> None:
-    stopped = CliRunner().invoke(chaos, ["replay", "5", "--work", "groups", "--until", "1", "--trace"])
+    stopped = CliRunner().invoke(
+        chaos, ["replay", "5", "--work", "groups", "--until", "1", "--trace"]
+    )
 
     assert stopped.exit_code == 0
     assert "stopped at 1.000 s" in stopped.output
@@ -129,8 +163,14 @@ def test_a_life_at_work_is_stopped_and_shows_its_steps() -> None:
 @pytest.mark.parametrize(
     ("words", "lacking"),
     [
-        (["replay", "1", "--work", "groups", "--skip", "1", "--out", "x"], "lives at work have no --skip, --out"),
-        (["replay", "1", "--small", "--trace", "--until", "1"], "small lives have no --trace, --until"),
+        (
+            ["replay", "1", "--work", "groups", "--skip", "1", "--out", "x"],
+            "lives at work have no --skip, --out",
+        ),
+        (
+            ["replay", "1", "--small", "--trace", "--until", "1"],
+            "small lives have no --trace, --until",
+        ),
         (["sim", "--work", "groups", "--plan", "three"], "lives at work have no --plan"),
         (["sim", "--small", "--work", "groups"], "small lives have no --work"),
     ],

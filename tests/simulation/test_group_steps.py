@@ -1,5 +1,6 @@
-"""The coordinator of a group is killed in the middle of each step that a member takes: join, sync, heartbeat, commit, leave, offset delete, and the
-heartbeat of the new protocol. What was answered is so with the next coordinator too; what was not may be or not; members find together again.
+"""The coordinator of a group is killed in the middle of each step that a member takes: join, sync,
+heartbeat, commit, leave, offset delete, and the heartbeat of the new protocol. What was answered is
+so with the next coordinator too; what was not may be or not; members find together again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -13,7 +14,11 @@ from raftka.chaos.simulated.clients.client import Client, NoAnswer
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from raftka.wire.messages.consumer_groups import (
+    CONSUMER_GROUP_HEARTBEAT,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import (
     HEARTBEAT,
@@ -25,7 +30,13 @@ from raftka.wire.messages.groups import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH, OffsetCommitRequest, OffsetDeleteRequest
+from raftka.wire.messages.offsets import (
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+    OFFSET_FETCH,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+)
 from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
 
 OFFSETS, TOPIC, ELSEWHERE = "__consumer_offsets", "t", "u"  # nobody subscribes to the second topic
@@ -47,7 +58,9 @@ class Member:
         self.leads = False
         self.others: list[str] = []
 
-    async def ask(self, api: Api[Req, Resp], row: Req, code: Callable[[Any], int]) -> tuple[int, Any]:
+    async def ask(
+        self, api: Api[Req, Resp], row: Req, code: Callable[[Any], int]
+    ) -> tuple[int, Any]:
         """Until a coordinator has answered."""
         while True:
             try:
@@ -55,9 +68,15 @@ class Member:
             except NoAnswer:
                 await trio.sleep(AGAIN_S)
 
-    async def ask_once(self, api: Api[Req, Resp], row: Req, code: Callable[[Any], int]) -> tuple[int, Any]:
+    async def ask_once(
+        self, api: Api[Req, Resp], row: Req, code: Callable[[Any], int]
+    ) -> tuple[int, Any]:
         """Raises NoAnswer."""
-        found = (await self.client.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[self.group]))).coordinators[0]
+        found = (
+            await self.client.anybody(
+                FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[self.group])
+            )
+        ).coordinators[0]
         if found.error_code:
             raise NoAnswer
         answer = await self.client.ask((found.host, found.port), api, row, PATIENCE_S)
@@ -71,15 +90,30 @@ class Member:
         request = JOIN_GROUP.request
         subscription = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
         protocols = [request.protocols(name="range", metadata=subscription)]
-        row = request(group_id=self.group, member_id=self.member_id, protocol_type="consumer", protocols=protocols)
+        row = request(
+            group_id=self.group,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=protocols,
+        )
         row.session_timeout_ms, row.rebalance_timeout_ms = 10_000, 8_000
         return row
 
     def sync_row(self) -> SyncGroupRequest:
         request = SYNC_GROUP.request
-        assignments = [request.assignments(member_id=each, assignment=each.encode()) for each in self.others] if self.leads else []
+        assignments = (
+            [request.assignments(member_id=each, assignment=each.encode()) for each in self.others]
+            if self.leads
+            else []
+        )
         kind = {"protocol_type": "consumer", "protocol_name": "range"}
-        return request(group_id=self.group, member_id=self.member_id, generation_id=self.generation, assignments=assignments, **kind)
+        return request(
+            group_id=self.group,
+            member_id=self.member_id,
+            generation_id=self.generation,
+            assignments=assignments,
+            **kind,
+        )
 
     async def join(self) -> bool:
         code, row = await self.ask(JOIN_GROUP, self.join_row(), _top)
@@ -91,13 +125,22 @@ class Member:
             assert code in (Code.NONE, Code.REBALANCE_IN_PROGRESS), Code(code)
         if code == Code.NONE:
             assert row.generation_id >= self.assigned_in
-            self.member_id, self.generation, self.leads = row.member_id, row.generation_id, row.leader == row.member_id
+            self.member_id, self.generation, self.leads = (
+                row.member_id,
+                row.generation_id,
+                row.leader == row.member_id,
+            )
             self.others = [each.member_id for each in row.members]
         return code == Code.NONE
 
     async def sync(self) -> bool:
         code, row = await self.ask(SYNC_GROUP, self.sync_row(), _top)
-        assert code in (Code.NONE, Code.REBALANCE_IN_PROGRESS, Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID), Code(code)
+        assert code in (
+            Code.NONE,
+            Code.REBALANCE_IN_PROGRESS,
+            Code.ILLEGAL_GENERATION,
+            Code.UNKNOWN_MEMBER_ID,
+        ), Code(code)
         if code == Code.NONE:
             self.assigned_in = self.generation
         return code == Code.NONE and bytes(row.assignment) == self.member_id.encode()
@@ -112,13 +155,20 @@ class Member:
         return (await self.ask(HEARTBEAT, self.beat_row(), _top))[0]
 
     def beat_row(self) -> HeartbeatRequest:
-        return HEARTBEAT.request(group_id=self.group, member_id=self.member_id, generation_id=self.generation)
+        return HEARTBEAT.request(
+            group_id=self.group, member_id=self.member_id, generation_id=self.generation
+        )
 
     def commit_row(self, offset: int, topic: str = TOPIC) -> OffsetCommitRequest:
         request = OFFSET_COMMIT.request
         partition = request.topics.partitions(partition_index=0, committed_offset=offset)
         topics = [request.topics(name=topic, partitions=[partition])]
-        return request(group_id=self.group, member_id=self.member_id, generation_id_or_member_epoch=self.generation, topics=topics)
+        return request(
+            group_id=self.group,
+            member_id=self.member_id,
+            generation_id_or_member_epoch=self.generation,
+            topics=topics,
+        )
 
     async def commit(self, offset: int, topic: str = TOPIC) -> None:
         code, _ = await self.ask(OFFSET_COMMIT, self.commit_row(offset, topic), _partition)
@@ -126,16 +176,34 @@ class Member:
 
     async def committed(self, topic: str = TOPIC) -> int:
         request = OFFSET_FETCH.request
-        row = request(groups=[request.groups(group_id=self.group, topics=[request.groups.topics(name=topic, partition_indexes=[0])])])
-        _, answer = await self.ask(OFFSET_FETCH, row, lambda answer: int(answer.groups[0].error_code))
+        row = request(
+            groups=[
+                request.groups(
+                    group_id=self.group,
+                    topics=[request.groups.topics(name=topic, partition_indexes=[0])],
+                )
+            ]
+        )
+        _, answer = await self.ask(
+            OFFSET_FETCH, row, lambda answer: int(answer.groups[0].error_code)
+        )
         return int(answer.groups[0].topics[0].partitions[0].committed_offset)
 
     def leave_row(self) -> LeaveGroupRequest:
-        return LEAVE_GROUP.request(group_id=self.group, members=[LEAVE_GROUP.request.members(member_id=self.member_id)])
+        return LEAVE_GROUP.request(
+            group_id=self.group, members=[LEAVE_GROUP.request.members(member_id=self.member_id)]
+        )
 
     def delete_row(self) -> OffsetDeleteRequest:
         request = OFFSET_DELETE.request
-        return request(group_id=self.group, topics=[request.topics(name=ELSEWHERE, partitions=[request.topics.partitions(partition_index=0)])])
+        return request(
+            group_id=self.group,
+            topics=[
+                request.topics(
+                    name=ELSEWHERE, partitions=[request.topics.partitions(partition_index=0)]
+                )
+            ],
+        )
 
 
 def _top(row: Any) -> int:
@@ -151,12 +219,16 @@ def _left(row: Any) -> int:
 
 
 class Scene:
-    """Two members of a stable group that has committed; then one step, in which their coordinator dies."""
+    """Two members of a stable group that has committed; then one step, in which their coordinator
+    dies.
+    """
 
     def __init__(self, cluster: Cluster, number: int) -> None:
         self.cluster = cluster
         self.client = cluster.client(f"client{number}")
-        self.members = [Member(cluster.client(f"client{number}.{i}"), f"g{number}") for i in range(2)]
+        self.members = [
+            Member(cluster.client(f"client{number}.{i}"), f"g{number}") for i in range(2)
+        ]
         self.a, self.b = self.members
         self.answered: dict[Member, tuple[int, Any]] = {}
 
@@ -177,7 +249,14 @@ class Scene:
         self.do(self.a.settle, self.b.settle)
         self.do(lambda: self.a.commit(10), lambda: self.b.commit(5, ELSEWHERE))
 
-    def step(self, who: Iterable[Member], api: AnyApi, row: Callable[[Member], Row], code: Callable[[Any], int], after_s: float) -> None:
+    def step(
+        self,
+        who: Iterable[Member],
+        api: AnyApi,
+        row: Callable[[Member], Row],
+        code: Callable[[Any], int],
+        after_s: float,
+    ) -> None:
         """They ask, and whoever coordinates them is killed so much later."""
         for member in who:
 
@@ -206,9 +285,12 @@ class Scene:
     def end(self, *members: Member) -> None:
         """They find together, and what was committed is there."""
         self.do(*[member.settle for member in members])
-        while len({member.generation for member in members}) > 1:  # one had settled when another came back
+        # one had settled when another came back
+        while len({member.generation for member in members}) > 1:
             self.do(*[member.settle for member in members])
-        assert sorted(members[0].others or members[-1].others) == sorted(member.member_id for member in members)
+        assert sorted(members[0].others or members[-1].others) == sorted(
+            member.member_id for member in members
+        )
         self.cluster.start(self.doomed)
         self.cluster.wait_ready()
 
@@ -216,7 +298,9 @@ class Scene:
 def commits(scene: Scene, after_s: float) -> None:
     scene.step([scene.a], OFFSET_COMMIT, lambda member: member.commit_row(11), _partition, after_s)
     assert scene.code(scene.a) in (Code.NONE, None)
-    assert scene.value(scene.a.committed) in ((11,) if scene.code(scene.a) == Code.NONE else (10, 11))
+    assert scene.value(scene.a.committed) in (
+        (11,) if scene.code(scene.a) == Code.NONE else (10, 11)
+    )
     assert scene.value(scene.a.beats) == Code.NONE  # nobody has to rebalance
 
 
@@ -228,7 +312,13 @@ def beats(scene: Scene, after_s: float) -> None:
 
 
 def joins(scene: Scene, after_s: float) -> None:
-    scene.step(sorted(scene.members, key=lambda member: not member.leads), JOIN_GROUP, Member.join_row, _top, after_s)
+    scene.step(
+        sorted(scene.members, key=lambda member: not member.leads),
+        JOIN_GROUP,
+        Member.join_row,
+        _top,
+        after_s,
+    )
 
 
 def syncs(scene: Scene, after_s: float) -> None:
@@ -243,7 +333,9 @@ def syncs(scene: Scene, after_s: float) -> None:
 
 
 def leaves(scene: Scene, after_s: float) -> None:
-    """Who has left is in no record before the others have found together: the next coordinator may have to hear of it again."""
+    """Who has left is in no record before the others have found together: the next coordinator may
+    have to hear of it again.
+    """
     scene.step([scene.b], LEAVE_GROUP, Member.leave_row, _left, after_s)
     assert scene.code(scene.b) in (Code.NONE, None)
     code, _ = scene.value(lambda: scene.b.ask(LEAVE_GROUP, scene.b.leave_row(), _left))
@@ -252,12 +344,27 @@ def leaves(scene: Scene, after_s: float) -> None:
 
 
 def deletes(scene: Scene, after_s: float) -> None:
-    scene.step([scene.a], OFFSET_DELETE, Member.delete_row, lambda row: int(row.error_code or row.topics[0].partitions[0].error_code), after_s)
+    scene.step(
+        [scene.a],
+        OFFSET_DELETE,
+        Member.delete_row,
+        lambda row: int(row.error_code or row.topics[0].partitions[0].error_code),
+        after_s,
+    )
     assert scene.code(scene.a) in (Code.NONE, None)
-    assert scene.value(lambda: scene.a.committed(ELSEWHERE)) in ((-1,) if scene.code(scene.a) == Code.NONE else (-1, 5))
+    assert scene.value(lambda: scene.a.committed(ELSEWHERE)) in (
+        (-1,) if scene.code(scene.a) == Code.NONE else (-1, 5)
+    )
 
 
-STEPS = {"join": joins, "sync": syncs, "heartbeat": beats, "commit": commits, "leave": leaves, "offset delete": deletes}
+STEPS = {
+    "join": joins,
+    "sync": syncs,
+    "heartbeat": beats,
+    "commit": commits,
+    "leave": leaves,
+    "offset delete": deletes,
+}
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -270,11 +377,17 @@ def test_a_coordinator_killed_in_the_middle_of(step: str) -> None:
             STEPS[step](scene, life * STEP_S)
             scene.end(*(scene.members if step != "leave" else [scene.a]))
             assert scene.value(scene.a.committed) in (10, 11)
-            assert step == "offset delete" or scene.value(partial(scene.a.committed, ELSEWHERE)) == 5
+            assert (
+                step == "offset delete" or scene.value(partial(scene.a.committed, ELSEWHERE)) == 5
+            )
 
 
 def began(world: World) -> Cluster:
-    settings = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0", "group.consumer.assignment.interval.ms": "0"}
+    settings = {
+        "offsets.topic.num.partitions": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.assignment.interval.ms": "0",
+    }
     cluster = Cluster(world, settings=settings)
     cluster.wait_ready()
     client = cluster.client()
@@ -295,17 +408,29 @@ class Consumer(Member):
     def row(self) -> ConsumerGroupHeartbeatRequest:
         request = CONSUMER_GROUP_HEARTBEAT.request
         said: dict[str, Any] = {"rebalance_timeout_ms": 8_000, "subscribed_topic_names": [TOPIC]}
-        held = [request.topic_partitions(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in self.owned.items()]
-        return request(group_id=self.group, member_id=self.member_id, member_epoch=self.epoch, topic_partitions=held, **said)
+        held = [
+            request.topic_partitions(topic_id=topic_id, partitions=list(partitions))
+            for topic_id, partitions in self.owned.items()
+        ]
+        return request(
+            group_id=self.group,
+            member_id=self.member_id,
+            member_epoch=self.epoch,
+            topic_partitions=held,
+            **said,
+        )
 
     def hear(self, row: ConsumerGroupHeartbeatResponse) -> None:
         self.epoch = row.member_epoch
         if row.assignment is not None:
-            self.owned = {each.topic_id: tuple(each.partitions) for each in row.assignment.topic_partitions}
+            self.owned = {
+                each.topic_id: tuple(each.partitions) for each in row.assignment.topic_partitions
+            }
 
     async def beat(self) -> None:
         code, row = await self.ask(CONSUMER_GROUP_HEARTBEAT, self.row(), _top)
-        assert code == Code.NONE, Code(code)  # not fenced, not unknown: all that was answered is there
+        # not fenced, not unknown: all that was answered is there
+        assert code == Code.NONE, Code(code)
         self.hear(row)
 
 
@@ -315,12 +440,17 @@ def _said(member: Member) -> Row:
 
 
 def test_a_coordinator_killed_in_the_middle_of_a_consumers_heartbeat() -> None:
-    """A member's epoch that was answered is never unknown to the next coordinator, and no partition has two owners."""
+    """A member's epoch that was answered is never unknown to the next coordinator, and no partition
+    has two owners.
+    """
     with World(2) as world:
         cluster = began(world)
         for life in range(LIVES):
             scene = Scene(cluster, life)
-            a, b = (Consumer(member.client, member.group, f"m{i}") for i, member in enumerate(scene.members))
+            a, b = (
+                Consumer(member.client, member.group, f"m{i}")
+                for i, member in enumerate(scene.members)
+            )
             scene.do(a.beat)
             assert [len(each) for each in a.owned.values()] == [2]
 
@@ -330,7 +460,12 @@ def test_a_coordinator_killed_in_the_middle_of_a_consumers_heartbeat() -> None:
             for _ in range(4):
                 for member in (a, b):
                     scene.do(member.beat)
-                    both = [(topic, each) for held in (a.owned, b.owned) for topic, partitions in held.items() for each in partitions]
+                    both = [
+                        (topic, each)
+                        for held in (a.owned, b.owned)
+                        for topic, partitions in held.items()
+                        for each in partitions
+                    ]
                     assert len(set(both)) == len(both)
             assert [sum(map(len, member.owned.values())) for member in (a, b)] == [1, 1]
             cluster.start(scene.doomed)

@@ -1,4 +1,5 @@
-"""Groups of unmodified nodes in a simulated world: commits on many connections while coordinators are killed and lose power.
+"""Groups of unmodified nodes in a simulated world: commits on many connections while coordinators
+are killed and lose power.
 
 What was acknowledged is never taken back, and each group is served again in time.
 """
@@ -16,7 +17,12 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequest, OffsetFetchRequest
+from raftka.wire.messages.offsets import (
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 
 OFFSETS, TOPIC = "__consumer_offsets", "t"
 GROUPS, ROUNDS = 4, 4
@@ -27,13 +33,21 @@ PASSES = {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR
 
 def commit_row(group: str, offset: int) -> OffsetCommitRequest:
     request = OFFSET_COMMIT.request
-    partition = request.topics.partitions(partition_index=0, committed_offset=offset, committed_metadata=f"at {offset}")
+    partition = request.topics.partitions(
+        partition_index=0, committed_offset=offset, committed_metadata=f"at {offset}"
+    )
     return request(group_id=group, topics=[request.topics(name=TOPIC, partitions=[partition])])
 
 
 def fetch_row(group: str) -> OffsetFetchRequest:
     request = OFFSET_FETCH.request
-    return request(groups=[request.groups(group_id=group, topics=[request.groups.topics(name=TOPIC, partition_indexes=[0])])])
+    return request(
+        groups=[
+            request.groups(
+                group_id=group, topics=[request.groups.topics(name=TOPIC, partition_indexes=[0])]
+            )
+        ]
+    )
 
 
 class Committer:
@@ -69,7 +83,9 @@ class Committer:
 
     async def _coordinator(self) -> Address:
         while True:
-            row = await self.client.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[self.group]))
+            row = await self.client.anybody(
+                FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[self.group])
+            )
             (found,) = row.coordinators
             if found.error_code == Code.NONE:
                 return found.host, found.port
@@ -88,9 +104,17 @@ class Committer:
         self._check(group.error_code)
         partition = group.topics[0].partitions[0]
         if not self.acknowledged <= max(0, partition.committed_offset) <= self.sent:
-            self.wrong.append(f"{self.group}: {self.acknowledged} was acknowledged, there is {partition.committed_offset}")
-        if partition.committed_offset > 0 and partition.metadata != f"at {partition.committed_offset}":
-            self.wrong.append(f"{self.group}: {partition.committed_offset} with {partition.metadata}")
+            self.wrong.append(
+                f"{self.group}: {self.acknowledged} was acknowledged, there is "
+                f"{partition.committed_offset}"
+            )
+        if (
+            partition.committed_offset > 0
+            and partition.metadata != f"at {partition.committed_offset}"
+        ):
+            self.wrong.append(
+                f"{self.group}: {partition.committed_offset} with {partition.metadata}"
+            )
         self.looks += 1
 
     @staticmethod
@@ -103,7 +127,9 @@ class Committer:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_offset_goes_back_when_nodes_die(seed: int) -> None:
     with World(seed) as world:
-        cluster = Cluster(world, settings={"offsets.topic.num.partitions": "4", "min.insync.replicas": "2"})
+        cluster = Cluster(
+            world, settings={"offsets.topic.num.partitions": "4", "min.insync.replicas": "2"}
+        )
         cluster.wait_ready()
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, 1, 3))
@@ -116,7 +142,9 @@ def test_no_offset_goes_back_when_nodes_die(seed: int) -> None:
         for _ in range(ROUNDS):
             doomed = victim(cluster, chance)
             just_now = sum(each.acknowledged for each in committers)
-            world.run(lambda just_now=just_now: sum(each.acknowledged for each in committers) > just_now)  # type: ignore[misc]
+            world.run(
+                lambda just_now=just_now: sum(each.acknowledged for each in committers) > just_now  # type: ignore[misc]
+            )
             cluster.kill(doomed, power_loss=chance.random() < 0.5)
             served(cluster, committers, {each: each.acknowledged for each in committers})
             cluster.start(doomed)
@@ -127,9 +155,17 @@ def test_no_offset_goes_back_when_nodes_die(seed: int) -> None:
 
 
 def test_without_a_controller_offsets_are_answered_as_long_as_the_isr_agrees() -> None:
-    """A coordinator can not know then that nobody else was made one: what it tells is asked of its followers, by a record."""
+    """A coordinator can not know then that nobody else was made one: what it tells is asked of its
+    followers, by a record.
+    """
     with World(7) as world:
-        cluster = Cluster(world, nodes=6, voters=3, controllers=(1, 2, 3), settings={"offsets.topic.num.partitions": "1"})
+        cluster = Cluster(
+            world,
+            nodes=6,
+            voters=3,
+            controllers=(1, 2, 3),
+            settings={"offsets.topic.num.partitions": "1"},
+        )
         cluster.wait_ready()
         group = Committer(cluster.client(), "group")
         client = group.client
@@ -149,7 +185,9 @@ def test_without_a_controller_offsets_are_answered_as_long_as_the_isr_agrees() -
         assert cluster.do(client, lambda: group.tries(group._look))
         assert log.end_offset == end + 1
 
-        cluster.kill(next(each for each in cluster.isr_of(OFFSETS, 0) if each != leader), power_loss=False)
+        cluster.kill(
+            next(each for each in cluster.isr_of(OFFSETS, 0) if each != leader), power_loss=False
+        )
         assert not cluster.do(client, lambda: group.tries(group._look))
         assert group.looks == 2
         assert group.wrong == []
@@ -167,5 +205,8 @@ def victim(cluster: Cluster, chance: Random) -> int:
 
 def served(cluster: Cluster, committers: list[Committer], before: dict[Committer, int]) -> None:
     """Each has had more than five commits acknowledged since."""
-    went_on = cluster.settled(lambda: all(each.wrong or each.acknowledged > before[each] + 5 for each in committers), SERVED_S)
+    went_on = cluster.settled(
+        lambda: all(each.wrong or each.acknowledged > before[each] + 5 for each in committers),
+        SERVED_S,
+    )
     assert went_on, [(each.group, before[each], each.acknowledged) for each in committers]

@@ -1,4 +1,6 @@
-"""Brokers with two log directories, one of which fails, is lost, or comes back: exactly what lay there leaves, and nothing acknowledged is lost."""
+"""Brokers with two log directories, one of which fails, is lost, or comes back: exactly what lay
+there leaves, and nothing acknowledged is lost.
+"""
 
 from collections.abc import Iterable
 
@@ -27,22 +29,36 @@ def produce(scene: Scene, batches: int = 2, partitions: Iterable[int] = range(PA
 
 def lying_in(scene: Scene, node_id: int, path: str) -> set[int]:
     logs = scene.cluster.nodes[node_id].logs
-    return {partition for topic, partition in logs.logs if topic == TOPIC and logs.home((topic, partition)).path == path}
+    return {
+        partition
+        for topic, partition in logs.logs
+        if topic == TOPIC and logs.home((topic, partition)).path == path
+    }
 
 
 def members(scene: Scene, node_id: int) -> set[int]:
     """The partitions in whose ISR it is."""
-    return {partition for partition in range(scene.partitions) if node_id in scene.cluster.isr_of(TOPIC, partition)}
+    return {
+        partition
+        for partition in range(scene.partitions)
+        if node_id in scene.cluster.isr_of(TOPIC, partition)
+    }
 
 
 def offline(scene: Scene, node_id: int) -> set[int]:
     known = scene.cluster.newest.image.topic_named(TOPIC)
     assert known is not None
-    return {index for index, partition in enumerate(known.partitions) if node_id in partition.offline}
+    return {
+        index for index, partition in enumerate(known.partitions) if node_id in partition.offline
+    }
 
 
 def led(scene: Scene, node_id: int) -> set[int]:
-    return {partition for partition in range(scene.partitions) if scene.cluster.leader_of(TOPIC, partition) == node_id}
+    return {
+        partition
+        for partition in range(scene.partitions)
+        if scene.cluster.leader_of(TOPIC, partition) == node_id
+    }
 
 
 def fail_at_runtime(scene: Scene, victim: int, how: str) -> None:
@@ -73,7 +89,9 @@ def test_one_directory_fails_and_the_broker_goes_on_with_the_other(how: str) -> 
         assert scene.cluster.alive(victim)
         assert len(scene.cluster.log.saying("log_directory_failed")) == 1
         world.run(world.now + 3.0)
-        assert members(scene, victim) == set(range(PARTITIONS)) - gone, "its broker lives, but nothing follows there"
+        assert members(scene, victim) == set(range(PARTITIONS)) - gone, (
+            "its broker lives, but nothing follows there"
+        )
         assert scene.cluster.nodes[victim].image.alive(victim)
 
         scene.cluster.disk(victim).broken.clear()
@@ -96,15 +114,21 @@ def test_clients_are_told_which_replicas_are_offline() -> None:
         fail_at_runtime(scene, victim, "all of it")
         produce(scene)
         asked = METADATA.request(topics=[METADATA.request.topics(name=TOPIC)])
-        row = scene.cluster.do(scene.client, lambda: scene.client.ask((f"n{victim}", CLIENT_PORT), METADATA, asked))
+        row = scene.cluster.do(
+            scene.client, lambda: scene.client.ask((f"n{victim}", CLIENT_PORT), METADATA, asked)
+        )
         (topic,) = row.topics
-        assert {each.partition_index for each in topic.partitions if victim in each.offline_replicas} == gone
+        assert {
+            each.partition_index for each in topic.partitions if victim in each.offline_replicas
+        } == gone
         (there,) = [each for each in row.brokers if each.node_id == victim]
         assert there.port == CLIENT_PORT
 
 
 def test_nobody_waits_for_the_replicas_of_a_directory_that_failed() -> None:
-    """Its broker lives, and had fetched a moment ago: a leader could take it for one that is about to come back to the ISR."""
+    """Its broker lives, and had fetched a moment ago: a leader could take it for one that is about
+    to come back to the ISR.
+    """
     with World(2) as world:
         scene = two(world)
         produce(scene)
@@ -127,12 +151,18 @@ def test_a_directory_that_cannot_be_read_at_the_start_is_waited_for() -> None:
         scene.cluster.disk(victim).broken.add(SECOND)
         scene.cluster.start(victim)
         produce(scene)
-        assert scene.cluster.settled(lambda: members(scene, victim) == set(range(PARTITIONS)) - gone, 10.0)
+        assert scene.cluster.settled(
+            lambda: members(scene, victim) == set(range(PARTITIONS)) - gone, 10.0
+        )
         assert offline(scene, victim) == gone
-        assert lying_in(scene, victim, FIRST) == set(range(PARTITIONS)) - gone, "they are not made anew in the other"
+        assert lying_in(scene, victim, FIRST) == set(range(PARTITIONS)) - gone, (
+            "they are not made anew in the other"
+        )
 
         scene.cluster.do(scene.client, lambda: scene.client.create_topic("another", 2, 3))
-        assert scene.cluster.settled(lambda: ("another", 1) in scene.cluster.nodes[victim].logs.logs, 5.0)
+        assert scene.cluster.settled(
+            lambda: ("another", 1) in scene.cluster.nodes[victim].logs.logs, 5.0
+        )
 
         scene.cluster.kill(victim, power_loss=False)
         scene.cluster.disk(victim).broken.clear()
@@ -151,7 +181,9 @@ def test_a_broker_without_a_vote_starts_without_its_first_directory() -> None:
         scene.cluster.disk(4).broken.add(FIRST)
         scene.cluster.start(4)
         produce(scene)
-        assert scene.cluster.settled(lambda: members(scene, 4) == lying_in(scene, 4, SECOND) != set(), 10.0)
+        assert scene.cluster.settled(
+            lambda: members(scene, 4) == lying_in(scene, 4, SECOND) != set(), 10.0
+        )
 
         scene.cluster.kill(4, power_loss=False)
         scene.cluster.disk(4).broken.clear()
@@ -191,7 +223,9 @@ def test_a_directory_that_was_replaced_takes_its_replicas_out_of_every_isr_and_n
 
 @pytest.mark.parametrize("fast", [True, False])
 def test_the_directory_with_the_only_replica_is_lost(fast: bool) -> None:
-    """The other replicas of its broker lead again; an empty log does not pass for the whole one, however soon it is back."""
+    """The other replicas of its broker lead again; an empty log does not pass for the whole one,
+    however soon it is back.
+    """
     with World(5) as world:
         scene = two(world, replication_factor=1, configs={"min.insync.replicas": "1"})
         produce(scene)
@@ -238,7 +272,9 @@ def test_the_last_of_an_isr_is_waited_for_while_its_directory_is_away() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_directories_fail_are_lost_and_change_places_while_everything_else_goes_wrong(seed: int) -> None:
+def test_directories_fail_are_lost_and_change_places_while_everything_else_goes_wrong(
+    seed: int,
+) -> None:
     assert live(seed, LIFE).violations == []
 
 
@@ -268,11 +304,17 @@ def test_the_directory_of_the_metadata_log_cannot_be_spared() -> None:
 
 
 def test_a_log_that_moves_hears_what_the_answer_under_way_has_said() -> None:
-    """Its leader says once what is committed, in a session in which many partitions are followed; the log that was there before has left with it."""
+    """Its leader says once what is committed, in a session in which many partitions are followed;
+    the log that was there before has left with it.
+    """
     with World(12) as world:
-        scene = Scene(world, nodes=4, voters=1, controllers=(1,), settings=DIRECTORIES, partitions=12)
+        scene = Scene(
+            world, nodes=4, voters=1, controllers=(1,), settings=DIRECTORIES, partitions=12
+        )
         leader, follower = scene.leader, scene.followers[0]
-        scene.produce(1)  # followers hear that it is committed with the answer to their next fetch, up to 500 ms later
+        # followers hear that it is committed with the answer to their next fetch, up to 500 ms
+        # later
+        scene.produce(1)
         world.network.cut(f"n{leader}", f"n{follower}", one_way=True)
         world.run(world.now + 1.0)
         other = SECOND if 0 in lying_in(scene, follower, FIRST) else FIRST

@@ -1,4 +1,6 @@
-"""A disk that is put back from a copy has forgotten what its node had promised: the node must not go on with it, and does with an empty one."""
+"""A disk that is put back from a copy has forgotten what its node had promised: the node must not
+go on with it, and does with an empty one.
+"""
 
 from copy import deepcopy
 

@@ -1,4 +1,6 @@
-"""Replicas that move: nothing that was acknowledged is lost on the way, whoever dies meanwhile, and who loses a replica loses its files."""
+"""Replicas that move: nothing that was acknowledged is lost on the way, whoever dies meanwhile, and
+who loses a replica loses its files.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,7 +13,10 @@ from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
-from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
+from raftka.wire.messages.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 
 
 def reassign(scene: Scene, target: Sequence[int] | None, partition: int = 0) -> Code:
@@ -23,8 +28,14 @@ def reassign(scene: Scene, target: Sequence[int] | None, partition: int = 0) -> 
 
 
 def under_way(scene: Scene) -> list[tuple[int, list[int], list[int], list[int]]]:
-    topics = ask(scene, LIST_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS.request(topics=None)).topics
-    return [(p.partition_index, *map(list, (p.replicas, p.adding_replicas, p.removing_replicas))) for topic in topics for p in topic.partitions]
+    topics = ask(
+        scene, LIST_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS.request(topics=None)
+    ).topics
+    return [
+        (p.partition_index, *map(list, (p.replicas, p.adding_replicas, p.removing_replicas)))
+        for topic in topics
+        for p in topic.partitions
+    ]
 
 
 def ask(scene: Scene, api: Any, row: Any) -> Any:
@@ -66,7 +77,9 @@ def test_all_replicas_move_to_other_brokers() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_reassignment_completes_although_nodes_die(seed: int) -> None:
-    """A machine loses power in the middle: the leader, the controller, one that comes, one that goes. Then it is back."""
+    """A machine loses power in the middle: the leader, the controller, one that comes, one that
+    goes. Then it is back.
+    """
     with World(seed) as world:
         chance = world.random("test")
         scene = Scene(world, nodes=6, voters=3)
@@ -92,7 +105,9 @@ def test_one_that_does_not_come_can_be_called_off() -> None:
         scene.cluster.kill(absent, power_loss=False)
         assert reassign(scene, [before[0], absent, new]) is Code.NONE
         assert scene.cluster.settled(lambda: new in scene.isr)
-        assert under_way(scene) == [(0, [before[0], absent, new, *before[1:]], sorted([absent, new]), sorted(before[1:]))]
+        assert under_way(scene) == [
+            (0, [before[0], absent, new, *before[1:]], sorted([absent, new]), sorted(before[1:]))
+        ]
         assert reassign(scene, None) is Code.NONE
         settled(scene, set(before))
         assert under_way(scene) == []
@@ -119,8 +134,12 @@ def test_a_replica_that_goes_while_its_broker_is_down_leaves_no_files() -> None:
         scene.assert_nothing_lost()
 
 
-def test_a_replica_that_goes_and_comes_back_before_it_notices_is_not_taken_for_the_one_it_was() -> None:
-    """Its fetches still tell of a log that it is about to remove. If they counted, it would be in sync with nothing, and lead."""
+def test_a_replica_that_goes_and_comes_back_before_it_notices_is_not_taken_for_the_one_it_was() -> (
+    None
+):
+    """Its fetches still tell of a log that it is about to remove. If they counted, it would be in
+    sync with nothing, and lead.
+    """
     with World(5) as world:
         scene = Scene(world, nodes=4, voters=1, configs={"min.insync.replicas": "1"})
         cluster = scene.cluster
@@ -130,7 +149,8 @@ def test_a_replica_that_goes_and_comes_back_before_it_notices_is_not_taken_for_t
         rest = [node_id for node_id in scene.replicas if node_id != late]
         told, unread = cluster.nodes[late], list[Any]()
         apply = told.quorum._apply
-        told.quorum._apply = unread.append  # what is decided does not come through, what it fetches does
+        # what is decided does not come through, what it fetches does
+        told.quorum._apply = unread.append
         assert reassign(scene, rest) is Code.NONE
         assert reassign(scene, [*rest, late]) is Code.NONE
         world.run(world.now + 1.0)
@@ -161,7 +181,8 @@ def test_a_waiting_produce_survives_a_reassignment_under_the_same_leader() -> No
 
         async def produce() -> None:
             values = [b"0-9", b"0-10", b"0-11"]
-            acknowledged.append(await scene.client.produce(TOPIC, 0, values, -1, -1))  # sent twice, it would be there twice
+            # sent twice, it would be there twice
+            acknowledged.append(await scene.client.produce(TOPIC, 0, values, -1, -1))
 
         scene.client.runtime.spawn(produce, "produce")
         assert world.run(lambda: bool(scene.partition(leader).delayed_by_commit), at_most_s=5.0)
@@ -180,7 +201,9 @@ def test_new_partitions_take_records() -> None:
     with World(7) as world:
         scene = Scene(world, nodes=4, voters=3)
         request = CREATE_PARTITIONS.request
-        row = request(topics=[request.topics(name=TOPIC, count=8, assignments=None)], timeout_ms=5000)
+        row = request(
+            topics=[request.topics(name=TOPIC, count=8, assignments=None)], timeout_ms=5000
+        )
         assert ask(scene, CREATE_PARTITIONS, row).results[0].error_code == 0
         for partition in range(1, 8):
             scene.acknowledged[partition] = []

@@ -1,4 +1,6 @@
-"""`raftka cluster recover` on what a voter has left: the cluster goes on with what that one knew, and nothing of before comes between."""
+"""`raftka cluster recover` on what a voter has left: the cluster goes on with what that one knew,
+and nothing of before comes between.
+"""
 
 from collections.abc import Sequence
 from random import Random
@@ -10,7 +12,13 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.metadata.configs.settings import METADATA_DIRECTORY
 from raftka.metadata.quorum.journal import Journal, Standing
-from raftka.metadata.quorum.recovery import LOST_AT_MOST, NotRecoverable, begin_anew, read_remains, recoveries
+from raftka.metadata.quorum.recovery import (
+    LOST_AT_MOST,
+    NotRecoverable,
+    begin_anew,
+    read_remains,
+    recoveries,
+)
 from raftka.runtime.interfaces import Buffer
 from raftka.runtime.simulated.world import World
 
@@ -120,7 +128,9 @@ def test_a_beginning_that_is_interrupted_makes_one_quorum(seed: int) -> None:
             world.run(world.now + chance.uniform(0.0, 0.1))
             cluster.start(victim)
         cluster.wait_ready()
-        assert all(node.image.topic_named(TOPIC) is not None for node in cluster.nodes.values()), "somebody began with nothing"
+        assert all(node.image.topic_named(TOPIC) is not None for node in cluster.nodes.values()), (
+            "somebody began with nothing"
+        )
         assert len({node.image.cluster_id for node in cluster.nodes.values()}) == 1
         assert verify.metadata(cluster) == []
 
@@ -134,7 +144,10 @@ def test_numbers_that_the_lost_may_have_given_out_are_not_given_out_again() -> N
         cluster.kill(behind, power_loss=False)
         world.run(world.now + 5.0)
         for number in range(5):
-            cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"forgotten{number}", 1, 1))  # type: ignore[misc]
+            cluster.do(
+                scene.client,
+                lambda number=number: scene.client.create_topic(f"forgotten{number}", 1, 1),  # type: ignore[misc]
+            )
         scene.produce(3)
         before = cluster.newest.image
         partition = before.topics[before.topic_ids[TOPIC]].partitions[0]
@@ -150,7 +163,10 @@ def test_numbers_that_the_lost_may_have_given_out_are_not_given_out_again() -> N
         now = after.topics[after.topic_ids[TOPIC]].partitions[0]
         assert after.offset > before.offset
         assert min(broker.epoch for broker in after.brokers.values()) > before.offset
-        assert (now.leader_epoch > partition.leader_epoch, now.partition_epoch > partition.partition_epoch) == (True, True)
+        assert (
+            now.leader_epoch > partition.leader_epoch,
+            now.partition_epoch > partition.partition_epoch,
+        ) == (True, True)
         assert after.next_producer_id >= before.next_producer_id
         assert list(after.topic_ids) == [TOPIC]
         assert recoveries(after) == ["a test"]
@@ -185,10 +201,17 @@ def test_logs_of_forgotten_topics_stay_on_the_disks() -> None:
         cluster = scene.cluster
         cluster.kill(3, power_loss=False)
         for number in range(6):
-            cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"forgotten{number}", 1, 1))  # type: ignore[misc]
-        placed = [number for number in range(6) if cluster.replicas_of(f"forgotten{number}", 0) == (4,)]
+            cluster.do(
+                scene.client,
+                lambda number=number: scene.client.create_topic(f"forgotten{number}", 1, 1),  # type: ignore[misc]
+            )
+        placed = [
+            number for number in range(6) if cluster.replicas_of(f"forgotten{number}", 0) == (4,)
+        ]
         assert placed
-        assert cluster.settled(lambda: len(forgotten(cluster, 4)) == len(placed)), "it has not heard of all of them"
+        assert cluster.settled(lambda: len(forgotten(cluster, 4)) == len(placed)), (
+            "it has not heard of all of them"
+        )
         there = forgotten(cluster, 4)
         for node_id in (1, 2, 4):
             cluster.kill(node_id, power_loss=False)
@@ -203,7 +226,11 @@ def test_logs_of_forgotten_topics_stay_on_the_disks() -> None:
 
 
 def forgotten(cluster: Cluster, node_id: int) -> list[str]:
-    return [name for name in cluster.nodes[node_id].runtime.files.list("/data") if name.startswith("forgotten")]
+    return [
+        name
+        for name in cluster.nodes[node_id].runtime.files.list("/data")
+        if name.startswith("forgotten")
+    ]
 
 
 def test_one_voter_alone_is_a_quorum_at_once_and_three_again_the_next_time() -> None:
@@ -280,7 +307,9 @@ def test_other_voters_than_it_was_recovered_for_are_refused() -> None:
         cluster.start(1)
         world.run(world.now + 0.5)
         assert isinstance(cluster.refused[1], NotRecoverable)
-        assert "recovered for the voters 1; controller.quorum.voters has other ones" in str(cluster.refused[1])
+        assert "recovered for the voters 1; controller.quorum.voters has other ones" in str(
+            cluster.refused[1]
+        )
 
 
 def test_a_broker_that_knows_lost_entries_stops() -> None:
@@ -297,7 +326,9 @@ def test_a_broker_that_knows_lost_entries_stops() -> None:
         for node_id in (1, 2, 3):
             cluster.start(node_id)
         assert cluster.settled(lambda: not cluster.alive(4))
-        assert [str(error) for _, name, error in world.failures if name == "n4"] == [str(world.failures[-1][2])]
+        assert [str(error) for _, name, error in world.failures if name == "n4"] == [
+            str(world.failures[-1][2])
+        ]
         assert "the metadata quorum was recovered" in str(world.failures[-1][2])
         cluster.start(4)
         cluster.wait_ready()

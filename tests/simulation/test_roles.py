@@ -1,4 +1,6 @@
-"""Brokers without a vote, controllers that are no brokers: they follow the metadata, come and go, and clients see brokers only."""
+"""Brokers without a vote, controllers that are no brokers: they follow the metadata, come and go,
+and clients see brokers only.
+"""
 
 import pytest
 
@@ -18,7 +20,14 @@ SHORT_LOG = {"metadata.log.max.record.bytes.between.snapshots": "500"}
 
 def quorum(scene: Scene) -> PartitionData:
     request = DESCRIBE_QUORUM.request
-    row = request(topics=[request.topics(topic_name="__cluster_metadata", partitions=[request.topics.partitions(partition_index=0)])])
+    row = request(
+        topics=[
+            request.topics(
+                topic_name="__cluster_metadata",
+                partitions=[request.topics.partitions(partition_index=0)],
+            )
+        ]
+    )
     answer = scene.cluster.do(scene.client, lambda: scene.client.anybody(DESCRIBE_QUORUM, row))
     assert answer.error_code == 0
     found: PartitionData = answer.topics[0].partitions[0]
@@ -34,7 +43,9 @@ def test_controllers_that_are_no_brokers() -> None:
         scene = Scene(world, nodes=6, voters=3, controllers=(1, 2, 3))
         cluster = scene.cluster
         scene.produce(3)
-        metadata = cluster.do(scene.client, lambda: scene.client.anybody(METADATA, METADATA.request(topics=None)))
+        metadata = cluster.do(
+            scene.client, lambda: scene.client.anybody(METADATA, METADATA.request(topics=None))
+        )
         assert {broker.node_id for broker in metadata.brokers} == {4, 5, 6}
         assert metadata.controller_id in (4, 5, 6)
         leader = cluster.controller
@@ -59,7 +70,11 @@ class Uneven(Cluster):
     """A controller and a broker whose files say different things about topics."""
 
     def properties(self, node_id: int) -> dict[str, str]:
-        own = {"num.partitions": "2", "log.retention.ms": "1000"} if node_id == 1 else {"num.partitions": "5", "log.retention.ms": "5000"}
+        own = (
+            {"num.partitions": "2", "log.retention.ms": "1000"}
+            if node_id == 1
+            else {"num.partitions": "5", "log.retention.ms": "5000"}
+        )
         return super().properties(node_id) | own
 
 
@@ -83,15 +98,26 @@ def test_a_created_topic_is_described_with_the_controllers_settings() -> None:
         cluster = Uneven(world, nodes=2, voters=1, controllers=(1,))
         cluster.wait_ready()
         client, request = cluster.client(), CREATE_TOPICS.request
-        wanted = request(topics=[request.topics(name="t", num_partitions=-1, replication_factor=-1)], timeout_ms=5000)
+        wanted = request(
+            topics=[request.topics(name="t", num_partitions=-1, replication_factor=-1)],
+            timeout_ms=5000,
+        )
         ((created,),) = [cluster.do(client, lambda: client.anybody(CREATE_TOPICS, wanted)).topics]
 
         assert (created.error_code, created.num_partitions) == (0, 2)
-        assert [(each.value, each.config_source) for each in created.configs if each.name == "retention.ms"] == [("1000", FILE_SOURCE)]
+        assert [
+            (each.value, each.config_source)
+            for each in created.configs
+            if each.name == "retention.ms"
+        ] == [("1000", FILE_SOURCE)]
 
 
 def directory(cluster: Cluster, node_id: int) -> list[str]:
-    return [name for name in cluster.nodes[node_id].runtime.files.list("/data") if name.startswith(TOPIC)]
+    return [
+        name
+        for name in cluster.nodes[node_id].runtime.files.list("/data")
+        if name.startswith(TOPIC)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -103,7 +129,10 @@ def test_brokers_without_a_vote_follow_whichever_controller_there_is(seed: int) 
         for number in range(6):
             victim = chance.choice([1, 2, 3, chance.randint(4, 9)])
             cluster.kill(victim, power_loss=chance.random() < 0.5)
-            cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"topic{number}", 3, 3))  # type: ignore[misc]
+            cluster.do(
+                scene.client,
+                lambda number=number: scene.client.create_topic(f"topic{number}", 3, 3),  # type: ignore[misc]
+            )
             cluster.start(victim)
             world.run(world.now + chance.uniform(0.0, 1.0))
         cluster.wait_ready()
@@ -118,8 +147,13 @@ def test_one_that_was_away_for_long_gets_a_snapshot() -> None:
         cluster = scene.cluster
         world.network.isolate("n4")
         for number in range(20):
-            cluster.do(scene.client, lambda number=number: scene.client.create_topic(f"topic{number}", 1, 3))  # type: ignore[misc]
-        cores = [node.quorum.core for node in cluster.nodes.values() if node.quorum.core is not None]
+            cluster.do(
+                scene.client,
+                lambda number=number: scene.client.create_topic(f"topic{number}", 1, 3),  # type: ignore[misc]
+            )
+        cores = [
+            node.quorum.core for node in cluster.nodes.values() if node.quorum.core is not None
+        ]
         behind = cluster.nodes[4].image.offset
         assert all(core.journal.base.index > behind for core in cores)
         assert not cluster.newest.image.alive(4)
@@ -138,7 +172,9 @@ def test_the_quorum_is_described_as_its_leader_sees_it() -> None:
         assert state.leader_id == cluster.controller
         assert [each.replica_id for each in state.current_voters] == [1, 2, 3]
         assert sorted(each.replica_id for each in state.observers) == [4, 5]
-        assert {each.log_end_offset for each in (*state.current_voters, *state.observers)} == {state.high_watermark}
+        assert {each.log_end_offset for each in (*state.current_voters, *state.observers)} == {
+            state.high_watermark
+        }
         assert state.high_watermark == cluster.newest.image.offset + 1
         now_ms = cluster.nodes[state.leader_id].runtime.clock.wall_ms()
         for each in (*state.current_voters, *state.observers):
@@ -147,7 +183,10 @@ def test_the_quorum_is_described_as_its_leader_sees_it() -> None:
 
         observed = cluster.nodes[5].quorum._observing
         assert observed is not None
-        behind = next(node_id for node_id in (1, 2, 3) if node_id not in (state.leader_id, observed.voter))  # who sleeps tells nobody anything
+        # who sleeps tells nobody anything
+        behind = next(
+            node_id for node_id in (1, 2, 3) if node_id not in (state.leader_id, observed.voter)
+        )
         for name in (f"n{behind}", "n4"):
             world.pause(name)
         before_ms = now_ms
@@ -163,7 +202,9 @@ def test_the_quorum_is_described_as_its_leader_sees_it() -> None:
 
 @pytest.mark.parametrize(("observed", "leads"), [(True, False), (True, True), (False, True)])
 def test_a_voter_that_hangs_keeps_nobody_from_the_metadata(observed: bool, leads: bool) -> None:
-    """Its connections stay open, and nothing comes: brokers without a vote go to another, ask the new controller anew, and are not fenced."""
+    """Its connections stay open, and nothing comes: brokers without a vote go to another, ask the
+    new controller anew, and are not fenced.
+    """
     with World(5) as world:
         scene = Scene(world, nodes=5, voters=3, replication_factor=2)
         cluster = scene.cluster
@@ -172,8 +213,12 @@ def test_a_voter_that_hangs_keeps_nobody_from_the_metadata(observed: bool, leads
         quorum = cluster.nodes[5].quorum
 
         def observes() -> bool:
-            if quorum._observing is None or (quorum._observing.voter == leader) is (observed and leads):
-                return quorum._observing is not None and all(link.up for link in quorum.links.values())
+            if quorum._observing is None or (quorum._observing.voter == leader) is (
+                observed and leads
+            ):
+                return quorum._observing is not None and all(
+                    link.up for link in quorum.links.values()
+                )
             if quorum._observing.peer is not None:
                 quorum._observing.peer.close("a test")
             return False
@@ -185,11 +230,15 @@ def test_a_voter_that_hangs_keeps_nobody_from_the_metadata(observed: bool, leads
         answered: list[object] = []
         node = cluster.nodes[5]
         node.controller.call(
-            AllocateProducerIds(5, node.lifecycle.broker_epoch), lambda error, reply: answered.append(error or reply), timeout_s=20.0
+            AllocateProducerIds(5, node.lifecycle.broker_epoch),
+            lambda error, reply: answered.append(error or reply),
+            timeout_s=20.0,
         )
         cluster.do(scene.client, lambda: ask_others(scene, (hangs,)))
 
-        assert world.run(lambda: cluster.nodes[5].image.topic_named("newer") is not None, at_most_s=5)
+        assert world.run(
+            lambda: cluster.nodes[5].image.topic_named("newer") is not None, at_most_s=5
+        )
         assert [type(answer) for answer in answered] == [ProducerIdBlock]
         world.run(world.now + 12.0)  # more than a session
         assert not any(cluster.nodes[5].image.brokers[node_id].fenced for node_id in (4, 5))
@@ -203,13 +252,19 @@ def test_a_broker_without_a_vote_knows_who_leads_and_in_which_term() -> None:
 
         def known() -> bool:
             leader = cluster.controller
-            return leader is not None and (observer.leader, observer.term) == (leader, cluster.nodes[leader].quorum.term)
+            return leader is not None and (observer.leader, observer.term) == (
+                leader,
+                cluster.nodes[leader].quorum.term,
+            )
 
         assert world.run(known, at_most_s=5)
         first = cluster.controller, observer.term
         assert first[0] is not None
         world.pause(f"n{first[0]}")
-        assert world.run(lambda: observer.term > first[1] and observer.leader not in (None, first[0]), at_most_s=20)
+        assert world.run(
+            lambda: observer.term > first[1] and observer.leader not in (None, first[0]),
+            at_most_s=20,
+        )
         later = observer.leader, observer.term
         observer._lead_by(*first)  # from a voter that was away
 
@@ -225,7 +280,8 @@ async def ask_others(scene: Scene, asleep: tuple[int, ...]) -> None:
 
 
 def quorum_of(scene: Scene, node_id: int) -> PartitionData:
-    scene.world.run(scene.world.now + 2.5)  # an observer says with its heartbeat, every two seconds, how far it is
+    # an observer says with its heartbeat, every two seconds, how far it is
+    scene.world.run(scene.world.now + 2.5)
     return quorum(scene)
 
 

@@ -1,11 +1,20 @@
-"""Fetch sessions while leaders die and come back: a reader that asks only for what is new is told of everything, once, and is never left waiting."""
+"""Fetch sessions while leaders die and come back: a reader that asks only for what is new is told
+of everything, once, and is never left waiting.
+"""
 
 from collections import defaultdict
 
 import pytest
 import trio
 
-from raftka.chaos.simulated.clients.client import FETCH_BYTES, PASSES, Address, Client, NoAnswer, batches_of
+from raftka.chaos.simulated.clients.client import (
+    FETCH_BYTES,
+    PASSES,
+    Address,
+    Client,
+    NoAnswer,
+    batches_of,
+)
 from raftka.chaos.simulated.scene import TOPIC, Scene
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
@@ -13,7 +22,9 @@ from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse, Parti
 
 PARTITIONS = 8
 WAIT_MS = 500
-SOON_S = 4.0  # a broker's session, an election, and what a partition waits that goes to a broker that is being asked
+# a broker's session, an election, and what a partition waits that goes to a broker that is being
+# asked
+SOON_S = 4.0
 
 
 class Session:
@@ -31,7 +42,12 @@ class Session:
         gone = tuple(p for p in self.known if p not in wanted)
         self.known = dict(wanted)
         rows = [
-            request.topics.partitions(partition=p, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=FETCH_BYTES)
+            request.topics.partitions(
+                partition=p,
+                fetch_offset=offset,
+                current_leader_epoch=epoch,
+                partition_max_bytes=FETCH_BYTES,
+            )
             for p, (offset, epoch) in new.items()
         ]
         return request(
@@ -40,7 +56,9 @@ class Session:
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             topics=[request.topics(topic=TOPIC, partitions=rows)] if rows else [],
-            forgotten_topics_data=[request.forgotten_topics_data(topic=TOPIC, partitions=gone)] if gone else [],
+            forgotten_topics_data=[request.forgotten_topics_data(topic=TOPIC, partitions=gone)]
+            if gone
+            else [],
         )
 
     def answered(self, answer: FetchResponse) -> bool:
@@ -76,13 +94,19 @@ class SessionReader:
 
     async def _follow(self, address: Address) -> None:
         while True:
-            wanted = {p: (self.positions[p], epoch) for p, (where, epoch) in self.leaders.items() if where == address}
+            wanted = {
+                p: (self.positions[p], epoch)
+                for p, (where, epoch) in self.leaders.items()
+                if where == address
+            }
             if not wanted:
                 await trio.sleep(0.05)
                 continue
             session = self.sessions[address]
             try:
-                answer = await self.client.ask(address, FETCH, session.request(wanted), timeout_s=WAIT_MS / 1000 + 1)
+                answer = await self.client.ask(
+                    address, FETCH, session.request(wanted), timeout_s=WAIT_MS / 1000 + 1
+                )
             except NoAnswer:
                 session.epoch = 0
                 await self._lost(wanted)

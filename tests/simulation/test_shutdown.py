@@ -12,7 +12,9 @@ from raftka.log.manager import LogManager
 from raftka.runtime.simulated.world import World
 
 
-def test_a_checkpoint_that_is_due_after_the_end_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_that_is_due_after_the_end_is_not_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The directory is unlocked: another process may have it."""
     with World(1) as world:
         scene = Scene(world)
@@ -33,8 +35,11 @@ def test_a_checkpoint_that_is_due_after_the_end_is_not_written(monkeypatch: pyte
         assert not any(logs is node.logs for logs in written)
 
 
-def seconds_of_ends(seed: int, first: Sequence[int] = (), apart_s: float = 0.0, pause_s: float = 0.0) -> dict[int, float]:
-    """Stop all three nodes, those of `first` so long before the others; a node's process ends with its shutdown.
+def seconds_of_ends(
+    seed: int, first: Sequence[int] = (), apart_s: float = 0.0, pause_s: float = 0.0
+) -> dict[int, float]:
+    """Stop all three nodes, those of `first` so long before the others; a node's process ends with
+    its shutdown.
 
     Returns how many simulated seconds each took. `apart_s`: between one node and the next.
     """

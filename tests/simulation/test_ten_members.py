@@ -1,5 +1,5 @@
-"""Ten members of a group in virtual time: how long they take to find together, and to go on without one of them; and static members that restart one
-after the other, which the others must not notice.
+"""Ten members of a group in virtual time: how long they take to find together, and to go on without
+one of them; and static members that restart one after the other, which the others must not notice.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,12 @@ from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
-from raftka.wire.messages.groups import SYNC_GROUP, HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from raftka.wire.messages.groups import (
+    SYNC_GROUP,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    SyncGroupRequest,
+)
 from tests.simulation.test_group_steps import Member, began
 
 HEARTBEAT_S, SESSION_S = 0.3, 10.0
@@ -73,7 +78,10 @@ class Ten:
         return member
 
     def together(self) -> bool:
-        return all(each.stable for each in self.members) and len({each.generation for each in self.members}) == 1
+        return (
+            all(each.stable for each in self.members)
+            and len({each.generation for each in self.members}) == 1
+        )
 
     def time(self) -> float:
         """Virtual seconds until they are."""
@@ -104,7 +112,10 @@ def test_ten_members_form_a_group_and_continue_without_one_that_dies(world: Worl
     dead.over = True
     generation = ten.members[0].generation
     world.run(lambda: dead.gone, at_most_s=20.0)
-    world.run(lambda: ten.members[0].generation > generation and ten.together(), at_most_s=SESSION_S + TOGETHER_S)
+    world.run(
+        lambda: ten.members[0].generation > generation and ten.together(),
+        at_most_s=SESSION_S + TOGETHER_S,
+    )
     assert ten.members[0].generation > generation
     assert ten.together()
 

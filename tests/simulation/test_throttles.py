@@ -16,10 +16,18 @@ FOREVER_MANY = "1000000000"
 
 def configure(scene: Scene, kind: int, name: str, **values: str) -> None:
     request = INCREMENTAL_ALTER_CONFIGS.request
-    configs = [request.resources.configs(name=key.replace("_", "."), config_operation=0, value=value) for key, value in values.items()]
-    row = request(resources=[request.resources(resource_type=kind, resource_name=name, configs=configs)])
-    address = (f"n{name or 1}" if kind == BROKER else "n1", CLIENT_PORT)  # a broker's own is asked of that broker
-    answer = scene.cluster.do(scene.client, lambda: scene.client.ask(address, INCREMENTAL_ALTER_CONFIGS, row))
+    configs = [
+        request.resources.configs(name=key.replace("_", "."), config_operation=0, value=value)
+        for key, value in values.items()
+    ]
+    row = request(
+        resources=[request.resources(resource_type=kind, resource_name=name, configs=configs)]
+    )
+    # a broker's own is asked of that broker
+    address = (f"n{name or 1}" if kind == BROKER else "n1", CLIENT_PORT)
+    answer = scene.cluster.do(
+        scene.client, lambda: scene.client.ask(address, INCREMENTAL_ALTER_CONFIGS, row)
+    )
     assert answer.responses[0].error_code == 0
 
 
@@ -27,7 +35,9 @@ def fill(scene: Scene, size_bytes: int) -> None:
     async def run() -> None:
         for number in range(size_bytes // 10_000):
             value = b"%06d" % number + bytes(9_900)
-            await scene.client.produce(NAME, 0, [value], scene.producer_id, len(scene.acknowledged[0]))
+            await scene.client.produce(
+                NAME, 0, [value], scene.producer_id, len(scene.acknowledged[0])
+            )
             scene.acknowledged[0].append(value)
 
     scene.cluster.do(scene.client, run)
@@ -42,8 +52,12 @@ def test_a_replica_that_catches_up_keeps_to_both_rates(side: str) -> None:
         (new,) = others(scene)
         target = [*scene.replicas[:2], new]
         throttled = scene.leader if side == "leader" else new
-        configure(scene, TOPIC, NAME, **{f"{side}_replication_throttled_replicas": f"0:{throttled}"})
-        configure(scene, BROKER, str(throttled), **{f"{side}_replication_throttled_rate": str(RATE)})
+        configure(
+            scene, TOPIC, NAME, **{f"{side}_replication_throttled_replicas": f"0:{throttled}"}
+        )
+        configure(
+            scene, BROKER, str(throttled), **{f"{side}_replication_throttled_rate": str(RATE)}
+        )
         began = world.now
         assert reassign(scene, target) == 0
         assert scene.cluster.settled(lambda: new in scene.cluster.partitions(NAME, 0))
@@ -53,7 +67,9 @@ def test_a_replica_that_catches_up_keeps_to_both_rates(side: str) -> None:
         fill(scene, 100_000)
         assert world.now - produced < 1.0, "those in sync were held up"
 
-        configure(scene, BROKER, str(throttled), **{f"{side}_replication_throttled_rate": FOREVER_MANY})
+        configure(
+            scene, BROKER, str(throttled), **{f"{side}_replication_throttled_rate": FOREVER_MANY}
+        )
         raised = world.now
         settled(scene, set(target))
         assert world.now - raised < 5.0
@@ -66,8 +82,20 @@ def test_an_unnamed_replica_is_not_throttled() -> None:
         scene = Scene(world, nodes=4, voters=3, replication_factor=3)
         fill(scene, 300_000)
         (new,) = others(scene)
-        configure(scene, TOPIC, NAME, leader_replication_throttled_replicas="1:1,0:99", follower_replication_throttled_replicas="7:1")
-        configure(scene, BROKER, "", leader_replication_throttled_rate="1", follower_replication_throttled_rate="1")
+        configure(
+            scene,
+            TOPIC,
+            NAME,
+            leader_replication_throttled_replicas="1:1,0:99",
+            follower_replication_throttled_replicas="7:1",
+        )
+        configure(
+            scene,
+            BROKER,
+            "",
+            leader_replication_throttled_rate="1",
+            follower_replication_throttled_rate="1",
+        )
         began = world.now
         target = [*scene.replicas[:2], new]
         assert reassign(scene, target) == 0

@@ -1,4 +1,6 @@
-"""What the clients of lives would notice: a mistake of each class is planted, and the first lives see it. Without it they see nothing."""
+"""What the clients of lives would notice: a mistake of each class is planted, and the first lives
+see it. Without it they see nothing.
+"""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -58,7 +60,13 @@ def answers_overtake_each_other(patch: pytest.MonkeyPatch) -> None:
 
 def every_replica_is_told_to_be_in_sync(patch: pytest.MonkeyPatch) -> None:
     right = metadata._partition
-    patch.setattr(metadata, "_partition", lambda image, index, partition: right(image, index, partition._replace(isr=partition.replicas)))
+    patch.setattr(
+        metadata,
+        "_partition",
+        lambda image, index, partition: right(
+            image, index, partition._replace(isr=partition.replicas)
+        ),
+    )
 
 
 def an_earlier_epoch_of_a_producer_is_admitted(patch: pytest.MonkeyPatch) -> None:
@@ -94,12 +102,19 @@ def ids_that_nobody_joins_with_stay(patch: pytest.MonkeyPatch) -> None:
 
 def a_heartbeat_begins_no_session(patch: pytest.MonkeyPatch) -> None:
     begin = ConsumerDecision.begin_session
-    patch.setattr(ConsumerDecision, "begin_session", lambda self, member: begin(self, member) if self.draft.changed else None)
+    patch.setattr(
+        ConsumerDecision,
+        "begin_session",
+        lambda self, member: begin(self, member) if self.draft.changed else None,
+    )
 
 
 def half_of_what_a_member_gives_up_is_enough(patch: pytest.MonkeyPatch) -> None:
     def wrong(owned: Any, revoking: Any) -> bool:
-        return owned is None or all(not partitions.keys().isdisjoint(owned.get(topic_id, ())) for topic_id, partitions in revoking.items())
+        return owned is None or all(
+            not partitions.keys().isdisjoint(owned.get(topic_id, ()))
+            for topic_id, partitions in revoking.items()
+        )
 
     patch.setattr(reconciliation, "_has_any", wrong)
 
@@ -151,7 +166,9 @@ def a_timer_that_was_off_when_its_time_came_rings_no_more(patch: pytest.MonkeyPa
     patch.setattr(Timers, "_reschedule", wrong)
 
 
-def nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved(patch: pytest.MonkeyPatch) -> None:
+def nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved(
+    patch: pytest.MonkeyPatch,
+) -> None:
     loaded = ConsumerGroups.loaded
 
     def wrong(self: ConsumerGroups, *given: Any) -> None:
@@ -201,13 +218,22 @@ def a_commit_is_in_memory_alone(patch: pytest.MonkeyPatch) -> None:
         (what_was_written_down_of_an_earlier_topic_holds, RecreationWork, ""),
         (positions_outlive_a_cleaners_swap, CompactionWork, ""),
         (a_timer_that_was_off_when_its_time_came_rings_no_more, GroupWork, "will not ring"),
-        (nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved, ConsumerGroupWork, "without a timer"),
+        (
+            nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved,
+            ConsumerGroupWork,
+            "without a timer",
+        ),
         (what_did_not_fit_is_no_news, WideWork, "it is not looked at"),
         (a_commit_is_in_memory_alone, GroupWork, "the log says"),
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )
-def test_a_mistake_is_seen(bug: Callable[[pytest.MonkeyPatch], None], work: type[Workload], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_seen(
+    bug: Callable[[pytest.MonkeyPatch], None],
+    work: type[Workload],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     bug(monkeypatch)
 
     seen = next(filter(None, map(partial(_wrong, work), range(SEEDS))), [])
@@ -221,7 +247,9 @@ def test_without_one_nothing_is_seen(work: type[Workload]) -> None:
     assert _wrong(work, 1) == []
 
 
-def test_an_answer_is_not_compared_with_the_log_of_a_broker_that_died_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_not_compared_with_the_log_of_a_broker_that_died_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with World(1) as world:
         scene = Scene(world)
         scene.produce(2)
@@ -255,8 +283,12 @@ def test_a_writer_may_be_out_of_order_to_an_earlier_leader_that_it_cannot_tell_f
             return Leader(("n1", 1), 0)
 
         async def ask(*given: Any) -> Any:
-            partition = PRODUCE.response.responses.partition_responses(index=0, error_code=int(codes.pop(0)), base_offset=0)
-            return PRODUCE.response(responses=[PRODUCE.response.responses(name="wide", partition_responses=[partition])])
+            partition = PRODUCE.response.responses.partition_responses(
+                index=0, error_code=int(codes.pop(0)), base_offset=0
+            )
+            return PRODUCE.response(
+                responses=[PRODUCE.response.responses(name="wide", partition_responses=[partition])]
+            )
 
         monkeypatch.setattr(client, "leader", leader)
         monkeypatch.setattr(client, "ask", ask)

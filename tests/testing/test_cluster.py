@@ -1,4 +1,6 @@
-"""The cluster that other projects' tests use: its faults hit whom they should, and nothing of it stays."""
+"""The cluster that other projects' tests use: its faults hit whom they should, and nothing of it
+stays.
+"""
 
 import socket
 from collections.abc import Iterator
@@ -42,11 +44,19 @@ def address(cluster: Cluster, node: int) -> tuple[str, int]:
 def produce(topic: str, value: bytes = b"x", acks: int = -1) -> ProduceRequest:
     rows = PRODUCE.request.topic_data
     partition = rows.partition_data(index=0, records=bytes(build_batch([(None, value, [], 1)])))
-    return PRODUCE.request(acks=acks, timeout_ms=5000, topic_data=[rows(name=topic, partition_data=[partition])])
+    return PRODUCE.request(
+        acks=acks, timeout_ms=5000, topic_data=[rows(name=topic, partition_data=[partition])]
+    )
 
 
 def send(cluster: Cluster, topic: str, value: bytes = b"x", timeout: float = 10.0) -> Code:
-    reply = call(address(cluster, cluster.leader(topic)), PRODUCE, produce(topic, value), version=VERSION, timeout=timeout)
+    reply = call(
+        address(cluster, cluster.leader(topic)),
+        PRODUCE,
+        produce(topic, value),
+        version=VERSION,
+        timeout=timeout,
+    )
     return Code(reply.responses[0].partition_responses[0].error_code)
 
 
@@ -58,7 +68,11 @@ def test_an_error_comes_as_often_as_was_asked_for(cluster: Cluster) -> None:
     topic = cluster.create_topic()
     fault = cluster.fail_next("produce", "NOT_LEADER_OR_FOLLOWER", times=2)
 
-    assert [send(cluster, topic) for _ in range(3)] == [Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_LEADER_OR_FOLLOWER, Code.NONE]
+    assert [send(cluster, topic) for _ in range(3)] == [
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.NONE,
+    ]
     assert (fault.hits, fault.over) == (2, True)
     assert values(cluster, topic) == [b"x"]
 
@@ -105,7 +119,10 @@ def test_an_answer_is_lost_when_its_request_is_carried_out_and_no_sooner(cluster
     topic = cluster.create_topic()
     leader = cluster.leader(topic)
     follower = next(node for node in cluster.nodes if node != leader)
-    with cluster.lose_answers("Produce") as fault, socket.create_connection(address(cluster, leader), timeout=10) as client:
+    with (
+        cluster.lose_answers("Produce") as fault,
+        socket.create_connection(address(cluster, leader), timeout=10) as client,
+    ):
         cluster.pause(follower)  # the record is to be on all replicas before there is an answer
         client.sendall(encode_request(PRODUCE, VERSION, 1, "t", produce(topic)))
         cluster.wait_for(lambda: fault.hits == 1)
@@ -116,25 +133,40 @@ def test_an_answer_is_lost_when_its_request_is_carried_out_and_no_sooner(cluster
     assert values(cluster, topic) == [b"x"]
 
 
-def test_a_command_to_the_controller_is_carried_out_although_its_answer_is_lost(cluster: Cluster) -> None:
+def test_a_command_to_the_controller_is_carried_out_although_its_answer_is_lost(
+    cluster: Cluster,
+) -> None:
     new = CREATE_TOPICS.request.topics(name="nobody-heard", num_partitions=1, replication_factor=1)
     with cluster.lose_answers("CreateTopics"), pytest.raises(OSError, match=r".*"):
-        call(address(cluster, 1), CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], timeout_ms=5000))
+        call(
+            address(cluster, 1), CREATE_TOPICS, CREATE_TOPICS.request(topics=[new], timeout_ms=5000)
+        )
 
     cluster.wait_for(lambda: "nobody-heard" in topics(cluster))
 
 
 def test_the_answer_of_every_part_of_a_broker_can_be_lost(cluster: Cluster) -> None:
-    """The handler is given what it has without the fault: producer ids are no part that the node itself has."""
+    """The handler is given what it has without the fault: producer ids are no part that the node
+    itself has.
+    """
     with cluster.lose_answers("InitProducerId"), pytest.raises(OSError, match=r".*"):
-        call(address(cluster, 1), INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=1000))
+        call(
+            address(cluster, 1),
+            INIT_PRODUCER_ID,
+            INIT_PRODUCER_ID.request(transaction_timeout_ms=1000),
+        )
 
-    after = call(address(cluster, 1), INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=1000))
+    after = call(
+        address(cluster, 1), INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=1000)
+    )
     assert (after.error_code, after.producer_id) == (0, 1)
 
 
 def topics(cluster: Cluster) -> set[str]:
-    return {str(topic.name) for topic in call(address(cluster, 1), METADATA, METADATA.request(topics=None)).topics}
+    return {
+        str(topic.name)
+        for topic in call(address(cluster, 1), METADATA, METADATA.request(topics=None)).topics
+    }
 
 
 def test_a_delayed_request_and_those_behind_it_wait(cluster: Cluster) -> None:
@@ -145,7 +177,10 @@ def test_a_delayed_request_and_those_behind_it_wait(cluster: Cluster) -> None:
         (METADATA, METADATA.request(topics=[])),
         (FIND_COORDINATOR, FIND_COORDINATOR.request(key="g")),
     ]
-    frames = b"".join(encode_request(api, 3, number, "t", request) for number, (api, request) in enumerate(requests, 1))
+    frames = b"".join(
+        encode_request(api, 3, number, "t", request)
+        for number, (api, request) in enumerate(requests, 1)
+    )
     fault = cluster.delay("Produce", 100)
     cluster.delay("Metadata", 10)
     with socket.create_connection(address(cluster, cluster.leader(topic)), 10) as sock:
@@ -168,7 +203,8 @@ def test_a_paused_node_is_silent_and_continues_afterwards(cluster: Cluster, lead
     cluster.pause(leader)
     with pytest.raises(TimeoutError):
         call(address(cluster, leader), METADATA, METADATA.request(topics=[]), timeout=0.2)
-    cluster.wait_for(lambda: cluster.leader(topic, partition) not in {leader, -1})  # the others go on without it
+    # the others go on without it
+    cluster.wait_for(lambda: cluster.leader(topic, partition) not in {leader, -1})
     other = cluster.create_topic()
 
     cluster.resume(leader)
@@ -192,16 +228,27 @@ def test_a_killed_leader_takes_nothing_with_it(cluster: Cluster) -> None:
 
 def test_a_group_of_the_new_protocol_is_seen_like_others(cluster: Cluster) -> None:
     topic, request = cluster.create_topic(partitions=2), CONSUMER_GROUP_HEARTBEAT.request
-    join = request(group_id="new", member_id="m", rebalance_timeout_ms=5000, subscribed_topic_names=[topic], topic_partitions=[])
+    join = request(
+        group_id="new",
+        member_id="m",
+        rebalance_timeout_ms=5000,
+        subscribed_topic_names=[topic],
+        topic_partitions=[],
+    )
 
     def joined() -> bool:
         call(address(cluster, 1), FIND_COORDINATOR, FIND_COORDINATOR.request(key="new"), version=3)
-        return any(not call(address(cluster, node), CONSUMER_GROUP_HEARTBEAT, join, version=1).error_code for node in cluster.alive)
+        return any(
+            not call(address(cluster, node), CONSUMER_GROUP_HEARTBEAT, join, version=1).error_code
+            for node in cluster.alive
+        )
 
     cluster.wait_for(joined)
     group = cluster.group("new")
     assert (group.state, group.protocol) == ("Stable", "uniform")
-    assert [(member.member_id, member.partitions) for member in group.members] == [("m", ((topic, 0), (topic, 1)))]
+    assert [(member.member_id, member.partitions) for member in group.members] == [
+        ("m", ((topic, 0), (topic, 1)))
+    ]
 
 
 def test_impossible_requests_raise_an_error(cluster: Cluster) -> None:

@@ -10,7 +10,9 @@ import pytest
 from raftka.testing import Cluster
 
 
-def test_nothing_stays_after_a_hundred_uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_stays_after_a_hundred_uses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     threads, files = set(threading.enumerate()), len(os.listdir("/proc/self/fd"))
     for _ in range(100):

@@ -1,4 +1,6 @@
-"""The fixtures in other people's test runs: the examples of docs/testing.md, workers, configuration, what a run leaves behind."""
+"""The fixtures in other people's test runs: the examples of docs/testing.md, workers,
+configuration, what a run leaves behind.
+"""
 
 import re
 from pathlib import Path
@@ -6,12 +8,18 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
-EXAMPLES = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs" / "testing.md").read_text(), re.DOTALL)
+EXAMPLES = re.findall(
+    r"```python\n(.*?)```",
+    (Path(__file__).parents[2] / "docs" / "testing.md").read_text(),
+    re.DOTALL,
+)
 
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """Its runs are processes of their own, with the plugin that the installed package has announced."""
+    """Its runs are processes of their own, with the plugin that the installed package has
+    announced.
+    """
     pytester.makeini("[pytest]\naddopts = -p no:randomly -p no:cacheprovider")
     return pytester
 
@@ -43,7 +51,10 @@ def test_each_worker_of_xdist_has_a_cluster(project: pytest.Pytester) -> None:
 
 
 def test_nodes_and_settings_are_configured(project: pytest.Pytester) -> None:
-    project.makeini("[pytest]\nraftka_nodes = 3\nraftka_settings =\n    num.partitions=7\n    log.retention.hours = 1")
+    project.makeini(
+        "[pytest]\nraftka_nodes = 3\nraftka_settings =\n    num.partitions=7\n    "
+        "log.retention.hours = 1"
+    )
     project.makepyfile("""
         def test_it(raftka_cluster):
             assert raftka_cluster.nodes == [1, 2, 3]

@@ -1,4 +1,5 @@
-"""An independent codec: kafka-python's, generated from Apache's own schemas, which lie in its wheel. Values in and out are plain dicts.
+"""An independent codec: kafka-python's, generated from Apache's own schemas, which lie in its
+wheel. Values in and out are plain dicts.
 
 Names and shapes come from those schemas too, so a field that we forgot or misplaced shows.
 """
@@ -19,7 +20,8 @@ from raftka.wire.rows import Row, Struct
 from raftka.wire.schema import AnyApi, Api
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas with importlib.resources.read_text
+    # it reads its schemas with importlib.resources.read_text
+    warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.protocol.admin
     import kafka.protocol.consumer
     import kafka.protocol.metadata
@@ -44,16 +46,30 @@ LACKING = (
 
 def _apis() -> list[AnyApi]:
     """Everything in raftka.wire.messages: what is written there is compared, listed or not."""
-    modules = [import_module(f"raftka.wire.messages.{found.name}") for found in pkgutil.iter_modules(raftka.wire.messages.__path__)]
-    return sorted((value for module in modules for value in vars(module).values() if isinstance(value, Api)), key=lambda api: api.name)
+    modules = [
+        import_module(f"raftka.wire.messages.{found.name}")
+        for found in pkgutil.iter_modules(raftka.wire.messages.__path__)
+    ]
+    return sorted(
+        (value for module in modules for value in vars(module).values() if isinstance(value, Api)),
+        key=lambda api: api.name,
+    )
 
 
 APIS = _apis()
 SIDES = ("Request", "Response")
-CASES = [(api, side, version) for api in APIS for side in SIDES for version in range(api.min_version, api.max_version + 1)]
+CASES = [
+    (api, side, version)
+    for api in APIS
+    for side in SIDES
+    for version in range(api.min_version, api.max_version + 1)
+]
 
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-_RENAMED = {"topic_authorized_operations": "authorized_operations", "cluster_authorized_operations": "authorized_operations"}
+_RENAMED = {
+    "topic_authorized_operations": "authorized_operations",
+    "cluster_authorized_operations": "authorized_operations",
+}
 
 
 class Oracle:
@@ -68,7 +84,9 @@ class Oracle:
 
     @property
     def knows(self) -> bool:
-        """Whether its schemas have this version: else it would leave out the fields that are new in it, and compare nothing of them."""
+        """Whether its schemas have this version: else it would leave out the fields that are new in
+        it, and compare nothing of them.
+        """
         return self.version in _versions(self.schema["validVersions"])
 
     def values(self) -> st.SearchStrategy[Values]:
@@ -88,7 +106,9 @@ class Oracle:
                 yield snake(field["name"]), field
 
     def _struct(self, fields: list[Values]) -> st.SearchStrategy[Values]:
-        return st.fixed_dictionaries({name: self._field(field) for name, field in self.present(fields)})
+        return st.fixed_dictionaries(
+            {name: self._field(field) for name, field in self.present(fields)}
+        )
 
     def _field(self, field: Values) -> st.SearchStrategy[Any]:
         kind, array = field["type"].removeprefix("[]"), field["type"].startswith("[]")
@@ -101,10 +121,16 @@ class Oracle:
             value = _simple(kind)
         if array:
             value = st.lists(value, max_size=3)
-        return st.none() | value if self.version in _versions(field.get("nullableVersions", "none")) else value
+        return (
+            st.none() | value
+            if self.version in _versions(field.get("nullableVersions", "none"))
+            else value
+        )
 
     def _theirs(self, fields: list[Values], struct: Any, values: Values) -> Values:
-        """What their constructors take. A tagged field that says nothing is left out, as ours is."""
+        """What their constructors take. A tagged field that says nothing is left out, as ours
+        is.
+        """
         given = {}
         for name, field in self.present(fields):
             theirs, value = name if name in struct.fields else _RENAMED[name], values[name]
@@ -117,16 +143,27 @@ class Oracle:
         if value is None:
             return None
         if "fields" in field:
-            rows = [theirs.data_class(version=self.version, **self._theirs(field["fields"], theirs, row)) for row in _listed(value)]
+            rows = [
+                theirs.data_class(
+                    version=self.version, **self._theirs(field["fields"], theirs, row)
+                )
+                for row in _listed(value)
+            ]
             return rows if field["type"].startswith("[]") else rows[0]
         if field["type"] == "uuid":
             return uuid.UUID(bytes=value)
-        return {bit for bit in range(32) if value >> bit & 1} if theirs.name == "authorized_operations" else value
+        return (
+            {bit for bit in range(32) if value >> bit & 1}
+            if theirs.name == "authorized_operations"
+            else value
+        )
 
     def _plain(self, fields: list[Values], theirs: Any) -> Values:
         plain = {}
         for name, field in self.present(fields):
-            value = getattr(theirs, name) if hasattr(theirs, name) else getattr(theirs, _RENAMED[name])
+            value = (
+                getattr(theirs, name) if hasattr(theirs, name) else getattr(theirs, _RENAMED[name])
+            )
             if "tag" in field and value is None:
                 value = self._nothing(field)
             plain[name] = self._plain_value(field, value)
@@ -145,7 +182,9 @@ class Oracle:
             return sum(1 << bit for bit in value)
         if "fields" not in field:
             return list(value)
-        rows = [v if isinstance(v, dict) else self._plain(field["fields"], v) for v in _listed(value)]
+        rows = [
+            v if isinstance(v, dict) else self._plain(field["fields"], v) for v in _listed(value)
+        ]
         return rows if field["type"].startswith("[]") else rows[0]
 
     def _nothing(self, field: Values) -> Any:
@@ -167,7 +206,13 @@ class Oracle:
 @cache
 def _their_class(name: str, package: str | None) -> Any:
     if package is None:
-        modules = (kafka.protocol.admin, kafka.protocol.consumer, kafka.protocol.metadata, kafka.protocol.producer, kafka.protocol.sasl)
+        modules = (
+            kafka.protocol.admin,
+            kafka.protocol.consumer,
+            kafka.protocol.metadata,
+            kafka.protocol.producer,
+            kafka.protocol.sasl,
+        )
         return next(getattr(m, name) for m in modules if hasattr(m, name))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -194,15 +239,20 @@ def _simple(kind: str) -> st.SearchStrategy[Any]:
         "bool": st.booleans(),
         "uint16": st.integers(0, 65535),
         "float64": st.floats(allow_nan=False),
-        "string": st.text(max_size=12) | st.sampled_from(["", "ä" * 63, "x" * 126, "x" * 127, "x" * 20000]),
+        "string": st.text(max_size=12)
+        | st.sampled_from(["", "ä" * 63, "x" * 126, "x" * 127, "x" * 20000]),
         "uuid": st.just(bytes(16)) | st.binary(min_size=16, max_size=16),
-        "records": st.binary(max_size=40) | st.sampled_from([b"", bytes(126), bytes(127), bytes(20000)]),
-        "bytes": st.binary(max_size=40) | st.sampled_from([b"", bytes(126), bytes(127), bytes(20000)]),
+        "records": st.binary(max_size=40)
+        | st.sampled_from([b"", bytes(126), bytes(127), bytes(20000)]),
+        "bytes": st.binary(max_size=40)
+        | st.sampled_from([b"", bytes(126), bytes(127), bytes(20000)]),
     }[kind]
 
 
 def _is_operations(field: Values) -> bool:
-    return bool(field["type"] in ("int32", "bitfield") and field["name"].endswith("AuthorizedOperations"))
+    return bool(
+        field["type"] in ("int32", "bitfield") and field["name"].endswith("AuthorizedOperations")
+    )
 
 
 def _listed(value: Any) -> list[Any]:

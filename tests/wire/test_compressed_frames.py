@@ -48,11 +48,15 @@ def zstd(content: bytes, *, states_size: bool = True) -> bytes:
 @both
 @pytest.mark.parametrize("states_size", [True, False])
 @pytest.mark.parametrize("where", ["before", "between", "behind", "many", "empty"])
-def test_skippable_frames_of_zstd_are_passed_by(content: bytes, where: str, states_size: bool) -> None:
+def test_skippable_frames_of_zstd_are_passed_by(
+    content: bytes, where: str, states_size: bool
+) -> None:
     frame, half = zstd(content, states_size=states_size), len(content) // 2
     data = {
         "before": skippable(2_000_000) + frame,
-        "between": zstd(content[:half]) + skippable(3, 15) + zstd(content[half:], states_size=states_size),
+        "between": zstd(content[:half])
+        + skippable(3, 15)
+        + zstd(content[half:], states_size=states_size),
         "behind": frame + skippable(7),
         "many": b"".join(skippable(size) for size in range(40)) + frame,
         "empty": skippable(0) + zstd(b"") + frame + zstd(b"", states_size=False),
@@ -79,7 +83,9 @@ def test_sizes_are_added_over_all_frames() -> None:
 
 
 @both
-@pytest.mark.parametrize("rest", [b"\0", b"\0" * 9, b"garbage", skippable(9)[:-1], skippable(1)[:5], b"\x28\xb5\x2f\xfd"])
+@pytest.mark.parametrize(
+    "rest", [b"\0", b"\0" * 9, b"garbage", skippable(9)[:-1], skippable(1)[:5], b"\x28\xb5\x2f\xfd"]
+)
 def test_garbage_behind_zstd_is_refused(content: bytes, rest: bytes) -> None:
     refused(ZSTD, zstd(content) + rest)
 
@@ -139,7 +145,9 @@ def test_the_content_checksum_of_lz4_is_not_looked_at(content: bytes) -> None:
 def test_the_content_size_of_lz4_is_not_looked_at(content: bytes) -> None:
     frame = lz4(content)
 
-    assert opened(LZ4, with_head(frame, frame[4] | 8, frame[5], pack("<Q", len(content)))) == content
+    assert (
+        opened(LZ4, with_head(frame, frame[4] | 8, frame[5], pack("<Q", len(content)))) == content
+    )
 
 
 @both
@@ -156,7 +164,17 @@ def test_the_content_size_of_lz4_is_not_looked_at(content: bytes) -> None:
         lambda frame: frame[:6] + bytes((frame[6] ^ 1,)) + frame[7:],
         lambda frame: frame[:-8],
     ],
-    ids=["skippable", "legacy", "dictionary", "reserved", "version", "reserved size", "small blocks", "header checksum", "no end"],
+    ids=[
+        "skippable",
+        "legacy",
+        "dictionary",
+        "reserved",
+        "version",
+        "reserved size",
+        "small blocks",
+        "header checksum",
+        "no end",
+    ],
 )
 def test_lz4_that_java_does_not_read_is_refused(content: bytes, change: "type[bytes]") -> None:
     refused(LZ4, change(lz4(content)))
@@ -174,7 +192,9 @@ def test_a_block_of_lz4_that_is_larger_than_its_frame_says_is_refused() -> None:
 
 
 @both
-def test_blocks_of_lz4_that_refer_to_each_other_are_read_where_nothing_checks_them(content: bytes) -> None:
+def test_blocks_of_lz4_that_refer_to_each_other_are_read_where_nothing_checks_them(
+    content: bytes,
+) -> None:
     assert opened(LZ4, lz4(content, linked=True) + b"rest") == content
 
 
@@ -185,7 +205,13 @@ def test_blocks_of_lz4_that_refer_to_each_other_are_read_where_nothing_checks_th
 def test_what_is_no_member_behind_gzip_is_ignored(content: bytes) -> None:
     data = gzip.compress(content)
 
-    for rest in (b"", b"\0", b"garbage", b"\x1f\x8b\x07\x00garbage....", b"\x1f\x8b\x08\xe0garbage...."):
+    for rest in (
+        b"",
+        b"\0",
+        b"garbage",
+        b"\x1f\x8b\x07\x00garbage....",
+        b"\x1f\x8b\x08\xe0garbage....",
+    ):
         assert opened(GZIP, data + rest) == content
     assert opened(GZIP, data + gzip.compress(b"") + gzip.compress(b"more")) == content + b"more"
     refused(GZIP, b"\x1f\x8b\x07\x00garbage....")

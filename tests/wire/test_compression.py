@@ -1,7 +1,8 @@
 """The five codecs: against bytes of other writers, against garbage, and against bombs.
 
-librdkafka.jsonl holds one batch of 40 equal records from librdkafka 2.16 in each codec (its snappy is one bare block, Java's in test_golden.py is
-xerial's stream). gzip is also held against zlib, both ways.
+librdkafka.jsonl holds one batch of 40 equal records from librdkafka 2.16 in each codec (its snappy
+is one bare block, Java's in test_golden.py is xerial's stream). gzip is also held against zlib,
+both ways.
 """
 
 import gzip
@@ -24,7 +25,10 @@ from raftka.wire.errors import ProtocolError
 from raftka.wire.records import build_batch, crc_matches, iterate, records_of
 
 CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
-LIBRDKAFKA = [json.loads(line) for line in (Path(__file__).parent / "librdkafka.jsonl").read_text().splitlines()]
+LIBRDKAFKA = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "librdkafka.jsonl").read_text().splitlines()
+]
 MIB = 1024 * 1024
 
 
@@ -35,7 +39,10 @@ def test_batches_of_librdkafka(seen: dict[str, str]) -> None:
     assert NAMES[header.compression] == seen["codec"]
     assert crc_matches(batch, header)
     read = [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in records_of(batch)]
-    assert read == [(i, 1700000000000 + i, b"key-%d" % i, b"the same value again and again", [("h", b"x")]) for i in range(40)]
+    assert read == [
+        (i, 1700000000000 + i, b"key-%d" % i, b"the same value again and again", [("h", b"x")])
+        for i in range(40)
+    ]
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -57,8 +64,12 @@ def test_gzip_members_that_lie_one_behind_the_other_and_what_is_behind_them() ->
         decompress(GZIP, stream[: compression.PIECE_BYTES])
 
 
-def test_tens_of_thousands_of_empty_gzip_members_are_looked_at_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is behind a member is copied by zlib: all of it each time would be seconds for a megabyte."""
+def test_tens_of_thousands_of_empty_gzip_members_are_looked_at_once_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is behind a member is copied by zlib: all of it each time would be seconds for a
+    megabyte.
+    """
     given = 0
     make = zlib.decompressobj
 
@@ -102,7 +113,17 @@ XERIAL = compress(SNAPPY, b"")
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize(
-    "data", [b"", b"x", b"garbage" * 9, bytes(99), b"\xff" * 99, XERIAL + b"\0", XERIAL + b"\x7f\xff\xff\xff??", XERIAL + b"\xff\xff\xff\xff??"]
+    "data",
+    [
+        b"",
+        b"x",
+        b"garbage" * 9,
+        bytes(99),
+        b"\xff" * 99,
+        XERIAL + b"\0",
+        XERIAL + b"\x7f\xff\xff\xff??",
+        XERIAL + b"\xff\xff\xff\xff??",
+    ],
 )
 def test_garbage(codec: int, data: bytes) -> None:
     with pytest.raises(ProtocolError):
@@ -112,7 +133,8 @@ def test_garbage(codec: int, data: bytes) -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_cut_is_noticed(codec: int) -> None:
     whole = compress(codec, bytes(range(256)) * 4)
-    blocks = {len(XERIAL)} if codec == SNAPPY else set()  # xerial's stream has no end mark: behind a block it is whole
+    # xerial's stream has no end mark: behind a block it is whole
+    blocks = {len(XERIAL)} if codec == SNAPPY else set()
     for size in set(range(len(whole))) - blocks:
         with pytest.raises(ProtocolError):
             decompress(codec, whole[:size])
@@ -142,7 +164,9 @@ def test_a_bomb_stops_at_the_limit(codec: int) -> None:
 
 @pytest.mark.parametrize(("codec", "name"), [(GZIP, "gzip"), (ZSTD, "zstd")])
 @pytest.mark.parametrize("size", [3000, 14_000, 100_000])
-def test_what_says_its_size_is_decompressed_once(codec: int, name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_says_its_size_is_decompressed_once(
+    codec: int, name: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where it is 8 to 64 times as large as what was received."""
     data = b"".join(b"k%09d" % at for at in range(size // 30)) + bytes(size - size // 30 * 10)
     packed = compress(codec, data)
@@ -211,8 +235,17 @@ def test_an_error_does_not_keep_the_buffer() -> None:
     chain: list[BaseException] = [caught.value]
     while (before := chain[-1].__context__) is not None:
         chain.append(before)
-    kept = [value for error in chain for frame, _ in traceback.walk_tb(error.__traceback__) for value in frame.f_locals.values()]
-    assert not [value for value in kept if isinstance(value, bytearray | memoryview) and len(value) > 1_000_000]
+    kept = [
+        value
+        for error in chain
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        for value in frame.f_locals.values()
+    ]
+    assert not [
+        value
+        for value in kept
+        if isinstance(value, bytearray | memoryview) and len(value) > 1_000_000
+    ]
 
 
 def test_a_large_buffer_takes_only_the_memory_that_is_written() -> None:

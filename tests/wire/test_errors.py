@@ -8,7 +8,8 @@ from raftka.wire.codec import MAX_STRING
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas with importlib.resources.read_text
+    # it reads its schemas with importlib.resources.read_text
+    warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.errors
 
 
@@ -23,7 +24,11 @@ THEIR_OWN_NAMES = {
 
 
 def test_codes_are_those_of_kafka_python() -> None:
-    theirs = {code: cls for code, cls in kafka.errors.kafka_errors.items() if code is not None and code >= -1}
+    theirs = {
+        code: cls
+        for code, cls in kafka.errors.kafka_errors.items()
+        if code is not None and code >= -1
+    }
     assert len(theirs) > 100
     for code, cls in theirs.items():
         assert Code(code).name == THEIR_OWN_NAMES.get(code, cls.message)
@@ -31,9 +36,14 @@ def test_codes_are_those_of_kafka_python() -> None:
 
 
 def test_retriable_ones_are_those_of_kafka_python() -> None:
-    theirs = {code for code, cls in kafka.errors.kafka_errors.items() if code and code > 0 and cls.retriable}
+    theirs = {
+        code
+        for code, cls in kafka.errors.kafka_errors.items()
+        if code and code > 0 and cls.retriable
+    }
     ours = {code for code in Code if code.retriable}
-    assert ours - theirs == {Code.CORRUPT_MESSAGE, Code.SHARE_SESSION_LIMIT_REACHED}  # retriable in Apache's; not known there, or not so
+    # retriable in Apache's; not known there, or not so
+    assert ours - theirs == {Code.CORRUPT_MESSAGE, Code.SHARE_SESSION_LIMIT_REACHED}
     assert theirs <= ours
 
 

@@ -1,4 +1,6 @@
-"""Frames out of a stream that is cut anywhere, headers in both forms, and answers in as many pieces as their records need."""
+"""Frames out of a stream that is cut anywhere, headers in both forms, and answers in as many pieces
+as their records need.
+"""
 
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -90,7 +92,13 @@ def test_random_cuts_with_a_pool() -> None:
     pool = Turns()
     for _ in range(50):
         cuts = sorted(random.choices(range(len(STREAM)), k=6))
-        assert fed(FrameBuffer(pool=pool), [STREAM[a:b] for a, b in zip([0, *cuts], [*cuts, len(STREAM)], strict=True)]) == BODIES
+        assert (
+            fed(
+                FrameBuffer(pool=pool),
+                [STREAM[a:b] for a, b in zip([0, *cuts], [*cuts, len(STREAM)], strict=True)],
+            )
+            == BODIES
+        )
         pool.end()
     assert pool.out == 0
     assert len(pool.free) < 20
@@ -134,11 +142,17 @@ def test_room_for_a_large_frame(ignored: bool) -> None:
 
 
 def received(buffer: FrameBuffer, stream: bytes, at_most: Callable[[], int]) -> Iterator[bytes]:
-    """The frames, as a network receives them: into the buffer's room where there is one, a turn for each piece."""
+    """The frames, as a network receives them: into the buffer's room where there is one, a turn for
+    each piece.
+    """
     while stream:
         size = at_most()
         room = buffer.room()
-        piece = memoryview(bytearray(stream[:size])) if room is None else room[: min(size, len(room), len(stream))]
+        piece = (
+            memoryview(bytearray(stream[:size]))
+            if room is None
+            else room[: min(size, len(room), len(stream))]
+        )
         if room is not None:
             piece[:] = stream[: len(piece)]
         stream = stream[len(piece) :]
@@ -165,9 +179,18 @@ def test_frames_of_all_sizes_in_the_room_that_the_last_one_had(seed: int) -> Non
     random = Random(seed)
     pool = Turns()
     buffer = FrameBuffer(pool=pool)
-    bodies = [random.randbytes(random.choice([0, 3, 20_000, 70_000, 70_000, 70_000, 71_000, 90_000])) for _ in range(30)]
+    bodies = [
+        random.randbytes(random.choice([0, 3, 20_000, 70_000, 70_000, 70_000, 71_000, 90_000]))
+        for _ in range(30)
+    ]
 
-    found = list(received(buffer, b"".join(map(framed, bodies)), lambda: random.choice([1, 2, 5, 5_000, 20_004, 70_004, 200_000])))
+    found = list(
+        received(
+            buffer,
+            b"".join(map(framed, bodies)),
+            lambda: random.choice([1, 2, 5, 5_000, 20_004, 70_004, 200_000]),
+        )
+    )
 
     assert found == bodies
     buffer.drop()
@@ -206,7 +229,9 @@ def test_small_frames_come_several_at_a_time_and_have_no_room_ahead() -> None:
     assert buffer.room() is None
 
 
-def test_where_no_memory_is_left_the_next_frame_has_no_room_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_memory_is_left_the_next_frame_has_no_room_ahead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     buffer = FrameBuffer(pool=Turns())
     list(received(buffer, framed(bytes(100_000)), lambda: 1 << 20))
     assert buffer.room() is not None
@@ -301,7 +326,10 @@ def test_request_headers(rest: bytes, client_id: str | None, flexible: bool) -> 
     assert bytes(frame[position:]) == b"body"
 
 
-@pytest.mark.parametrize("rest", [b"", b"\0", b"\0\3ab", b"\x7f\xff", b"\0\3abc", b"\0\0\1\x63\5abc", b"\0\0\1" + b"\xff" * 9])
+@pytest.mark.parametrize(
+    "rest",
+    [b"", b"\0", b"\0\3ab", b"\x7f\xff", b"\0\3abc", b"\0\0\1\x63\5abc", b"\0\0\1" + b"\xff" * 9],
+)
 def test_request_headers_that_are_none(rest: bytes) -> None:
     with pytest.raises(ProtocolError):
         decode_request_header(memoryview(HEADER + rest), flexible=True)
@@ -310,7 +338,9 @@ def test_request_headers_that_are_none(rest: bytes) -> None:
 @pytest.mark.parametrize("client_id", ["me", "", None])
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_request_there_and_back(version: int, client_id: str | None) -> None:
-    (frame,) = FrameBuffer().feed(memoryview(encode_request(METADATA, version, 7, client_id, METADATA.request(topics=None))))
+    (frame,) = FrameBuffer().feed(
+        memoryview(encode_request(METADATA, version, 7, client_id, METADATA.request(topics=None)))
+    )
 
     header, position = decode_request_header(frame, flexible=version in METADATA.flexible)
     row, end = METADATA.decode_request(version, frame, position)
@@ -322,7 +352,9 @@ def test_a_request_there_and_back(version: int, client_id: str | None) -> None:
 
 def test_the_response_header_of_api_versions_never_has_tags() -> None:
     row = API_VERSIONS.response(error_code=35)
-    assert encode_response(API_VERSIONS, 3, 7, row) == [b"\0\0\0\x0c" + b"\0\0\0\7" + b"\0\x23" + b"\1" + bytes(4) + b"\0"]
+    assert encode_response(API_VERSIONS, 3, 7, row) == [
+        b"\0\0\0\x0c" + b"\0\0\0\7" + b"\0\x23" + b"\1" + bytes(4) + b"\0"
+    ]
 
     (whole,) = encode_response(METADATA, 9, 7, METADATA.response(cluster_id="c"))
     assert isinstance(whole, bytes)
@@ -344,17 +376,25 @@ def test_records_stay_in_their_files(version: int) -> None:
     large = memoryview(bytes(9000))
     response, partition = FETCH.response.responses, FETCH.response.responses.partitions
     contents: list[Any] = [span, large, b"small", [span, b"tail"], None, b"", []]
-    row = FETCH.response(responses=[response(topic="t", partitions=[partition(records=records) for records in contents])])
+    row = FETCH.response(
+        responses=[
+            response(topic="t", partitions=[partition(records=records) for records in contents])
+        ]
+    )
 
     pieces = encode_response(FETCH, version, 7, row)
 
     assert [piece for piece in pieces if piece is span] == [span, span]
     assert any(piece is large for piece in pieces)
     assert len(pieces) == 7, "everything small between them is one piece each time"
-    whole = b"".join(bytes(piece.size) if isinstance(piece, FileSpan) else bytes(piece) for piece in pieces)
+    whole = b"".join(
+        bytes(piece.size) if isinstance(piece, FileSpan) else bytes(piece) for piece in pieces
+    )
     assert int.from_bytes(whole[:4], "big") == len(whole) - 4
     frame = memoryview(whole)[4:]
-    decoded, end = FETCH.decode_response(version, frame, decode_response_header(frame, FETCH, version)[1])
+    decoded, end = FETCH.decode_response(
+        version, frame, decode_response_header(frame, FETCH, version)[1]
+    )
     assert end == len(frame)
     sizes = [None if p.records is None else len(p.records) for p in decoded.responses[0].partitions]
     assert sizes == [20_000, 9000, 5, 20_004, None, 0, 0]

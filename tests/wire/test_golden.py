@@ -1,6 +1,8 @@
-"""Exchanges recorded on a wire with Apache Kafka 4.3.1: they decode to the fields seen there and encode to the same bytes.
+"""Exchanges recorded on a wire with Apache Kafka 4.3.1: they decode to the fields seen there and
+encode to the same bytes.
 
-A line of golden.jsonl: API, version, the fields of request and response under Kafka's names, and the frames without their sizes.
+A line of golden.jsonl: API, version, the fields of request and response under Kafka's names, and
+the frames without their sizes.
 """
 
 import json
@@ -10,15 +12,23 @@ from typing import Any
 
 import pytest
 
-from raftka.wire.frame import decode_request_header, decode_response_header, encode_request, encode_response
+from raftka.wire.frame import (
+    decode_request_header,
+    decode_response_header,
+    encode_request,
+    encode_response,
+)
 from raftka.wire.records import Record, build_batch, crc_matches, iterate, records_of
 from raftka.wire.rows import Row
 from tests.wire.oracle import APIS, snake
 
-EXCHANGES = [json.loads(line) for line in (Path(__file__).parent / "golden.jsonl").read_text().splitlines()]
+EXCHANGES = [
+    json.loads(line) for line in (Path(__file__).parent / "golden.jsonl").read_text().splitlines()
+]
 ANSWERED = [e for e in EXCHANGES if e.get("response_hex")]
 APIS_BY_KEY = {api.key: api for api in APIS}
-COMPRESSED = {0: 117, 1: 120, 2: 121, 3: 122, 4: 123}  # codec -> exchange that produces three records with it
+# codec -> exchange that produces three records with it
+COMPRESSED = {0: 117, 1: 120, 2: 121, 3: 122, 4: 123}
 
 
 def name(exchange: dict[str, Any]) -> str:
@@ -26,7 +36,9 @@ def name(exchange: dict[str, Any]) -> str:
 
 
 def assert_recorded(row: Row, recorded: dict[str, Any], version: int) -> None:
-    """Every field that the version has reads as recorded; those not recorded were left at their default."""
+    """Every field that the version has reads as recorded; those not recorded were left at their
+    default.
+    """
     given = {snake(key): value for key, value in recorded.items()}
     for field in row.struct.fields:
         mine = getattr(row, field.name)
@@ -88,9 +100,16 @@ def test_record_batches(codec: int) -> None:
     assert not more
     assert crc_matches(batch, header)
     assert (header.compression, header.count, header.last_offset_delta) == (codec, 3, 2)
-    assert (header.base_timestamp, header.max_timestamp) == (seen["baseTimestamp"], seen["maxTimestamp"])
+    assert (header.base_timestamp, header.max_timestamp) == (
+        seen["baseTimestamp"],
+        seen["maxTimestamp"],
+    )
     at = header.base_timestamp
-    expected = [Record(0, at, b"k1", b"v1", []), Record(1, at + 5, None, b"v2", []), Record(2, at + 7, b"k3", None, [("h", b"x")])]
+    expected = [
+        Record(0, at, b"k1", b"v1", []),
+        Record(1, at + 5, None, b"v2", []),
+        Record(2, at + 7, b"k3", None, [("h", b"x")]),
+    ]
     assert list(records_of(batch)) == expected
     if codec == 0:
         built = build_batch([(r.key, r.value, r.headers, r.timestamp) for r in expected])

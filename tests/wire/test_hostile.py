@@ -1,4 +1,5 @@
-"""Bytes of strangers: whatever they are, decoding ends in a row or in ProtocolError, in memory that the bytes received explain.
+"""Bytes of strangers: whatever they are, decoding ends in a row or in ProtocolError, in memory that
+the bytes received explain.
 
 What Apache Kafka lets pass, passes here too: clients live on it.
 """
@@ -49,7 +50,11 @@ def decode(api: AnyApi, side: str, version: int, data: bytes) -> Row | None:
     """None for a ProtocolError; nothing else may come."""
     view = memoryview(data)
     try:
-        row: Row = (api.decode_request(version, view) if side == "Request" else api.decode_response(version, view))[0]
+        row: Row = (
+            api.decode_request(version, view)
+            if side == "Request"
+            else api.decode_response(version, view)
+        )[0]
         return row
     except ProtocolError:
         return None
@@ -69,7 +74,13 @@ def test_lengths_and_varints_anywhere(api: AnyApi) -> None:
     for side, version in [(side, version) for a, side, version in CASES if a is api]:
         whole = frame_of(api, side, version)
         for at in range(len(whole)):
-            for bomb in (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x80\x08", ENDLESS):
+            for bomb in (
+                b"\x7f\xff\xff\xff",
+                b"\x80\x00\x00\x00",
+                b"\xff\xff\xff\xff\x07",
+                b"\x80\x80\x80\x80\x08",
+                ENDLESS,
+            ):
                 decode(api, side, version, whole[:at] + bomb + whole[at + len(bomb) :])
 
 
@@ -105,7 +116,12 @@ def peak_of(api: AnyApi, version: int, data: bytes) -> int:
         (METADATA, 12, b"\x01\x01\x00" + b"\xff\xff\xff\xff\x07"),  # tagged fields
         (METADATA, 12, b"\x01\x01\x00" + b"\x01\x09\xff\xff\xff\xff\x07"),  # one, of that size
         (PRODUCE, 9, b"\x00\xff\xff\x00\x00\x00\x00\xff\xff\xff\xff\x07"),
-        (PRODUCE, 9, b"\x00\xff\xff\x00\x00\x00\x00\x02\x02t\x02\x00\x00\x00\x00\xff\xff\xff\xff\x07"),  # records
+        # records
+        (
+            PRODUCE,
+            9,
+            b"\x00\xff\xff\x00\x00\x00\x00\x02\x02t\x02\x00\x00\x00\x00\xff\xff\xff\xff\x07",
+        ),
     ],
 )
 def test_an_announced_length_costs_nothing(api: AnyApi, version: int, data: bytes) -> None:
@@ -117,7 +133,10 @@ def test_memory_is_linear_in_the_bytes_received() -> None:
     names = (40_000).to_bytes(4, "big") + b"\0\0" * 40_000
     partitions = b"\0" * 20 + b"\0\0\0\1" + b"\0\1t" + (5_000).to_bytes(4, "big") + b"\0" * 80_000
 
-    cases: tuple[tuple[AnyApi, int, bytes], ...] = ((METADATA, 1, names), (FETCH, 4, b"\0" * 13 + partitions[16:]))
+    cases: tuple[tuple[AnyApi, int, bytes], ...] = (
+        (METADATA, 1, names),
+        (FETCH, 4, b"\0" * 13 + partitions[16:]),
+    )
     for api, version, data in cases:
         assert decode(api, "Request", version, data + bytes(8)) is not None, api
         assert peak_of(api, version, data + bytes(8)) < 100 * len(data)
@@ -131,8 +150,11 @@ def test_the_objects_of_a_request_are_limited() -> None:
         METADATA.decode_request(1, memoryview(data))
 
     assert caught.value.limit is DECODED_OBJECTS
-    brokers = METADATA.encode_response(0, METADATA.response(brokers=[METADATA.response.brokers(host="h")] * 250_000))
-    assert len(METADATA.decode_response(0, memoryview(brokers))[0].brokers) == 250_000  # our own cluster's answer is not limited so
+    brokers = METADATA.encode_response(
+        0, METADATA.response(brokers=[METADATA.response.brokers(host="h")] * 250_000)
+    )
+    # our own cluster's answer is not limited so
+    assert len(METADATA.decode_response(0, memoryview(brokers))[0].brokers) == 250_000
 
 
 # What passes
@@ -148,13 +170,21 @@ def test_bytes_behind_the_message_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "data"), [(1, b"\xff\xff\xff\xfe"), (1, b"\x80\x00\x00\x00"), (12, b"\xff\xff\xff\xff\x0f\1\0\0"), (12, b"\0\1\0\0")]
+    ("version", "data"),
+    [
+        (1, b"\xff\xff\xff\xfe"),
+        (1, b"\x80\x00\x00\x00"),
+        (12, b"\xff\xff\xff\xff\x0f\1\0\0"),
+        (12, b"\0\1\0\0"),
+    ],
 )
 def test_negative_array_lengths_are_null(version: int, data: bytes) -> None:
     assert request(METADATA, version, data).topics is None
 
 
-@pytest.mark.parametrize(("length", "value"), [(b"\xff\xfe", None), (b"\xff\xff", None), (b"\0\0", "")])
+@pytest.mark.parametrize(
+    ("length", "value"), [(b"\xff\xfe", None), (b"\xff\xff", None), (b"\0\0", "")]
+)
 def test_negative_string_lengths_are_null(length: bytes, value: str | None) -> None:
     assert request(PRODUCE, 3, length + b"\0\1" + bytes(8)).transactional_id == value
 
@@ -208,7 +238,12 @@ def test_unknown_tags_between_known_ones_are_skipped() -> None:
         (API_VERSIONS, 3, b"\xff\xff\x03" + bytes(65535), "a string of 65534 bytes"),
         (API_VERSIONS, 3, b"\2a\2b\1\x63\5abc", "a field ends at byte 12 of 10"),
         (API_VERSIONS, 3, b"\2a\5b", "the message ends inside a field"),
-        (FETCH, 15, bytes(8) + b"\x7f\xff\xff\xff" + b"\0" + bytes(8) + b"\1\1\1" + b"\1\1\5" + bytes(40), "a field ends at byte"),
+        (
+            FETCH,
+            15,
+            bytes(8) + b"\x7f\xff\xff\xff" + b"\0" + bytes(8) + b"\1\1\1" + b"\1\1\5" + bytes(40),
+            "a field ends at byte",
+        ),
     ],
 )
 def test_refused(api: AnyApi, version: int, data: bytes, says: str) -> None:
@@ -220,7 +255,9 @@ def test_refused(api: AnyApi, version: int, data: bytes, says: str) -> None:
 def test_a_name_that_is_no_utf8_is_taken_where_it_can_be_said_again(version: int) -> None:
     """Each of its bytes is three when an answer repeats it."""
     for size in (10_922, 10_923, 32_767):
-        frame = METADATA.encode_request(version, METADATA.request(topics=[METADATA.request.topics(name="x" * size)]))
+        frame = METADATA.encode_request(
+            version, METADATA.request(topics=[METADATA.request.topics(name="x" * size)])
+        )
         frame = frame.replace(b"x" * size, b"\xff" * size)
         if size > 10_922:
             with pytest.raises(ProtocolError):

@@ -25,12 +25,18 @@ EXAMPLES = settings(max_examples=6, deadline=None, derandomize=True, database=No
 
 
 def encode(api: AnyApi, side: str, version: int, row: Row) -> bytes:
-    return api.encode_request(version, row) if side == "Request" else api.encode_response(version, row)
+    return (
+        api.encode_request(version, row) if side == "Request" else api.encode_response(version, row)
+    )
 
 
 def decode(api: AnyApi, side: str, version: int, data: bytes) -> Any:
     view = memoryview(data)
-    row, end = api.decode_request(version, view) if side == "Request" else api.decode_response(version, view)
+    row, end = (
+        api.decode_request(version, view)
+        if side == "Request"
+        else api.decode_response(version, view)
+    )
     assert end == len(data)
     return row
 
@@ -43,7 +49,9 @@ def assert_same(row: Row, values: Values) -> None:
             assert mine == field.default, field.name
             continue
         theirs = values[field.name]
-        pairs: list[tuple[Any, Any]] = list(zip(mine, theirs, strict=True)) if isinstance(theirs, list) else [(mine, theirs)]
+        pairs: list[tuple[Any, Any]] = (
+            list(zip(mine, theirs, strict=True)) if isinstance(theirs, list) else [(mine, theirs)]
+        )
         for inner, value in pairs:
             if isinstance(value, dict):
                 assert_same(inner, value)
@@ -51,7 +59,9 @@ def assert_same(row: Row, values: Values) -> None:
                 assert inner == value, field.name
 
 
-@pytest.mark.parametrize(("api", "side", "version"), CASES, ids=lambda v: v.name if isinstance(v, Api) else str(v))
+@pytest.mark.parametrize(
+    ("api", "side", "version"), CASES, ids=lambda v: v.name if isinstance(v, Api) else str(v)
+)
 def test_same_bytes_and_values_as_the_oracle(api: AnyApi, side: str, version: int) -> None:
     oracle = Oracle(api, side, version)
     row = api.request if side == "Request" else api.response
@@ -141,7 +151,9 @@ def test_all_versions_of_kafka_4_3_are_there() -> None:
 
 
 def test_nothing_that_is_served_is_left_out() -> None:
-    """Every version of every registered API is compared above, both sides, within the versions that the oracle knows."""
+    """Every version of every registered API is compared above, both sides, within the versions that
+    the oracle knows.
+    """
     served = {
         (api, side, version)
         for api in (each.api for each in HANDLERS.values())
@@ -154,7 +166,9 @@ def test_nothing_that_is_served_is_left_out() -> None:
 
 
 @EXAMPLES
-@given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=100, max_size=300), st.sampled_from([2, 5]))
+@given(
+    st.lists(st.integers(-(2**31), 2**31 - 1), min_size=100, max_size=300), st.sampled_from([2, 5])
+)
 def test_arrays_longer_than_a_byte_counts(brokers: list[int], version: int) -> None:
     values: Values = {
         "topics": [
@@ -162,7 +176,10 @@ def test_arrays_longer_than_a_byte_counts(brokers: list[int], version: int) -> N
                 "name": "t",
                 "num_partitions": -1,
                 "replication_factor": -1,
-                "assignments": [{"partition_index": at, "broker_ids": brokers[:at]} for at in range(len(brokers))],
+                "assignments": [
+                    {"partition_index": at, "broker_ids": brokers[:at]}
+                    for at in range(len(brokers))
+                ],
                 "configs": [],
             }
         ],
@@ -179,7 +196,11 @@ def test_arrays_longer_than_a_byte_counts(brokers: list[int], version: int) -> N
 def test_defaults_are_kafkas() -> None:
     partition = FETCH.request.topics.partitions()
 
-    assert (partition.current_leader_epoch, partition.last_fetched_epoch, partition.high_watermark) == (-1, -1, 2**63 - 1)
+    assert (
+        partition.current_leader_epoch,
+        partition.last_fetched_epoch,
+        partition.high_watermark,
+    ) == (-1, -1, 2**63 - 1)
     assert FETCH.request().replica_state.replica_id == -1
     assert METADATA.request().allow_auto_topic_creation is True
     assert METADATA.response.topics().topic_authorized_operations == -(2**31)
@@ -189,7 +210,11 @@ def test_defaults_are_kafkas() -> None:
 def test_records_are_handed_out_without_a_copy() -> None:
     request = PRODUCE.request
     partition = request.topic_data.partition_data(records=b"abcdef")
-    frame = bytearray(PRODUCE.encode_request(9, request(topic_data=[request.topic_data(name="t", partition_data=[partition])])))
+    frame = bytearray(
+        PRODUCE.encode_request(
+            9, request(topic_data=[request.topic_data(name="t", partition_data=[partition])])
+        )
+    )
 
     row, _ = PRODUCE.decode_request(9, memoryview(frame))
     records = row.topic_data[0].partition_data[0].records
@@ -201,11 +226,15 @@ def test_records_are_handed_out_without_a_copy() -> None:
 
 
 def test_a_version_that_lacks_a_field_leaves_it_out_or_refuses() -> None:
-    assert METADATA.encode_response(0, METADATA.response(cluster_id="c")) == METADATA.encode_response(0, METADATA.response())
+    assert METADATA.encode_response(
+        0, METADATA.response(cluster_id="c")
+    ) == METADATA.encode_response(0, METADATA.response())
     with pytest.raises(ValueError, match="FindCoordinatorRequest v0 has no key_type"):
         FIND_COORDINATOR.encode_request(0, FIND_COORDINATOR.request(key="k", key_type=1))
     with pytest.raises(ValueError, match="v5 has no topics"):
-        DELETE_TOPICS.encode_request(5, DELETE_TOPICS.request(topics=[DELETE_TOPICS.request.topics(name="t")]))
+        DELETE_TOPICS.encode_request(
+            5, DELETE_TOPICS.request(topics=[DELETE_TOPICS.request.topics(name="t")])
+        )
     assert FIND_COORDINATOR.encode_request(1, FIND_COORDINATOR.request(key="k", key_type=1))
 
 
@@ -224,11 +253,18 @@ def test_a_string_too_long_for_its_length_is_refused() -> None:
 
 
 def test_rows_compare_print_and_refuse_unknown_names() -> None:
-    topic = METADATA.response.topics(name="a", partitions=[METADATA.response.topics.partitions(leader_id=3)])
+    topic = METADATA.response.topics(
+        name="a", partitions=[METADATA.response.topics.partitions(leader_id=3)]
+    )
 
-    assert topic == METADATA.response.topics(name="a", partitions=(METADATA.response.topics.partitions(leader_id=3),))
+    assert topic == METADATA.response.topics(
+        name="a", partitions=(METADATA.response.topics.partitions(leader_id=3),)
+    )
     assert topic != METADATA.response.topics(name="a")
-    assert repr(topic) == "MetadataResponseTopic(name='a', partitions=[MetadataResponsePartition(leader_id=3)])"
+    assert (
+        repr(topic)
+        == "MetadataResponseTopic(name='a', partitions=[MetadataResponsePartition(leader_id=3)])"
+    )
     with pytest.raises(TypeError, match="leder_id"):
         METADATA.response.topics.partitions(leder_id=3)  # type: ignore[call-arg]
     with pytest.raises(AttributeError, match="no attribute 'partition'"):
@@ -241,31 +277,53 @@ def test_rows_compare_print_and_refuse_unknown_names() -> None:
 def test_the_position_of_a_field_is_where_its_value_begins(version: int) -> None:
     request = FETCH.request
     partitions = [request.topics.partitions(partition=0, fetch_offset=offset) for offset in (0, 7)]
-    topics = [request.topics(topic="t", partitions=partitions), request.topics(topic="u", partitions=partitions[:1])]
-    data = FETCH.encode_request(version, request(topics=topics, max_bytes=0, session_epoch=5, replica_id=-1))
+    topics = [
+        request.topics(topic="t", partitions=partitions),
+        request.topics(topic="u", partitions=partitions[:1]),
+    ]
+    data = FETCH.encode_request(
+        version, request(topics=topics, max_bytes=0, session_epoch=5, replica_id=-1)
+    )
 
-    offsets, epochs = FETCH.request_positions(version, memoryview(b"??" + data), 2, "topics.partitions.fetch_offset", "session_epoch")
+    offsets, epochs = FETCH.request_positions(
+        version, memoryview(b"??" + data), 2, "topics.partitions.fetch_offset", "session_epoch"
+    )
 
     assert [int.from_bytes(data[at - 2 : at + 6]) for at in offsets] == [0, 7, 0]
     assert [int.from_bytes(data[at - 2 : at + 2]) for at in epochs] == ([5] if version >= 7 else [])
     changed = bytearray(data)
     changed[offsets[0] - 2 : offsets[0] + 6] = (99).to_bytes(8)
     row, _ = FETCH.decode_request(version, memoryview(changed))
-    assert [partition.fetch_offset for topic in row.topics for partition in topic.partitions] == [99, 7, 0]
+    assert [partition.fetch_offset for topic in row.topics for partition in topic.partitions] == [
+        99,
+        7,
+        0,
+    ]
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_the_position_of_records_is_that_of_their_length(version: int) -> None:
     request = PRODUCE.request
     data = PRODUCE.encode_request(
-        version, request(topic_data=[request.topic_data(name="t", partition_data=[request.topic_data.partition_data(records=bytes(200))])])
+        version,
+        request(
+            topic_data=[
+                request.topic_data(
+                    name="t", partition_data=[request.topic_data.partition_data(records=bytes(200))]
+                )
+            ]
+        ),
     )
-    ((at,),) = PRODUCE.request_positions(version, memoryview(data), 0, "topic_data.partition_data.records")
+    ((at,),) = PRODUCE.request_positions(
+        version, memoryview(data), 0, "topic_data.partition_data.records"
+    )
 
     assert data[at:].startswith(varint(201) if version >= 9 else (200).to_bytes(4))
 
 
 def test_a_cut_message_has_no_positions() -> None:
-    data = LIST_OFFSETS.encode_request(4, LIST_OFFSETS.request(topics=[LIST_OFFSETS.request.topics(name="t")]))
+    data = LIST_OFFSETS.encode_request(
+        4, LIST_OFFSETS.request(topics=[LIST_OFFSETS.request.topics(name="t")])
+    )
     with pytest.raises(ProtocolError):
         LIST_OFFSETS.request_positions(4, memoryview(data)[:-1], 0, "topics.partitions.timestamp")

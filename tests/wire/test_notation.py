@@ -1,4 +1,6 @@
-"""The notation of messages: every type and mark in bytes written by hand, and what is no notation."""
+"""The notation of messages: every type and mark in bytes written by hand, and what is no
+notation.
+"""
 
 import pytest
 
@@ -57,11 +59,29 @@ ROW = REQUEST(
 )
 
 PLAIN = (
-    b"\1\xff\xff\xff\xff\xff\xff\xff" + b"\x3f\xe0" + bytes(6) + b"\0\1n" + b"\0\0\0\2bb" + b"\0\0\0\1" + b"i" * 16 + b"\0\0\0\2\1\0"
-    b"\0\0\0\2\0\1x\0\0" + b"\0\0\0\1\0\0\0\1y" + b"\0\7\0\0\0\2\0\1z\xff\xff" + b"\1\0\0\0\5" + b"\x09"
+    b"\1\xff\xff\xff\xff\xff\xff\xff"
+    + b"\x3f\xe0"
+    + bytes(6)
+    + b"\0\1n"
+    + b"\0\0\0\2bb"
+    + b"\0\0\0\1"
+    + b"i" * 16
+    + b"\0\0\0\2\1\0"
+    b"\0\0\0\2\0\1x\0\0"
+    + b"\0\0\0\1\0\0\0\1y"
+    + b"\0\7\0\0\0\2\0\1z\xff\xff"
+    + b"\1\0\0\0\5"
+    + b"\x09"
 )
 FLEXIBLE = (
-    b"\1\xff\xff\xff\xff\xff\xff\xff" + b"\x3f\xe0" + bytes(6) + b"\2n" + b"\3bb" + b"\2" + b"i" * 16 + b"\3\1\0"
+    b"\1\xff\xff\xff\xff\xff\xff\xff"
+    + b"\x3f\xe0"
+    + bytes(6)
+    + b"\2n"
+    + b"\3bb"
+    + b"\2"
+    + b"i" * 16
+    + b"\3\1\0"
     b"\3\2x\1" + b"\2\2y" + b"\0\7\3\2z\0\0\0\0" + b"\1\0\0\0\5\0" + b"\xfd" + b"\0"
 )
 
@@ -88,7 +108,9 @@ def test_a_tagged_field_is_written_when_it_says_something() -> None:
     data = EVERYTHING.encode_request(1, REQUEST(tagged=REQUEST.tagged(d=3)))
     assert data.endswith(b"\1\2\x09" + (3).to_bytes(8, "big") + b"\0")
     assert EVERYTHING.decode_request(1, memoryview(data))[0].tagged.d == 3
-    assert EVERYTHING.encode_request(1, REQUEST(tagged=REQUEST.tagged())) == EVERYTHING.encode_request(1, REQUEST())
+    assert EVERYTHING.encode_request(
+        1, REQUEST(tagged=REQUEST.tagged())
+    ) == EVERYTHING.encode_request(1, REQUEST())
 
 
 def test_an_empty_message() -> None:
@@ -97,11 +119,20 @@ def test_an_empty_message() -> None:
 
 
 def test_an_api_that_is_never_flexible() -> None:
-    handshake = api("SaslHandshake", 17, versions="0-1", flexible=None, request="mechanism string", response="error_code int16")
+    handshake = api(
+        "SaslHandshake",
+        17,
+        versions="0-1",
+        flexible=None,
+        request="mechanism string",
+        response="error_code int16",
+    )
     assert handshake.encode_request(1, handshake.request(mechanism="PLAIN")) == b"\0\5PLAIN"
 
 
-@pytest.mark.parametrize(("text", "versions"), [("3", (3, 3)), ("3-5", (3, 5)), ("3+", (3, 32767)), ("0+", (0, 32767))])
+@pytest.mark.parametrize(
+    ("text", "versions"), [("3", (3, 3)), ("3-5", (3, 5)), ("3+", (3, 32767)), ("0+", (0, 32767))]
+)
 def test_versions(text: str, versions: tuple[int, int]) -> None:
     parsed = parse_versions(text)
     assert parsed == versions
@@ -113,8 +144,21 @@ def test_versions(text: str, versions: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["a int33", "a string??", "a []", "a Topic[]", "a int32\n b int8", "a A\n b int8\nc A\n d int8", "a int32 v3", "a int32 3-", "a int32=x", "a"],
+    [
+        "a int33",
+        "a string??",
+        "a []",
+        "a Topic[]",
+        "a int32\n b int8",
+        "a A\n b int8\nc A\n d int8",
+        "a int32 v3",
+        "a int32 3-",
+        "a int32=x",
+        "a",
+    ],
 )
 def test_what_is_no_notation(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no such type|not a range|invalid literal|not enough values"):
+    with pytest.raises(
+        ValueError, match=r"no such type|not a range|invalid literal|not enough values"
+    ):
         parse_struct("Message", text)

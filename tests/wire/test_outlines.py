@@ -1,4 +1,6 @@
-"""Records read while their batch is opened: the same as `records_of` reads, with little memory, and bombs refused early."""
+"""Records read while their batch is opened: the same as `records_of` reads, with little memory, and
+bombs refused early.
+"""
 
 import tracemalloc
 from collections.abc import Iterator
@@ -13,10 +15,27 @@ from hypothesis import strategies as st
 from raftka.limits import DECOMPRESSED_BYTES, MIB
 from raftka.runtime.interfaces import Buffer
 from raftka.wire import compression
-from raftka.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Packer, compress, decompress, pieces
+from raftka.wire.compression import (
+    GZIP,
+    LZ4,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    Packer,
+    compress,
+    decompress,
+    pieces,
+)
 from raftka.wire.errors import ProtocolError
 from raftka.wire.outlines import NotOpened, outlines
-from raftka.wire.records import BATCH_HEADER_BYTES, NewRecord, batch_of, build_batch, read_header, records_of
+from raftka.wire.records import (
+    BATCH_HEADER_BYTES,
+    NewRecord,
+    batch_of,
+    build_batch,
+    read_header,
+    records_of,
+)
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 COMPRESSED = CODECS[1:]
@@ -52,7 +71,9 @@ def bomb(payload: Buffer, codec: int, count: int = 1) -> memoryview:
 
 @pytest.mark.parametrize("codec", CODECS)
 @given(records=st.lists(record, min_size=1, max_size=20))
-def test_they_say_what_the_records_are_and_write_them_as_a_leader_does(codec: int, records: list[NewRecord]) -> None:
+def test_they_say_what_the_records_are_and_write_them_as_a_leader_does(
+    codec: int, records: list[NewRecord]
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compression, "OPENED_PIECE_BYTES", 64)
         batch = memoryview(build_batch(records, compression=codec))
@@ -62,13 +83,18 @@ def test_they_say_what_the_records_are_and_write_them_as_a_leader_does(codec: in
     def size(part: bytes | None) -> int | None:
         return None if part is None else len(part)
 
-    assert found == [(each.offset, each.timestamp, size(each.key), size(each.value)) for each in records_of(batch)]
+    assert found == [
+        (each.offset, each.timestamp, size(each.key), size(each.value))
+        for each in records_of(batch)
+    ]
     assert out == build_batch(records)[BATCH_HEADER_BYTES:]
 
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_cut_and_every_byte_too_many_is_noticed(codec: int, small_pieces: None) -> None:
-    body = build_batch([(b"key", bytes(range(99)), [("h", b"x")], TIME + i) for i in range(3)])[BATCH_HEADER_BYTES:]
+    body = build_batch([(b"key", bytes(range(99)), [("h", b"x")], TIME + i) for i in range(3)])[
+        BATCH_HEADER_BYTES:
+    ]
     assert len(list(outlines(bomb(body, codec, 3)))) == 3
     for wrong in (*(body[:size] for size in range(len(body))), body + b"\0"):
         with pytest.raises(ProtocolError):
@@ -76,7 +102,9 @@ def test_every_cut_and_every_byte_too_many_is_noticed(codec: int, small_pieces: 
 
 
 @pytest.mark.parametrize("codec", COMPRESSED)
-def test_a_bomb_without_records_is_refused_after_its_first_piece(codec: int, opened: list[int]) -> None:
+def test_a_bomb_without_records_is_refused_after_its_first_piece(
+    codec: int, opened: list[int]
+) -> None:
     with pytest.raises(ProtocolError, match="a record of 0 bytes"):
         list(outlines(bomb(bytes(40 * MIB), codec)))
 
@@ -85,7 +113,9 @@ def test_a_bomb_without_records_is_refused_after_its_first_piece(codec: int, ope
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_a_record_above_the_limit_is_refused_at_its_head(codec: int, opened: list[int]) -> None:
-    batch = memoryview(build_batch([(None, bytes(DECOMPRESSED_BYTES.value + 1), [], TIME)], compression=codec))
+    batch = memoryview(
+        build_batch([(None, bytes(DECOMPRESSED_BYTES.value + 1), [], TIME)], compression=codec)
+    )
 
     with pytest.raises(ProtocolError) as caught:
         list(outlines(batch))
@@ -104,8 +134,12 @@ def test_records_above_the_limit_together_are_refused_there(codec: int) -> None:
     assert caught.value.limit is DECOMPRESSED_BYTES
 
 
-def test_a_zstd_bomb_that_tells_its_size_is_opened_no_further_than_the_first_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its blocks tell it: each repeats one byte. The frame's head does not, with this level of the writer."""
+def test_a_zstd_bomb_that_tells_its_size_is_opened_no_further_than_the_first_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its blocks tell it: each repeats one byte. The frame's head does not, with this level of the
+    writer.
+    """
     rooms: list[int] = []
     real = cramjam.zstd.decompress_into
 
@@ -128,7 +162,9 @@ def test_a_zstd_bomb_that_tells_its_size_is_opened_no_further_than_the_first_pie
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
 @pytest.mark.parametrize("count", [1, 20], ids=["one record of 20 MiB", "20 records of 1 MiB"])
 def test_what_is_large_when_opened_is_never_in_memory_as_a_whole(codec: int, count: int) -> None:
-    """Read, and compressed anew. (For zstd there is no stream: it is opened into memory up to the limit.)"""
+    """Read, and compressed anew. (For zstd there is no stream: it is opened into memory up to the
+    limit.)
+    """
     packed = build_batch([(None, bytes(20 * MIB // count), [], TIME)] * count, compression=codec)
     compress(LZ4, b"import")
     tracemalloc.start()
@@ -180,7 +216,9 @@ def test_the_pieces_are_what_is_opened_at_once(codec: int) -> None:
 @pytest.mark.parametrize("linked", [False, True])
 def test_lz4_of_another_writer_in_pieces(checked: bool, size: int, linked: bool) -> None:
     data = b"".join(b"%09d" % at for at in range(700_000))
-    packed = lz4.frame.compress(data, block_size=size, block_linked=linked, block_checksum=checked, content_checksum=True)
+    packed = lz4.frame.compress(
+        data, block_size=size, block_linked=linked, block_checksum=checked, content_checksum=True
+    )
 
     assert b"".join(pieces(LZ4, packed)) == data
     if checked:
@@ -211,6 +249,13 @@ def test_there_is_no_such_codec(codec: int) -> None:
 
 def test_a_header_of_the_batch_is_believed_as_by_records_of() -> None:
     """With LogAppendTime all records have the batch's time."""
-    batch = memoryview(build_batch([(b"k", b"v", [], TIME), (b"k", b"v", [], TIME + 5)], timestamp_type=1, base_offset=7))
+    batch = memoryview(
+        build_batch(
+            [(b"k", b"v", [], TIME), (b"k", b"v", [], TIME + 5)], timestamp_type=1, base_offset=7
+        )
+    )
 
-    assert [each[:2] for each in outlines(batch)] == [(7, read_header(batch).max_timestamp), (8, read_header(batch).max_timestamp)]
+    assert [each[:2] for each in outlines(batch)] == [
+        (7, read_header(batch).max_timestamp),
+        (8, read_header(batch).max_timestamp),
+    ]

@@ -1,7 +1,8 @@
-"""Record batches against kafka-python's builder and reader; walking over what was cut, and refusing what is none.
+"""Record batches against kafka-python's builder and reader; walking over what was cut, and refusing
+what is none.
 
-kafka-python has gzip alone without further libraries; the other codecs are held against recorded bytes of other writers: see test_golden.py
-and test_compression.py.
+kafka-python has gzip alone without further libraries; the other codecs are held against recorded
+bytes of other writers: see test_golden.py and test_compression.py.
 """
 
 import warnings
@@ -35,37 +36,65 @@ from raftka.wire.records import (
 )
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas with importlib.resources.read_text
+    # it reads its schemas with importlib.resources.read_text
+    warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.record.default_records import DefaultRecordBatchBuilder
     from kafka.record.memory_records import MemoryRecords
 
 EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 OPTIONAL_BYTES = st.none() | st.binary(max_size=200)
 HEADERS = st.lists(st.tuples(st.text(max_size=10), OPTIONAL_BYTES), max_size=3)
-RECORDS = st.lists(st.tuples(OPTIONAL_BYTES, OPTIONAL_BYTES, HEADERS, st.integers(0, 2**42)), min_size=1, max_size=20)
+RECORDS = st.lists(
+    st.tuples(OPTIONAL_BYTES, OPTIONAL_BYTES, HEADERS, st.integers(0, 2**42)),
+    min_size=1,
+    max_size=20,
+)
 
 
 @EXAMPLES
 @given(RECORDS, st.sampled_from([0, 1]), st.booleans())
 def test_kafka_python_reads_ours(records: list[NewRecord], codec: int, transactional: bool) -> None:
-    producer: dict[str, Any] = {"producer_id": 5, "producer_epoch": 2, "base_sequence": 9, "transactional": True} if transactional else {}
+    producer: dict[str, Any] = (
+        {"producer_id": 5, "producer_epoch": 2, "base_sequence": 9, "transactional": True}
+        if transactional
+        else {}
+    )
 
     data = build_batch(records, base_offset=100, compression=codec, leader_epoch=3, **producer)
 
     batch = MemoryRecords(bytes(data)).next_batch()
     assert batch.validate_crc()
-    assert (batch.base_offset, batch.leader_epoch, batch.compression_type, batch.is_transactional) == (100, 3, codec, transactional)
-    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == ((5, 2, 9) if transactional else (-1, -1, -1))
-    assert (batch.first_timestamp, batch.max_timestamp) == (records[0][3], max(r[3] for r in records))
+    assert (
+        batch.base_offset,
+        batch.leader_epoch,
+        batch.compression_type,
+        batch.is_transactional,
+    ) == (100, 3, codec, transactional)
+    assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (
+        (5, 2, 9) if transactional else (-1, -1, -1)
+    )
+    assert (batch.first_timestamp, batch.max_timestamp) == (
+        records[0][3],
+        max(r[3] for r in records),
+    )
     read = [(r.key, r.value, r.headers, r.timestamp, r.offset) for r in batch]
-    assert read == [(key, value, headers, timestamp, 100 + at) for at, (key, value, headers, timestamp) in enumerate(records)]
+    assert read == [
+        (key, value, headers, timestamp, 100 + at)
+        for at, (key, value, headers, timestamp) in enumerate(records)
+    ]
 
 
 @EXAMPLES
 @given(RECORDS, st.sampled_from([0, 1]))
 def test_we_read_kafka_pythons(records: list[NewRecord], codec: int) -> None:
     builder = DefaultRecordBatchBuilder(
-        magic=2, compression_type=codec, is_transactional=False, producer_id=7, producer_epoch=1, base_sequence=3, batch_size=1_000_000
+        magic=2,
+        compression_type=codec,
+        is_transactional=False,
+        producer_id=7,
+        producer_epoch=1,
+        base_sequence=3,
+        batch_size=1_000_000,
     )
     for at, (key, value, headers, timestamp) in enumerate(records):
         builder.append(at, timestamp, key, value, headers)
@@ -74,11 +103,22 @@ def test_we_read_kafka_pythons(records: list[NewRecord], codec: int) -> None:
     ((header, batch),) = iterate(memoryview(data))
 
     assert crc_matches(batch, header)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.count) == (7, 1, 3, len(records))
-    expected = [Record(at, timestamp, key, value, headers) for at, (key, value, headers, timestamp) in enumerate(records)]
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.count) == (
+        7,
+        1,
+        3,
+        len(records),
+    )
+    expected = [
+        Record(at, timestamp, key, value, headers)
+        for at, (key, value, headers, timestamp) in enumerate(records)
+    ]
     assert list(records_of(batch)) == expected
     if codec == 0:
-        assert build_batch(records, leader_epoch=0, producer_id=7, producer_epoch=1, base_sequence=3) == data
+        assert (
+            build_batch(records, leader_epoch=0, producer_id=7, producer_epoch=1, base_sequence=3)
+            == data
+        )
 
 
 ONE: list[NewRecord] = [(b"key", b"value", [("h", b"x"), ("n", None)], 1000)]
@@ -90,7 +130,9 @@ def test_all_codecs_there_and_back(codec: int) -> None:
 
     data = build_batch(records, compression=codec)
 
-    assert [(r.key, r.value, r.headers, r.timestamp) for r in records_of(memoryview(data))] == records
+    assert [
+        (r.key, r.value, r.headers, r.timestamp) for r in records_of(memoryview(data))
+    ] == records
 
 
 def test_a_log_append_time_batch_gives_its_maximum_to_all() -> None:
@@ -100,12 +142,22 @@ def test_a_log_append_time_batch_gives_its_maximum_to_all() -> None:
 
 
 def test_the_header_is_61_bytes_and_reads_as_written() -> None:
-    data = build_batch(ONE, base_offset=2**40, leader_epoch=9, transactional=True, producer_id=2**33, producer_epoch=3, base_sequence=4)
+    data = build_batch(
+        ONE,
+        base_offset=2**40,
+        leader_epoch=9,
+        transactional=True,
+        producer_id=2**33,
+        producer_epoch=3,
+        base_sequence=4,
+    )
 
     header = read_header(data)
 
     assert BATCH_HEADER_BYTES == 61
-    assert header == BatchHeader(2**40, len(data) - 12, 9, 2, header.crc, TRANSACTIONAL, 0, 1000, 1000, 2**33, 3, 4, 1)
+    assert header == BatchHeader(
+        2**40, len(data) - 12, 9, 2, header.crc, TRANSACTIONAL, 0, 1000, 1000, 2**33, 3, 4, 1
+    )
     assert (header.size_bytes, header.last_offset) == (len(data), 2**40)
 
 
@@ -128,7 +180,16 @@ def test_a_cut_tail_is_left_out() -> None:
     assert [header.base_offset for header, _ in whole] == [0, 1]
 
 
-@pytest.mark.parametrize(("at", "value"), [(16, b"\1"), (16, b"\3"), (8, b"\xff\xff\xff\xff"), (8, (48).to_bytes(4, "big")), (8, bytes(4))])
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [
+        (16, b"\1"),
+        (16, b"\3"),
+        (8, b"\xff\xff\xff\xff"),
+        (8, (48).to_bytes(4, "big")),
+        (8, bytes(4)),
+    ],
+)
 def test_what_is_no_batch_of_version_2(at: int, value: bytes) -> None:
     data = build_batch(ONE)
     data[at : at + len(value)] = value
@@ -143,7 +204,9 @@ def test_a_header_needs_all_its_bytes() -> None:
 
 def batch_with(body: bytes, count: int = 1) -> memoryview:
     data = bytearray(BATCH_HEADER_BYTES) + body
-    BATCH_HEADER.pack_into(data, 0, 0, len(data) - 12, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
+    BATCH_HEADER.pack_into(
+        data, 0, 0, len(data) - 12, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count
+    )
     seal(data)
     return memoryview(data)
 
@@ -243,6 +306,8 @@ def test_the_checksum_is_that_of_the_package_that_it_comes_from() -> None:
         assert checksum.crc32c(data[:size], size) == package.crc32c(data[:size], size)
 
 
-def test_the_whole_package_is_loaded_where_its_c_module_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_package_is_loaded_where_its_c_module_is_not_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(PathFinder, "find_spec", lambda name, path=None: None)
     assert checksum._load()(b"123456789") == CHECK_VALUE

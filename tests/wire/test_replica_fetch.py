@@ -1,4 +1,6 @@
-"""The fetches of followers by structs: the bytes are those of the message's compiler, and what is not plain is left to it."""
+"""The fetches of followers by structs: the bytes are those of the message's compiler, and what is
+not plain is left to it.
+"""
 
 from random import Random
 from typing import Any
@@ -7,7 +9,13 @@ import pytest
 
 from raftka.wire.codec import size_of
 from raftka.wire.frame import decode_response_header, encode_response
-from raftka.wire.messages.fetch import FETCH, FetchPartition, FetchRequest, FetchResponse, PartitionData
+from raftka.wire.messages.fetch import (
+    FETCH,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from raftka.wire.replica_fetch import (
     MOST,
     VERSION,
@@ -33,7 +41,12 @@ def some_topics(random: Random) -> Topics:
     return {
         random.randbytes(16): [
             Asked(
-                at, random.randrange(-1, 9), random.randrange(1 << 40), random.randrange(-1, 9), random.randrange(1 << 40), random.randrange(1 << 30)
+                at,
+                random.randrange(-1, 9),
+                random.randrange(1 << 40),
+                random.randrange(-1, 9),
+                random.randrange(1 << 40),
+                random.randrange(1 << 30),
             )
             for at in range(random.choice([0, 1, 2, 130]))
         ]
@@ -43,7 +56,10 @@ def some_topics(random: Random) -> Topics:
 
 def compiled(topics: Topics) -> FetchRequest:
     request = FETCH.request
-    rows = [request.topics(topic_id=topic_id, partitions=[_row(each) for each in asked]) for topic_id, asked in topics.items()]
+    rows = [
+        request.topics(topic_id=topic_id, partitions=[_row(each) for each in asked])
+        for topic_id, asked in topics.items()
+    ]
     state = request.replica_state(replica_id=TERMS.replica, replica_epoch=TERMS.broker_epoch)
     return request(
         max_wait_ms=TERMS.max_wait_ms,
@@ -82,7 +98,11 @@ def test_requests(seed: int) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"forgotten_topics_data": [FETCH.request.forgotten_topics_data(topic_id=bytes(16), partitions=(1,))]},
+        {
+            "forgotten_topics_data": [
+                FETCH.request.forgotten_topics_data(topic_id=bytes(16), partitions=(1,))
+            ]
+        },
         {"rack_id": "r"},
         {"cluster_id": "c"},
         {"replica_state": FETCH.request.replica_state(replica_id=3, replica_epoch=77)},
@@ -114,30 +134,50 @@ def some_answer(random: Random) -> FetchResponse:
     return FETCH.response(
         session_id=random.randrange(1 << 31),
         responses=[
-            topic(topic_id=random.randbytes(16), partitions=[answered(random, at) for at in range(random.choice([0, 1, 2, 130]))])
+            topic(
+                topic_id=random.randbytes(16),
+                partitions=[answered(random, at) for at in range(random.choice([0, 1, 2, 130]))],
+            )
             for _ in range(random.choice([0, 1, 3]))
         ],
     )
 
 
 def answered(random: Random, at: int) -> PartitionData:
-    records: Any = random.choice([b"", random.randbytes(random.choice([1, 126, 127, 20_000])), [b"one", b"two"]])
+    records: Any = random.choice(
+        [b"", random.randbytes(random.choice([1, 126, 127, 20_000])), [b"one", b"two"]]
+    )
     offsets = sorted(random.randrange(1 << 40) for _ in range(3))
     return FETCH.response.responses.partitions(
-        partition_index=at, high_watermark=offsets[2], last_stable_offset=offsets[1], log_start_offset=offsets[0], records=records,
+        partition_index=at,
+        high_watermark=offsets[2],
+        last_stable_offset=offsets[1],
+        log_start_offset=offsets[0],
+        records=records,
         aborted_transactions=None,
-    )  # fmt: skip
+    )
 
 
 def told(row: PartitionData) -> Told:
     records: Any = row.records if isinstance(row.records, list) else [row.records]
-    return Told(row.partition_index, row.high_watermark, row.last_stable_offset, row.log_start_offset, records, sum(map(len, records)))
+    return Told(
+        row.partition_index,
+        row.high_watermark,
+        row.last_stable_offset,
+        row.log_start_offset,
+        records,
+        sum(map(len, records)),
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_answers(seed: int) -> None:
     answer = some_answer(Random(seed))
-    pieces = answer_frame(9, answer.session_id, {topic.topic_id: [told(row) for row in topic.partitions] for topic in answer.responses})
+    pieces = answer_frame(
+        9,
+        answer.session_id,
+        {topic.topic_id: [told(row) for row in topic.partitions] for topic in answer.responses},
+    )
     frame = b"".join(pieces)  # type: ignore[arg-type]  # none of them lies in a file
 
     assert frame == b"".join(encode_response(FETCH, VERSION, 9, answer))  # type: ignore[arg-type]
@@ -150,12 +190,18 @@ def test_answers(seed: int) -> None:
             row.high_watermark,
             row.last_stable_offset,
             row.log_start_offset,
-            memoryview(b"".join(row.records) if isinstance(row.records, list) else bytes(row.records or b"")),
+            memoryview(
+                b"".join(row.records)
+                if isinstance(row.records, list)
+                else bytes(row.records or b"")
+            ),
         )
         for topic in answer.responses
         for row in topic.partitions
     ]
-    assert read_answer(view, decode_response_header(view, FETCH, VERSION)[1]) == ((answer.session_id, expected) if len(expected) <= MOST else None)
+    assert read_answer(view, decode_response_header(view, FETCH, VERSION)[1]) == (
+        (answer.session_id, expected) if len(expected) <= MOST else None
+    )
 
 
 PARTITION = FETCH.response.responses.partitions
@@ -171,7 +217,9 @@ def test_answers_that_are_not_plain_are_left(what: str) -> None:
     row = answered(Random(0), 0)
     for name, value in UNUSUAL[what].items():
         setattr(row, name, value)
-    answer = FETCH.response(responses=[FETCH.response.responses(topic_id=bytes(16), partitions=[row])])
+    answer = FETCH.response(
+        responses=[FETCH.response.responses(topic_id=bytes(16), partitions=[row])]
+    )
 
     assert read_answer(memoryview(FETCH.encode_response(VERSION, answer)), 0) is None
 
@@ -185,7 +233,9 @@ def test_an_answer_with_an_error_is_left() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_bytes_that_are_cut_or_changed_are_left_or_read(seed: int) -> None:
     random = Random(seed)
-    request = request_body(TERMS, 5, 6, {random.randbytes(16): [Asked(at, 1, 2, 3, 4, 5) for at in range(3)]})
+    request = request_body(
+        TERMS, 5, 6, {random.randbytes(16): [Asked(at, 1, 2, 3, 4, 5) for at in range(3)]}
+    )
     at, behind = topics_begin(memoryview(request), 0)
     answer = FETCH.encode_response(VERSION, some_answer(random))
     for cut in range(at, len(request)):

@@ -1,4 +1,6 @@
-"""The stubs beside the messages are those of the messages as they are now, and what they promise is there when the code runs."""
+"""The stubs beside the messages are those of the messages as they are now, and what they promise is
+there when the code runs.
+"""
 
 from types import ModuleType
 
@@ -18,7 +20,9 @@ def test_a_stub_is_current(module: ModuleType) -> None:
 
 
 def test_no_stub_is_left_of_a_module_that_has_gone() -> None:
-    assert {path.stem for path in FOLDER.glob("*.pyi")} == {path.stem for path in FOLDER.glob("*.py")} - {"__init__"}
+    assert {path.stem for path in FOLDER.glob("*.pyi")} == {
+        path.stem for path in FOLDER.glob("*.py")
+    } - {"__init__"}
 
 
 def test_a_class_of_rows_has_one_name_and_is_found_by_it() -> None:

@@ -1,4 +1,6 @@
-"""The bridge's machine on a stage: what is asked is decided, appended, and committed at once or when the test says so. With a client."""
+"""The bridge's machine on a stage: what is asked is decided, appended, and committed at once or
+when the test says so. With a client.
+"""
 
 from collections import deque
 from collections.abc import Sequence
@@ -11,7 +13,16 @@ from raftka.metadata.controller.topics import TopicNames
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import Record
 from zookeeper_bridge.machine.machine import Machine
-from zookeeper_bridge.machine.wire import Attach, Batch, Open, Request, Result, Write, pack_batch, unpack_answer
+from zookeeper_bridge.machine.wire import (
+    Attach,
+    Batch,
+    Open,
+    Request,
+    Result,
+    Write,
+    pack_batch,
+    unpack_answer,
+)
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import Acl, Stat
@@ -34,7 +45,8 @@ class Decisions:
         self.tick_ms, self.look_s = tick_ms, look_s
         self.uncommitted: deque[tuple[int, Sequence[Record]]] = deque()
         self.offset = 10
-        self.copying = False  # the machine sees records that are equal to what it has decided, and not the same
+        # the machine sees records that are equal to what it has decided, and not the same
+        self.copying = False
         self.holding = False  # entries are appended and not committed
         self.machine = Machine(self.tree, self.now, tick_ms, look_s)
 
@@ -44,8 +56,15 @@ class Decisions:
         self.offset = self.image.offset + 5
         self.machine = Machine(self.tree, self.now, self.tick_ms, self.look_s)
 
-    def ask(self, *requests: Request, origin: bytes = b"node", identities: Sequence[Sequence[Identity]] = (HERE,)) -> list[Result]:
-        outcome = self.machine.decide(pack_batch(Batch(origin, identities, requests)), self._context(), self._draft())
+    def ask(
+        self,
+        *requests: Request,
+        origin: bytes = b"node",
+        identities: Sequence[Sequence[Identity]] = (HERE,),
+    ) -> list[Result]:
+        outcome = self.machine.decide(
+            pack_batch(Batch(origin, identities, requests)), self._context(), self._draft()
+        )
         self.append(outcome)
         self.zxid, results = unpack_answer(outcome.reply)
         assert self.zxid == self.offset
@@ -62,7 +81,9 @@ class Decisions:
     def append(self, outcome: Outcome) -> None:
         if outcome.records:
             self.offset += 1
-            self.machine.replay(self.offset, list(outcome.records) if self.copying else outcome.records)
+            self.machine.replay(
+                self.offset, list(outcome.records) if self.copying else outcome.records
+            )
             self.uncommitted.append((self.offset, outcome.records))
         if not self.holding:
             self.commit()
@@ -86,7 +107,13 @@ class Decisions:
 class Client:
     """A session, and its writes by their names. An error is returned as such."""
 
-    def __init__(self, stage: Decisions, timeout_ms: int = 4000, connection: int = 1, identities: Sequence[Identity] = HERE) -> None:
+    def __init__(
+        self,
+        stage: Decisions,
+        timeout_ms: int = 4000,
+        connection: int = 1,
+        identities: Sequence[Identity] = HERE,
+    ) -> None:
         self.stage = stage
         self.connection = connection
         self.identities = identities
@@ -101,11 +128,20 @@ class Client:
         return Write(self.session_id, self.connection, 0, opcode, body)
 
     def attach(self, connection: int, password: bytes | None = None) -> Result:
-        (result,) = self.stage.ask(Attach(connection, 4000, self.session_id, self.opened.password if password is None else password))
+        (result,) = self.stage.ask(
+            Attach(
+                connection,
+                4000,
+                self.session_id,
+                self.opened.password if password is None else password,
+            )
+        )
         self.connection = connection
         return result
 
-    def create(self, path: str, data: bytes | None = b"", flags: int = 0, acl: Any = OPEN_TO_ALL) -> str | Err:
+    def create(
+        self, path: str, data: bytes | None = b"", flags: int = 0, acl: Any = OPEN_TO_ALL
+    ) -> str | Err:
         result = self.ask(Op.CREATE, jute.CREATE.encode((path, data, acl, flags)))
         return Err(result.error) if result.error else jute.STRING.decode(result.body)
 
@@ -120,7 +156,10 @@ class Client:
 
     def multi(self, *operations: tuple[Op, tuple[Any, ...]]) -> list[Any]:
         """(opcode, what its answer is) of each, or the error codes."""
-        result = self.ask(Op.MULTI, jute.encode_multi([(op, BODIES[op].encode(fields)) for op, fields in operations]))
+        result = self.ask(
+            Op.MULTI,
+            jute.encode_multi([(op, BODIES[op].encode(fields)) for op, fields in operations]),
+        )
         assert result.error == 0
         return multi_results(result.body)
 

@@ -1,7 +1,9 @@
-"""A play on one server, over real sockets: what each step is answered, and what everybody is told because of it, as text.
+"""A play on one server, over real sockets: what each step is answered, and what everybody is told
+because of it, as text.
 
-Numbers that are names (zxids, sessions) become names: the first that is met is the first, on every server. Times become what they have to be.
-After each step every client asks for a sync: what it was to be told of, it has been told then. Knows no play.
+Numbers that are names (zxids, sessions) become names: the first that is met is the first, on every
+server. Times become what they have to be. After each step every client asks for a sync: what it was
+to be told of, it has been told then. Knows no play.
 """
 
 import socket
@@ -42,7 +44,8 @@ ANSWERS: dict[Op, Kind] = {
     Op.SASL: jute.BUFFER,
     Op.ADD_WATCH: jute.INT,
 }
-CHANGES = WRITES - {Op.CHECK, Op.RECONFIG, Op.MULTI}  # what succeeds and surely has a zxid of its own
+# what succeeds and surely has a zxid of its own
+CHANGES = WRITES - {Op.CHECK, Op.RECONFIG, Op.MULTI}
 STRANGE = (  # frames that are no requests, and lengths that are none
     pack(">iii", 8, 7, 4711),
     pack(">iii", 8, 7, -17),
@@ -171,10 +174,18 @@ class Player:
     def _dial(self, client: Client) -> Line:
         return Line(self._ports[client.node % len(self._ports)])
 
-    def _greet(self, line: Line, timeout_ms: int, session: ConnectResponse | None, seen: int, *, old: bool) -> ConnectResponse | None:
+    def _greet(
+        self, line: Line, timeout_ms: int, session: ConnectResponse | None, seen: int, *, old: bool
+    ) -> ConnectResponse | None:
         """None: closed without a word."""
-        session_id, password = (session.session_id, session.password) if session is not None else (0, bytes(16))
-        body = pack(">iqiqi", 0, seen, timeout_ms, session_id, len(password)) + password + (b"" if old else b"\0")
+        session_id, password = (
+            (session.session_id, session.password) if session is not None else (0, bytes(16))
+        )
+        body = (
+            pack(">iqiqi", 0, seen, timeout_ms, session_id, len(password))
+            + password
+            + (b"" if old else b"\0")
+        )
         line.send(pack(">i", len(body)) + body)
         try:
             frame = line.frame()
@@ -182,14 +193,23 @@ class Player:
             self._say("closed without a word")
             return None
         found = jute.decode_connected(frame)
-        self._say(f"session {self._sessions.of(found.session_id)} of {found.timeout_ms} ms, {len(found.password)}, {len(frame)} bytes")
+        self._say(
+            f"session {self._sessions.of(found.session_id)} of {found.timeout_ms} ms, "
+            f"{len(found.password)}, {len(frame)} bytes"
+        )
         return found
 
     def _attach(self, client: Client) -> None:
         """As it comes back: with its session, else with a new one."""
         for session in [client.session, None] if client.session is not None else [None]:
             line = self._dial(client)
-            found = self._greet(line, session.timeout_ms if session is not None else 20_000, session, client.seen, old=False)
+            found = self._greet(
+                line,
+                session.timeout_ms if session is not None else 20_000,
+                session,
+                client.seen,
+                old=False,
+            )
             if found is not None and found.session_id:
                 client.line, client.session = line, found
                 self._silently(client, Op.SYNC, ("/",))  # others may have written at other nodes
@@ -204,11 +224,15 @@ class Player:
         client.session = self._greet(client.line, timeout_ms, None, client.seen, old=old)
 
     def _again(self, client: Client, old: bool) -> None:
-        """The session on another connection: of the same node, or of the next one where there are more."""
+        """The session on another connection: of the same node, or of the next one where there are
+        more.
+        """
         client.node += 1
         earlier, client.line = client.line, self._dial(client)
         assert client.session is not None
-        found = self._greet(client.line, client.session.timeout_ms, client.session, client.seen, old=old)
+        found = self._greet(
+            client.line, client.session.timeout_ms, client.session, client.seen, old=old
+        )
         assert earlier is not None
         if len(self._ports) > 1:
             self._try(earlier)
@@ -233,12 +257,16 @@ class Player:
         client.line = None
 
     def _hijack(self, client: Client, password: bytes) -> None:
-        """Its own connection is gone before, for ZooKeeper closes it now: a difference that is meant."""
+        """Its own connection is gone before, for ZooKeeper closes it now: a difference that is
+        meant.
+        """
         if client.line is not None:
             self._drop(client)
         assert client.session is not None
         line = self._dial(client)
-        self._greet(line, 20_000, client.session._replace(password=password), client.seen, old=False)
+        self._greet(
+            line, 20_000, client.session._replace(password=password), client.seen, old=False
+        )
         self._until_closed(line)
 
     def _from_the_future(self, client: Client, zxid: int) -> None:
@@ -267,7 +295,11 @@ class Player:
             self._attach(other)
         self._silently(other, Op.SYNC, ("/",))
         deadline = time.monotonic() + PATIENCE_S
-        while created and self._silently(other, Op.EXISTS, (mark, False)).error == 0 and time.monotonic() < deadline:
+        while (
+            created
+            and self._silently(other, Op.EXISTS, (mark, False)).error == 0
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
 
     # asking
@@ -279,11 +311,17 @@ class Player:
     def _body(self, client: Client, opcode: Op, given: tuple[Any, ...]) -> bytes:
         if opcode not in BODIES:
             return b""
-        return BODIES[opcode].encode(tuple(client.seen if value is SEEN else value for value in given))
+        return BODIES[opcode].encode(
+            tuple(client.seen if value is SEEN else value for value in given)
+        )
 
     def _send(self, client: Client, opcode: int, body: bytes) -> int:
         client.xid += 1
-        own = {Op.PING: PING_XID, Op.SET_WATCHES: SET_WATCHES_XID, Op.SET_WATCHES_2: SET_WATCHES_XID}
+        own = {
+            Op.PING: PING_XID,
+            Op.SET_WATCHES: SET_WATCHES_XID,
+            Op.SET_WATCHES_2: SET_WATCHES_XID,
+        }
         xid = own[Op(opcode)] if opcode in own else client.xid
         assert client.line is not None
         client.line.send(pack(">iii", 8 + len(body), xid, opcode) + body)
@@ -294,7 +332,9 @@ class Player:
         body = b"" if packet.error else packet.body
         if packet.error and packet.body:
             self._say(f"a body of {len(packet.body)} bytes with an error")
-        assert packet.zxid >= client.seen or opcode in (Op.AUTH, Op.SASL) or packet.zxid == -1, f"{packet.zxid} after {client.seen}"
+        assert packet.zxid >= client.seen or opcode in (Op.AUTH, Op.SASL) or packet.zxid == -1, (
+            f"{packet.zxid} after {client.seen}"
+        )
         client.seen = max(client.seen, packet.zxid)
         name = f" {self._zxids.of(packet.zxid)}" if opcode in CHANGES and not packet.error else ""
         shown = _error(packet.error) if packet.error else self._shown(opcode, body, given)
@@ -345,7 +385,17 @@ class Player:
         except (Malformed, IndexError) as error:
             return f"unreadable: {error} {body.hex()}"
         more = f", and {body[end:].hex()} behind it" if end != len(body) else ""
-        return self._value(value, WHO if opcode is Op.WHO_AM_I else given[0] if given and isinstance(given[0], str) else "") + more
+        return (
+            self._value(
+                value,
+                WHO
+                if opcode is Op.WHO_AM_I
+                else given[0]
+                if given and isinstance(given[0], str)
+                else "",
+            )
+            + more
+        )
 
     def _value(self, value: Any, path: str) -> str:
         match value:
@@ -356,15 +406,27 @@ class Player:
             case list() if path == WHO:
                 return repr(sorted(value))
             case list() if value and all(isinstance(each, str) for each in value):
-                return repr(sorted(name for name in value if path != "/" or name not in self._top_names))
+                return repr(
+                    sorted(name for name in value if path != "/" or name not in self._top_names)
+                )
         return repr(value) if path != "/" or not isinstance(value, int) else "some"
 
     def _stat(self, stat: jute.Stat, path: str) -> str:
         now_ms = time.time() * 1000
         assert not stat.mtime or (stat.ctime <= stat.mtime and abs(stat.mtime - now_ms) < 3_600_000)
-        of_children = f"{stat.cversion} {stat.num_children} {self._zxids.of(stat.pzxid)}" if path != "/" else "some"
-        names = f"{self._zxids.of(stat.czxid)} {self._zxids.of(stat.mzxid)} {self._sessions.of(stat.ephemeral_owner)}"
-        return f"<{names} v{stat.version} a{stat.aversion} {stat.data_length} bytes, children {of_children}>"
+        of_children = (
+            f"{stat.cversion} {stat.num_children} {self._zxids.of(stat.pzxid)}"
+            if path != "/"
+            else "some"
+        )
+        names = (
+            f"{self._zxids.of(stat.czxid)} {self._zxids.of(stat.mzxid)} "
+            f"{self._sessions.of(stat.ephemeral_owner)}"
+        )
+        return (
+            f"<{names} v{stat.version} a{stat.aversion} {stat.data_length} bytes, children "
+            f"{of_children}>"
+        )
 
     # other verbs
 
@@ -376,7 +438,9 @@ class Player:
     def _multi_read(self, client: Client, requests: Sequence[tuple[Op, tuple[Any, ...]]]) -> None:
         self._several(client, Op.MULTI_READ, requests)
 
-    def _several(self, client: Client, opcode: Op, requests: Sequence[tuple[Op, tuple[Any, ...]]]) -> None:
+    def _several(
+        self, client: Client, opcode: Op, requests: Sequence[tuple[Op, tuple[Any, ...]]]
+    ) -> None:
         body = jute.encode_multi([(op, BODIES[op].encode(given)) for op, given in requests])
         packet = self._until(client, self._send(client, opcode, body))
         client.seen = max(client.seen, packet.zxid)
@@ -403,7 +467,10 @@ class Player:
 
     def _burst(self, client: Client, requests: Sequence[tuple[Op, tuple[Any, ...]]]) -> None:
         """All at once; answers in the same order."""
-        sent = [(self._send(client, op, self._body(client, op, given)), op, given) for op, given in requests]
+        sent = [
+            (self._send(client, op, self._body(client, op, given)), op, given)
+            for op, given in requests
+        ]
         for xid, op, given in sent:
             self._answer(client, xid, op, given)
 
@@ -429,14 +496,18 @@ class Player:
         try:
             while True:
                 packet = client.line.packet()
-                self._say(f"{packet.zxid} {_error(packet.error)} {packet.body!r}") if packet.xid == 7 else self._hear(packet)
+                self._say(
+                    f"{packet.zxid} {_error(packet.error)} {packet.body!r}"
+                ) if packet.xid == 7 else self._hear(packet)
         finally:
             client.line = None
 
 
 def _can_be_read(opcode: Op, given: tuple[Any, ...]) -> bool:
     """In a multi."""
-    return opcode is not Op.GET_DATA and (opcode not in CREATES or (given[2] is not None and fits(opcode, given[3])))
+    return opcode is not Op.GET_DATA and (
+        opcode not in CREATES or (given[2] is not None and fits(opcode, given[3]))
+    )
 
 
 def _error(code: int) -> str:

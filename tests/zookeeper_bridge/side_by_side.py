@@ -1,10 +1,13 @@
-"""The bridge beside a real ZooKeeper 3.9.3: the same plays on both, every answer and every event compared.
+"""The bridge beside a real ZooKeeper 3.9.3: the same plays on both, every answer and every event
+compared.
 
-    python -m tests.zookeeper_bridge.side_by_side [SEEDS [OPERATIONS [FIRST [NODES]]]]      50 seeds of 400 operations, one node each
+    python -m tests.zookeeper_bridge.side_by_side [SEEDS [OPERATIONS [FIRST [NODES]]]]      50 seeds
+        of 400 operations, one node each
 
 With three nodes each client is at another one, and sessions move between them.
 
-What is meant to differ stands in docs/bridge.md; DIFFERENCES says how the plays and the players allow for each.
+What is meant to differ stands in docs/bridge.md; DIFFERENCES says how the plays and the players
+allow for each.
 """
 
 import signal
@@ -31,16 +34,38 @@ from zookeeper_bridge.tree.rules import TOPS
 TICK_MS = 1000
 NEVER_S = 3600  # empty containers go when nobody looks
 DIFFERENCES = {  # as docs/bridge.md has them: how each is allowed for
-    "a zxid is an offset of the metadata log: writes at the same moment share one, and there are gaps": "they are names; one write a burst",
-    "a write that fails takes no zxid": "a zxid counts where something has been written with it; it never falls",
-    "a client with a higher zxid than the cluster is closed after the cluster was asked, not at once": "it is closed",
-    "sync never shows the past, and a node without an answer of a controller for two ticks closes its connections": "not met",
-    "when the controller changes, connections with writes under way are closed, all others stay": "not met",
-    "in Kafka's layout times are 0, and the pzxid of a list is the one that this node has seen": "the plays are beside it",
-    "the root has Kafka's folders as children": "they are left out, and so is how many children it has",
-    "a wrong password closes no connection but its own": "the session's own connection is closed before",
+    (
+        "a zxid is an offset of the metadata log: writes at the same moment share one, and "
+        "there are gaps"
+    ): "they are names; one write a burst",
+    "a write that fails takes no zxid": (
+        "a zxid counts where something has been written with it; it never falls"
+    ),
+    (
+        "a client with a higher zxid than the cluster is closed after the cluster was asked, "
+        "not at once"
+    ): "it is closed",
+    (
+        "sync never shows the past, and a node without an answer of a controller for two ticks "
+        "closes its connections"
+    ): "not met",
+    (
+        "when the controller changes, connections with writes under way are closed, all others stay"
+    ): "not met",
+    (
+        "in Kafka's layout times are 0, and the pzxid of a list is the one that this node has seen"
+    ): "the plays are beside it",
+    "the root has Kafka's folders as children": (
+        "they are left out, and so is how many children it has"
+    ),
+    "a wrong password closes no connection but its own": (
+        "the session's own connection is closed before"
+    ),
     "an operation for a time to live without a flag for one is refused": "it is not played",
-    "a path has at most 4096 bytes and 256 levels, and a tree, a session and a connection have bounds: `compat/zookeeper_bridge/limits.py`": "-",
+    (
+        "a path has at most 4096 bytes and 256 levels, and a tree, a session and a connection "
+        "have bounds: `compat/zookeeper_bridge/limits.py`"
+    ): "-",
 }
 
 
@@ -55,7 +80,9 @@ class Difference(NamedTuple):
 class Stage:
     """Two servers that run."""
 
-    def __init__(self, zookeepers: Sequence[int], bridges: Sequence[int], pool: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, zookeepers: Sequence[int], bridges: Sequence[int], pool: ThreadPoolExecutor
+    ) -> None:
         """Ports."""
         self._ports = zookeepers, bridges
         self._pool = pool
@@ -65,7 +92,11 @@ class Stage:
         players = [Player(self._ports[0]), Player(self._ports[1], TOPS)]
         zookeeper, bridge = self._pool.map(lambda player: player.play(steps), players)
         pairs = zip(steps, zookeeper, bridge, strict=False)  # who stops early has said why
-        found = [Difference(seed, number, step, one, other) for number, (step, one, other) in enumerate(pairs) if one != other or BROKEN_OFF in one]
+        found = [
+            Difference(seed, number, step, one, other)
+            for number, (step, one, other) in enumerate(pairs)
+            if one != other or BROKEN_OFF in one
+        ]
         return steps, found
 
 
@@ -73,8 +104,14 @@ class Stage:
 def stage(nodes: int = 1) -> Iterator[Stage]:
     """So many of each; raises BenchFailed where there is no ZooKeeper to be had."""
     super_digest = digest_of(SUPER)[1]
-    options = (f"-Dznode.container.checkIntervalMs={NEVER_S * 1000}", f"-Dzookeeper.DigestAuthenticationProvider.superDigest={super_digest}")
-    properties = {"zookeeper.bridge.tick.ms": str(TICK_MS), "zookeeper.bridge.super.digest": super_digest}
+    options = (
+        f"-Dznode.container.checkIntervalMs={NEVER_S * 1000}",
+        f"-Dzookeeper.DigestAuthenticationProvider.superDigest={super_digest}",
+    )
+    properties = {
+        "zookeeper.bridge.tick.ms": str(TICK_MS),
+        "zookeeper.bridge.super.digest": super_digest,
+    }
     with (
         ZooKeepers(nodes, {"tickTime": TICK_MS}, options) as zookeepers,
         patch.object(edge, "Bridge", partial(Bridge, look_s=float(NEVER_S))),
@@ -82,17 +119,32 @@ def stage(nodes: int = 1) -> Iterator[Stage]:
         ThreadPoolExecutor(2) as pool,
     ):
         zookeepers.start()
-        yield Stage(zookeepers.ports, [int(address.rpartition(":")[2]) for address in cluster.zookeeper_connect.split(",")], pool)
+        yield Stage(
+            zookeepers.ports,
+            [int(address.rpartition(":")[2]) for address in cluster.zookeeper_connect.split(",")],
+            pool,
+        )
 
 
 def counted(steps: list[Step]) -> Counter[str]:
     """Operations by name, and `writes`; what is in a multi counts as one."""
     found: Counter[str] = Counter()
     for step in steps:
-        requests = step.given[0] if step.verb == "burst" else [step.given] if step.verb == "ask" else [(step.verb,)]
+        requests = (
+            step.given[0]
+            if step.verb == "burst"
+            else [step.given]
+            if step.verb == "ask"
+            else [(step.verb,)]
+        )
         for request in requests:
             found[request[0].name if isinstance(request[0], Op) else request[0]] += 1
-            found["writes"] += request[0] in WRITES or request[0] in ("multi", "close", "connect", "expire")
+            found["writes"] += request[0] in WRITES or request[0] in (
+                "multi",
+                "close",
+                "connect",
+                "expire",
+            )
             found["operations"] += 1
     return found
 
@@ -106,11 +158,17 @@ def main(seeds: int = 50, operations: int = 400, first: int = 0, nodes: int = 1)
             differing += len(found)
             for difference in found[:3]:
                 print(
-                    f"seed {seed}, step {difference.number}: {difference.step}\n  ZooKeeper: {difference.zookeeper}\n  bridge:    {difference.bridge}"
+                    f"seed {seed}, step {difference.number}: {difference.step}\n  ZooKeeper: "
+                    f"{difference.zookeeper}\n  bridge:    {difference.bridge}"
                 )
-    kinds = ", ".join(f"{name} {count}" for name, count in sorted(total.items()) if name not in ("operations", "writes"))
+    kinds = ", ".join(
+        f"{name} {count}"
+        for name, count in sorted(total.items())
+        if name not in ("operations", "writes")
+    )
     print(
-        f"{seeds} seeds, {total['operations']} operations ({100 * total['writes'] / total['operations']:.0f} % writes): {differing} differences,",
+        f"{seeds} seeds, {total['operations']} operations "
+        f"({100 * total['writes'] / total['operations']:.0f} % writes): {differing} differences,",
         end=" ",
     )
     print(f"{time.monotonic() - began:.0f} s\n{kinds}")

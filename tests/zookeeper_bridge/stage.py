@@ -1,4 +1,6 @@
-"""Simulated nodes with a bridge each, and ZooKeeper clients that say what they like, on virtual time."""
+"""Simulated nodes with a bridge each, and ZooKeeper clients that say what they like, on virtual
+time.
+"""
 
 from collections.abc import Mapping, Sequence
 from struct import pack
@@ -20,7 +22,16 @@ PORT = 2181
 
 
 class BridgeStage(Stage):
-    def __init__(self, nodes: int = 1, seed: int = 1, *, wait: bool = True, without: Sequence[int] = (), plain: bool = True, **settings: str) -> None:
+    def __init__(
+        self,
+        nodes: int = 1,
+        seed: int = 1,
+        *,
+        wait: bool = True,
+        without: Sequence[int] = (),
+        plain: bool = True,
+        **settings: str,
+    ) -> None:
         """`plain`: with a port that has no TLS."""
         self.plain = plain
         self.edges: dict[int, Edge] = {}
@@ -31,10 +42,14 @@ class BridgeStage(Stage):
         own = {"zookeeper.bridge.port": str(PORT)} if self.plain else {}
         return {**own, "zookeeper.bridge.host": f"n{node_id}", **super().properties(node_id)}
 
-    def start(self, node_id: int, properties: Mapping[str, str] | None = None, *, disk: str | None = None) -> Node:
+    def start(
+        self, node_id: int, properties: Mapping[str, str] | None = None, *, disk: str | None = None
+    ) -> Node:
         node = super().start(node_id, properties, disk=disk)
         if node_id not in self.without:
-            node.runtime.take(lambda _: self.edges.update({node_id: open_edge(node.services)}), None)  # type: ignore[attr-defined]
+            node.runtime.take(  # type: ignore[attr-defined]
+                lambda _: self.edges.update({node_id: open_edge(node.services)}), None
+            )
         return node
 
     def bridge(self, node_id: int = 1) -> Bridge:
@@ -77,7 +92,9 @@ class Event(NamedTuple):
 class ZkClient:
     """`events` are in `log` with the replies, in the order in which they came."""
 
-    def __init__(self, stage: BridgeStage, node_id: int = 1, port: int = PORT, wrap: Wrap | None = None) -> None:
+    def __init__(
+        self, stage: BridgeStage, node_id: int = 1, port: int = PORT, wrap: Wrap | None = None
+    ) -> None:
         self.stage = stage
         self.log: list[Reply | Event] = []
         self.closed_because: str | None = None
@@ -108,9 +125,13 @@ class ZkClient:
         old: bool = False,
         read_only: bool = False,
     ) -> None:
-        body = pack(">iqiqi16s", 0, last_zxid, timeout_ms, session_id, 16, password) + (b"" if old else b"\1" if read_only else b"\0")
+        body = pack(">iqiqi16s", 0, last_zxid, timeout_ms, session_id, 16, password) + (
+            b"" if old else b"\1" if read_only else b"\0"
+        )
         self.send(pack(">i", len(body)) + body)
-        self.stage.wait(lambda: self.session is not None or self.closed_because is not None, AT_MOST_S)
+        self.stage.wait(
+            lambda: self.session is not None or self.closed_because is not None, AT_MOST_S
+        )
 
     def request(self, opcode: int, body: bytes = b"", xid: int | None = None) -> int:
         self.xid += 1
@@ -120,11 +141,15 @@ class ZkClient:
 
     def answer(self, xid: int) -> Reply | None:
         """None: the server has closed instead."""
-        self.stage.wait(lambda: self.closed_because is not None or any(each.xid == xid for each in self.replies))
+        self.stage.wait(
+            lambda: self.closed_because is not None or any(each.xid == xid for each in self.replies)
+        )
         return next((each for each in self.replies if each.xid == xid), None)
 
     def ask(self, opcode: int, *fields: Any, body: bytes | None = None) -> Reply | None:
-        return self.answer(self.request(opcode, BODIES[Op(opcode)].encode(fields) if body is None else body))
+        return self.answer(
+            self.request(opcode, BODIES[Op(opcode)].encode(fields) if body is None else body)
+        )
 
     @property
     def replies(self) -> list[Reply]:
@@ -150,7 +175,9 @@ class ZkClient:
         return str(jute.STRING.decode(self.must(Op.CREATE, path, data, OPEN_TO_ALL, flags)))
 
     def get(self, path: str, *, watch: bool = False) -> tuple[bytes | None, Stat]:
-        found: tuple[bytes | None, Stat] = jute.DATA_STAT.decode(self.must(Op.GET_DATA, path, watch))
+        found: tuple[bytes | None, Stat] = jute.DATA_STAT.decode(
+            self.must(Op.GET_DATA, path, watch)
+        )
         return found
 
     def set(self, path: str, data: bytes | None, version: int = -1) -> Stat:
@@ -166,7 +193,14 @@ class ZkClient:
         self.must(Op.DELETE, path, version)
 
     def multi(self, *operations: tuple[Op, tuple[Any, ...]]) -> list[Any]:
-        return multi_results(self.must(Op.MULTI, body=jute.encode_multi([(op, BODIES[op].encode(fields)) for op, fields in operations])))
+        return multi_results(
+            self.must(
+                Op.MULTI,
+                body=jute.encode_multi(
+                    [(op, BODIES[op].encode(fields)) for op, fields in operations]
+                ),
+            )
+        )
 
     def ping(self) -> None:
         self.request(Op.PING, xid=-2)
@@ -187,8 +221,17 @@ class ZkClient:
         """The same session on another connection."""
         assert self.session is not None
         client = ZkClient(self.stage, node_id)
-        session_id, timeout_ms, password = self.session.session_id, self.session.timeout_ms, self.session.password
-        client.connect(**{"timeout_ms": timeout_ms, "session_id": session_id, "password": password, "last_zxid": self.last_zxid, **given})
+        session_id, timeout_ms = self.session.session_id, self.session.timeout_ms
+        password = self.session.password
+        client.connect(
+            **{
+                "timeout_ms": timeout_ms,
+                "session_id": session_id,
+                "password": password,
+                "last_zxid": self.last_zxid,
+                **given,
+            }
+        )
         return client
 
     def hold_reading(self, held: bool) -> None:
@@ -207,7 +250,11 @@ class ZkClient:
         if not view and self._transport is not None:
             self._transport.close("closed by the server")
         self.data += view
-        while not self.raw and len(self.data) >= 4 and len(self.data) >= (end := 4 + int.from_bytes(self.data[:4])):
+        while (
+            not self.raw
+            and len(self.data) >= 4
+            and len(self.data) >= (end := 4 + int.from_bytes(self.data[:4]))
+        ):
             self._packet(bytes(self.data[4:end]))
             del self.data[:end]
 

@@ -1,4 +1,6 @@
-"""ZooKeeper's admin pages: the names and the shapes that 3.9.3 gives them, and numbers that follow what clients do."""
+"""ZooKeeper's admin pages: the names and the shapes that 3.9.3 gives them, and numbers that follow
+what clients do.
+"""
 
 import json
 from collections.abc import Iterator
@@ -33,17 +35,51 @@ SHAPES: dict[str, dict[str, type]] = {
     "is_read_only": {"read_only": bool},
     "leader": {"is_leader": bool, "leader_id": int, "leader_ip": str},
     "monitor": {
-        **{"version": str, "server_state": str, "avg_latency": float, "max_latency": int, "min_latency": int},
-        **dict.fromkeys(("packets_received", "packets_sent", "num_alive_connections", "outstanding_requests", "znode_count"), int),
-        **dict.fromkeys(("watch_count", "ephemerals_count", "approximate_data_size", "global_sessions", "last_proposed_zxid"), int),
-        **dict.fromkeys(("local_sessions", "uptime", "auth_failed_count", "quorum_size", "synced_observers"), int),
+        **{
+            "version": str,
+            "server_state": str,
+            "avg_latency": float,
+            "max_latency": int,
+            "min_latency": int,
+        },
+        **dict.fromkeys(
+            (
+                "packets_received",
+                "packets_sent",
+                "num_alive_connections",
+                "outstanding_requests",
+                "znode_count",
+            ),
+            int,
+        ),
+        **dict.fromkeys(
+            (
+                "watch_count",
+                "ephemerals_count",
+                "approximate_data_size",
+                "global_sessions",
+                "last_proposed_zxid",
+            ),
+            int,
+        ),
+        **dict.fromkeys(
+            ("local_sessions", "uptime", "auth_failed_count", "quorum_size", "synced_observers"),
+            int,
+        ),
         **dict.fromkeys(("open_file_descriptor_count", "max_file_descriptor_count"), int),
         "peer_state": str,
     },
     "ruok": {},
     "server_stats": {"version": str, "read_only": bool, "server_stats": dict, "node_count": int},
     "stat_reset": {},
-    "stats": {"version": str, "read_only": bool, "server_stats": dict, "node_count": int, "connections": list, "secure_connections": list},
+    "stats": {
+        "version": str,
+        "read_only": bool,
+        "server_stats": dict,
+        "node_count": int,
+        "connections": list,
+        "secure_connections": list,
+    },
     "voting_view": {"current_config": dict},
     "watch_summary": {"num_connections": int, "num_paths": int, "num_total_watches": int},
     "watches": {"session_id_to_watched_paths": dict},
@@ -88,7 +124,9 @@ def test_a_command_has_zookeepers_shape(stage: BridgeStage, name: str) -> None:
 
 
 def test_short_names_are_the_long_ones(stage: BridgeStage) -> None:
-    assert {name: said(stage, short)["command"] for short, name in ALIASES.items()} == {name: name for name in ALIASES.values()}
+    assert {name: said(stage, short)["command"] for short, name in ALIASES.items()} == {
+        name: name for name in ALIASES.values()
+    }
 
 
 def test_an_unknown_command_is_reported_and_other_paths_are_not_found(stage: BridgeStage) -> None:
@@ -107,10 +145,23 @@ def test_numbers_follow_what_clients_do(stage: BridgeStage) -> None:
     assert said(stage, "dump")["session_id_to_ephemeral_paths"] == {str(session): ["/seen"]}
     assert said(stage, "watches")["session_id_to_watched_paths"] == {str(session): ["/seen"]}
     assert said(stage, "watches_by_path")["path_to_session_ids"] == {"/seen": [session]}
-    assert said(stage, "wchs") == {"num_connections": 1, "num_paths": 1, "num_total_watches": 1, "command": "watch_summary", "error": None}
-    assert [(each["session_id"], each["packets_received"]) for each in said(stage, "cons")["connections"]] == [(session, 3)]
+    assert said(stage, "wchs") == {
+        "num_connections": 1,
+        "num_paths": 1,
+        "num_total_watches": 1,
+        "command": "watch_summary",
+        "error": None,
+    }
+    assert [
+        (each["session_id"], each["packets_received"])
+        for each in said(stage, "cons")["connections"]
+    ] == [(session, 3)]
     monitor = said(stage, "monitor")
-    assert (monitor["ephemerals_count"], monitor["watch_count"], monitor["packets_received"]) == (1, 1, 2)
+    assert (monitor["ephemerals_count"], monitor["watch_count"], monitor["packets_received"]) == (
+        1,
+        1,
+        2,
+    )
     assert 0 < monitor["avg_latency"] <= monitor["max_latency"] + 1
     said(stage, "stat_reset")
     assert said(stage, "monitor")["avg_latency"] == 0
@@ -151,11 +202,15 @@ def test_a_port_that_is_taken_is_named_and_nothing_stays_open() -> None:
 
 def test_pages_are_secured_as_the_nodes_are() -> None:
     """No header of a proxy's makes a client another one."""
-    with BridgeStage(zookeeper_bridge_admin_port=str(PORT), metrics_auth_bearer_token="a-token") as stage:
+    with BridgeStage(
+        zookeeper_bridge_admin_port=str(PORT), metrics_auth_bearer_token="a-token"
+    ) as stage:
         for head in (b"", b"X-Forwarded-For: 127.0.0.1\r\n", b"Authorization: Bearer another\r\n"):
             request = b"GET /commands/monitor HTTP/1.1\r\n" + head + b"\r\n"
             assert Browser(stage, port=PORT).answer_to(request)[0] == 401
         request = b"GET /commands/monitor HTTP/1.1\r\nAuthorization: Bearer a-token\r\n\r\n"
         assert Browser(stage, port=PORT).answer_to(request)[0] == 200
-        configuration = b"GET /commands/configuration HTTP/1.1\r\nAuthorization: Bearer a-token\r\n\r\n"
+        configuration = (
+            b"GET /commands/configuration HTTP/1.1\r\nAuthorization: Bearer a-token\r\n\r\n"
+        )
         assert b"a-token" not in Browser(stage, port=PORT).answer_to(configuration)[2]

@@ -1,4 +1,6 @@
-"""How many calls of the interpreter a set costs in raftka/ (tests/broker/test_call_counts.py tells how they are counted): on all three nodes."""
+"""How many calls of the interpreter a set costs in raftka/ (tests/broker/test_call_counts.py tells
+how they are counted): on all three nodes.
+"""
 
 import pytest
 
@@ -6,7 +8,11 @@ from tests.broker.test_call_counts import TOLERANCE, counted
 from tests.zookeeper_bridge.stage import BridgeStage
 
 
-@pytest.mark.parametrize(("at_leader", "expected"), [(True, 960.0), (False, 1031.0)], ids=["at the leader", "at a follower"])
+@pytest.mark.parametrize(
+    ("at_leader", "expected"),
+    [(True, 960.0), (False, 1031.0)],
+    ids=["at the leader", "at a follower"],
+)
 def test_a_set(at_leader: bool, expected: float) -> None:
     with BridgeStage(3) as stage:
         leader = stage.controller()

@@ -1,4 +1,6 @@
-"""Several nodes: sessions move between them, every node shows the same, what fails is told as lost, and nothing acknowledged goes."""
+"""Several nodes: sessions move between them, every node shows the same, what fails is told as lost,
+and nothing acknowledged goes.
+"""
 
 from collections.abc import Iterator
 
@@ -118,7 +120,10 @@ def test_a_leader_dies_and_sessions_and_ephemerals_stay(stage: BridgeStage) -> N
     stage.kill(leader)
     killed_at = stage.world.now
 
-    while client.closed_because is None and client.ask(Op.CREATE, "/after", b"", OPEN_TO_ALL, 0) is None:
+    while (
+        client.closed_because is None
+        and client.ask(Op.CREATE, "/after", b"", OPEN_TO_ALL, 0) is None
+    ):
         pass
     if client.closed_because is not None:  # its write was on its way as the leader died
         client = client.again(here)
@@ -171,7 +176,9 @@ def test_a_node_that_no_controller_answers_sends_its_clients_away(stage: BridgeS
 
 
 def test_a_deposed_leader_acknowledges_nothing(stage: BridgeStage) -> None:
-    """It takes a write that the majority never sees: its client is sent away without an answer, and what comes after is there once."""
+    """It takes a write that the majority never sees: its client is sent away without an answer, and
+    what comes after is there once.
+    """
     leader = stage.controller()
     client = stage.client(leader)
     client.create("/a", b"0")
@@ -200,11 +207,16 @@ def test_a_leader_that_does_not_know_of_the_next_one_answers_no_sync(stage: Brid
     reader = stage.client(leader)
     reader.create("/a", b"old")
     cut_off_from_the_others(stage, leader)
-    stage.wait(lambda: any(node_id != leader and stage._leads(node) for node_id, node in stage.nodes.items()))
+    stage.wait(
+        lambda: any(
+            node_id != leader and stage._leads(node) for node_id, node in stage.nodes.items()
+        )
+    )
     stage.client(other_than(leader)).set("/a", b"new")
     assert stage._leads(stage.nodes[leader])
 
-    sync, get = reader.request(Op.SYNC, jute.PATH.encode(("/a",))), reader.request(Op.GET_DATA, jute.PATH_WATCH.encode(("/a", False)))
+    sync = reader.request(Op.SYNC, jute.PATH.encode(("/a",)))
+    get = reader.request(Op.GET_DATA, jute.PATH_WATCH.encode(("/a", False)))
 
     assert reader.answer(sync) is None
     assert reader.answer(get) is None
@@ -251,7 +263,11 @@ def test_a_node_without_the_bridge_keeps_everything() -> None:
         client = stage.client(2) if stage.controller() != 1 else None
         if client is None:
             stage.world.network.isolate("n1")
-            stage.wait(lambda: any(node_id != 1 and stage._leads(node) for node_id, node in stage.nodes.items()))
+            stage.wait(
+                lambda: any(
+                    node_id != 1 and stage._leads(node) for node_id, node in stage.nodes.items()
+                )
+            )
             client = stage.client(2)
             stage.world.network.heal()
         client.create("/a", b"x")
@@ -276,7 +292,9 @@ def test_a_controller_without_the_bridge_refuses() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_compare_and_set_by_many_is_a_counter(seed: int) -> None:
-    """Everybody adds one by versions while leaders die: what was acknowledged is in the sum, what was not may be."""
+    """Everybody adds one by versions while leaders die: what was acknowledged is in the sum, what
+    was not may be.
+    """
     with BridgeStage(3, seed) as stage:
         stage.client(1).create("/counter", b"0")
         acknowledged = unknown = 0
@@ -294,7 +312,9 @@ def test_compare_and_set_by_many_is_a_counter(seed: int) -> None:
             if client.error(Op.SYNC, "/counter") is not Err.OK:
                 continue
             value, stat = client.get("/counter")
-            reply = client.ask(Op.SET_DATA, "/counter", b"%d" % (int(value or b"0") + 1), stat.version)
+            reply = client.ask(
+                Op.SET_DATA, "/counter", b"%d" % (int(value or b"0") + 1), stat.version
+            )
             acknowledged += reply is not None and reply.error == 0
             unknown += reply is None
         stage.wait(lambda: all(node.ready.is_set() for node in stage.nodes.values()))
@@ -306,7 +326,9 @@ def test_compare_and_set_by_many_is_a_counter(seed: int) -> None:
 
 
 def test_a_write_with_unknown_result_is_not_done_twice(stage: BridgeStage) -> None:
-    """The others have the entry, and the leader does not hear that they have: it is carried out under the next one."""
+    """The others have the entry, and the leader does not hear that they have: it is carried out
+    under the next one.
+    """
     leader = stage.controller()
     others = [node_id for node_id in (1, 2, 3) if node_id != leader]
     client = stage.client(leader, timeout_ms=40_000)

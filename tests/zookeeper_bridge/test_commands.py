@@ -26,7 +26,10 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def bridge(cluster: Cluster) -> Any:
     def run(command: str) -> Result:
-        where = {"RAFTKA_BRIDGE": cluster.zookeeper_connect, "RAFTKA_BOOTSTRAP_SERVER": cluster.bootstrap_servers}
+        where = {
+            "RAFTKA_BRIDGE": cluster.zookeeper_connect,
+            "RAFTKA_BOOTSTRAP_SERVER": cluster.bootstrap_servers,
+        }
         done = CliRunner().invoke(root, ["bridge", *command.split()], env=where)
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done
@@ -89,7 +92,9 @@ def test_events(bridge: Any, client: ZooKeeperClient) -> None:
     assert {row["path"] for row in rows(heard[0])} == {"/watched"}
 
 
-def test_a_watching_command_keeps_its_session(cluster: Cluster, client: ZooKeeperClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watching_command_keeps_its_session(
+    cluster: Cluster, client: ZooKeeperClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("zookeeper_bridge.client.blocking.PING_S", 0.01)
     with ZooKeeperClient(cluster.zookeeper_connect) as waiting:
         waiting.watch("/waited-for")
@@ -118,7 +123,13 @@ def received(cluster: Cluster) -> int:
 def test_each_rule_is_explained(bridge: Any, rule: Any) -> None:
     path = rule.pattern.replace("**", "some/thing").replace("*", "some")
     (told,) = rows(bridge(f"explain {path} -o json"))
-    assert told == {"path": path, "rule": rule.pattern, "kind": rule.kind.value, "shows": rule.shows, "written": rule.written}
+    assert told == {
+        "path": path,
+        "rule": rule.pattern,
+        "kind": rule.kind.value,
+        "shows": rule.shows,
+        "written": rule.written,
+    }
     assert bridge(f"explain {path}").stdout.splitlines()[1].split() == ["rule", rule.pattern]
 
 
@@ -133,7 +144,9 @@ def test_offsets_go_to_and_fro(bridge: Any, cluster: Cluster, client: ZooKeeperC
     assert bridge("offsets import g").stderr == "raftka: g has no offsets in /consumers/g/offsets\n"
     for partition, offset in enumerate(("3", "4\n")):
         client.put(f"/consumers/g/offsets/t/{partition}", offset.encode())
-    expected = [{"group": "g", "topic": "t", "partition": index, "offset": 3 + index} for index in (0, 1)]
+    expected = [
+        {"group": "g", "topic": "t", "partition": index, "offset": 3 + index} for index in (0, 1)
+    ]
     assert rows(bridge("offsets import g --dry-run -o json")) == expected
     assert bridge("offsets export g").stderr == "raftka: g has no offsets in Kafka\n"
     assert rows(bridge("offsets import g -o json")) == expected
@@ -142,12 +155,18 @@ def test_offsets_go_to_and_fro(bridge: Any, cluster: Cluster, client: ZooKeeperC
     assert [client.get(f"/consumers/g/offsets/t/{index}")[0] for index in (0, 1)] == [b"3", b"4"]
 
     client.put("/consumers/g/offsets/t/0", b"three")
-    assert bridge("offsets import g").stderr.startswith("raftka: /consumers/g/offsets/t/0 holds 'three'")
+    assert bridge("offsets import g").stderr.startswith(
+        "raftka: /consumers/g/offsets/t/0 holds 'three'"
+    )
     client.put("/consumers/h/offsets/nobody/0", b"1")
     assert "nobody-0" in bridge("offsets import h").stderr
 
 
-@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x02ab", b"\0\0\0\0", b"\xff\xff\xff\xff", b""], ids=repr)
+@pytest.mark.parametrize(
+    "answer",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x02ab", b"\0\0\0\0", b"\xff\xff\xff\xff", b""],
+    ids=repr,
+)
 def test_a_server_that_is_no_zookeeper_is_reported(answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -1,4 +1,6 @@
-"""The bridge answers what a real ZooKeeper answers, but for what docs/bridge.md says. Some seeds; `side_by_side` has the command for many."""
+"""The bridge answers what a real ZooKeeper answers, but for what docs/bridge.md says. Some seeds;
+`side_by_side` has the command for many.
+"""
 
 import re
 from collections import Counter
@@ -15,7 +17,8 @@ from zookeeper_bridge.protocol.opcodes import Op
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "bridge.md"
 MOST_DIFFERENCES = 10
-INSIDE = {Op.CREATE_SESSION, Op.CLOSE_SESSION, Op.AUTH, Op.MULTI, Op.MULTI_READ, Op.CHECK}  # verbs of their own, or inside a multi
+# verbs of their own, or inside a multi
+INSIDE = {Op.CREATE_SESSION, Op.CLOSE_SESSION, Op.AUTH, Op.MULTI, Op.MULTI_READ, Op.CHECK}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +26,9 @@ def both(request: pytest.FixtureRequest) -> Iterator[Stage]:
     if not available():
         pytest.skip("ZooKeeper needs java, and mvn where its jars are not there yet")
     if not JARS.is_dir() and not request.config.getoption("--all-clients"):
-        pytest.skip(f"{JARS} is not there; ./run test --all-clients and ./run bench bridge fetch it")
+        pytest.skip(
+            f"{JARS} is not there; ./run test --all-clients and ./run bench bridge fetch it"
+        )
     try:
         with stage() as both:
             yield both
@@ -40,7 +45,8 @@ def test_the_bridge_answers_as_zookeeper_does(both: Stage, seed: int) -> None:
 
 
 def test_the_comparison_sees_a_difference(both: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.tree.store.int32", lambda number: number % 1000 + 1)  # how often children have come and gone
+    # how often children have come and gone
+    monkeypatch.setattr("zookeeper_bridge.tree.store.int32", lambda number: number % 1000 + 1)
 
     _, differences = both.compare(1000, 100)
 
@@ -51,7 +57,19 @@ def test_the_plays_have_every_operation() -> None:
     found = sum((counted(Play(seed, "/x").steps(400)) for seed in range(10)), Counter[str]())
 
     assert {op.name for op in Op if op not in INSIDE} <= set(found)
-    assert {"multi", "multi_read", "close", "connect", "again", "drop", "hijack", "expire", "strange", "broken", "from_the_future"} <= set(found)
+    assert {
+        "multi",
+        "multi_read",
+        "close",
+        "connect",
+        "again",
+        "drop",
+        "hijack",
+        "expire",
+        "strange",
+        "broken",
+        "from_the_future",
+    } <= set(found)
     assert found["writes"] >= 0.3 * found["operations"]
 
 

@@ -1,4 +1,6 @@
-"""Kafka's znodes in a cluster that has security: who reads them, who writes to them, and who hears of them."""
+"""Kafka's znodes in a cluster that has security: who reads them, who writes to them, and who hears
+of them.
+"""
 
 import json
 from collections.abc import Iterator
@@ -54,7 +56,15 @@ def write_everything(client: ZkClient) -> list[Err]:
         (Op.CREATE, ("/config/changes/config_change_", b"{}", OPEN_TO_ALL, 2)),
         (Op.SET_DATA, ("/brokers/seqid", b"", -1)),
         (Op.SET_ACL, ("/brokers/seqid", OPEN_TO_ALL, -1)),
-        (Op.CREATE, ("/admin/preferred_replica_election", b'{"version":1,"partitions":[{"topic":"old","partition":0}]}', OPEN_TO_ALL, 0)),
+        (
+            Op.CREATE,
+            (
+                "/admin/preferred_replica_election",
+                b'{"version":1,"partitions":[{"topic":"old","partition":0}]}',
+                OPEN_TO_ALL,
+                0,
+            ),
+        ),
         (Op.SET_DATA, ("/latest_producer_id_block", b"{}", -1)),
         (Op.DELETE, ("/controller", -1)),
         (Op.CREATE, ("/config/brokers/1", BROKERS, OPEN_TO_ALL, 0)),
@@ -66,7 +76,10 @@ def test_a_cluster_with_an_authorizer_is_not_written_past_it(stage: BridgeStage)
     stage.create("old")
     stranger = stage.client()
     assert set(write_everything(stranger)) == {Err.NO_AUTH}
-    results = stranger.multi((Op.CREATE, ("/own", b"", OPEN_TO_ALL, 0)), (Op.CREATE, ("/admin/delete_topics/old", b"", OPEN_TO_ALL, 0)))
+    results = stranger.multi(
+        (Op.CREATE, ("/own", b"", OPEN_TO_ALL, 0)),
+        (Op.CREATE, ("/admin/delete_topics/old", b"", OPEN_TO_ALL, 0)),
+    )
     assert Err.NO_AUTH in results
     assert not stranger.exists("/own")
     assert stage.nodes[1].image.topic_named("old") is not None
@@ -96,11 +109,20 @@ def test_everybody_reads_what_is_no_secret_and_consumers_keep_their_own(stage: B
     stranger = stage.client()
     assert stranger.children("/brokers/topics") == ["old"]
     assert stranger.get("/brokers/topics/old/partitions/0/state")[0]
-    for path in ("/brokers/topics/old", "/config/topics/old", "/brokers/ids", "/config/changes", "/controller", "/admin"):
+    for path in (
+        "/brokers/topics/old",
+        "/config/topics/old",
+        "/brokers/ids",
+        "/config/changes",
+        "/controller",
+        "/admin",
+    ):
         assert acl_of(stranger, path) == GUARDED, path
     stranger.create("/consumers/group")
     stranger.create("/own")
-    assert acl_of(stranger, "/consumers") == acl_of(stranger, "/own") == [Acl(31, "world", "anyone")]
+    assert (
+        acl_of(stranger, "/consumers") == acl_of(stranger, "/own") == [Acl(31, "world", "anyone")]
+    )
 
 
 @pytest.mark.parametrize("path", ["/delegation_token", "/delegation_token/tokens"])
@@ -108,15 +130,23 @@ def test_secrets_are_read_by_super_and_kafka_alone(stage: BridgeStage, path: str
     stranger, bob = stage.client(), stage.client()
     log_in(bob, "bob", "bobs secret")
     for client in (stranger, bob):
-        for op, fields in ((Op.GET_DATA, (path, False)), (Op.GET_CHILDREN, (path, False)), (Op.GET_ACL, (path,))):
+        for op, fields in (
+            (Op.GET_DATA, (path, False)),
+            (Op.GET_CHILDREN, (path, False)),
+            (Op.GET_ACL, (path,)),
+        ):
             assert client.error(op, *fields) is Err.NO_AUTH
-        assert client.exists(path, watch=True), "of Kafka's znodes it asks no permission, as in ZooKeeper 3.5"
+        assert client.exists(path, watch=True), (
+            "of Kafka's znodes it asks no permission, as in ZooKeeper 3.5"
+        )
     assert root(stage).exists(path)
 
 
 SECRET_SETTINGS = {
     "listener.name.plaintext.ssl.keystore.password": "hush",
-    "listener.name.plaintext.plain.sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required user_x="hush";',
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_x="hush";'
+    ),
     "plugin.of.somebody": "hush",
 }
 OPEN_SETTINGS = {"log.retention.ms": "60000000", "listener.name.plaintext.max.connections": "50"}
@@ -128,10 +158,16 @@ def settings_of(client: ZkClient, path: str = "/config/brokers/1") -> dict[str, 
 
 
 @pytest.mark.parametrize("entity", ["1", "<default>"])
-def test_settings_of_brokers_are_read_by_all_but_for_secrets(stage: BridgeStage, entity: str) -> None:
+def test_settings_of_brokers_are_read_by_all_but_for_secrets(
+    stage: BridgeStage, entity: str
+) -> None:
     owner, path = root(stage), f"/config/brokers/{entity}"
     plugin = {"plugin.of.somebody": "hush"}
-    given = {"log.retention.ms": "60000000", **plugin} if entity == "<default>" else {**OPEN_SETTINGS, **SECRET_SETTINGS}
+    given = (
+        {"log.retention.ms": "60000000", **plugin}
+        if entity == "<default>"
+        else {**OPEN_SETTINGS, **SECRET_SETTINGS}
+    )
     owner.create(path, json.dumps({"version": 1, "config": given}).encode())
     stranger, bob, kafka = stage.client(), stage.client(), stage.client()
     log_in(bob, "bob", "bobs secret")
@@ -139,20 +175,32 @@ def test_settings_of_brokers_are_read_by_all_but_for_secrets(stage: BridgeStage,
     for client in (owner, kafka):
         assert settings_of(client, path) == given
     for client in (stranger, bob):
-        assert settings_of(client, path) == {name: value for name, value in given.items() if name in OPEN_SETTINGS}
+        assert settings_of(client, path) == {
+            name: value for name, value in given.items() if name in OPEN_SETTINGS
+        }
         assert client.exists(path)
         data, stat = client.get(path)
         assert b"hush" not in (data or b"")
-        assert stat.data_length == len(data or b"") == Stat(*jute.STAT.decode(client.must(Op.EXISTS, path, False))).data_length
+        assert (
+            stat.data_length
+            == len(data or b"")
+            == Stat(*jute.STAT.decode(client.must(Op.EXISTS, path, False))).data_length
+        )
         assert entity in client.children("/config/brokers")
         assert acl_of(client, path) == acl_of(client, "/config/brokers") == GUARDED
-        for op, fields in ((Op.SET_DATA, (path, BROKERS, -1)), (Op.DELETE, (path, -1)), (Op.CREATE, ("/config/brokers/2", BROKERS, OPEN_TO_ALL, 0))):
+        for op, fields in (
+            (Op.SET_DATA, (path, BROKERS, -1)),
+            (Op.DELETE, (path, -1)),
+            (Op.CREATE, ("/config/brokers/2", BROKERS, OPEN_TO_ALL, 0)),
+        ):
             assert client.error(op, *fields) is Err.NO_AUTH
     owner.must(Op.SET_DATA, path, b'{"version":1,"config":{}}', -1)
     assert settings_of(stranger, path) == {}, "also when the settings are gone"
 
 
-def test_a_tool_without_a_login_reads_all_brokers_after_a_dynamic_setting(stage: BridgeStage) -> None:
+def test_a_tool_without_a_login_reads_all_brokers_after_a_dynamic_setting(
+    stage: BridgeStage,
+) -> None:
     """As topicctl does, of any cluster."""
     stage.set(BROKER, "1", log_retention_ms="60000000")
     stranger = stage.client()
@@ -160,20 +208,57 @@ def test_a_tool_without_a_login_reads_all_brokers_after_a_dynamic_setting(stage:
     assert settings_of(stranger) == {"log.retention.ms": "60000000"}
 
 
-PATHS_OF_KAFKA = ["/brokers", "/brokers/ids", "/brokers/ids/1", "/brokers/topics", "/brokers/topics/old", "/brokers/topics/old/partitions/0/state"]
-PATHS_OF_KAFKA += ["/config", "/config/topics", "/config/topics/old", "/config/brokers", "/config/brokers/1", "/config/users", "/config/changes"]
-PATHS_OF_KAFKA += ["/controller", "/controller_epoch", "/cluster/id", "/feature", "/latest_producer_id_block", "/admin", "/admin/delete_topics"]
-PATHS_OF_KAFKA += ["/kafka-acl", "/kafka-acl/Topic", "/kafka-acl-extended/prefixed", "/delegation_token", "/delegation_token/tokens", "/consumers"]
+PATHS_OF_KAFKA = [
+    "/brokers",
+    "/brokers/ids",
+    "/brokers/ids/1",
+    "/brokers/topics",
+    "/brokers/topics/old",
+    "/brokers/topics/old/partitions/0/state",
+]
+PATHS_OF_KAFKA += [
+    "/config",
+    "/config/topics",
+    "/config/topics/old",
+    "/config/brokers",
+    "/config/brokers/1",
+    "/config/users",
+    "/config/changes",
+]
+PATHS_OF_KAFKA += [
+    "/controller",
+    "/controller_epoch",
+    "/cluster/id",
+    "/feature",
+    "/latest_producer_id_block",
+    "/admin",
+    "/admin/delete_topics",
+]
+PATHS_OF_KAFKA += [
+    "/kafka-acl",
+    "/kafka-acl/Topic",
+    "/kafka-acl-extended/prefixed",
+    "/delegation_token",
+    "/delegation_token/tokens",
+    "/consumers",
+]
 PRIVATE_PATHS = ("/delegation_token", "/delegation_token/tokens", "/kafka-acl/Topic")
 
 
 @pytest.mark.parametrize("path", PATHS_OF_KAFKA)
 def test_each_znode_is_read_alike_by_all_operations(stage: BridgeStage, path: str) -> None:
-    """What one of getData, getChildren and getACL allows, the others do; exists asks no permission; events tell no more than reads."""
+    """What one of getData, getChildren and getACL allows, the others do; exists asks no permission;
+    events tell no more than reads.
+    """
     stage.create("old")
     owner, stranger = root(stage), stage.client()
     owner.create("/config/brokers/1", BROKERS)
-    reads = ((Op.GET_DATA, (path, False)), (Op.GET_CHILDREN, (path, False)), (Op.GET_CHILDREN_2, (path, False)), (Op.GET_ACL, (path,)))
+    reads = (
+        (Op.GET_DATA, (path, False)),
+        (Op.GET_CHILDREN, (path, False)),
+        (Op.GET_CHILDREN_2, (path, False)),
+        (Op.GET_ACL, (path,)),
+    )
     expected = Err.NO_AUTH if path in PRIVATE_PATHS else Err.OK
     assert {stranger.error(op, *fields) for op, fields in reads} == {expected}
     assert {owner.error(op, *fields) for op, fields in reads} == {Err.OK}
@@ -186,7 +271,10 @@ def test_who_may_not_read_a_secret_hears_nothing_of_it(stage: BridgeStage) -> No
     owner, stranger = root(stage), stage.client()
     for client in (stranger, owner):
         client.must(Op.ADD_WATCH, "/kafka-acl", 1)
-    data = b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Allow","operation":"Read","host":"*"}]}'
+    data = (
+        b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Allow",'
+        b'"operation":"Read","host":"*"}]}'
+    )
     owner.create("/kafka-acl/Topic/t", data)
     stranger.must(Op.SYNC, "/")
     assert not stranger.events
@@ -205,7 +293,10 @@ def test_watches_that_are_set_again_tell_nothing_to_who_may_not_read(stage: Brid
 
 def test_a_setting_says_it_whatever_the_cluster_has() -> None:
     with BridgeStage(zookeeper_bridge_set_acl="true") as stage:
-        assert stage.client().error(Op.CREATE, "/brokers/topics/new", TOPIC, OPEN_TO_ALL, 0) is Err.NO_AUTH
+        assert (
+            stage.client().error(Op.CREATE, "/brokers/topics/new", TOPIC, OPEN_TO_ALL, 0)
+            is Err.NO_AUTH
+        )
     with BridgeStage(**AUTHORIZER, zookeeper_bridge_set_acl="false") as stage:
         stage.client().create("/brokers/topics/new", TOPIC)
     with BridgeStage() as stage:
@@ -216,5 +307,8 @@ def test_a_setting_says_it_whatever_the_cluster_has() -> None:
 def test_the_controller_decides_who_writes_on_every_node() -> None:
     with BridgeStage(3, **AUTHORIZER) as stage:
         for node_id in (1, 2, 3):
-            assert stage.client(node_id).error(Op.CREATE, "/brokers/topics/new", TOPIC, OPEN_TO_ALL, 0) is Err.NO_AUTH
+            assert (
+                stage.client(node_id).error(Op.CREATE, "/brokers/topics/new", TOPIC, OPEN_TO_ALL, 0)
+                is Err.NO_AUTH
+            )
         assert not stage.nodes[1].image.configs.get((BROKER, "1"))

@@ -1,4 +1,6 @@
-"""The codec and the rules of paths: what is written is read again, the shapes of real clients, and bytes that are nothing."""
+"""The codec and the rules of paths: what is written is read again, the shapes of real clients, and
+bytes that are nothing.
+"""
 
 from struct import pack
 from typing import Any
@@ -10,9 +12,25 @@ from hypothesis import strategies as st
 from zookeeper_bridge.limits import PATH_BYTES, PATH_DEPTH
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
-from zookeeper_bridge.protocol.jute import Acl, ConnectRequest, ConnectResponse, Create, Malformed, SetWatches, Stat
+from zookeeper_bridge.protocol.jute import (
+    Acl,
+    ConnectRequest,
+    ConnectResponse,
+    Create,
+    Malformed,
+    SetWatches,
+    Stat,
+)
 from zookeeper_bridge.protocol.opcodes import BODIES, IN_MULTI, Op
-from zookeeper_bridge.protocol.paths import ancestors, check_has_parent, check_new, check_path, child_of, name_of, parent_of
+from zookeeper_bridge.protocol.paths import (
+    ancestors,
+    check_has_parent,
+    check_new,
+    check_path,
+    child_of,
+    name_of,
+    parent_of,
+)
 
 OPEN = [Acl(31, "world", "anyone")]
 
@@ -53,9 +71,17 @@ def test_both_shapes_of_a_connect_are_known_and_answered_in_kind() -> None:
 
 
 def test_the_operations_of_a_multi() -> None:
-    body = jute.encode_multi([(Op.CREATE, jute.CREATE.encode(("/a", b"", OPEN, 0))), (Op.CHECK, jute.CHECK_VERSION.encode(("/a", 0)))])
+    body = jute.encode_multi(
+        [
+            (Op.CREATE, jute.CREATE.encode(("/a", b"", OPEN, 0))),
+            (Op.CHECK, jute.CHECK_VERSION.encode(("/a", 0))),
+        ]
+    )
 
-    assert jute.decode_multi(body, 0, IN_MULTI, 2) == [(Op.CREATE, Create("/a", b"", OPEN, 0)), (Op.CHECK, ("/a", 0))]
+    assert jute.decode_multi(body, 0, IN_MULTI, 2) == [
+        (Op.CREATE, Create("/a", b"", OPEN, 0)),
+        (Op.CHECK, ("/a", 0)),
+    ]
     with pytest.raises(Malformed):
         jute.decode_multi(body, 0, IN_MULTI, 1)
     with pytest.raises(Malformed):
@@ -66,7 +92,14 @@ def test_the_operations_of_a_multi() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"\0\0", pack(">i", -2), pack(">i", 1 << 30), pack(">i", 5) + b"/a", pack(">i", 2) + b"/a" + pack(">i", -7)],
+    [
+        b"",
+        b"\0\0",
+        pack(">i", -2),
+        pack(">i", 1 << 30),
+        pack(">i", 5) + b"/a",
+        pack(">i", 2) + b"/a" + pack(">i", -7),
+    ],
     ids=["nothing", "half a length", "negative", "huge", "too short", "negative, inside"],
 )
 def test_malformed_bytes_raise_one_kind_of_error(body: bytes) -> None:
@@ -81,7 +114,11 @@ def test_an_arrays_stated_length_is_not_trusted() -> None:
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(BODIES)))
 def test_any_bytes_are_a_value_or_malformed(body: bytes, opcode: Op) -> None:
-    for read in (BODIES[opcode].decode, jute.decode_connect, lambda data: jute.decode_multi(data, 0, IN_MULTI, 10)):
+    for read in (
+        BODIES[opcode].decode,
+        jute.decode_connect,
+        lambda data: jute.decode_multi(data, 0, IN_MULTI, 10),
+    ):
         try:
             read(body)
         except Malformed:
@@ -89,7 +126,24 @@ def test_any_bytes_are_a_value_or_malformed(body: bytes, opcode: Op) -> None:
 
 
 GOOD = ["/", "/a", "/a/b", "/a/...", "/a/.b", "/a./..b", "/ä/ö", "/a b", "/brokers/ids", "/x" * 40]
-BAD = [None, "", "a", "a/b", "/a/", "//", "/a//b", "/a\0", "/a\x1f", "/a\x7f", "/a\x9f", "/\ud800", "/\ue000", "/\uf8ff", "/\ufff0", "/\ufffd"]
+BAD = [
+    None,
+    "",
+    "a",
+    "a/b",
+    "/a/",
+    "//",
+    "/a//b",
+    "/a\0",
+    "/a\x1f",
+    "/a\x7f",
+    "/a\x9f",
+    "/\ud800",
+    "/\ue000",
+    "/\uf8ff",
+    "/\ufff0",
+    "/\ufffd",
+]
 BAD += ["/.", "/..", "/a/.", "/a/./b", "/../a", "/\U0001f600"]
 
 
@@ -106,7 +160,13 @@ def test_no_path(path: str | None) -> None:
 
 
 def test_a_path_has_a_parent_whatever_else_it_is() -> None:
-    assert [check_has_parent(path) for path in ("/", "/a", "/a/", "a/b", "//")] == ["/", "/a", "/a/", "a/b", "//"]
+    assert [check_has_parent(path) for path in ("/", "/a", "/a/", "a/b", "//")] == [
+        "/",
+        "/a",
+        "/a/",
+        "a/b",
+        "//",
+    ]
     for path in (None, "", "a", "/a\0"):
         with pytest.raises(ZooKeeperError):
             check_has_parent(path)

@@ -1,4 +1,6 @@
-"""/kafka-acl and /kafka-acl-extended: the cluster's ACLs as tools of ZooKeeper's time read, watch and write them."""
+"""/kafka-acl and /kafka-acl-extended: the cluster's ACLs as tools of ZooKeeper's time read, watch
+and write them.
+"""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +22,12 @@ from zookeeper_bridge.tree.watches import EventType
 CREATED, DELETED, CHANGED, CHILD = EventType
 TOPIC, PREFIX = "/kafka-acl/Topic/t", "/kafka-acl-extended/prefixed/Group/team-"
 READ = {"principal": "User:alice", "permissionType": "Allow", "operation": "Read", "host": "*"}
-NO_ALTER = {"principal": "User:*", "permissionType": "Deny", "operation": "AlterConfigs", "host": "10.0.0.1"}
+NO_ALTER = {
+    "principal": "User:*",
+    "permissionType": "Deny",
+    "operation": "AlterConfigs",
+    "host": "10.0.0.1",
+}
 
 
 @pytest.fixture
@@ -47,7 +54,9 @@ def add(stage: BridgeStage, *given: Acl) -> None:
     done: list[object] = []
     quorum = stage.nodes[1].quorum
     command = CreateAcls(given)
-    stage.nodes[1].runtime.take(lambda _: quorum.ask_controller(command, lambda *answer: done.append(answer)), None)  # type: ignore[attr-defined]
+    stage.nodes[1].runtime.take(  # type: ignore[attr-defined]
+        lambda _: quorum.ask_controller(command, lambda *answer: done.append(answer)), None
+    )
     stage.wait(lambda: bool(done) and set(given) <= cluster(stage))
 
 
@@ -56,13 +65,27 @@ def of_topic(name: str, operation: int = acls.READ, pattern: int = acls.LITERAL)
 
 
 def test_acls_of_other_clients_are_shown(stage: BridgeStage, admin: ZkClient) -> None:
-    add(stage, of_topic("t"), of_topic("t", acls.DESCRIBE_CONFIGS), of_topic("p", pattern=acls.PREFIXED))
+    add(
+        stage,
+        of_topic("t"),
+        of_topic("t", acls.DESCRIBE_CONFIGS),
+        of_topic("p", pattern=acls.PREFIXED),
+    )
     assert admin.children("/kafka-acl/Topic") == ["t"]
     assert admin.children("/kafka-acl-extended/prefixed/Topic") == ["p"]
     data, stat = admin.get(TOPIC)
-    assert json.loads(data or b"") == {"version": 1, "acls": [READ, {**READ, "operation": "DescribeConfigs"}]}
+    assert json.loads(data or b"") == {
+        "version": 1,
+        "acls": [READ, {**READ, "operation": "DescribeConfigs"}],
+    }
     assert stat.data_length == len(data or b"")
-    assert admin.children("/kafka-acl") == ["Cluster", "DelegationToken", "Group", "Topic", "TransactionalId"]
+    assert admin.children("/kafka-acl") == [
+        "Cluster",
+        "DelegationToken",
+        "Group",
+        "Topic",
+        "TransactionalId",
+    ]
     assert admin.error(Op.GET_DATA, "/kafka-acl/Topic/none", False) is Err.NO_NODE
     assert admin.error(Op.GET_DATA, "/kafka-acl/Nothing", False) is Err.NO_NODE
 
@@ -87,7 +110,10 @@ def test_what_is_written_becomes_the_clusters_acls(stage: BridgeStage, admin: Zk
 def test_a_tool_announces_its_changes(admin: ZkClient) -> None:
     """As Kafka 2.8's kafka-acls does behind each change."""
     for folder in ("/kafka-acl-changes", "/kafka-acl-extended-changes"):
-        assert admin.create(f"{folder}/acl_changes_", b"{}", flags=2) == f"{folder}/acl_changes_0000000000"
+        assert (
+            admin.create(f"{folder}/acl_changes_", b"{}", flags=2)
+            == f"{folder}/acl_changes_0000000000"
+        )
 
 
 def test_watchers_hear_of_changes_by_any_client(stage: BridgeStage, admin: ZkClient) -> None:
@@ -96,7 +122,10 @@ def test_watchers_hear_of_changes_by_any_client(stage: BridgeStage, admin: ZkCli
     stranger = stage.client()
     stranger.must(Op.ADD_WATCH, "/kafka-acl", 1)
     add(stage, of_topic("t"))
-    assert {event[:2] for event in admin.wait_event(2)} == {(CREATED, TOPIC), (CHILD, "/kafka-acl/Topic")}
+    assert {event[:2] for event in admin.wait_event(2)} == {
+        (CREATED, TOPIC),
+        (CHILD, "/kafka-acl/Topic"),
+    }
     admin.get(TOPIC, watch=True)
     add(stage, of_topic("t", acls.WRITE))
     assert admin.wait_event(3)[2][:2] == (CHANGED, TOPIC)
@@ -155,20 +184,34 @@ def test_acls_that_nothing_would_enforce_are_not_taken() -> None:
         text(READ, {**READ, "operation": "Unknown"}),
     ],
 )
-def test_what_is_no_acl_is_refused_and_leaves_nothing(stage: BridgeStage, admin: ZkClient, data: bytes | None) -> None:
+def test_what_is_no_acl_is_refused_and_leaves_nothing(
+    stage: BridgeStage, admin: ZkClient, data: bytes | None
+) -> None:
     assert admin.error(Op.CREATE, TOPIC, data, OPEN_TO_ALL, 0) is Err.BAD_ARGUMENTS
     assert not cluster(stage)
 
 
 def test_a_cluster_resource_has_one_name(stage: BridgeStage, admin: ZkClient) -> None:
-    assert admin.error(Op.CREATE, "/kafka-acl/Cluster/another", text(READ), OPEN_TO_ALL, 0) is Err.BAD_ARGUMENTS
+    assert (
+        admin.error(Op.CREATE, "/kafka-acl/Cluster/another", text(READ), OPEN_TO_ALL, 0)
+        is Err.BAD_ARGUMENTS
+    )
     admin.create("/kafka-acl/Cluster/kafka-cluster", text({**READ, "operation": "ClusterAction"}))
     assert admin.children("/kafka-acl/Cluster") == ["kafka-cluster"]
 
 
-def test_names_that_cannot_stand_in_a_path_are_left_out(stage: BridgeStage, admin: ZkClient) -> None:
+def test_names_that_cannot_stand_in_a_path_are_left_out(
+    stage: BridgeStage, admin: ZkClient
+) -> None:
     group = of_topic("a/b")._replace(resource_type=acls.GROUP)
-    add(stage, group, group._replace(name=".."), group._replace(name="a\0"), group._replace(name="*"), group._replace(resource_type=acls.USER))
+    add(
+        stage,
+        group,
+        group._replace(name=".."),
+        group._replace(name="a\0"),
+        group._replace(name="*"),
+        group._replace(resource_type=acls.USER),
+    )
     assert admin.children("/kafka-acl/Group") == ["*"]
 
 
@@ -182,7 +225,11 @@ def test_all_writes_of_a_multi_count_or_none(stage: BridgeStage, admin: ZkClient
 
 
 def test_many_reads_look_at_all_acls_once() -> None:
-    many = dict.fromkeys(of_topic(f"t{number}", operation) for number in range(1000) for operation in (acls.READ, acls.WRITE))
+    many = dict.fromkeys(
+        of_topic(f"t{number}", operation)
+        for number in range(1000)
+        for operation in (acls.READ, acls.WRITE)
+    )
     index = index_of(many)
     assert index_of(many) is index
     topic = Resource(acls.LITERAL, acls.TOPIC, "t5")

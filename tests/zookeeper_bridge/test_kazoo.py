@@ -19,14 +19,24 @@ WAIT_S = 20.0
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster(
-        nodes=3, bridge=True, properties={"zookeeper.bridge.tick.ms": "500", "zookeeper.bridge.4lw.commands.whitelist": "envi, ruok"}
+        nodes=3,
+        bridge=True,
+        properties={
+            "zookeeper.bridge.tick.ms": "500",
+            "zookeeper.bridge.4lw.commands.whitelist": "envi, ruok",
+        },
     ) as cluster:
         yield cluster
 
 
 @contextmanager
 def connected(hosts: str, timeout: float = 5.0) -> Iterator[KazooClient]:
-    client = KazooClient(hosts, timeout=timeout, randomize_hosts=False, connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1))
+    client = KazooClient(
+        hosts,
+        timeout=timeout,
+        randomize_hosts=False,
+        connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1),
+    )
     client.start(WAIT_S)
     try:
         yield client
@@ -72,7 +82,10 @@ def test_znodes(client: KazooClient, folder: str) -> None:
 
 def test_numbers_and_ephemerals(cluster: Cluster, client: KazooClient, folder: str) -> None:
     with connected(at(cluster, 2)) as other:
-        names = [each.create(f"{folder}/n-", ephemeral=True, sequence=True) for each in (client, other, client)]
+        names = [
+            each.create(f"{folder}/n-", ephemeral=True, sequence=True)
+            for each in (client, other, client)
+        ]
         assert names == [f"{folder}/n-000000000{i}" for i in range(3)]
     client.sync(folder)
     assert sorted(client.get_children(folder)) == ["n-0000000000", "n-0000000002"]
@@ -143,7 +156,9 @@ def test_recipes(cluster: Cluster, client: KazooClient, folder: str) -> None:
     assert [(queue.get(WAIT_S), queue.consume())[0] for _ in range(3)] == [b"1", b"2", b"3"]
 
     with connected(at(cluster, 2)) as other:
-        party = [each.Party(f"{folder}/party", name) for each, name in ((client, "a"), (other, "b"))]
+        party = [
+            each.Party(f"{folder}/party", name) for each, name in ((client, "a"), (other, "b"))
+        ]
         for each in party:
             each.join()
         client.sync(folder)  # the other has joined elsewhere
@@ -191,7 +206,9 @@ def test_a_session_moves_to_another_node(cluster: Cluster, folder: str) -> None:
             with_session.close()
 
 
-def test_the_leader_is_killed_and_the_session_stays(cluster: Cluster, client: KazooClient, folder: str) -> None:
+def test_the_leader_is_killed_and_the_session_stays(
+    cluster: Cluster, client: KazooClient, folder: str
+) -> None:
     states: list[str] = []
     client.add_listener(states.append)
     client.create(f"{folder}/mine", ephemeral=True)

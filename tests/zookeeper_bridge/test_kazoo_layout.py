@@ -1,4 +1,6 @@
-"""Kafka's layout through kazoo, on three living nodes: scripts and consoles of ZooKeeper's time, and consumers that keep their offsets there."""
+"""Kafka's layout through kazoo, on three living nodes: scripts and consoles of ZooKeeper's time,
+and consumers that keep their offsets there.
+"""
 
 import json
 import threading
@@ -7,7 +9,13 @@ from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadArgumentsError, BadVersionError, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    BadArgumentsError,
+    BadVersionError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+)
 
 from raftka.testing import Cluster
 from tests.zookeeper_bridge.test_kazoo import WAIT_S, connected
@@ -43,7 +51,9 @@ class Heard:
 
     def until(self, is_so: Any) -> None:
         with self._came:
-            assert self._came.wait_for(lambda: bool(self.calls) and is_so(self.calls[-1]), WAIT_S), self.calls
+            assert self._came.wait_for(
+                lambda: bool(self.calls) and is_so(self.calls[-1]), WAIT_S
+            ), self.calls
 
 
 def test_a_console_sees_topics_come_change_and_go(cluster: Cluster, client: KazooClient) -> None:
@@ -56,9 +66,17 @@ def test_a_console_sees_topics_come_change_and_go(cluster: Cluster, client: Kazo
     wanted = json.loads(data)
     wanted["partitions"]["2"] = wanted["partitions"]["0"]
     del wanted["topic_id"]  # as a tool before 2.8 writes it
-    assert client.set("/brokers/topics/seen", json.dumps(wanted).encode(), version=stat.version).version == stat.version + 1
+    assert (
+        client.set(
+            "/brokers/topics/seen", json.dumps(wanted).encode(), version=stat.version
+        ).version
+        == stat.version + 1
+    )
     state.until(lambda data: data is not None and len(json.loads(data)["partitions"]) == 3)
-    assert json.loads(client.get("/brokers/topics/seen")[0])["topic_id"] == json.loads(data)["topic_id"]
+    assert (
+        json.loads(client.get("/brokers/topics/seen")[0])["topic_id"]
+        == json.loads(data)["topic_id"]
+    )
     with pytest.raises(BadVersionError):
         client.set("/brokers/topics/seen", json.dumps(wanted).encode(), version=stat.version)
     assert cluster.leader("seen", 2) in (1, 2, 3)
@@ -112,7 +130,9 @@ def test_an_operator_moves_the_controller(cluster: Cluster, client: KazooClient)
 
 
 def test_an_old_consumer_keeps_its_offsets_here(cluster: Cluster, client: KazooClient) -> None:
-    """As ZookeeperConsumerConnector does: it registers, hears of its fellows, owns a partition, and writes down where it is."""
+    """As ZookeeperConsumerConnector does: it registers, hears of its fellows, owns a partition, and
+    writes down where it is.
+    """
     fellows = Heard()
     registration = text(subscription={"t": 1}, pattern="static", timestamp="1")
     client.create("/consumers/g/ids/g_host-1", registration, ephemeral=True, makepath=True)

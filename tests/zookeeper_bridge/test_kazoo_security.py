@@ -20,7 +20,10 @@ from raftka.cluster.secured.authority import Authority, Issued
 from raftka.testing import Cluster
 
 WAIT_S = 20.0
-JAAS = 'org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="bobs secret" user_root="roots";'
+JAAS = (
+    'org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="bobs secret" '
+    'user_root="roots";'
+)
 
 
 class Bridge(NamedTuple):
@@ -32,7 +35,10 @@ class Bridge(NamedTuple):
         """As kazoo takes them."""
         for kind, text in (("key", issued.key), ("pem", issued.chain)):
             (self.folder / f"{name}.{kind}").write_text(text)
-        return {"keyfile": str(self.folder / f"{name}.key"), "certfile": str(self.folder / f"{name}.pem")}
+        return {
+            "keyfile": str(self.folder / f"{name}.key"),
+            "certfile": str(self.folder / f"{name}.pem"),
+        }
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +64,9 @@ def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bridge]:
 def connected(bridge: Bridge, wait_s: float = WAIT_S, **given: Any) -> Iterator[KazooClient]:
     ca = str(bridge.folder / "ca.pem")
     retry = KazooRetry(max_tries=2, delay=0.05)
-    client = KazooClient(bridge.hosts, use_ssl=True, ca=ca, check_hostname=True, connection_retry=retry, **given)
+    client = KazooClient(
+        bridge.hosts, use_ssl=True, ca=ca, check_hostname=True, connection_retry=retry, **given
+    )
     try:
         client.start(wait_s)
         yield client
@@ -72,7 +80,11 @@ def login(user: str, password: str) -> dict[str, Any]:
 
 
 def test_users_of_sasl_over_tls(bridge: Bridge) -> None:
-    with connected(bridge, **login("bob", "bobs secret")) as bob, connected(bridge, **login("root", "roots")) as root, connected(bridge) as stranger:
+    with (
+        connected(bridge, **login("bob", "bobs secret")) as bob,
+        connected(bridge, **login("root", "roots")) as root,
+        connected(bridge) as stranger,
+    ):
         bob.create("/bobs", b"x", acl=[make_acl("sasl", "bob", all=True)])
         assert bob.get("/bobs")[0] == root.get("/bobs")[0] == b"x"
         with pytest.raises(NoAuthError):
@@ -104,7 +116,8 @@ def test_the_command_line_speaks_tls(bridge: Bridge) -> None:
     (bridge.folder / "carl.pem").write_text(bridge.authority.issue("carl").key_store)
     with connected(bridge) as client:
         client.create("/carls", b"seen", acl=[make_acl("x509", "CN=carl", all=True)])
-    ca, own = ["--tls-ca", str(bridge.folder / "ca.pem")], ["--tls-cert", str(bridge.folder / "carl.pem")]
+    ca = ["--tls-ca", str(bridge.folder / "ca.pem")]
+    own = ["--tls-cert", str(bridge.folder / "carl.pem")]
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(root, ["bridge", *arguments, "--bridge", bridge.hosts])
@@ -118,7 +131,10 @@ def test_the_command_line_speaks_tls(bridge: Bridge) -> None:
 
 def test_digests_watches_and_large_znodes_over_tls(bridge: Bridge) -> None:
     events: list[WatchedEvent] = []
-    with connected(bridge, auth_data=[("digest", "carol:c")]) as carol, connected(bridge) as stranger:
+    with (
+        connected(bridge, auth_data=[("digest", "carol:c")]) as carol,
+        connected(bridge) as stranger,
+    ):
         carol.create("/carols", b"", acl=[make_digest_acl("carol", "c", all=True)])
         carol.get("/carols", watch=events.append)
         with pytest.raises(NoAuthError):

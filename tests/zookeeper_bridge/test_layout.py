@@ -1,4 +1,6 @@
-"""Kafka's znodes, computed from the metadata: what tools read of brokers, topics and the controller, and what they hear of."""
+"""Kafka's znodes, computed from the metadata: what tools read of brokers, topics and the
+controller, and what they hear of.
+"""
 
 import json
 import tracemalloc
@@ -64,7 +66,14 @@ def test_brokers(stage: BridgeStage, client: ZkClient) -> None:
     }
     assert stat.czxid == stage.nodes[1].image.brokers[2].epoch
     assert (stat.version, stat.ephemeral_owner != 0) == (1, True)
-    for path in ("/brokers/ids/4", "/brokers/ids/02", "/brokers/ids/x", "/brokers/ids/2/x", "/brokers/other", "/brokers/ids/²"):
+    for path in (
+        "/brokers/ids/4",
+        "/brokers/ids/02",
+        "/brokers/ids/x",
+        "/brokers/ids/2/x",
+        "/brokers/other",
+        "/brokers/ids/²",
+    ):
         assert client.error(Op.GET_DATA, path, False) is Err.NO_NODE
 
 
@@ -75,18 +84,38 @@ def test_topics(stage: BridgeStage, client: ZkClient) -> None:
 
     assert client.children("/brokers/topics") == ["t"]
     data, _ = read(client, "/brokers/topics/t")
-    assert data["partitions"] == {str(i): list(each.replicas) for i, each in enumerate(topic.partitions)}
-    assert (data["version"], data["adding_replicas"], data["removing_replicas"], len(data["topic_id"])) == (3, {}, {}, 22)
+    assert data["partitions"] == {
+        str(i): list(each.replicas) for i, each in enumerate(topic.partitions)
+    }
+    assert (
+        data["version"],
+        data["adding_replicas"],
+        data["removing_replicas"],
+        len(data["topic_id"]),
+    ) == (3, {}, {}, 22)
     assert client.children("/brokers/topics/t") == ["partitions"]
     assert client.children("/brokers/topics/t/partitions") == ["0", "1"]
     assert client.get("/brokers/topics/t/partitions/1")[0] is None
     state, stat = read(client, "/brokers/topics/t/partitions/1/state")
     leads = topic.partitions[1]
-    assert (state["leader"], state["isr"], state["leader_epoch"]) == (leads.leader, list(leads.isr), leads.leader_epoch)
+    assert (state["leader"], state["isr"], state["leader_epoch"]) == (
+        leads.leader,
+        list(leads.isr),
+        leads.leader_epoch,
+    )
     assert stat.version == leads.partition_epoch
-    for path in ("/u", "/t/x", "/t/partitions/2", "/t/partitions/01", "/t/partitions/1/x", "/t/partitions/1/state/x"):
+    for path in (
+        "/u",
+        "/t/x",
+        "/t/partitions/2",
+        "/t/partitions/01",
+        "/t/partitions/1/x",
+        "/t/partitions/1/state/x",
+    ):
         assert client.error(Op.GET_DATA, f"/brokers/topics{path}", False) is Err.NO_NODE
-    assert jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/brokers/topics")) == 1 + 1 + 2 + 2
+    assert (
+        jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/brokers/topics")) == 1 + 1 + 2 + 2
+    )
 
 
 def test_the_cluster_and_its_controller(stage: BridgeStage, client: ZkClient) -> None:
@@ -114,10 +143,16 @@ def test_every_node_shows_created_and_deleted_topics(stage: BridgeStage, client:
             (CREATED, "/brokers/topics/t/partitions/0/state"),
         ]
         assert each.get("/brokers/topics/t", watch=True)[1].czxid == heard[0].zxid
-        assert Stat(*jute.STAT.decode(each.must(Op.EXISTS, "/brokers/topics", False))).pzxid == heard[0].zxid
+        assert (
+            Stat(*jute.STAT.decode(each.must(Op.EXISTS, "/brokers/topics", False))).pzxid
+            == heard[0].zxid
+        )
     stage.delete("t")
     for each in watchers:
-        assert [event[:2] for event in each.wait_event(5)[3:]] == [(DELETED, "/brokers/topics/t"), (CHILD, "/brokers/topics")]
+        assert [event[:2] for event in each.wait_event(5)[3:]] == [
+            (DELETED, "/brokers/topics/t"),
+            (CHILD, "/brokers/topics"),
+        ]
         assert not each.exists("/brokers/topics/t")
 
 
@@ -138,7 +173,11 @@ def test_a_broker_that_dies_is_gone_and_leads_nothing(stage: BridgeStage) -> Non
     assert read(client, state)[0]["leader"] != victim
     assert client.get(state)[1].version > before.version
     again = client.again(stage.controller())
-    again.request(Op.SET_WATCHES, jute.SET_WATCHES.encode((since, [f"/brokers/ids/{victim}", state], [], ["/brokers/ids"])), xid=-8)
+    again.request(
+        Op.SET_WATCHES,
+        jute.SET_WATCHES.encode((since, [f"/brokers/ids/{victim}", state], [], ["/brokers/ids"])),
+        xid=-8,
+    )
     again.answer(-8)
     assert {event[:2] for event in again.events} == heard
 
@@ -149,7 +188,9 @@ def test_the_controller_that_dies_is_replaced(stage: BridgeStage) -> None:
     client.must(Op.ADD_WATCH, "/controller", 0)
     client.get("/controller_epoch", watch=True)
     stage.kill(leader)
-    while not {(CREATED, "/controller"), (CHANGED, "/controller_epoch")} <= {event[:2] for event in client.events}:
+    while not {(CREATED, "/controller"), (CHANGED, "/controller_epoch")} <= {
+        event[:2] for event in client.events
+    }:
         client.ping()
         stage.pass_time(0.2)
 
@@ -158,7 +199,15 @@ def test_the_controller_that_dies_is_replaced(stage: BridgeStage) -> None:
 
 
 def test_computed_znodes_refuse_writes(client: ZkClient) -> None:
-    for path in ("/brokers/ids/9", "/brokers/topics/new/x", "/controller/x", "/cluster/x", "/kafka-acl/Topic/t", "/config/users/u", "/migration"):
+    for path in (
+        "/brokers/ids/9",
+        "/brokers/topics/new/x",
+        "/controller/x",
+        "/cluster/x",
+        "/kafka-acl/Topic/t",
+        "/config/users/u",
+        "/migration",
+    ):
         assert client.error(Op.CREATE, path, b"", OPEN_TO_ALL, 0) is Err.NO_AUTH
     for path in (
         "/brokers",
@@ -175,13 +224,17 @@ def test_computed_znodes_refuse_writes(client: ZkClient) -> None:
     for path in ("/brokers/ids/1", "/consumers", "/config", "/feature"):
         assert client.error(Op.DELETE, path, -1) is Err.NO_AUTH
     assert client.error(Op.DELETE, "/brokers/ids/9", -1) is Err.NO_NODE
-    multi = client.multi((Op.CREATE, ("/mine", b"", OPEN_TO_ALL, 0)), (Op.SET_DATA, ("/brokers/ids/1", b"", -1)))
+    multi = client.multi(
+        (Op.CREATE, ("/mine", b"", OPEN_TO_ALL, 0)), (Op.SET_DATA, ("/brokers/ids/1", b"", -1))
+    )
     assert multi == [Err.OK, Err.NO_AUTH]
     assert client.create("/brokers-of-mine") == "/brokers-of-mine"
 
 
 def test_users_are_listed_for_everybody(client: ZkClient) -> None:
-    """kafka-configs --zookeeper --entity-type users --describe reads the list, and with a name the user's own znode."""
+    """kafka-configs --zookeeper --entity-type users --describe reads the list, and with a name the
+    user's own znode.
+    """
     assert client.children("/config/users") == []
     assert client.error(Op.GET_DATA, "/config/users/alice", False) is Err.NO_NODE
     assert client.children("/config/brokers") == []
@@ -189,7 +242,9 @@ def test_users_are_listed_for_everybody(client: ZkClient) -> None:
 
 def test_a_topic_of_many_partitions_costs_nothing_until_it_is_read() -> None:
     many = 100_000
-    image, delta = MetadataImage(offset=1).apply(2, [TopicCreated("t", bytes(16), (((1,), (1,), 1),) * many)])
+    image, delta = MetadataImage(offset=1).apply(
+        2, [TopicCreated("t", bytes(16), (((1,), (1,), 1),) * many)]
+    )
     layout = Layout(Tree())
     tracemalloc.start()
     happened = layout.apply(image, delta, {})
@@ -197,7 +252,8 @@ def test_a_topic_of_many_partitions_costs_nothing_until_it_is_read() -> None:
     tracemalloc.stop()
 
     assert (grown < 10_000, peak < many) == (True, True)
-    assert sum(1 for _ in happened) == 1 + 2 + 2 * many  # its settings, itself, and of each partition a folder and a state
+    # its settings, itself, and of each partition a folder and a state
+    assert sum(1 for _ in happened) == 1 + 2 + 2 * many
     found = layout.find("/brokers/topics/t")
     assert found is not None
     assert len(json.loads(found.node.data or b"")["partitions"]) == many

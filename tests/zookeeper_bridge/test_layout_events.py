@@ -1,4 +1,6 @@
-"""A cluster changed at random, through znodes and through Kafka: all nodes show the same, and clients hear of all that changed and no more."""
+"""A cluster changed at random, through znodes and through Kafka: all nodes show the same, and
+clients hear of all that changed and no more.
+"""
 
 import json
 from collections.abc import Callable
@@ -22,7 +24,9 @@ Seen = dict[str, tuple[bytes | None, int]]
 
 
 def shown(stage: BridgeStage, node_id: int) -> Seen:
-    """All of Kafka's znodes, with data and version. What a node knows of the term apart, for it is no entry of the log."""
+    """All of Kafka's znodes, with data and version. What a node knows of the term apart, for it is
+    no entry of the log.
+    """
     layout = stage.bridge(node_id).layout
     found: Seen = {}
     pending = ["/brokers", "/config", "/admin", "/latest_producer_id_block", "/feature", "/cluster"]
@@ -30,7 +34,11 @@ def shown(stage: BridgeStage, node_id: int) -> Seen:
         path = pending.pop()
         node = layout.node(path)
         assert node is not None, path
-        data = node.data if not path.endswith("/state") else json.dumps({**json.loads(node.data or b""), "controller_epoch": 0}).encode()
+        data = (
+            node.data
+            if not path.endswith("/state")
+            else json.dumps({**json.loads(node.data or b""), "controller_epoch": 0}).encode()
+        )
         found[path] = data, node.version
         pending += [f"{path}/{name}" for name in layout.children(path)]
     return found
@@ -41,7 +49,15 @@ class Changes:
         self.stage = stage
         self.random = Random(seed)
         self.client = stage.client(1, timeout_ms=40_000)
-        self.kinds: list[Callable[[str], None]] = [self._create, self._create, self._configure, self._configure, self._grow, self._move, self._delete]
+        self.kinds: list[Callable[[str], None]] = [
+            self._create,
+            self._create,
+            self._configure,
+            self._configure,
+            self._grow,
+            self._move,
+            self._delete,
+        ]
         self.kinds += [
             self._kill_or_start,
             self._create_in_kafka,
@@ -60,18 +76,31 @@ class Changes:
 
     def _ask(self, opcode: Op, *fields: Any) -> None:
         """It may be refused, for it is there or is not, but for no other reason."""
-        assert self.client.error(opcode, *fields) in (Err.OK, Err.NO_NODE, Err.NODE_EXISTS, Err.BAD_ARGUMENTS)
+        assert self.client.error(opcode, *fields) in (
+            Err.OK,
+            Err.NO_NODE,
+            Err.NODE_EXISTS,
+            Err.BAD_ARGUMENTS,
+        )
 
     def _replicas(self) -> list[int]:
         return self.random.sample([1, 2, 3], self.random.randint(1, 3))
 
     def _create(self, topic: str) -> None:
         factor = self.random.randint(1, 3)
-        partitions = {str(index): self.random.sample([1, 2, 3], factor) for index in range(self.random.randint(1, 3))}
-        self._ask(Op.CREATE, f"/brokers/topics/{topic}", self._text(partitions=partitions), OPEN_TO_ALL, 0)
+        partitions = {
+            str(index): self.random.sample([1, 2, 3], factor)
+            for index in range(self.random.randint(1, 3))
+        }
+        self._ask(
+            Op.CREATE, f"/brokers/topics/{topic}", self._text(partitions=partitions), OPEN_TO_ALL, 0
+        )
 
     def _configure(self, topic: str) -> None:
-        configs = {name: str(self.random.randint(1, 9) * 1000) for name in self.random.sample(["retention.ms", "segment.ms", "flush.ms"], 2)}
+        configs = {
+            name: str(self.random.randint(1, 9) * 1000)
+            for name in self.random.sample(["retention.ms", "segment.ms", "flush.ms"], 2)
+        }
         path = f"/config/topics/{topic}"
         self._ask(Op.CREATE, path, self._text(config=configs), OPEN_TO_ALL, 0)
         self._ask(Op.SET_DATA, path, self._text(config=configs), -1)
@@ -80,16 +109,24 @@ class Changes:
         path = f"/brokers/topics/{topic}"
         if self.client.exists(path):
             told = json.loads(self.client.get(path)[0] or b"")
-            told["partitions"][str(len(told["partitions"]))] = self.random.sample([1, 2, 3], len(told["partitions"]["0"]))
+            told["partitions"][str(len(told["partitions"]))] = self.random.sample(
+                [1, 2, 3], len(told["partitions"]["0"])
+            )
             self._ask(Op.SET_DATA, path, json.dumps(told).encode(), -1)
 
     def _move(self, topic: str) -> None:
-        moves = self._text(partitions=[{"topic": topic, "partition": 0, "replicas": self._replicas()}])
+        moves = self._text(
+            partitions=[{"topic": topic, "partition": 0, "replicas": self._replicas()}]
+        )
         path = "/admin/reassign_partitions"
         if self.random.random() < 0.2:
             self._ask(Op.DELETE, path, -1)
         else:
-            self._ask(*self.random.choice(((Op.CREATE, path, moves, OPEN_TO_ALL, 0), (Op.SET_DATA, path, moves, -1))))
+            self._ask(
+                *self.random.choice(
+                    ((Op.CREATE, path, moves, OPEN_TO_ALL, 0), (Op.SET_DATA, path, moves, -1))
+                )
+            )
 
     def _delete(self, topic: str) -> None:
         self._ask(Op.CREATE, f"/admin/delete_topics/{topic}", None, OPEN_TO_ALL, 0)
@@ -173,8 +210,38 @@ def compare(before: Seen, after: Seen, client: ZkClient) -> None:
 
 def test_garbage_is_refused_and_harms_nobody() -> None:
     random = Random(7)
-    words: list[Any] = [None, True, 0, -1, 1, 1e400, 10**30, "", "0", "a", "\u0000", "x" * 300, [], {}, [[1]], ["a"], {"0": [1]}, {"config": {}}]
-    names = ["partitions", "config", "topic", "partition", "replicas", "block_start", "block_end", "version", "0", "1"]
+    words: list[Any] = [
+        None,
+        True,
+        0,
+        -1,
+        1,
+        1e400,
+        10**30,
+        "",
+        "0",
+        "a",
+        "\u0000",
+        "x" * 300,
+        [],
+        {},
+        [[1]],
+        ["a"],
+        {"0": [1]},
+        {"config": {}},
+    ]
+    names = [
+        "partitions",
+        "config",
+        "topic",
+        "partition",
+        "replicas",
+        "block_start",
+        "block_end",
+        "version",
+        "0",
+        "1",
+    ]
 
     def anything(depth: int = 0) -> Any:
         if depth > 3 or random.random() < 0.4:
@@ -186,11 +253,26 @@ def test_garbage_is_refused_and_harms_nobody() -> None:
     with BridgeStage() as stage:
         client = stage.client(timeout_ms=40_000)
         client.create("/brokers/topics/a", b'{"partitions": {"0": [1]}}')
-        paths = ["/brokers/topics/a", "/brokers/topics/b", "/config/topics/a", "/config/topics/b", "/admin/reassign_partitions"]
-        paths += ["/admin/preferred_replica_election", "/latest_producer_id_block", "/admin/delete_topics/\u2603", "/config/topics/..\u2603"]
+        paths = [
+            "/brokers/topics/a",
+            "/brokers/topics/b",
+            "/config/topics/a",
+            "/config/topics/b",
+            "/admin/reassign_partitions",
+        ]
+        paths += [
+            "/admin/preferred_replica_election",
+            "/latest_producer_id_block",
+            "/admin/delete_topics/\u2603",
+            "/config/topics/..\u2603",
+        ]
         for _ in range(600):
             path, data = random.choice(paths), json.dumps(anything()).encode()
-            error = client.error(*random.choice(((Op.CREATE, path, data, OPEN_TO_ALL, 0), (Op.SET_DATA, path, data, -1))))
+            error = client.error(
+                *random.choice(
+                    ((Op.CREATE, path, data, OPEN_TO_ALL, 0), (Op.SET_DATA, path, data, -1))
+                )
+            )
             assert error in (Err.OK, Err.BAD_ARGUMENTS, Err.NO_NODE, Err.NODE_EXISTS, Err.NO_AUTH)
         assert stage.counted("raftka_handler_errors_total") == 0
         assert set(stage.nodes[1].image.topic_ids) <= {"a", "b"}

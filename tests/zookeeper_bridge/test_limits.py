@@ -1,4 +1,6 @@
-"""Every limit of the bridge, hit through a node: its counter moves, and what is refused is refused to that one alone."""
+"""Every limit of the bridge, hit through a node: its counter moves, and what is refused is refused
+to that one alone.
+"""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -107,7 +109,9 @@ def test_waiting_connects(stage: BridgeStage, lowered: Lower) -> None:
     clients = [ZkClient(stage) for _ in range(5)]
     for each in clients:
         each.send(pack(">iiqiqi16s", 44, 0, 0, 4000, 0, 16, bytes(16)))
-    stage.wait(lambda: all(each.session is not None or each.closed_because is not None for each in clients))
+    stage.wait(
+        lambda: all(each.session is not None or each.closed_because is not None for each in clients)
+    )
 
     assert sum(each.session is not None for each in clients) == 2
     assert hit(stage, WAITING_CONNECTS, 3)
@@ -126,8 +130,13 @@ def test_requests_in_hand(stage: BridgeStage, client: ZkClient, lowered: Lower) 
 
 def test_request_bytes_in_hand(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
     lowered(REQUEST_BYTES_IN_HAND, 1000)
-    write, read = jute.SET_DATA.encode(("/a", bytes(400), -1)), jute.PATH_WATCH.encode(("/a", False))
-    asked = [client.request(op, body) for _ in range(10) for op, body in ((Op.SET_DATA, write), (Op.GET_DATA, read))]
+    write = jute.SET_DATA.encode(("/a", bytes(400), -1))
+    read = jute.PATH_WATCH.encode(("/a", False))
+    asked = [
+        client.request(op, body)
+        for _ in range(10)
+        for op, body in ((Op.SET_DATA, write), (Op.GET_DATA, read))
+    ]
 
     assert client.answer(asked[-1]).error == 0  # type: ignore[union-attr]
     assert hit(stage, REQUEST_BYTES_IN_HAND)
@@ -202,7 +211,10 @@ def test_paths(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
 def test_acl_entries(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
     lowered(ACL_ENTRIES, 2)
 
-    assert client.error(Op.SET_ACL, "/a", [Acl(i, "world", "anyone") for i in (1, 2, 3)], -1) is Err.INVALID_ACL
+    assert (
+        client.error(Op.SET_ACL, "/a", [Acl(i, "world", "anyone") for i in (1, 2, 3)], -1)
+        is Err.INVALID_ACL
+    )
     assert hit(stage, ACL_ENTRIES)
 
 
@@ -212,7 +224,10 @@ def test_multis(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
     lowered(MULTI_BYTES, 500)
     check = (Op.CHECK, BODIES[Op.CHECK].encode(("/a", -1)))
     read = (Op.GET_DATA, BODIES[Op.GET_DATA].encode(("/a", False)))
-    for op, part, limit in ((Op.MULTI, check, OPERATIONS_OF_MULTI), (Op.MULTI_READ, read, READS_OF_MULTI)):
+    for op, part, limit in (
+        (Op.MULTI, check, OPERATIONS_OF_MULTI),
+        (Op.MULTI_READ, read, READS_OF_MULTI),
+    ):
         assert client.error(op, body=jute.encode_multi([part] * 2)) is Err.OK
         assert client.error(op, body=jute.encode_multi([part] * 3)) is Err.QUOTA_EXCEEDED
         assert hit(stage, limit)
@@ -230,10 +245,15 @@ def test_reply_bytes(stage: BridgeStage, client: ZkClient, lowered: Lower) -> No
     assert client.get("/a")[0] == bytes(200)
 
 
-def test_the_bytes_of_one_entry_are_limited(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+def test_the_bytes_of_one_entry_are_limited(
+    stage: BridgeStage, client: ZkClient, lowered: Lower
+) -> None:
     lowered(BATCH_BYTES, 1000)
     lowered(DECIDED_BYTES, 300)
-    asked = [client.request(Op.CREATE, jute.CREATE.encode((f"/e{i}", bytes(100), OPEN_TO_ALL, 1))) for i in range(30)]
+    asked = [
+        client.request(Op.CREATE, jute.CREATE.encode((f"/e{i}", bytes(100), OPEN_TO_ALL, 1)))
+        for i in range(30)
+    ]
     assert client.answer(asked[-1]).error == 0  # type: ignore[union-attr]
     assert [each.xid for each in client.replies[-30:]] == asked
     assert hit(stage, BATCH_BYTES)
@@ -241,36 +261,68 @@ def test_the_bytes_of_one_entry_are_limited(stage: BridgeStage, client: ZkClient
 
     lowered(CLOSED_BYTES, 300)
     client.must(Op.CLOSE_SESSION, body=b"")
-    stage.wait(lambda: not [each for each in stage.bridge().tree.children["/"] if each.startswith("e")])
+    stage.wait(
+        lambda: not [each for each in stage.bridge().tree.children["/"] if each.startswith("e")]
+    )
     assert hit(stage, CLOSED_BYTES)
 
 
-def test_the_commands_of_one_entry_are_limited(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+def test_the_commands_of_one_entry_are_limited(
+    stage: BridgeStage, client: ZkClient, lowered: Lower
+) -> None:
     lowered(COMMANDS_OF_ENTRY, 3)
     topic = b'{"version": 1, "partitions": {"0": [1]}}'
-    asked = [client.request(Op.CREATE, jute.CREATE.encode((f"/brokers/topics/t{i}", topic, OPEN_TO_ALL, 0))) for i in range(20)]
+    asked = [
+        client.request(
+            Op.CREATE, jute.CREATE.encode((f"/brokers/topics/t{i}", topic, OPEN_TO_ALL, 0))
+        )
+        for i in range(20)
+    ]
     assert client.answer(asked[-1]).error == 0  # type: ignore[union-attr]
     assert [each.xid for each in client.replies[-20:]] == asked
     assert hit(stage, COMMANDS_OF_ENTRY)
     assert len({each.created_at for each in stage.nodes[1].image.topics.values()}) >= 6
 
     lowered(ANNOUNCEMENTS, 1)
-    (row, entry), kind = (INCREMENTAL_ALTER_CONFIGS.request.resources, INCREMENTAL_ALTER_CONFIGS.request.resources.configs), 2
-    changes = [row(resource_type=kind, resource_name=f"t{i}", configs=[entry(name="retention.ms", value="5")]) for i in range(3)]
-    stage.wire().ask(INCREMENTAL_ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS.request(resources=changes))
+    (row, entry) = (
+        INCREMENTAL_ALTER_CONFIGS.request.resources,
+        INCREMENTAL_ALTER_CONFIGS.request.resources.configs,
+    )
+    kind = 2
+    changes = [
+        row(
+            resource_type=kind,
+            resource_name=f"t{i}",
+            configs=[entry(name="retention.ms", value="5")],
+        )
+        for i in range(3)
+    ]
+    stage.wire().ask(
+        INCREMENTAL_ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS.request(resources=changes)
+    )
     assert hit(stage, ANNOUNCEMENTS)
     assert len(client.children("/config/changes")) == 1
     assert [client.get(f"/config/topics/t{i}")[1].version for i in range(3)] == [1, 1, 1]
 
 
-def test_a_full_tree_does_not_stop_changes_of_topics_and_settings(stage: BridgeStage, client: ZkClient, lowered: Lower) -> None:
+def test_a_full_tree_does_not_stop_changes_of_topics_and_settings(
+    stage: BridgeStage, client: ZkClient, lowered: Lower
+) -> None:
     created = b'{"version": 1, "partitions": {"0": [1]}}'
     for name in "t", "u":
         client.must(Op.CREATE, f"/brokers/topics/{name}", created, OPEN_TO_ALL, 0)
     lowered(ZNODES, 1)
-    (row, entry), kind = (INCREMENTAL_ALTER_CONFIGS.request.resources, INCREMENTAL_ALTER_CONFIGS.request.resources.configs), 2
-    asked = [row(resource_type=kind, resource_name="t", configs=[entry(name="retention.ms", value="5")])]
-    answer = stage.wire().ask(INCREMENTAL_ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS.request(resources=asked))
+    (row, entry) = (
+        INCREMENTAL_ALTER_CONFIGS.request.resources,
+        INCREMENTAL_ALTER_CONFIGS.request.resources.configs,
+    )
+    kind = 2
+    asked = [
+        row(resource_type=kind, resource_name="t", configs=[entry(name="retention.ms", value="5")])
+    ]
+    answer = stage.wire().ask(
+        INCREMENTAL_ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS.request(resources=asked)
+    )
     assert [each.error_code for each in answer.responses] == [0]
     assert hit(stage, ZNODES)
     assert client.children("/config/changes") == []
@@ -295,7 +347,9 @@ def test_each_limit_has_its_test() -> None:
         tests = source.read().partition("Lower = ")[2]
 
     constants = {name for name, each in vars(limits).items() if isinstance(each, Limit)}
-    assert {name for name in constants if f"{name})" not in tests and f"{name}, " not in tests} == set()
+    assert {
+        name for name in constants if f"{name})" not in tests and f"{name}, " not in tests
+    } == set()
 
 
 def test_the_metrics_page_shows_them() -> None:
@@ -338,7 +392,12 @@ def garbage(random: Random) -> bytes:
             return pack(">i", random.choice([-1, 0, 5, 1 << 20, (1 << 31) - 1])) + body
         case 2:
             fields = {
-                Op.CREATE: ("/" + "x/" * random.randrange(300), None, None, random.randrange(-2, 9)),
+                Op.CREATE: (
+                    "/" + "x/" * random.randrange(300),
+                    None,
+                    None,
+                    random.randrange(-2, 9),
+                ),
                 Op.SET_WATCHES: (0, ["/", None], None, [""]),
             }
             op, given = random.choice(list(fields.items()))

@@ -1,4 +1,6 @@
-"""Registers in znodes under crashes and cuts: writes, compare-and-sets by version, and reads behind a sync, judged by the linearizability checker."""
+"""Registers in znodes under crashes and cuts: writes, compare-and-sets by version, and reads behind
+a sync, judged by the linearizability checker.
+"""
 
 from random import Random
 
@@ -16,7 +18,9 @@ ACTORS, RUN_S, STEPS = 4, 10.0, 2_000_000
 
 
 class Actor:
-    """One operation after the other, over whichever node takes it; a connection that is lost makes an operation's end unknown."""
+    """One operation after the other, over whichever node takes it; a connection that is lost makes
+    an operation's end unknown.
+    """
 
     def __init__(self, scene: "Scene", number: int) -> None:
         self.scene = scene
@@ -89,8 +93,15 @@ class Wire(ZkClient):
         actor.scene.after(5.0, self._give_up)
 
     def send_connect(self) -> None:
-        body = jute.record(tuple, jute.INT).encode((0,))  # the protocol's version, then what a new session says
-        body += jute.LONG.encode(0) + jute.INT.encode(10_000) + jute.LONG.encode(0) + jute.BUFFER.encode(bytes(16)) + b"\0"
+        # the protocol's version, then what a new session says
+        body = jute.record(tuple, jute.INT).encode((0,))
+        body += (
+            jute.LONG.encode(0)
+            + jute.INT.encode(10_000)
+            + jute.LONG.encode(0)
+            + jute.BUFFER.encode(bytes(16))
+            + b"\0"
+        )
         self.send(jute.INT.encode(len(body)) + body)
 
     def request(self, opcode: int, body: bytes = b"", xid: int | None = None) -> int:
@@ -149,13 +160,17 @@ class Scene:
                 stage.start(victim)
             case 1:
                 other = self.random.choice([each for each in (1, 2, 3) if each != victim])
-                stage.world.network.cut(f"n{victim}", f"n{other}", one_way=self.random.random() < 0.5)
+                stage.world.network.cut(
+                    f"n{victim}", f"n{other}", one_way=self.random.random() < 0.5
+                )
             case 2:
                 for other in (1, 2, 3):
                     if other != victim:
                         stage.world.network.cut(f"n{victim}", f"n{other}")
             case _:
-                stage.world.network.delay(f"n{victim}", f"n{1 + victim % 3}", self.random.random() / 5)
+                stage.world.network.delay(
+                    f"n{victim}", f"n{1 + victim % 3}", self.random.random() / 5
+                )
         stage.pass_time(self.random.random() * 2)
         stage.world.network.heal()
 

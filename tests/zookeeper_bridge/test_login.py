@@ -1,4 +1,6 @@
-"""Who a client of the bridge is: by SASL, by a certificate, and what it may do before it is somebody."""
+"""Who a client of the bridge is: by SASL, by a certificate, and what it may do before it is
+somebody.
+"""
 
 from base64 import b64encode
 from collections.abc import Iterator
@@ -25,7 +27,8 @@ from zookeeper_bridge.server.digest_md5 import REALM, DigestMd5, LoginRefused
 SECURE_PORT = 2182
 SASL: dict[str, Any] = {
     "zookeeper_bridge_sasl_jaas_config": (
-        'org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="bobs secret" user_root="roots" user_kafka="kafkas";'
+        'org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="bobs secret" '
+        'user_root="roots" user_kafka="kafkas";'
     ),
     "zookeeper_bridge_sasl_super_users": "root",
 }
@@ -55,11 +58,24 @@ def response(challenge: bytes, user: str, password: str, **changed: str) -> byte
         "digest-uri": "zookeeper/zk-sasl-md5",
     } | {name.replace("_", "-"): value for name, value in changed.items()}
     first = md5(":".join((user, REALM, password)).encode("latin-1")).digest()
-    key = hexed(first, *(given[each].encode() for each in ("nonce", "cnonce", "authzid") if each in given))
+    key = hexed(
+        first, *(given[each].encode() for each in ("nonce", "cnonce", "authzid") if each in given)
+    )
     asked = hexed(b"AUTHENTICATE", given["digest-uri"].encode())
-    given["response"] = changed.get("response") or hexed(key, *(given[each].encode() for each in ("nonce", "nc", "cnonce", "qop")), asked).decode()
+    given["response"] = (
+        changed.get("response")
+        or hexed(
+            key, *(given[each].encode() for each in ("nonce", "nc", "cnonce", "qop")), asked
+        ).decode()
+    )
     bare = ("nc", "qop", "response")
-    return ("charset=utf-8," + ",".join(f"{name}={value}" if name in bare else f'{name}="{value}"' for name, value in given.items())).encode()
+    return (
+        "charset=utf-8,"
+        + ",".join(
+            f"{name}={value}" if name in bare else f'{name}="{value}"'
+            for name, value in given.items()
+        )
+    ).encode()
 
 
 def sasl(client: ZkClient, token: bytes | None) -> tuple[int, bytes | None] | None:
@@ -68,10 +84,16 @@ def sasl(client: ZkClient, token: bytes | None) -> tuple[int, bytes | None] | No
     return None if reply is None else (reply.error, jute.BUFFER.decode(reply.body))
 
 
-def log_in(client: ZkClient, user: str, password: str, **changed: str) -> tuple[int, bytes | None] | None:
+def log_in(
+    client: ZkClient, user: str, password: str, **changed: str
+) -> tuple[int, bytes | None] | None:
     challenged = sasl(client, b"")
     assert challenged is not None
-    return sasl(client, response(challenged[1] or b"", user, password, **changed)) if challenged[0] == 0 else challenged
+    return (
+        sasl(client, response(challenged[1] or b"", user, password, **changed))
+        if challenged[0] == 0
+        else challenged
+    )
 
 
 def who(client: ZkClient) -> list[Any]:
@@ -130,7 +152,9 @@ WRONG: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_login_that_is_wrong_is_answered_and_ends_the_connection(stage: BridgeStage, what: str) -> None:
+def test_a_login_that_is_wrong_is_answered_and_ends_the_connection(
+    stage: BridgeStage, what: str
+) -> None:
     user, password, changed = WRONG[what]
     client = stage.client()
     assert log_in(client, user, password, **changed) == (Err.AUTH_FAILED, None)
@@ -146,7 +170,18 @@ def test_a_first_message_that_is_not_empty_is_no_login(stage: BridgeStage, token
 
 
 @pytest.mark.parametrize(
-    "token", [None, b"", b"a" * 5000, b"username", b'username="bob', b'username="bob",username="root"', b"\xff\xfe", b"=,=", b",,"]
+    "token",
+    [
+        None,
+        b"",
+        b"a" * 5000,
+        b"username",
+        b'username="bob',
+        b'username="bob",username="root"',
+        b"\xff\xfe",
+        b"=,=",
+        b",,",
+    ],
 )
 def test_a_response_that_is_none_is_refused(stage: BridgeStage, token: bytes | None) -> None:
     client = stage.client()
@@ -197,7 +232,20 @@ def test_a_server_without_users_answers_as_one_without_sasl() -> None:
 # what is required
 
 
-@pytest.mark.parametrize("opcode", [Op.CREATE, Op.GET_DATA, Op.EXISTS, Op.MULTI, Op.MULTI_READ, Op.SYNC, Op.ADD_WATCH, Op.WHO_AM_I, Op.SET_WATCHES])
+@pytest.mark.parametrize(
+    "opcode",
+    [
+        Op.CREATE,
+        Op.GET_DATA,
+        Op.EXISTS,
+        Op.MULTI,
+        Op.MULTI_READ,
+        Op.SYNC,
+        Op.ADD_WATCH,
+        Op.WHO_AM_I,
+        Op.SET_WATCHES,
+    ],
+)
 def test_requests_before_the_login_that_is_required_end_the_connection(opcode: Op) -> None:
     with BridgeStage(**IN_THE_OPEN, zookeeper_bridge_enforce_auth_schemes="sasl") as stage:
         client = stage.client()
@@ -235,7 +283,8 @@ def test_one_of_several_schemes_is_enough() -> None:
 
 def test_a_client_that_does_not_log_in_is_closed_and_may_send_little() -> None:
     with BridgeStage(**IN_THE_OPEN, zookeeper_bridge_enforce_auth_schemes="sasl") as stage:
-        silent, loud, bob = stage.client(timeout_ms=40_000), stage.client(), stage.client(timeout_ms=40_000)
+        silent, loud = stage.client(timeout_ms=40_000), stage.client()
+        bob = stage.client(timeout_ms=40_000)
         log_in(bob, "bob", "bobs secret")
         loud.send((LOGIN_PACKET_BYTES.value * 2).to_bytes(4) + bytes(LOGIN_PACKET_BYTES.value + 1))
         assert loud.wait_closed()
@@ -252,18 +301,57 @@ def test_a_client_that_does_not_log_in_is_closed_and_may_send_little() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"zookeeper.bridge.enforce.auth.schemes": "sasl"}, "zookeeper.bridge.sasl.jaas.config is not set"),
-        ({"zookeeper.bridge.enforce.auth.schemes": "x509"}, "zookeeper.bridge.secure.port is not set"),
+        (
+            {"zookeeper.bridge.enforce.auth.schemes": "sasl"},
+            "zookeeper.bridge.sasl.jaas.config is not set",
+        ),
+        (
+            {"zookeeper.bridge.enforce.auth.schemes": "x509"},
+            "zookeeper.bridge.secure.port is not set",
+        ),
         ({"zookeeper.bridge.enforce.auth.schemes": "ip"}, "must be one of"),
-        ({"zookeeper.bridge.sasl.jaas.config": 'com.evil.Module required user_a="b";'}, "the login module is not one of"),
-        ({"zookeeper.bridge.sasl.jaas.config": "org.apache.zookeeper.server.auth.DigestLoginModule required;"}, "it has no users"),
-        ({"zookeeper.bridge.sasl.jaas.config": 'org.apache.zookeeper.server.auth.DigestLoginModule required user_a="";'}, "no password"),
-        ({"zookeeper.bridge.sasl.jaas.config": 'org.apache.zookeeper.server.auth.DigestLoginModule required user_="b";'}, "no name"),
+        (
+            {"zookeeper.bridge.sasl.jaas.config": 'com.evil.Module required user_a="b";'},
+            "the login module is not one of",
+        ),
+        (
+            {
+                "zookeeper.bridge.sasl.jaas.config": (
+                    "org.apache.zookeeper.server.auth.DigestLoginModule required;"
+                )
+            },
+            "it has no users",
+        ),
+        (
+            {
+                "zookeeper.bridge.sasl.jaas.config": (
+                    'org.apache.zookeeper.server.auth.DigestLoginModule required user_a="";'
+                )
+            },
+            "no password",
+        ),
+        (
+            {
+                "zookeeper.bridge.sasl.jaas.config": (
+                    'org.apache.zookeeper.server.auth.DigestLoginModule required user_="b";'
+                )
+            },
+            "no name",
+        ),
     ],
 )
-def test_settings_with_which_nobody_could_log_in_are_refused(given: dict[str, str], message: str) -> None:
-    properties = {"node.id": "1", "process.roles": "broker,controller", "listeners": "PLAINTEXT://n1:9092,CONTROLLER://n1:9093"}
-    properties |= {"controller.listener.names": "CONTROLLER", "controller.quorum.voters": "1@n1:9093"}
+def test_settings_with_which_nobody_could_log_in_are_refused(
+    given: dict[str, str], message: str
+) -> None:
+    properties = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://n1:9092,CONTROLLER://n1:9093",
+    }
+    properties |= {
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "1@n1:9093",
+    }
     with pytest.raises(SettingError, match=message) as refused:
         NodeSettings.from_properties(properties | given)
     assert "user_" not in str(refused.value).replace('user_NAME="PASSWORD"', "")
@@ -277,7 +365,9 @@ def test_a_certificate_is_an_identity() -> None:
         alice, stranger = tls_client(stage, ALICE), stage.client()
         assert who(alice) == [("ip", "client"), ("x509", "CN=alice")]
         alice.must(Op.CREATE, "/mine", b"x", [Acl(31, "auth", "")], 0)
-        assert jute.ACLS_STAT.decode(alice.must(Op.GET_ACL, "/mine"))[0] == [Acl(31, "x509", "CN=alice")]
+        assert jute.ACLS_STAT.decode(alice.must(Op.GET_ACL, "/mine"))[0] == [
+            Acl(31, "x509", "CN=alice")
+        ]
         assert stranger.error(Op.GET_DATA, "/mine", False) is Err.NO_AUTH
         assert tls_client(stage, AUTHORITY.issue("root")).get("/mine")[0] == b"x"
         assert stage.events("certificate_loaded")[-1]["listener"] == "bridge"

@@ -1,4 +1,6 @@
-"""Answers that are larger than the bridge keeps for a client: lists of very many children, and many reads on their way."""
+"""Answers that are larger than the bridge keeps for a client: lists of very many children, and many
+reads on their way.
+"""
 
 from collections.abc import Iterator
 from itertools import count
@@ -24,7 +26,9 @@ def stage() -> Iterator[BridgeStage]:
         client.create("/many")
         names = [f"/many/{LONG_NAME}{i}" for i in range(REPLY_BYTES.value // len(LONG_NAME) + 1)]
         for first in range(0, len(names), 200):
-            client.multi(*[(Op.CREATE, (name, b"", OPEN_TO_ALL, 0)) for name in names[first : first + 200]])
+            client.multi(
+                *[(Op.CREATE, (name, b"", OPEN_TO_ALL, 0)) for name in names[first : first + 200]]
+            )
         yield stage
         assert not stage.world.failures
 
@@ -55,7 +59,11 @@ def test_a_list_above_every_bound_is_answered_and_events_come_behind_it(stage: B
 
 def test_a_client_that_reads_nothing_holds_one_long_list(stage: BridgeStage) -> None:
     client = stage.client(timeout_ms=40_000)
-    connection = next(each for each in stage.bridge().connections if each.session_id == client.session.session_id)  # type: ignore[union-attr]
+    connection = next(
+        each
+        for each in stage.bridge().connections
+        if each.session_id == client.session.session_id  # type: ignore[union-attr]
+    )
     client.hold_reading(True)
     body = jute.PATH_WATCH.encode(("/many", False))
     asked = [client.request(Op.GET_CHILDREN, body) for _ in range(5)]
@@ -69,7 +77,9 @@ def test_a_client_that_reads_nothing_holds_one_long_list(stage: BridgeStage) -> 
 
 
 def test_large_reads_on_their_way_wait_until_the_client_takes_them(stage: BridgeStage) -> None:
-    """ZooKeeper answers as many as a client asks for; to keep all of them in memory would close the connection."""
+    """ZooKeeper answers as many as a client asks for; to keep all of them in memory would close the
+    connection.
+    """
     client = stage.client(timeout_ms=40_000)
     client.create("/large", bytes(900_000))
     client.log.clear()

@@ -1,11 +1,20 @@
-"""Writes and sessions as ZooKeeper has them, decided beside the controller; and what every node sees of it."""
+"""Writes and sessions as ZooKeeper has them, decided beside the controller; and what every node
+sees of it.
+"""
 
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.zookeeper_bridge.decisions import HERE, OPEN_TO_ALL, Client, Decisions, multi_results, stat
+from tests.zookeeper_bridge.decisions import (
+    HERE,
+    OPEN_TO_ALL,
+    Client,
+    Decisions,
+    multi_results,
+    stat,
+)
 from zookeeper_bridge import limits
 from zookeeper_bridge.machine.sessions import clamped, password_of
 from zookeeper_bridge.machine.wire import Attach, Open, Sync, Touch
@@ -74,7 +83,9 @@ def test_children_are_counted_as_zookeeper_counts(stage: Decisions, client: Clie
     assert client.create("/p/", flags=3) == "/p/0000000003"
 
 
-def test_a_parent_that_comes_back_counts_from_the_beginning(stage: Decisions, client: Client) -> None:
+def test_a_parent_that_comes_back_counts_from_the_beginning(
+    stage: Decisions, client: Client
+) -> None:
     for _ in range(2):
         client.create("/p")
         assert client.create("/p/s", flags=2) == "/p/s0000000000"
@@ -113,15 +124,35 @@ def test_invalid_deletes_and_sets_are_refused(client: Client) -> None:
     client.create("/p")
     client.create("/p/c")
 
-    assert fails(Err.NO_NODE, client.delete("/none"), client.set("/none", b""), client.set_acl("/none", OPEN_TO_ALL))
+    assert fails(
+        Err.NO_NODE,
+        client.delete("/none"),
+        client.set("/none", b""),
+        client.set_acl("/none", OPEN_TO_ALL),
+    )
     assert fails(Err.NOT_EMPTY, client.delete("/p"))
-    assert fails(Err.BAD_VERSION, client.delete("/p", 1), client.set("/p", b"", 1), client.set("/p", b"", -2), client.set_acl("/p", OPEN_TO_ALL, 1))
-    assert fails(Err.BAD_ARGUMENTS, client.delete("/"), client.delete("/zookeeper/quota"), client.delete("x"))
-    assert fails(Err.INVALID_ACL, client.create("/q", acl=None), client.create("/q", acl=[]), client.set_acl("/p", []))
+    assert fails(
+        Err.BAD_VERSION,
+        client.delete("/p", 1),
+        client.set("/p", b"", 1),
+        client.set("/p", b"", -2),
+        client.set_acl("/p", OPEN_TO_ALL, 1),
+    )
+    assert fails(
+        Err.BAD_ARGUMENTS, client.delete("/"), client.delete("/zookeeper/quota"), client.delete("x")
+    )
+    assert fails(
+        Err.INVALID_ACL,
+        client.create("/q", acl=None),
+        client.create("/q", acl=[]),
+        client.set_acl("/p", []),
+    )
     assert isinstance(client.set("/", b"even the root"), Stat)
 
 
-def test_a_refused_write_writes_nothing_and_has_the_last_zxid(stage: Decisions, client: Client) -> None:
+def test_a_refused_write_writes_nothing_and_has_the_last_zxid(
+    stage: Decisions, client: Client
+) -> None:
     client.create("/a")
     before = stage.offset
 
@@ -139,10 +170,15 @@ def test_containers_and_times_to_live_go_by_themselves(stage: Decisions, client:
         client.ask(Op.CREATE_CONTAINER, jute.CREATE.encode((path, b"", OPEN_TO_ALL, 4)))
     client.create("/used/c")
     client.delete("/used/c")
-    created = client.ask(Op.CREATE_TTL, jute.CREATE_TTL.encode(("/short", b"", OPEN_TO_ALL, 5, 30_000)))
+    created = client.ask(
+        Op.CREATE_TTL, jute.CREATE_TTL.encode(("/short", b"", OPEN_TO_ALL, 5, 30_000))
+    )
     client.ask(Op.CREATE_TTL, jute.CREATE_TTL.encode(("/long", b"", OPEN_TO_ALL, 5, 90_000)))
     assert jute.PATH_STAT.decode(created.body)[1].ephemeral_owner == 0
-    assert client.ask(Op.CREATE_TTL, jute.CREATE_TTL.encode(("/x", b"", OPEN_TO_ALL, 5, 0))).error == Err.BAD_ARGUMENTS
+    assert (
+        client.ask(Op.CREATE_TTL, jute.CREATE_TTL.encode(("/x", b"", OPEN_TO_ALL, 5, 0))).error
+        == Err.BAD_ARGUMENTS
+    )
 
     stage.wall_ms += 60_000
     stage.tick_until(61.0)
@@ -162,16 +198,29 @@ def test_a_multi_sees_its_own_changes(stage: Decisions, client: Client) -> None:
         (Op.DELETE, ("/m/s0000000000", -1)),
     )
 
-    assert [each[0] for each in results] == [Op.CREATE, Op.SET_DATA, Op.CHECK, Op.CREATE_2, Op.DELETE]
+    assert [each[0] for each in results] == [
+        Op.CREATE,
+        Op.SET_DATA,
+        Op.CHECK,
+        Op.CREATE_2,
+        Op.DELETE,
+    ]
     assert results[1][1].version == 1
     seen = stat(stage.tree, "/m")
-    assert (seen.czxid, seen.mzxid, seen.pzxid, seen.version) == (stage.offset, stage.offset, stage.offset, 1)
+    assert (seen.czxid, seen.mzxid, seen.pzxid, seen.version) == (
+        stage.offset,
+        stage.offset,
+        stage.offset,
+        1,
+    )
 
 
 def test_a_multi_that_fails_has_changed_nothing(stage: Decisions, client: Client) -> None:
     before = stage.offset
 
-    results = client.multi((Op.CREATE, ("/m", b"", OPEN_TO_ALL, 0)), (Op.CHECK, ("/m", 5)), (Op.DELETE, ("/m", -1)))
+    results = client.multi(
+        (Op.CREATE, ("/m", b"", OPEN_TO_ALL, 0)), (Op.CHECK, ("/m", 5)), (Op.DELETE, ("/m", -1))
+    )
 
     assert results == [Err.OK, Err.BAD_VERSION, Err.RUNTIME_INCONSISTENCY]
     assert stage.tree.node("/m") is None
@@ -180,12 +229,21 @@ def test_a_multi_that_fails_has_changed_nothing(stage: Decisions, client: Client
 
 def test_an_empty_multi_and_a_read_inside_one(client: Client) -> None:
     assert client.multi() == []
-    assert client.ask(Op.MULTI, jute.encode_multi([(Op.GET_DATA, jute.PATH_WATCH.encode(("/", False)))])).error == Err.MARSHALLING
+    assert (
+        client.ask(
+            Op.MULTI, jute.encode_multi([(Op.GET_DATA, jute.PATH_WATCH.encode(("/", False)))])
+        ).error
+        == Err.MARSHALLING
+    )
     assert client.ask(Op.SET_DATA, b"\0\0\0\x09/").error == Err.MARSHALLING
 
 
-def test_a_multi_may_not_write_more_than_an_entry_holds(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.machine.requests.MULTI_BYTES", limits.MULTI_BYTES.__class__("x", 1000, ""))
+def test_a_multi_may_not_write_more_than_an_entry_holds(
+    stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "zookeeper_bridge.machine.requests.MULTI_BYTES", limits.MULTI_BYTES.__class__("x", 1000, "")
+    )
     client.create("/big", bytes(400))
 
     again = (Op.SET_DATA, ("/big", bytes(400), -1))
@@ -199,12 +257,23 @@ def test_a_multi_may_not_write_more_than_an_entry_holds(stage: Decisions, client
 
 def test_acls(stage: Decisions) -> None:
     alice, bob = digest_of(b"alice:a"), digest_of(b"bob:b")
-    owner, other, root = Client(stage, identities=(*HERE, alice)), Client(stage, identities=(*HERE, bob)), Client(stage, identities=(*HERE, SUPER))
+    owner = Client(stage, identities=(*HERE, alice))
+    other = Client(stage, identities=(*HERE, bob))
+    root = Client(stage, identities=(*HERE, SUPER))
 
     assert owner.create("/mine", acl=[Acl(31, "auth", "")]) == "/mine"
-    assert owner.create("/here", acl=[Acl(1, "ip", "127.0.0.0/8"), Acl(2, "ip", "10.0.0.1")]) == "/here"
+    assert (
+        owner.create("/here", acl=[Acl(1, "ip", "127.0.0.0/8"), Acl(2, "ip", "10.0.0.1")])
+        == "/here"
+    )
 
-    assert fails(Err.NO_AUTH, other.set("/mine", b""), other.create("/mine/c"), other.set_acl("/mine", OPEN_TO_ALL), other.set("/here", b""))
+    assert fails(
+        Err.NO_AUTH,
+        other.set("/mine", b""),
+        other.create("/mine/c"),
+        other.set_acl("/mine", OPEN_TO_ALL),
+        other.set("/here", b""),
+    )
     assert isinstance(owner.set("/mine", b""), Stat)
     assert isinstance(root.set("/here", b""), Stat)
     assert owner.create("/mine/c") == "/mine/c"
@@ -213,7 +282,17 @@ def test_acls(stage: Decisions) -> None:
     assert [each.ask(Op.CHECK, check).error for each in (owner, other)] == [0, Err.NO_AUTH]
 
 
-@pytest.mark.parametrize("acl", [("world", "me"), ("digest", "x"), ("ip", "nowhere"), ("kerberos", "x"), ("auth", ""), (None, "x")])
+@pytest.mark.parametrize(
+    "acl",
+    [
+        ("world", "me"),
+        ("digest", "x"),
+        ("ip", "nowhere"),
+        ("kerberos", "x"),
+        ("auth", ""),
+        (None, "x"),
+    ],
+)
 def test_invalid_acls_are_refused(client: Client, acl: tuple[Any, Any]) -> None:
     assert client.create("/x", acl=[Acl(31, *acl)]) is Err.INVALID_ACL
 
@@ -221,7 +300,9 @@ def test_invalid_acls_are_refused(client: Client, acl: tuple[Any, Any]) -> None:
 # sessions
 
 
-@pytest.mark.parametrize(("asked", "given"), [(0, 4000), (-5, 4000), (100_000, 40_000), (7000, 7000)])
+@pytest.mark.parametrize(
+    ("asked", "given"), [(0, 4000), (-5, 4000), (100_000, 40_000), (7000, 7000)]
+)
 def test_a_time_out_is_clamped(asked: int, given: int) -> None:
     assert clamped(asked, 2000) == given
 
@@ -241,7 +322,9 @@ def test_ephemerals_go_with_their_session_in_one_entry(stage: Decisions, client:
     assert client.create("/x") is Err.SESSION_EXPIRED
 
 
-def test_a_silent_session_expires_and_one_that_is_touched_does_not(stage: Decisions, client: Client) -> None:
+def test_a_silent_session_expires_and_one_that_is_touched_does_not(
+    stage: Decisions, client: Client
+) -> None:
     other = Client(stage)
     for each in (client, other):
         each.create(f"/{each.session_id}", flags=1)
@@ -254,7 +337,9 @@ def test_a_silent_session_expires_and_one_that_is_touched_does_not(stage: Decisi
     assert client.attach(2).error == Err.SESSION_EXPIRED
 
 
-def test_a_new_controller_gives_every_session_a_full_time_out(stage: Decisions, client: Client) -> None:
+def test_a_new_controller_gives_every_session_a_full_time_out(
+    stage: Decisions, client: Client
+) -> None:
     stage.tick_until(3.9)
     stage.lead_anew()
     stage.tick_until(7.8)
@@ -271,7 +356,11 @@ def test_a_password_is_needed_to_come_back(stage: Decisions, client: Client) -> 
 
     again = client.attach(2)
 
-    assert (again.error, again.session_id, again.password) == (0, client.session_id, client.opened.password)
+    assert (again.error, again.session_id, again.password) == (
+        0,
+        client.session_id,
+        client.opened.password,
+    )
 
 
 def test_a_connection_whose_session_moved_cannot_write(stage: Decisions, client: Client) -> None:
@@ -283,8 +372,12 @@ def test_a_connection_whose_session_moved_cannot_write(stage: Decisions, client:
     assert client.create("/x") == "/x"
 
 
-def test_more_ephemerals_than_an_entry_holds_go_in_several(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.machine.machine.CLOSED_BYTES", limits.CLOSED_BYTES.__class__("x", 500, ""))
+def test_more_ephemerals_than_an_entry_holds_go_in_several(
+    stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "zookeeper_bridge.machine.machine.CLOSED_BYTES", limits.CLOSED_BYTES.__class__("x", 500, "")
+    )
     for i in range(200):
         client.create(f"/e{i}", flags=1)
     before = stage.offset
@@ -314,8 +407,13 @@ def test_many_requests_are_one_entry(stage: Decisions, client: Client) -> None:
     assert [each.error for each in results] == [0, 0, 0, Err.NODE_EXISTS, 0]
 
 
-def test_requests_beyond_an_entry_are_to_be_asked_again(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zookeeper_bridge.machine.machine.DECIDED_BYTES", limits.DECIDED_BYTES.__class__("x", 1000, ""))
+def test_requests_beyond_an_entry_are_to_be_asked_again(
+    stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "zookeeper_bridge.machine.machine.DECIDED_BYTES",
+        limits.DECIDED_BYTES.__class__("x", 1000, ""),
+    )
     bodies = [jute.CREATE.encode((f"/n{i}", bytes(400), OPEN_TO_ALL, 0)) for i in range(4)]
 
     results = stage.ask(*[client.request(Op.CREATE, body) for body in bodies])
@@ -351,12 +449,18 @@ def test_a_controller_that_was_replaced_leaves_nothing(stage: Decisions, client:
     assert client.create("/lost/child") is Err.NO_NODE
 
 
-def test_limits_of_the_tree(stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_the_tree(
+    stage: Decisions, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit = limits.ZNODES.__class__
-    monkeypatch.setattr("zookeeper_bridge.machine.operations.ZNODES", limit("x", len(FROM_THE_BEGINNING) + 1, ""))
+    monkeypatch.setattr(
+        "zookeeper_bridge.machine.operations.ZNODES", limit("x", len(FROM_THE_BEGINNING) + 1, "")
+    )
     assert client.create("/a") == "/a"
     assert client.create("/b") is Err.QUOTA_EXCEEDED
-    monkeypatch.setattr("zookeeper_bridge.machine.operations.TREE_BYTES", limit("x", stage.tree.size_bytes + 10, ""))
+    monkeypatch.setattr(
+        "zookeeper_bridge.machine.operations.TREE_BYTES", limit("x", stage.tree.size_bytes + 10, "")
+    )
     assert client.set("/a", bytes(11)) is Err.QUOTA_EXCEEDED
     assert isinstance(client.set("/a", bytes(10)), Stat)
     monkeypatch.setattr("zookeeper_bridge.machine.machine.SESSIONS", limit("x", 1, ""))
@@ -378,14 +482,22 @@ def random_write(random: Random, clients: list[Client]) -> tuple[Client, Op, byt
         (Op.CHECK, (path, version)),
     ]
     if random.random() < 0.2:
-        return client, Op.MULTI, jute.encode_multi([(op, BODIES[op].encode(fields)) for op, fields in random.sample(choices, 3)])
+        return (
+            client,
+            Op.MULTI,
+            jute.encode_multi(
+                [(op, BODIES[op].encode(fields)) for op, fields in random.sample(choices, 3)]
+            ),
+        )
     op, fields = random.choice(choices)
     return client, op, BODIES[op].encode(fields)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_every_node_replays_the_decided_changes(seed: int) -> None:
-    """The same writes on a machine whose entries are committed late, and on one where each is committed at once: equal answers, equal trees."""
+    """The same writes on a machine whose entries are committed late, and on one where each is
+    committed at once: equal answers, equal trees.
+    """
     random, stages = Random(seed), (Decisions(), Decisions())
     clients = [[Client(stage, connection=i) for i in range(3)] for stage in stages]
     for writer in (clients[0][0], clients[1][0]):
@@ -404,7 +516,8 @@ def test_every_node_replays_the_decided_changes(seed: int) -> None:
         if op is Op.MULTI and not one.error:
             multi_results(one.body)
         if random.random() < 0.01:
-            assert client.ask(Op.CLOSE_SESSION, b"") == twin.ask(Op.CLOSE_SESSION, b"")  # a second time: it has expired
+            # a second time: it has expired
+            assert client.ask(Op.CLOSE_SESSION, b"") == twin.ask(Op.CLOSE_SESSION, b"")
     stages[1].commit()
 
     snapshots = []
@@ -413,7 +526,11 @@ def test_every_node_replays_the_decided_changes(seed: int) -> None:
         loaded.load(stage.image.extensions[PACKAGE].entries, stage.image.offset)
         assert parts(loaded) == parts(stage.tree)
         assert set(loaded.quotas.in_force()) == {"/a", "/b/c"}
-        assert loaded.size_bytes == sum(node.size_bytes + len(path) for path, node in loaded.nodes.items() if path not in FROM_THE_BEGINNING)
+        assert loaded.size_bytes == sum(
+            node.size_bytes + len(path)
+            for path, node in loaded.nodes.items()
+            if path not in FROM_THE_BEGINNING
+        )
         snapshots.append(parts(loaded))
     assert snapshots[0] == snapshots[1]
 
@@ -435,24 +552,46 @@ def test_a_multi_with_flags_that_are_none_can_not_be_read(client: Client) -> Non
         assert client.ask(Op.MULTI, body).error == Err.MARSHALLING
 
 
-def test_a_container_in_a_multi_is_answered_as_one_and_is_one_whatever_its_flags_say(client: Client) -> None:
+def test_a_container_in_a_multi_is_answered_as_one_and_is_one_whatever_its_flags_say(
+    client: Client,
+) -> None:
     (one,) = client.multi((Op.CREATE, ("/c", b"", OPEN_TO_ALL, 4)))
-    client.ask(Op.CREATE_CONTAINER, BODIES[Op.CREATE_CONTAINER].encode(("/d-", b"", OPEN_TO_ALL, 3)))
+    client.ask(
+        Op.CREATE_CONTAINER, BODIES[Op.CREATE_CONTAINER].encode(("/d-", b"", OPEN_TO_ALL, 3))
+    )
 
     assert one[1][0] == "/c"
-    assert [client.stage.tree.nodes[path].kind for path in ("/c", "/d-0000000001")] == [NodeKind.CONTAINER] * 2
+    assert [client.stage.tree.nodes[path].kind for path in ("/c", "/d-0000000001")] == [
+        NodeKind.CONTAINER
+    ] * 2
     assert client.stage.tree.nodes["/d-0000000001"].owner == 0
 
 
 def test_a_sessions_identity_can_change_within_a_payload(client: Client) -> None:
-    """Its connection is looked at once for many writes, and again after what may have changed it."""
+    """Its connection is looked at once for many writes, and again after what may have changed
+    it.
+    """
     write = client.request(Op.CREATE, BODIES[Op.CREATE].encode(("/n", b"", OPEN_TO_ALL, 2)))
     close = client.request(Op.CLOSE_SESSION, b"")
     moved = Attach(2, 4000, client.session_id, client.opened.password)
 
-    told = client.stage.ask(write, moved, write, write._replace(connection=2), close._replace(connection=2), write._replace(connection=2))
+    told = client.stage.ask(
+        write,
+        moved,
+        write,
+        write._replace(connection=2),
+        close._replace(connection=2),
+        write._replace(connection=2),
+    )
 
-    assert [each.error for each in told] == [Err.OK, Err.OK, Err.SESSION_MOVED, Err.OK, Err.OK, Err.SESSION_EXPIRED]
+    assert [each.error for each in told] == [
+        Err.OK,
+        Err.OK,
+        Err.SESSION_MOVED,
+        Err.OK,
+        Err.OK,
+        Err.SESSION_EXPIRED,
+    ]
 
 
 def test_decided_changes_count_the_same_room_as_applied_ones(client: Client) -> None:

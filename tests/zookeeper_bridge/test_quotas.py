@@ -1,4 +1,6 @@
-"""Quotas of znodes, written as ZooKeeper 3.9's `setquota` writes them: what they count, and what they keep clients from."""
+"""Quotas of znodes, written as ZooKeeper 3.9's `setquota` writes them: what they count, and what
+they keep clients from.
+"""
 
 from collections.abc import Iterator
 
@@ -44,7 +46,12 @@ def counted(client: ZkClient, path: str) -> str:
 
 
 def limits(count: int = -1, bytes_: int = -1, hard_count: int = -1, hard_bytes: int = -1) -> bytes:
-    return b"count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d" % (count, bytes_, hard_bytes, hard_count)
+    return b"count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d" % (
+        count,
+        bytes_,
+        hard_bytes,
+        hard_count,
+    )
 
 
 def test_a_quota_counts_present_created_and_deleted_znodes(client: ZkClient) -> None:
@@ -58,7 +65,11 @@ def test_a_quota_counts_present_created_and_deleted_znodes(client: ZkClient) -> 
     client.set("/a", None)
     assert counted(client, "/a") == "count=4,bytes=11"
     client.delete("/a/b/c")
-    client.multi((Op.CREATE, ("/a/m", b"12", OPEN_TO_ALL, 0)), (Op.SET_DATA, ("/a/m", b"1234", -1)), (Op.DELETE, ("/a/e", -1)))
+    client.multi(
+        (Op.CREATE, ("/a/m", b"12", OPEN_TO_ALL, 0)),
+        (Op.SET_DATA, ("/a/m", b"1234", -1)),
+        (Op.DELETE, ("/a/e", -1)),
+    )
     assert counted(client, "/a") == "count=3,bytes=4"
 
 
@@ -79,7 +90,9 @@ def test_a_hard_quota_refuses_writes_beyond_it(stage: BridgeStage, client: ZkCli
     assert client.error(Op.CREATE, "/a/x", b"123", OPEN_TO_ALL, 0) is Err.QUOTA_EXCEEDED
     client.create("/a/x", b"12")
     assert client.error(Op.CREATE, "/a/b/y", b"", OPEN_TO_ALL, 0) is Err.QUOTA_EXCEEDED
-    refused = client.multi((Op.CREATE, ("/z", b"", OPEN_TO_ALL, 0)), (Op.CREATE, ("/a/y", b"", OPEN_TO_ALL, 0)))
+    refused = client.multi(
+        (Op.CREATE, ("/z", b"", OPEN_TO_ALL, 0)), (Op.CREATE, ("/a/y", b"", OPEN_TO_ALL, 0))
+    )
     assert refused == [Err.OK, Err.QUOTA_EXCEEDED]
     assert not client.exists("/z")
     assert counted(client, "/a") == "count=3,bytes=10"
@@ -95,7 +108,9 @@ def test_a_soft_quota_is_logged_and_refuses_nothing(stage: BridgeStage, client: 
     client.create("/a/x")
 
     assert counted(client, "/a") == "count=3,bytes=8"
-    assert [each["message"] for each in stage.events("bridge_quota_exceeded")] == ["Quota exceeded: /a [current count=3, softCountLimit=2]"]
+    assert [each["message"] for each in stage.events("bridge_quota_exceeded")] == [
+        "Quota exceeded: /a [current count=3, softCountLimit=2]"
+    ]
 
 
 def test_the_quota_nearest_above_holds(client: ZkClient) -> None:
@@ -104,7 +119,10 @@ def test_the_quota_nearest_above_holds(client: ZkClient) -> None:
     for i in range(4):
         client.create(f"/a/b/{i}")
     assert client.error(Op.CREATE, "/a/x", b"", OPEN_TO_ALL, 0) is Err.QUOTA_EXCEEDED
-    assert (counted(client, "/a"), counted(client, "/a/b")) == ("count=6,bytes=8", "count=5,bytes=3")
+    assert (counted(client, "/a"), counted(client, "/a/b")) == (
+        "count=6,bytes=8",
+        "count=5,bytes=3",
+    )
 
 
 def test_a_quota_that_is_gone_holds_nothing(client: ZkClient) -> None:
@@ -120,7 +138,9 @@ def test_a_quota_that_is_gone_holds_nothing(client: ZkClient) -> None:
     assert counted(client, "/a") == "count=3,bytes=8"
 
 
-@pytest.mark.parametrize("data", [b"", b"nonsense", b"count=,bytes=-1", b"countHardLimit=x", b"countHardLimit=-1"])
+@pytest.mark.parametrize(
+    "data", [b"", b"nonsense", b"count=,bytes=-1", b"countHardLimit=x", b"countHardLimit=-1"]
+)
 def test_limits_that_say_nothing_hold_nothing(client: ZkClient, data: bytes) -> None:
     set_quota(client, "/a", data)
     client.create("/a/x")
@@ -128,7 +148,12 @@ def test_limits_that_say_nothing_hold_nothing(client: ZkClient, data: bytes) -> 
 
 
 def test_limits_are_read_as_any_setquota_writes_them() -> None:
-    assert limits_of(b"count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=7") == {"count": 5, "bytes": -1, "byteHardLimit": -1, "countHardLimit": 7}
+    assert limits_of(b"count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=7") == {
+        "count": 5,
+        "bytes": -1,
+        "byteHardLimit": -1,
+        "countHardLimit": 7,
+    }
     assert limits_of(b"count=5,bytes=9") == {"count": 5, "bytes": 9}
     assert limits_of(None) == {}
 
@@ -150,7 +175,9 @@ def test_every_node_counts_alike_also_after_its_restart() -> None:
             client.create(path, b"12")
         set_quota(client, "/a", limits(hard_count=4))
         client.create("/a/d", b"1")
-        follower = next(node_id for node_id in stage.nodes if node_id not in (1, stage.controller()))
+        follower = next(
+            node_id for node_id in stage.nodes if node_id not in (1, stage.controller())
+        )
         stage.restart(follower)
         for node_id in stage.nodes:
             other = stage.client(node_id)

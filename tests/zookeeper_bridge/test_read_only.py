@@ -1,4 +1,6 @@
-"""Read-only mode: what a node that no controller answers does for its clients, as a ZooKeeper 3.9.3 with readonlymode.enabled was seen to do."""
+"""Read-only mode: what a node that no controller answers does for its clients, as a ZooKeeper 3.9.3
+with readonlymode.enabled was seen to do.
+"""
 
 from collections.abc import Iterator
 
@@ -65,7 +67,9 @@ def test_a_read_only_client_reads_and_is_refused_every_write(stage: BridgeStage)
     assert client.again(alone, read_only=True).session == EXPIRED
 
 
-def test_a_client_that_is_no_read_only_client_is_closed_and_keeps_its_session(stage: BridgeStage) -> None:
+def test_a_client_that_is_no_read_only_client_is_closed_and_keeps_its_session(
+    stage: BridgeStage,
+) -> None:
     member = stage.client(other_than(stage.controller()), timeout_ms=40_000)
     member.create("/mine", flags=1)
     alone = cut_off(stage)
@@ -102,13 +106,18 @@ def test_a_session_of_the_mode_moves_to_another_connection_and_expires(stage: Br
     assert again.again(alone, read_only=True).session == EXPIRED
 
 
-def test_the_mode_ends_when_a_controller_answers_and_shows_what_was_missed(stage: BridgeStage) -> None:
+def test_the_mode_ends_when_a_controller_answers_and_shows_what_was_missed(
+    stage: BridgeStage,
+) -> None:
     alone = cut_off(stage)
     client = stage.client(alone, read_only=True, timeout_ms=40_000)
     writer = stage.client(other_than(alone), timeout_ms=40_000)
     writer.set("/a", b"later")
     assert client.get("/a")[0] == b"x", "it is of the past, as the client allowed"
-    assert (word(stage, alone, "isro"), "Mode: read-only\n" in word(stage, alone, "srvr")) == ("ro", True)
+    assert (word(stage, alone, "isro"), "Mode: read-only\n" in word(stage, alone, "srvr")) == (
+        "ro",
+        True,
+    )
     assert "READ-ONLY mode; serving only read-only clients\n" in word(stage, alone, "srvr")
 
     stage.world.network.heal()
@@ -137,4 +146,7 @@ def test_without_the_setting_a_node_that_is_cut_off_serves_nobody() -> None:
         cut_off_from_the_others(stage, alone)
         client = stage.client(alone, read_only=True)
         assert (client.session, bool(client.closed_because)) == (None, True)
-        assert word(stage, alone, "isro") == "isro is not executed because it is not in the whitelist.\n"
+        assert (
+            word(stage, alone, "isro")
+            == "isro is not executed because it is not in the whitelist.\n"
+        )

@@ -1,4 +1,6 @@
-"""One node's bridge as its clients see it: connecting, the order of a session, reads, watches, bad input."""
+"""One node's bridge as its clients see it: connecting, the order of a session, reads, watches, bad
+input.
+"""
 
 from collections.abc import Iterator
 from struct import pack
@@ -37,7 +39,11 @@ def client(stage: BridgeStage) -> ZkClient:
 def test_a_session_begins(stage: BridgeStage, client: ZkClient) -> None:
     assert client.session is not None
     assert client.session.session_id > 0
-    assert (client.session.timeout_ms, len(client.session.password), client.session.read_only) == (4000, 16, False)
+    assert (client.session.timeout_ms, len(client.session.password), client.session.read_only) == (
+        4000,
+        16,
+        False,
+    )
     old = stage.client(old=True, timeout_ms=100_000)
     assert old.session is not None
     assert (old.session.timeout_ms, old.session.read_only) == (40_000, None)
@@ -53,8 +59,12 @@ def test_a_session_continues_on_another_connection(stage: BridgeStage, client: Z
     assert again.get("/e")[1].ephemeral_owner == again.session.session_id  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("given", [{"password": b"x" * 16}, {"session_id": 12345}, {"password": bytes(16)}])
-def test_a_wrong_password_gets_no_session(stage: BridgeStage, client: ZkClient, given: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "given", [{"password": b"x" * 16}, {"session_id": 12345}, {"password": bytes(16)}]
+)
+def test_a_wrong_password_gets_no_session(
+    stage: BridgeStage, client: ZkClient, given: dict[str, Any]
+) -> None:
     hijacker = client.again(**given)
 
     assert hijacker.session == (0, 0, bytes(16), False)
@@ -103,7 +113,9 @@ def test_pings_keep_a_session(stage: BridgeStage, client: ZkClient) -> None:
 # the order of a session
 
 
-def test_replies_come_in_the_order_of_requests_and_reads_see_the_writes_before_them(client: ZkClient) -> None:
+def test_replies_come_in_the_order_of_requests_and_reads_see_the_writes_before_them(
+    client: ZkClient,
+) -> None:
     client.create("/a", b"0")
     asked = []
     for i in range(1, 6):
@@ -116,11 +128,19 @@ def test_replies_come_in_the_order_of_requests_and_reads_see_the_writes_before_t
 
     replies = client.replies[1:]
     assert [each.xid for each in replies] == asked
-    assert [jute.DATA_STAT.decode(each.body)[0] for each in replies[1::2]] == [b"1", b"2", b"3", b"4", b"5"]
+    assert [jute.DATA_STAT.decode(each.body)[0] for each in replies[1::2]] == [
+        b"1",
+        b"2",
+        b"3",
+        b"4",
+        b"5",
+    ]
     assert [each.zxid for each in replies] == sorted(each.zxid for each in replies)
 
 
-def test_writes_that_lie_one_behind_the_other_are_one_entry(stage: BridgeStage, client: ZkClient) -> None:
+def test_writes_that_lie_one_behind_the_other_are_one_entry(
+    stage: BridgeStage, client: ZkClient
+) -> None:
     client.create("/a")
     before = stage.nodes[1].image.offset
 
@@ -176,12 +196,16 @@ def test_reads(stage: BridgeStage, client: ZkClient) -> None:
     assert jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/a")) == 2
     projected = stage.bridge().layout.computed_count
     assert projected == 10
-    assert jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/")) == len(FROM_THE_BEGINNING) - 1 + 3 + projected
+    assert (
+        jute.INT.decode(client.must(Op.GET_ALL_CHILDREN_NUMBER, "/"))
+        == len(FROM_THE_BEGINNING) - 1 + 3 + projected
+    )
     assert jute.STRING.decode(client.must(Op.SYNC, "/not/there")) == "/not/there"
     assert client.error(Op.SYNC, body=b"\0\0\0\x09/a") is Err.MARSHALLING
     assert jute.BUFFER.decode(client.must(Op.SASL, b"token")) is None
     assert client.error(Op.GET_DATA, "/none", True) is Err.NO_NODE
-    assert client.error(Op.GET_CHILDREN, "none", True) is Err.NO_NODE  # what is no path is looked for as any other
+    # what is no path is looked for as any other
+    assert client.error(Op.GET_CHILDREN, "none", True) is Err.NO_NODE
     assert client.error(Op.EXISTS, "/a\0", True) is Err.BAD_ARGUMENTS
     assert client.get("") == client.get("/")
     assert stage.bridge().watches.count == 0
@@ -198,7 +222,9 @@ def test_ephemerals_are_shown_to_their_own_session(stage: BridgeStage, client: Z
 
 def test_many_reads_in_one(client: ZkClient) -> None:
     client.create("/a", b"x")
-    body = jute.encode_multi([(Op.GET_DATA, BODIES[Op.GET_DATA].encode((path, False))) for path in ("/a", "/none")])
+    body = jute.encode_multi(
+        [(Op.GET_DATA, BODIES[Op.GET_DATA].encode((path, False))) for path in ("/a", "/none")]
+    )
 
     answer = client.must(Op.MULTI_READ, body=body)
 
@@ -206,7 +232,12 @@ def test_many_reads_in_one(client: ZkClient) -> None:
     assert (kind, done, error) == (Op.GET_DATA, False, 0)
     (data, _), at = jute.DATA_STAT.read(answer, jute.MULTI_HEADER.size)
     assert data == b"x"
-    assert answer[at:] == jute.MULTI_HEADER.pack(-1, False, Err.NO_NODE) + jute.INT.encode(Err.NO_NODE) + jute.MULTI_END
+    assert (
+        answer[at:]
+        == jute.MULTI_HEADER.pack(-1, False, Err.NO_NODE)
+        + jute.INT.encode(Err.NO_NODE)
+        + jute.MULTI_END
+    )
 
 
 def test_a_long_list_of_children_is_packed_once(stage: BridgeStage, client: ZkClient) -> None:
@@ -242,7 +273,12 @@ def test_one_shot_watches(stage: BridgeStage, client: ZkClient) -> None:
     other.delete("/a")
 
     stage.pass_time(0.5)
-    assert [each[:2] for each in client.events] == [(CREATED, "/a"), (CHANGED, "/a"), (CHILD, "/a"), (DELETED, "/a")]
+    assert [each[:2] for each in client.events] == [
+        (CREATED, "/a"),
+        (CHANGED, "/a"),
+        (CHILD, "/a"),
+        (DELETED, "/a"),
+    ]
 
 
 def test_persistent_and_recursive_watches(stage: BridgeStage, client: ZkClient) -> None:
@@ -257,14 +293,29 @@ def test_persistent_and_recursive_watches(stage: BridgeStage, client: ZkClient) 
     writer.set("/p", b"x")
     stage.pass_time(0.5)
 
-    assert [each[:2] for each in client.events] == [(CREATED, "/p"), (CHILD, "/p"), (CHILD, "/p"), (CHANGED, "/p")]
-    assert [each[:2] for each in recursive.events] == [(CREATED, "/p"), (CREATED, "/p/c"), (CHANGED, "/p/c"), (DELETED, "/p/c"), (CHANGED, "/p")]
+    assert [each[:2] for each in client.events] == [
+        (CREATED, "/p"),
+        (CHILD, "/p"),
+        (CHILD, "/p"),
+        (CHANGED, "/p"),
+    ]
+    assert [each[:2] for each in recursive.events] == [
+        (CREATED, "/p"),
+        (CREATED, "/p/c"),
+        (CHANGED, "/p/c"),
+        (DELETED, "/p/c"),
+        (CHANGED, "/p"),
+    ]
 
 
 def test_events_of_a_multi_come_in_its_order(stage: BridgeStage, client: ZkClient) -> None:
     client.must(Op.ADD_WATCH, "/m", 1)
 
-    client.multi((Op.CREATE, ("/m", b"", OPEN_TO_ALL, 0)), (Op.SET_DATA, ("/m", b"x", 0)), (Op.DELETE, ("/m", 1)))
+    client.multi(
+        (Op.CREATE, ("/m", b"", OPEN_TO_ALL, 0)),
+        (Op.SET_DATA, ("/m", b"x", 0)),
+        (Op.DELETE, ("/m", 1)),
+    )
 
     assert [each.type for each in client.events] == [CREATED, CHANGED, DELETED]
     assert len({each.zxid for each in client.events}) == 1
@@ -273,7 +324,11 @@ def test_events_of_a_multi_come_in_its_order(stage: BridgeStage, client: ZkClien
 def test_watches_are_looked_for_and_removed(client: ZkClient) -> None:
     client.create("/a")
     client.get("/a", watch=True)
-    assert [client.error(Op.CHECK_WATCHES, "/a", kind) for kind in (1, 2, 3)] == [Err.NO_WATCHER, Err.OK, Err.OK]
+    assert [client.error(Op.CHECK_WATCHES, "/a", kind) for kind in (1, 2, 3)] == [
+        Err.NO_WATCHER,
+        Err.OK,
+        Err.OK,
+    ]
     assert client.error(Op.REMOVE_WATCHES, "/a", 2) is Err.OK
     assert client.error(Op.REMOVE_WATCHES, "/a", 3) is Err.NO_WATCHER
     client.set("/a", b"x")
@@ -290,16 +345,35 @@ def test_watches_are_set_again_after_a_reconnect(stage: BridgeStage, client: ZkC
     writer.create("/born")
     again = client.again()
     again.request(
-        Op.SET_WATCHES, jute.SET_WATCHES.encode((since, ["/gone", "/changed", "/same"], ["/born", "/unborn"], ["/parent", "/quiet", "/gone"])), xid=-8
+        Op.SET_WATCHES,
+        jute.SET_WATCHES.encode(
+            (
+                since,
+                ["/gone", "/changed", "/same"],
+                ["/born", "/unborn"],
+                ["/parent", "/quiet", "/gone"],
+            )
+        ),
+        xid=-8,
     )
     again.answer(-8)
 
     assert [type(each) for each in again.log] == [Event] * 5 + [Reply]
-    assert again.events == [(DELETED, "/gone", -1), (CHANGED, "/changed", -1), (CREATED, "/born", -1), (CHILD, "/parent", -1), (DELETED, "/gone", -1)]
+    assert again.events == [
+        (DELETED, "/gone", -1),
+        (CHANGED, "/changed", -1),
+        (CREATED, "/born", -1),
+        (CHILD, "/parent", -1),
+        (DELETED, "/gone", -1),
+    ]
     writer.set("/same", b"x")
     writer.create("/unborn")
     writer.create("/quiet/c")
-    assert [each[:2] for each in again.wait_event(8)[5:]] == [(CHANGED, "/same"), (CREATED, "/unborn"), (CHILD, "/quiet")]
+    assert [each[:2] for each in again.wait_event(8)[5:]] == [
+        (CHANGED, "/same"),
+        (CREATED, "/unborn"),
+        (CHILD, "/quiet"),
+    ]
 
 
 # who may
@@ -309,16 +383,25 @@ def test_authentication_grants_permissions(stage: BridgeStage, client: ZkClient)
     client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"alice:a")), xid=-4)
     assert client.answer(-4) == Reply(-4, 0, 0, b"")
     client.must(Op.CREATE, "/mine", b"x", [Acl(31, "auth", "")], 0)
-    client.must(Op.CREATE, "/seen", b"x", [Acl(30, *digest_of(b"alice:a")), Acl(1, "world", "anyone")], 0)
+    client.must(
+        Op.CREATE, "/seen", b"x", [Acl(30, *digest_of(b"alice:a")), Acl(1, "world", "anyone")], 0
+    )
     stranger = stage.client()
 
     assert stranger.error(Op.GET_DATA, "/mine", False) is Err.NO_AUTH
     assert stranger.error(Op.SET_DATA, "/mine", b"", -1) is Err.NO_AUTH
     assert stranger.error(Op.EXISTS, "/mine", True) is Err.NO_AUTH
     assert stranger.error(Op.EXISTS, "/none", False) is Err.NO_NODE
-    assert jute.ACLS_STAT.decode(stranger.must(Op.GET_ACL, "/seen"))[0][0] == Acl(30, "digest", "alice:x")
-    assert jute.ACLS_STAT.decode(client.must(Op.GET_ACL, "/seen"))[0][0].id == digest_of(b"alice:a")[1]
-    assert jute.IDENTITIES.decode(client.must(Op.WHO_AM_I, body=b"")) == [("ip", "client"), ("digest", "alice")]
+    assert jute.ACLS_STAT.decode(stranger.must(Op.GET_ACL, "/seen"))[0][0] == Acl(
+        30, "digest", "alice:x"
+    )
+    assert (
+        jute.ACLS_STAT.decode(client.must(Op.GET_ACL, "/seen"))[0][0].id == digest_of(b"alice:a")[1]
+    )
+    assert jute.IDENTITIES.decode(client.must(Op.WHO_AM_I, body=b"")) == [
+        ("ip", "client"),
+        ("digest", "alice"),
+    ]
 
 
 def test_no_event_without_read_permission(stage: BridgeStage, client: ZkClient) -> None:
@@ -333,7 +416,12 @@ def test_no_event_without_read_permission(stage: BridgeStage, client: ZkClient) 
     client.create("/a/all")
     stranger.must(Op.SYNC, "/")
 
-    assert [each[:2] for each in client.events] == [(CREATED, "/a/mine"), (CHANGED, "/a/mine"), (DELETED, "/a/mine"), (CREATED, "/a/all")]
+    assert [each[:2] for each in client.events] == [
+        (CREATED, "/a/mine"),
+        (CHANGED, "/a/mine"),
+        (DELETED, "/a/mine"),
+        (CREATED, "/a/all"),
+    ]
     assert [each[:2] for each in stranger.events] == [(CREATED, "/a/all")]
 
 
@@ -367,7 +455,9 @@ def test_an_unknown_scheme_ends_the_connection(client: ZkClient, scheme: str | N
 # bad input
 
 
-def test_an_unknown_operation_is_answered_and_ends_the_connection(stage: BridgeStage, client: ZkClient) -> None:
+def test_an_unknown_operation_is_answered_and_ends_the_connection(
+    stage: BridgeStage, client: ZkClient
+) -> None:
     client.request(Op.CREATE, jute.CREATE.encode(("/first", b"", OPEN_TO_ALL, 0)))
     xid = client.request(4711)
 
@@ -385,7 +475,9 @@ def test_a_body_that_can_not_be_read_is_an_error_and_no_more(client: ZkClient) -
 
 
 @pytest.mark.parametrize("size", [1_048_576, (1 << 31) - 1, -1])
-def test_a_packet_that_is_too_long_ends_the_connection_and_not_the_session(stage: BridgeStage, client: ZkClient, size: int) -> None:
+def test_a_packet_that_is_too_long_ends_the_connection_and_not_the_session(
+    stage: BridgeStage, client: ZkClient, size: int
+) -> None:
     client.create("/e", flags=1)
     client.send(pack(">i", size))
 

@@ -1,4 +1,6 @@
-"""Sessions at work in the simulation find what a bridge may do wrong: each mistake is planted here once."""
+"""Sessions at work in the simulation find what a bridge may do wrong: each mistake is planted here
+once.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +29,12 @@ def sessions_are_taken_over_at_once(original: Any) -> Any:
         if session is None:
             original(self, connection, asked)
         else:
-            known = Result(Err.OK, session_id=asked.session_id, timeout_ms=session.timeout_ms, password=asked.password or b"")
+            known = Result(
+                Err.OK,
+                session_id=asked.session_id,
+                timeout_ms=session.timeout_ms,
+                password=asked.password or b"",
+            )
             self._attach(connection, asked._replace(last_zxid=0), known)
 
     return connecting
@@ -56,7 +63,11 @@ def writes_of_the_dead_count(_: Any) -> Any:
 
 PLANTS: dict[str, Plant] = {
     "and the watch on that of": (Watches, "changed", lambda _: lambda self, path: None),
-    "not linearizable": (operations, "check_version", lambda original: lambda expected, current: original(-1, current)),
+    "not linearizable": (
+        operations,
+        "check_version",
+        lambda original: lambda expected, current: original(-1, current),
+    ),
     "shows it": (Bridge, "connecting", sessions_are_taken_over_at_once),
     "and its lock is gone": (machine._Decision, "_attach", whoever_moves_loses_its_ephemerals),
     "and its lock had gone to another": (Machine, "close", writes_of_the_dead_count),
@@ -68,4 +79,6 @@ def test_a_planted_mistake_is_found(monkeypatch: pytest.MonkeyPatch, sentence: s
     owner, name, mistake = PLANTS[sentence]
     monkeypatch.setattr(owner, name, mistake(getattr(owner, name)))
 
-    assert any(sentence in each for seed in range(SEEDS) for each in run_one(seed, "sessions").violations)
+    assert any(
+        sentence in each for seed in range(SEEDS) for each in run_one(seed, "sessions").violations
+    )

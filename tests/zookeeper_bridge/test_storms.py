@@ -1,4 +1,6 @@
-"""Much of one kind at once: sessions that nobody keeps alive, watchers of the same znodes, levels, bad paths. Everybody else goes on."""
+"""Much of one kind at once: sessions that nobody keeps alive, watchers of the same znodes, levels,
+bad paths. Everybody else goes on.
+"""
 
 from collections.abc import Iterator
 from struct import pack
@@ -26,7 +28,9 @@ def stage() -> Iterator[BridgeStage]:
 
 
 def test_thousands_of_silent_sessions_expire(stage: BridgeStage) -> None:
-    """Each leaves its connection, and an ephemeral. They go, a part with each entry, and those that are kept alive notice nothing."""
+    """Each leaves its connection, and an ephemeral. They go, a part with each entry, and those that
+    are kept alive notice nothing.
+    """
     assert WAVE < WAITING_CONNECTS.value < CONNECTIONS.value < WAVE * WAVES
     kept = stage.client(timeout_ms=40_000)
     kept.create("/kept", flags=1)
@@ -35,9 +39,18 @@ def test_thousands_of_silent_sessions_expire(stage: BridgeStage) -> None:
         for number in range(WAVE):
             silent = ZkClient(stage)
             silent.send(connect_frame(40_000))
-            silent.request(Op.CREATE, BODIES[Op.CREATE].encode((f"/silent/{wave * WAVE + number}", b"", OPEN_TO_ALL, 1)))
-        stage.wait(lambda wave=wave: stage.bridge().tree.child_count("/silent") == (wave + 1) * WAVE)  # type: ignore[misc]
-        for connection in [each for each in stage.bridge().connections if each.session_id != kept.session.session_id]:  # type: ignore[union-attr]
+            silent.request(
+                Op.CREATE,
+                BODIES[Op.CREATE].encode((f"/silent/{wave * WAVE + number}", b"", OPEN_TO_ALL, 1)),
+            )
+        stage.wait(
+            lambda wave=wave: stage.bridge().tree.child_count("/silent") == (wave + 1) * WAVE  # type: ignore[misc]
+        )
+        for connection in [
+            each
+            for each in stage.bridge().connections
+            if each.session_id != kept.session.session_id  # type: ignore[union-attr]
+        ]:
             connection.end("its client is gone without a word")
     before = stage.bridge().tree.offset
 
@@ -72,9 +85,13 @@ def test_each_of_many_watchers_gets_one_event_in_order(stage: BridgeStage) -> No
     for watcher in watchers:
         watcher.must(Op.SYNC, "/")
 
-    changed, deleted = ([(kind, path) for path in paths] for kind in (EventType.CHANGED, EventType.DELETED))
+    changed, deleted = (
+        [(kind, path) for path in paths] for kind in (EventType.CHANGED, EventType.DELETED)
+    )
     for number, watcher in enumerate(watchers):
-        assert [each[:2] for each in watcher.events] == (changed if number % 2 else changed + deleted)
+        assert [each[:2] for each in watcher.events] == (
+            changed if number % 2 else changed + deleted
+        )
     assert stage.bridge().watches.count == WATCHERS // 2 * WATCHED  # the persistent ones
     for watcher in watchers:
         watcher.drop()
@@ -102,10 +119,27 @@ def test_a_deep_tree(stage: BridgeStage) -> None:
 def test_every_character_that_no_path_has(stage: BridgeStage, made: str) -> None:
     client = stage.client()
     client.create("/there")
-    forbidden = [*range(0x20), *range(0x7F, 0xA0), 0xE000, 0xF000, 0xF8FF, 0xFFF0, 0xFFFD, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF]
+    forbidden = [
+        *range(0x20),
+        *range(0x7F, 0xA0),
+        0xE000,
+        0xF000,
+        0xF8FF,
+        0xFFF0,
+        0xFFFD,
+        0xFFFF,
+        0x10000,
+        0x1F600,
+        0x10FFFF,
+    ]
     before = stage.bridge().tree.node_count
 
-    asked = [client.request(Op.CREATE, BODIES[Op.CREATE].encode((made.format(chr(code)), b"", OPEN_TO_ALL, 0))) for code in forbidden]
+    asked = [
+        client.request(
+            Op.CREATE, BODIES[Op.CREATE].encode((made.format(chr(code)), b"", OPEN_TO_ALL, 0))
+        )
+        for code in forbidden
+    ]
     client.answer(asked[-1])
 
     assert {each.error for each in client.replies[1:]} == {Err.BAD_ARGUMENTS}
@@ -123,7 +157,9 @@ def test_an_expired_sessions_ephemerals_do_not_come_back_with_a_leader_that_was_
         watching = other.exists("/mine", watch=True)
         stage.wait(lambda: stage.bridge(1 + leader % 3).tree.node("/mine") is None, 20.0)
         stage.world.network.heal()
-        stage.wait(lambda: stage.bridge(leader).tree.offset >= stage.bridge(1 + leader % 3).tree.offset)
+        stage.wait(
+            lambda: stage.bridge(leader).tree.offset >= stage.bridge(1 + leader % 3).tree.offset
+        )
 
         assert watching
         assert all(edge.bridge.tree.node("/mine") is None for edge in stage.edges.values())

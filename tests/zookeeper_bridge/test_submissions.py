@@ -63,7 +63,9 @@ class Stage:
         self.turns = Turns()
         self.asked: list[tuple[list[Any], Callable[[KafkaError | None, Any], None]]] = []
         clock: Any = self.turns
-        self.submissions = Submissions(b"node", clock, self.ask, 4.0, lambda: None, lambda limit: None)
+        self.submissions = Submissions(
+            b"node", clock, self.ask, 4.0, lambda: None, lambda limit: None
+        )
 
     def ask(self, command: Any, done: Callable[[KafkaError | None, Any], None]) -> bool:
         self.asked.append((list(unpack_batch(command.payload).requests), done))

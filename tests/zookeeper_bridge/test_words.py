@@ -1,4 +1,6 @@
-"""What a node says of itself to monitors: four-letter words and their whitelist, mntr, and /zookeeper/config."""
+"""What a node says of itself to monitors: four-letter words and their whitelist, mntr, and
+/zookeeper/config.
+"""
 
 import re
 from collections.abc import Iterator
@@ -31,13 +33,37 @@ def test_words(talkative: BridgeStage) -> None:
     client = talkative.client()
     client.create("/e", flags=1)
     client.get("/e", watch=True)
-    words = ("ruok", "srvr", "stat", "mntr", "envi", "isro", "cons", "wchs", "wchc", "wchp", "conf", "dump", "dirs")
+    words = (
+        "ruok",
+        "srvr",
+        "stat",
+        "mntr",
+        "envi",
+        "isro",
+        "cons",
+        "wchs",
+        "wchc",
+        "wchp",
+        "conf",
+        "dump",
+        "dirs",
+    )
     said = {word: _say(talkative, word) for word in words}
 
     assert (said["ruok"], said["isro"]) == ("imok", "rw")
-    assert re.match(r"Zookeeper version: [A-Za-z0-9.-]+, built on \d\d/\d\d/\d\d\d\d \d\d:\d\d [A-Z]+\n", said["srvr"])
-    assert re.search(r"Latency min/avg/max: \d+/[\d.]+/\d+\nReceived: \d+\nSent: \d+\nConnections: \d+\nOutstanding: 0\n", said["srvr"])
-    assert re.search(rf"Zxid: 0x[0-9a-f]+\nMode: standalone\nNode count: {len(FROM_THE_BEGINNING) + 1}\n", said["srvr"])
+    assert re.match(
+        r"Zookeeper version: [A-Za-z0-9.-]+, built on \d\d/\d\d/\d\d\d\d \d\d:\d\d [A-Z]+\n",
+        said["srvr"],
+    )
+    assert re.search(
+        r"Latency min/avg/max: \d+/[\d.]+/\d+\nReceived: \d+\nSent: \d+\nConnections: "
+        r"\d+\nOutstanding: 0\n",
+        said["srvr"],
+    )
+    assert re.search(
+        rf"Zxid: 0x[0-9a-f]+\nMode: standalone\nNode count: {len(FROM_THE_BEGINNING) + 1}\n",
+        said["srvr"],
+    )
     assert f"zk_znode_count\t{len(FROM_THE_BEGINNING) + 1}\n" in said["mntr"]
     assert "zk_ephemerals_count\t1\n" in said["mntr"]
     assert "zookeeper.version=3." in said["envi"]
@@ -67,7 +93,9 @@ def test_mntr_has_the_names_that_exporters_read(talkative: BridgeStage) -> None:
     found = _figures(talkative)
 
     assert int(found["zk_uptime"]) >= int(began["zk_uptime"]) + 2500
-    assert 0 < int(found["zk_open_file_descriptor_count"]) < int(found["zk_max_file_descriptor_count"])
+    assert (
+        0 < int(found["zk_open_file_descriptor_count"]) < int(found["zk_max_file_descriptor_count"])
+    )
     assert found["zk_auth_failed_count"] == "0"
     client = talkative.client()
     client.request(Op.AUTH, jute.AUTH.encode((0, "nobody", b"")))
@@ -87,11 +115,22 @@ def test_mntr_tells_of_the_followers_at_the_leader() -> None:
         leader = stage.controller()
         others = [node_id for node_id in stage.nodes if node_id != leader]
         found = _figures(stage, leader)
-        assert (found["zk_server_state"], found["zk_peer_state"], found["zk_quorum_size"]) == ("leader", "leading - broadcast", "3")
-        assert [found[f"zk_{name}"] for name in ("followers", "learners", "synced_followers")] == ["2", "2", "2"]
+        assert (found["zk_server_state"], found["zk_peer_state"], found["zk_quorum_size"]) == (
+            "leader",
+            "leading - broadcast",
+            "3",
+        )
+        assert [found[f"zk_{name}"] for name in ("followers", "learners", "synced_followers")] == [
+            "2",
+            "2",
+            "2",
+        ]
         assert int(found["zk_leader_uptime"]) <= int(found["zk_uptime"])
         told = _figures(stage, others[0])
-        assert (told["zk_server_state"], told["zk_peer_state"]) == ("follower", "following - broadcast")
+        assert (told["zk_server_state"], told["zk_peer_state"]) == (
+            "follower",
+            "following - broadcast",
+        )
         assert "zk_followers" not in told
 
         stage.kill(others[0])
@@ -105,7 +144,9 @@ def test_the_configuration_is_the_ensemble() -> None:
         lines = [f"server.{i}=n{i}:9093:9093:participant" for i in (1, 2, 3)]
         assert (data or b"").decode().splitlines() == [*lines, "version=0"]
         assert (stat.version, stat.data_length) == (-1, len(data or b""))
-        assert jute.ACLS_STAT.decode(client.must(Op.GET_ACL, "/zookeeper/config"))[0] == [Acl(1, "world", "anyone")]
+        assert jute.ACLS_STAT.decode(client.must(Op.GET_ACL, "/zookeeper/config"))[0] == [
+            Acl(1, "world", "anyone")
+        ]
         assert client.error(Op.SET_DATA, "/zookeeper/config", b"x", -1) is Err.NO_AUTH
 
 

@@ -6,5 +6,6 @@ from typing import NamedTuple
 class Address(NamedTuple):
     servers: str  # host:port, several with commas
     digest: str | None = None  # user:password
-    ca: str | None = None  # file with the certificates that the bridge's are signed by; given: the connection has TLS
+    # file with the certificates that the bridge's are signed by; given: the connection has TLS
+    ca: str | None = None
     certificate: str | None = None  # file with the client's own key and certificates

@@ -1,4 +1,5 @@
-"""A ZooKeeper client that waits for each answer: what the commands need, and no more. Knows no command and no znode of Kafka's.
+"""A ZooKeeper client that waits for each answer: what the commands need, and no more. Knows no
+command and no znode of Kafka's.
 
 Its session ends with the connection; another of the addresses is tried only before there is one.
 """
@@ -35,7 +36,13 @@ class Unreachable(OSError):
 class ZooKeeperClient:
     """Answers that are errors are raised as ZooKeeperError, a connection that breaks as OSError."""
 
-    def __init__(self, addresses: str, digest: str | None = None, ca: str | None = None, certificate: str | None = None) -> None:
+    def __init__(
+        self,
+        addresses: str,
+        digest: str | None = None,
+        ca: str | None = None,
+        certificate: str | None = None,
+    ) -> None:
         """As Address has them."""
         self.events: deque[tuple[EventType, str]] = deque()
         self._xid = 0
@@ -49,7 +56,12 @@ class ZooKeeperClient:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         with suppress(OSError, ZooKeeperError):
             self.ask(Op.CLOSE_SESSION)
         self._socket.close()
@@ -63,7 +75,9 @@ class ZooKeeperClient:
                 self._socket = socket.create_connection((host.strip("[]"), int(port)), PASSES_S)
                 try:
                     if self._tls is not None:
-                        self._socket = self._tls.wrap_socket(self._socket, server_hostname=host.strip("[]"))
+                        self._socket = self._tls.wrap_socket(
+                            self._socket, server_hostname=host.strip("[]")
+                        )
                     self._open_session()
                 except BaseException:
                     self._socket.close()
@@ -74,7 +88,12 @@ class ZooKeeperClient:
         raise Unreachable("; ".join(reasons))
 
     def _open_session(self) -> None:
-        asked = jute.LONG.encode(0), jute.INT.encode(SESSION_MS), jute.LONG.encode(0), jute.BUFFER.encode(bytes(jute.PASSWORD_BYTES))
+        asked = (
+            jute.LONG.encode(0),
+            jute.INT.encode(SESSION_MS),
+            jute.LONG.encode(0),
+            jute.BUFFER.encode(bytes(jute.PASSWORD_BYTES)),
+        )
         self._write(jute.INT.encode(0) + b"".join(asked) + b"\0")
         if not jute.decode_connected(self._read()).session_id:
             raise ConnectionError("the server opened no session")

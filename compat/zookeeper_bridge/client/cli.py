@@ -1,4 +1,6 @@
-"""The verbs of `raftka bridge ...`: a client of the bridge, and for offsets one of Kafka's as well. Knows no node."""
+"""The verbs of `raftka bridge ...`: a client of the bridge, and for offsets one of Kafka's as well.
+Knows no node.
+"""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -26,7 +28,9 @@ REASONS = {
     Err.NO_AUTH: "not allowed: authenticate with --digest",
     Err.BAD_ARGUMENTS: "not a path; paths look /like/this",
     Err.AUTH_FAILED: "the bridge does not take that digest",
-    Err.SESSION_CLOSED_REQUIRE_SASL_AUTH: "the bridge asks for a login: --digest, or a certificate with --tls-cert",
+    Err.SESSION_CLOSED_REQUIRE_SASL_AUTH: (
+        "the bridge asks for a login: --digest, or a certificate with --tls-cert"
+    ),
 }
 
 
@@ -41,9 +45,14 @@ def bridged(verb: Callable[P, None]) -> Callable[P, int]:
                 check_path(str(kwargs["path"]))
             verb(*args, **kwargs)
         except ZooKeeperError as error:
-            raise CommandFailed(f"{kwargs.get('path') or 'the bridge'}: {REASONS.get(error.code, error.code.name)}") from None
+            raise CommandFailed(
+                f"{kwargs.get('path') or 'the bridge'}: {REASONS.get(error.code, error.code.name)}"
+            ) from None
         except Unreachable as error:
-            raise CommandFailed(f"no bridge answers at {error}; is it on? --bridge HOST:PORT[,...] or RAFTKA_BRIDGE say where to ask") from None
+            raise CommandFailed(
+                f"no bridge answers at {error}; is it on? --bridge HOST:PORT[,...] or "
+                "RAFTKA_BRIDGE say where to ask"
+            ) from None
 
     return framed
 
@@ -51,7 +60,11 @@ def bridged(verb: Callable[P, None]) -> Callable[P, int]:
 @bridged
 def ls(path: str, recursive: bool, bridge: Address, output: str) -> None:
     with ZooKeeperClient(*bridge) as client:
-        rows: Iterator[JsonObject] = _below(client, path) if recursive else ({"name": name} for name in client.children(path))
+        rows: Iterator[JsonObject] = (
+            _below(client, path)
+            if recursive
+            else ({"name": name} for name in client.children(path))
+        )
         show(rows, ["name"], output)
 
 
@@ -82,7 +95,12 @@ def stat(paths: tuple[str, ...], bridge: Address, output: str) -> None:
     with ZooKeeperClient(*bridge) as client:
         found = {path: client.stat(path) for path in paths}
         rows = [_row(path, each) for path, each in found.items() if each is not None]
-        finish(rows, list(rows[0]) if rows else [], output, [f"{path}: {REASONS[Err.NO_NODE]}" for path, each in found.items() if each is None])
+        finish(
+            rows,
+            list(rows[0]) if rows else [],
+            output,
+            [f"{path}: {REASONS[Err.NO_NODE]}" for path, each in found.items() if each is None],
+        )
 
 
 def _row(path: str, seen: Stat) -> JsonObject:
@@ -97,7 +115,9 @@ def _row(path: str, seen: Stat) -> JsonObject:
         "owner": _owner(seen.ephemeral_owner),
         "bytes": seen.data_length,
         "children": seen.num_children,
-        "changed": datetime.fromtimestamp(seen.mtime / 1000, UTC).isoformat(timespec="milliseconds") if seen.mtime else None,
+        "changed": datetime.fromtimestamp(seen.mtime / 1000, UTC).isoformat(timespec="milliseconds")
+        if seen.mtime
+        else None,
     }
 
 
@@ -115,7 +135,11 @@ def watch(path: str, count: int | None, bridge: Address, output: str) -> None:
         while count is None or seen < count:
             event, where = client.next_event()
             show(
-                [{"event": event.name.lower(), "path": where}] if output == "json" else [{"line": f"{event.name.lower()} {where}"}], ["line"], output
+                [{"event": event.name.lower(), "path": where}]
+                if output == "json"
+                else [{"line": f"{event.name.lower()} {where}"}],
+                ["line"],
+                output,
             )
             sys.stdout.flush()
             seen += 1
@@ -124,7 +148,13 @@ def watch(path: str, count: int | None, bridge: Address, output: str) -> None:
 @bridged
 def explain(path: str, output: str) -> None:
     rule = rule_of(path) or OWN
-    row = {"path": path, "rule": rule.pattern, "kind": rule.kind.value, "shows": rule.shows, "written": rule.written}
+    row = {
+        "path": path,
+        "rule": rule.pattern,
+        "kind": rule.kind.value,
+        "shows": rule.shows,
+        "written": rule.written,
+    }
     if output == "json":
         show([row], [], output)
     else:
@@ -135,7 +165,9 @@ def explain(path: str, output: str) -> None:
 
 
 @bridged
-def export_offsets(name: str, dry_run: bool, bridge: Address, bootstrap_server: str, output: str) -> None:
+def export_offsets(
+    name: str, dry_run: bool, bridge: Address, bootstrap_server: str, output: str
+) -> None:
     with connect(bootstrap_server) as kafka:
         found = committed(kafka, name)
     if not found:
@@ -148,7 +180,9 @@ def export_offsets(name: str, dry_run: bool, bridge: Address, bootstrap_server: 
 
 
 @bridged
-def import_offsets(name: str, dry_run: bool, bridge: Address, bootstrap_server: str, output: str) -> None:
+def import_offsets(
+    name: str, dry_run: bool, bridge: Address, bootstrap_server: str, output: str
+) -> None:
     with ZooKeeperClient(*bridge) as client:
         found = dict(_stored(client, name))
     if not found:
@@ -163,7 +197,9 @@ def import_offsets(name: str, dry_run: bool, bridge: Address, bootstrap_server: 
 
 
 def _stored(client: ZooKeeperClient, name: str) -> Iterator[tuple[Where, int]]:
-    """Yield the stored offsets. Raises for a name that is no partition and a value that is no offset: an operator has to look at it."""
+    """Yield the stored offsets. Raises for a name that is no partition and a value that is no
+    offset: an operator has to look at it.
+    """
     folder = f"/consumers/{name}/offsets"
     if client.stat(folder) is None:
         return
@@ -173,9 +209,14 @@ def _stored(client: ZooKeeperClient, name: str) -> Iterator[tuple[Where, int]]:
             data, _ = client.get(path)
             index, text = number_of(partition), (data or b"").decode("ascii", "replace").strip()
             if index is None or not text.isdigit():
-                raise CommandFailed(f"{path} holds {text!r:.40}, and should hold an offset of a partition")
+                raise CommandFailed(
+                    f"{path} holds {text!r:.40}, and should hold an offset of a partition"
+                )
             yield (topic, index), int(text)
 
 
 def _offset_rows(name: str, offsets: dict[Where, int]) -> list[dict[str, object]]:
-    return [{"group": name, "topic": topic, "partition": partition, "offset": offset} for (topic, partition), offset in sorted(offsets.items())]
+    return [
+        {"group": name, "topic": topic, "partition": partition, "offset": offset}
+        for (topic, partition), offset in sorted(offsets.items())
+    ]

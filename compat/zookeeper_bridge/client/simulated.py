@@ -1,4 +1,6 @@
-"""A ZooKeeper client in the simulation: one session, on any node that accepts it, one request at a time. Checks that its view never goes back."""
+"""A ZooKeeper client in the simulation: one session, on any node that accepts it, one request at a
+time. Checks that its view never goes back.
+"""
 
 from collections import deque
 from collections.abc import Sequence
@@ -34,7 +36,13 @@ class Reply(NamedTuple):
 class Session:
     """`wrong` is told what no server may do. `timeout_ms`: the session's."""
 
-    def __init__(self, runtime: Runtime, addresses: Sequence[tuple[str, int]], timeout_ms: int, wrong: list[str]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        addresses: Sequence[tuple[str, int]],
+        timeout_ms: int,
+        wrong: list[str],
+    ) -> None:
         self.runtime = runtime
         self.wrong = wrong
         self.id = self.last_zxid = 0
@@ -53,7 +61,10 @@ class Session:
         link = self._link
         assert link is not None
         self._xid += 1
-        link.send(jute.REQUEST_HEADER.pack(self._xid, opcode) + (BODIES[opcode].encode(fields) if opcode in BODIES else b""))
+        link.send(
+            jute.REQUEST_HEADER.pack(self._xid, opcode)
+            + (BODIES[opcode].encode(fields) if opcode in BODIES else b"")
+        )
         while True:
             packet = await self._next(link)
             xid, zxid, error = jute.REPLY_HEADER.unpack_from(packet)
@@ -78,13 +89,21 @@ class Session:
 
     def _seen(self, zxid: int, opcode: Op) -> None:
         if zxid < self.last_zxid:
-            self.wrong.append(f"session {self.id:#x} saw {self.last_zxid:#x}, and {opcode.name} shows it {zxid:#x}")
+            self.wrong.append(
+                f"session {self.id:#x} saw {self.last_zxid:#x}, and {opcode.name} shows it "
+                f"{zxid:#x}"
+            )
         self.last_zxid = max(self.last_zxid, zxid)
 
     async def _connect(self) -> None:
         link = self._link = _Link()
         self.runtime.network.connect(*self._random.choice(self._addresses), link)
-        asked = jute.LONG.encode(self.last_zxid), jute.INT.encode(self._timeout_ms), jute.LONG.encode(self.id), jute.BUFFER.encode(self._password)
+        asked = (
+            jute.LONG.encode(self.last_zxid),
+            jute.INT.encode(self._timeout_ms),
+            jute.LONG.encode(self.id),
+            jute.BUFFER.encode(self._password),
+        )
         link.send(jute.INT.encode(0) + b"".join(asked) + b"\0")
         answer = jute.decode_connected(await self._next(link))
         if not answer.session_id:
@@ -148,7 +167,9 @@ class _Link:
         if not view:
             self.close()
         self._come += view
-        while len(self._come) >= 4 and len(self._come) >= (end := 4 + int.from_bytes(self._come[:4])):
+        while len(self._come) >= 4 and len(self._come) >= (
+            end := 4 + int.from_bytes(self._come[:4])
+        ):
             self._packets.append(bytes(self._come[4:end]))
             del self._come[:end]
         self._news.set()

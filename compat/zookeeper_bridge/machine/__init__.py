@@ -1,1 +1,3 @@
-"""Decisions of the active controller for the bridge: writes to znodes and sessions, and writes to Kafka's metadata."""
+"""Decisions of the active controller for the bridge: writes to znodes and sessions, and writes to
+Kafka's metadata.
+"""

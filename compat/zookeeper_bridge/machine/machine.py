@@ -1,7 +1,9 @@
-"""The bridge's machine beside the active controller: decides all that changes znodes and sessions, many requests in one entry of the log.
+"""The bridge's machine beside the active controller: decides all that changes znodes and sessions,
+many requests in one entry of the log.
 
-It decides on layers over the committed tree, one for each entry that is not applied yet. Failed writes write nothing: their zxid is the last one.
-Soft, and forgotten with the leadership: when sessions were heard of, and which connection is theirs. No clock, no socket, no log.
+It decides on layers over the committed tree, one for each entry that is not applied yet. Failed
+writes write nothing: their zxid is the last one. Soft, and forgotten with the leadership: when
+sessions were heard of, and which connection is theirs. No clock, no socket, no log.
 """
 
 from collections import deque
@@ -19,7 +21,18 @@ from zookeeper_bridge.limits import CLOSED_BYTES, COMMANDS_OF_ENTRY, DECIDED_BYT
 from zookeeper_bridge.machine.operations import Caller, remove
 from zookeeper_bridge.machine.requests import perform
 from zookeeper_bridge.machine.sessions import Expiry, Owner, clamped, is_password, password_of
-from zookeeper_bridge.machine.wire import Attach, Batch, Open, Request, Result, Sync, Touch, Write, pack_answer, unpack_batch
+from zookeeper_bridge.machine.wire import (
+    Attach,
+    Batch,
+    Open,
+    Request,
+    Result,
+    Sync,
+    Touch,
+    Write,
+    pack_answer,
+    unpack_batch,
+)
 from zookeeper_bridge.machine.writes import configs
 from zookeeper_bridge.machine.writes.configs import CHANGES
 from zookeeper_bridge.machine.writes.controls import Controls
@@ -30,11 +43,19 @@ from zookeeper_bridge.tree.acl import Rights
 from zookeeper_bridge.tree.kafka_acls import ACL_CHANGES
 from zookeeper_bridge.tree.projection import Controller
 from zookeeper_bridge.tree.quotas import Enforcement
-from zookeeper_bridge.tree.store import PACKAGE, SESSION, NodeKind, Session, session_of, unpack_session
+from zookeeper_bridge.tree.store import (
+    PACKAGE,
+    SESSION,
+    NodeKind,
+    Session,
+    session_of,
+    unpack_session,
+)
 from zookeeper_bridge.tree.tree import Change, Layer, Tree, View
 
 ANNOUNCEMENTS = (CHANGES, *ACL_CHANGES)  # folders of what is of no use after a while
-LOOK_S = 60.0  # between two looks for containers that are empty and times to live that are over, as ZooKeeper's
+# between two looks for containers that are empty and times to live that are over, as ZooKeeper's
+LOOK_S = 60.0
 LOOKED_AT_ONCE = 1000
 ANNOUNCED_MS = 15 * 60 * 1000  # how long a change of settings stays in /config/changes, as in Kafka
 PAUSE_S = 0.01  # between two portions of one look
@@ -55,7 +76,8 @@ class Machine:
         quotas: Enforcement | None = None,
         rights: Rights = Rights(),  # noqa: B008  # it cannot change
     ) -> None:
-        """`tree`: has every committed change. `hit` gets the limits that are reached. `controller`: the one beside which the machine runs.
+        """`tree`: has every committed change. `hit` gets the limits that are reached. `controller`:
+        the one beside which the machine runs.
 
         `quotas`: None where they are not enforced.
         """
@@ -66,7 +88,8 @@ class Machine:
         self.hit = hit
         self._tick_ms = tick_ms
         self._layers: deque[Layer] = deque()  # decided and not yet in the tree, oldest first
-        self._drafted: tuple[Sequence[Record], Layer] = ((), Layer(tree, 0))  # what was decided last: nearly always what is replayed next
+        # what was decided last: nearly always what is replayed next
+        self._drafted: tuple[Sequence[Record], Layer] = ((), Layer(tree, 0))
         self._expiry = Expiry(tick_ms)
         self._owners: dict[int, Owner] = {}
         self._closing: dict[int, None] = {}  # sessions of which some ephemerals are left
@@ -90,10 +113,19 @@ class Machine:
         results = [decision.result(request) for request in batch.requests]
         zxid = context.next_offset if layer.changes or draft.records else context.next_offset - 1
         confirm = any(isinstance(request, (Sync, Attach)) for request in batch.requests)
-        return Outcome(self._records(layer, draft.records), pack_answer(zxid, results), confirm, controls.hand_over)
+        return Outcome(
+            self._records(layer, draft.records),
+            pack_answer(zxid, results),
+            confirm,
+            controls.hand_over,
+        )
 
-    def beside(self, records: Sequence[Record], context: Context, image: MetadataImage) -> Sequence[Record]:
-        if not any(isinstance(record, (ConfigSet, TopicCreated, TopicDeleted)) for record in records):
+    def beside(
+        self, records: Sequence[Record], context: Context, image: MetadataImage
+    ) -> Sequence[Record]:
+        if not any(
+            isinstance(record, (ConfigSet, TopicCreated, TopicDeleted)) for record in records
+        ):
             return ()
         layer = self._draft(context)
         for limit in configs.beside(layer, records, image, context.next_offset, context.wall_ms):
@@ -103,12 +135,16 @@ class Machine:
     def replay(self, offset: int, records: Sequence[Record]) -> None:
         changes = changes_of(PACKAGE, records)
         if changes:
-            layer = self._drafted[1] if records is self._drafted[0] else self._replayed(changes, offset)
+            layer = (
+                self._drafted[1] if records is self._drafted[0] else self._replayed(changes, offset)
+            )
             assert layer.offset == offset
             self._layers.append(layer)
             for key, value in changes:
                 if key[:1] == SESSION:
-                    self._session_changed(session_of(key), None if value is None else unpack_session(value))
+                    self._session_changed(
+                        session_of(key), None if value is None else unpack_session(value)
+                    )
 
     def _replayed(self, changes: Sequence[Change], offset: int) -> Layer:
         layer = Layer(self._view(), offset)
@@ -176,11 +212,15 @@ class Machine:
         return True
 
     def _sweep_some(self, layer: Layer, context: Context) -> None:
-        """Containers that had children and have none, what has outlived its time to live, and old announcements: some at a time."""
+        """Containers that had children and have none, what has outlived its time to live, and old
+        announcements: some at a time.
+        """
         if not self._to_look:
             self._to_look.extend(self._tree.passing)
             for folder in ANNOUNCEMENTS:
-                self._to_look.extend(child_of(folder, name) for name in self._tree.child_names(folder))
+                self._to_look.extend(
+                    child_of(folder, name) for name in self._tree.child_names(folder)
+                )
         for _ in range(min(LOOKED_AT_ONCE, len(self._to_look))):
             path = self._to_look.popleft()
             node = layer.node(path)
@@ -188,7 +228,11 @@ class Machine:
                 continue
             abandoned = node.kind is NodeKind.CONTAINER and layer.family(path).creates > 0
             age_ms = context.wall_ms - node.mtime
-            if abandoned or (node.kind is NodeKind.TTL and age_ms > node.ttl_ms) or (parent_of(path) in ANNOUNCEMENTS and age_ms > ANNOUNCED_MS):
+            if (
+                abandoned
+                or (node.kind is NodeKind.TTL and age_ms > node.ttl_ms)
+                or (parent_of(path) in ANNOUNCEMENTS and age_ms > ANNOUNCED_MS)
+            ):
                 remove(layer, path, context.next_offset)
         self._look_at = context.now + (PAUSE_S if self._to_look else self._look_s)
 
@@ -196,17 +240,22 @@ class Machine:
 class _Decision:
     """One payload: its requests one after the other, each on what those before it did."""
 
-    def __init__(self, machine: Machine, layer: Layer, batch: Batch, context: Context, controls: Controls) -> None:
+    def __init__(
+        self, machine: Machine, layer: Layer, batch: Batch, context: Context, controls: Controls
+    ) -> None:
         self._machine = machine
         self._layer = layer
         self._batch = batch
         self._context = context
         self._controls = controls
         self._opened = 0
-        self._callers: dict[tuple[int, int, int], Caller | Result] = {}  # by session, connection and identities: looked at once
+        # by session, connection and identities: looked at once
+        self._callers: dict[tuple[int, int, int], Caller | Result] = {}
 
     def result(self, request: Request) -> Result:
-        """Once the entry is full, all that is left is to be asked again: no request overtakes another."""
+        """Once the entry is full, all that is left is to be asked again: no request overtakes
+        another.
+        """
         if self._layer.change_bytes > DECIDED_BYTES.value:
             self._machine.hit(DECIDED_BYTES)
             return Result(Err.AGAIN)
@@ -279,7 +328,11 @@ class _Decision:
 
     def _attach(self, request: Attach) -> Result:
         session = self._layer.session(request.session_id)
-        if session is None or session.closing or not is_password(self._layer.secret, request.session_id, request.password):
+        if (
+            session is None
+            or session.closing
+            or not is_password(self._layer.secret, request.session_id, request.password)
+        ):
             return REFUSED
         timeout_ms = clamped(request.timeout_ms, self._machine._tick_ms)
         if timeout_ms != session.timeout_ms:
@@ -290,7 +343,9 @@ class _Decision:
         self._callers.clear()
         self._machine._owners[session_id] = (self._batch.origin, connection)
         self._machine._expiry.touch(session_id, timeout_ms, self._context.now)
-        return Result(Err.OK, b"", session_id, timeout_ms, password_of(self._layer.secret, session_id))
+        return Result(
+            Err.OK, b"", session_id, timeout_ms, password_of(self._layer.secret, session_id)
+        )
 
     def _touch(self, session_id: int) -> bool:
         session = self._layer.session(session_id)

@@ -1,6 +1,8 @@
-"""Writes to stored znodes, with ZooKeeper's own order of checks: the client gets the error of the first that fails.
+"""Writes to stored znodes, with ZooKeeper's own order of checks: the client gets the error of the
+first that fails.
 
-Works on a Layer; a refusal has changed nothing. Knows no session's timer, no log and no connection, and nothing of what is the cluster's.
+Works on a Layer; a refusal has changed nothing. Knows no session's timer, no log and no connection,
+and nothing of what is the cluster's.
 """
 
 from collections.abc import Callable, Sequence
@@ -79,7 +81,9 @@ def create(layer: Layer, opcode: int, request: Create, caller: Caller) -> Done:
     check_new(path)
     owner = caller.session_id if kind is NodeKind.EPHEMERAL else 0
     now, ttl_ms = caller.wall_ms, request.ttl_ms if kind is NodeKind.TTL else 0
-    node = Znode(caller.zxid, caller.zxid, now, now, 0, 0, owner, ttl_ms, kind, stored, request.data)
+    node = Znode(
+        caller.zxid, caller.zxid, now, now, 0, 0, owner, ttl_ms, kind, stored, request.data
+    )
     check_room(layer, node, path)
     layer.set_node(path, node)
     layer.set_family(parent_path, family._replace(creates=family.creates + 1, pzxid=caller.zxid))
@@ -126,7 +130,19 @@ def set_data(layer: Layer, opcode: int, request: SetData, caller: Caller) -> Don
         caller.quotas.check(path, node, request.data)
     version = check_version(request.version, node.version)
     czxid, _, ctime, _, _, aversion, owner, ttl_ms, kind, stored, _ = node
-    after = Znode(czxid, caller.zxid, ctime, caller.wall_ms, version, aversion, owner, ttl_ms, kind, stored, request.data)
+    after = Znode(
+        czxid,
+        caller.zxid,
+        ctime,
+        caller.wall_ms,
+        version,
+        aversion,
+        owner,
+        ttl_ms,
+        kind,
+        stored,
+        request.data,
+    )
     more = after.more_bytes(node)
     if more > 0 and layer.size_bytes + more > TREE_BYTES.value:
         raise beyond(TREE_BYTES)

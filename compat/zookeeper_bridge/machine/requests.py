@@ -1,4 +1,6 @@
-"""A write as it came: whose path it is of, the clients' or the cluster's, and many of them as one. A refusal has changed nothing."""
+"""A write as it came: whose path it is of, the clients' or the cluster's, and many of them as one.
+A refusal has changed nothing.
+"""
 
 from collections.abc import Sequence
 
@@ -48,15 +50,23 @@ def _of_the_cluster(rule: Rule, layer: Layer, opcode: int, request: object, call
 
 
 def _multi(layer: Layer, body: bytes, caller: Caller) -> bytes:
-    """All or nothing, and each operation sees what those before it did. It never fails as a whole: its results say what failed."""
+    """All or nothing, and each operation sees what those before it did. It never fails as a whole:
+    its results say what failed.
+    """
     draft, controls = Layer(layer, layer.offset), caller.controls.branch()
     caller = caller._replace(controls=controls)
     done: list[Done] = []
     operations = jute.decode_multi(body, 0, IN_MULTI, OPERATIONS_OF_MULTI.value + 1)
     if len(operations) > OPERATIONS_OF_MULTI.value:
         raise beyond(OPERATIONS_OF_MULTI)
-    if any(opcode in CREATES and (request.acl is None or not fits(opcode, request.flags)) for opcode, request in operations):
-        raise ZooKeeperError(Err.MARSHALLING, "a create without an ACL, or with flags that are none: the whole of it can not be read")
+    if any(
+        opcode in CREATES and (request.acl is None or not fits(opcode, request.flags))
+        for opcode, request in operations
+    ):
+        raise ZooKeeperError(
+            Err.MARSHALLING,
+            "a create without an ACL, or with flags that are none: the whole of it can not be read",
+        )
     for opcode, request in operations:
         if opcode in CREATES and request.flags == CONTAINER_FLAG:
             opcode = Op.CREATE_CONTAINER
@@ -69,11 +79,21 @@ def _multi(layer: Layer, body: bytes, caller: Caller) -> bytes:
             if error.limit is not None:
                 caller.hit(error.limit)
             behind = len(operations) - len(done) - 1
-            return _failed([Err.OK] * len(done) + [error.code] + [Err.RUNTIME_INCONSISTENCY] * behind)
+            return _failed(
+                [Err.OK] * len(done) + [error.code] + [Err.RUNTIME_INCONSISTENCY] * behind
+            )
     layer.replay(draft.changes)
     controls.keep()
-    return b"".join([jute.MULTI_HEADER.pack(kind, False, 0) + answer for kind, answer in done]) + jute.MULTI_END
+    return (
+        b"".join([jute.MULTI_HEADER.pack(kind, False, 0) + answer for kind, answer in done])
+        + jute.MULTI_END
+    )
 
 
 def _failed(codes: Sequence[Err]) -> bytes:
-    return b"".join([jute.MULTI_HEADER.pack(-1, False, code) + jute.INT.encode(code) for code in codes]) + jute.MULTI_END
+    return (
+        b"".join(
+            [jute.MULTI_HEADER.pack(-1, False, code) + jute.INT.encode(code) for code in codes]
+        )
+        + jute.MULTI_END
+    )

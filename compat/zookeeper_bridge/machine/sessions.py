@@ -1,6 +1,8 @@
-"""Sessions: passwords, time-outs, and the time of each one's last request. That time is soft: a new controller gives every session one full time-out.
+"""Sessions: passwords, time-outs, and the time of each one's last request. That time is soft: a new
+controller gives every session one full time-out.
 
-The connection of a session is soft as well: the first connection that writes after a change of controllers is taken for it. Knows no znode.
+The connection of a session is soft as well: the first connection that writes after a change of
+controllers is taken for it. Knows no znode.
 """
 
 from collections.abc import Iterable
@@ -31,7 +33,9 @@ def clamped(timeout_ms: int, tick_ms: int) -> int:
 
 
 class Expiry:
-    """When sessions end that are not heard of again: in buckets of half a tick, so that a touch costs two changes of a set."""
+    """When sessions end that are not heard of again: in buckets of half a tick, so that a touch
+    costs two changes of a set.
+    """
 
     def __init__(self, tick_ms: int) -> None:
         self._step_s = tick_ms / 2000
@@ -58,4 +62,9 @@ class Expiry:
 
     def due(self, now: float) -> Iterable[int]:
         """Return the sessions that have expired."""
-        return [session_id for bucket in sorted(self._buckets) if bucket * self._step_s <= now for session_id in self._buckets[bucket]]
+        return [
+            session_id
+            for bucket in sorted(self._buckets)
+            if bucket * self._step_s <= now
+            for session_id in self._buckets[bucket]
+        ]

@@ -1,7 +1,9 @@
-"""Messages between the bridge of a node and the machine beside the controller: one payload each way, with many requests in it.
+"""Messages between the bridge of a node and the machine beside the controller: one payload each
+way, with many requests in it.
 
-A payload is [origin, identities, requests]: the sender (one run of a node), lists of identities that writes refer to by number, and the requests.
-An answer is [zxid, results], in the order of the requests: a node that has applied the metadata up to zxid has all their changes. Decides nothing.
+A payload is [origin, identities, requests]: the sender (one run of a node), lists of identities
+that writes refer to by number, and the requests. An answer is [zxid, results], in the order of the
+requests: a node that has applied the metadata up to zxid has all their changes. Decides nothing.
 """
 
 from collections.abc import Sequence
@@ -81,15 +83,21 @@ def row_of_write(write: Write, identities: int) -> tuple[object, ...]:
     return (WRITE, write.session_id, write.connection, identities, write.opcode, write.body)
 
 
-def pack_rows(origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[object, ...]]) -> bytes:
-    data: bytes = msgpack.packb((origin, identities, rows), unicode_errors="surrogatepass", buf_size=PACKED_BYTES)
+def pack_rows(
+    origin: bytes, identities: Sequence[Sequence[Identity]], rows: Sequence[tuple[object, ...]]
+) -> bytes:
+    data: bytes = msgpack.packb(
+        (origin, identities, rows), unicode_errors="surrogatepass", buf_size=PACKED_BYTES
+    )
     return data
 
 
 def unpack_batch(data: bytes) -> Batch:
     """Raises ValueError for what is none."""
     try:
-        origin, identities, rows = msgpack.unpackb(data, use_list=False, unicode_errors="surrogatepass")
+        origin, identities, rows = msgpack.unpackb(
+            data, use_list=False, unicode_errors="surrogatepass"
+        )
         return Batch(origin, identities, [KINDS[kind](*fields) for kind, *fields in rows])
     except (TypeError, IndexError, ValueError, msgpack.UnpackException) as error:
         raise ValueError(f"no payload of the bridge's: {error}") from error

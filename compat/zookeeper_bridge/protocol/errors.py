@@ -25,7 +25,8 @@ class Err(IntEnum):
     NOT_READ_ONLY = -119
     NO_WATCHER = -121
     RECONFIG_DISABLED = -123
-    SESSION_CLOSED_REQUIRE_SASL_AUTH = -124  # its name is of the time when SASL was all that could be required
+    # its name is of the time when SASL was all that could be required
+    SESSION_CLOSED_REQUIRE_SASL_AUTH = -124
     QUOTA_EXCEEDED = -125  # ZooKeeper's for a quota that is enforced: here for the bridge's limits
 
 

@@ -1,7 +1,9 @@
-"""ZooKeeper's notation for bytes, and every record of its client protocol. Knows no connection and no meaning.
+"""ZooKeeper's notation for bytes, and every record of its client protocol. Knows no connection and
+no meaning.
 
-A *kind* reads a value at a position and writes one; records are named tuples of kinds. Null is not empty: buffers, strings and arrays may be None.
-Whatever can not be read raises Malformed, and no more is looked at than there are bytes.
+A *kind* reads a value at a position and writes one; records are named tuples of kinds. Null is not
+empty: buffers, strings and arrays may be None. Whatever can not be read raises Malformed, and no
+more is looked at than there are bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +27,9 @@ class Kind(NamedTuple):
     least_bytes: int  # of any value: so many elements at most can be in so many bytes
 
     def decode(self, data: bytes, at: int = 0) -> Value:
-        """The value at `at`; what lies behind it is not looked at, as ZooKeeper does. Raises Malformed."""
+        """The value at `at`; what lies behind it is not looked at, as ZooKeeper does. Raises
+        Malformed.
+        """
         try:
             return self.read(data, at)[0]
         except (struct_error, IndexError) as error:
@@ -130,7 +134,9 @@ def record(shape: Callable[..., Value], *kinds: Kind) -> Kind:
         for each, field in zip(writes, value, strict=True):
             each(field, out)
 
-    return Kind(read_three if len(kinds) == 3 else read, write, sum(kind.least_bytes for kind in kinds))
+    return Kind(
+        read_three if len(kinds) == 3 else read, write, sum(kind.least_bytes for kind in kinds)
+    )
 
 
 def _tuple(*values: object) -> tuple[Value, ...]:
@@ -161,7 +167,11 @@ class Stat(NamedTuple):
 
 
 _STAT = Struct(">qqqqiiiqiiq")
-STAT = Kind(lambda data, at: (Stat(*_STAT.unpack_from(data, at)), at + _STAT.size), lambda value, out: out.append(_STAT.pack(*value)), _STAT.size)
+STAT = Kind(
+    lambda data, at: (Stat(*_STAT.unpack_from(data, at)), at + _STAT.size),
+    lambda value, out: out.append(_STAT.pack(*value)),
+    _STAT.size,
+)
 ACL = record(Acl, INT, STRING, STRING)
 ACLS = vector(ACL)
 STRINGS = vector(STRING)
@@ -179,7 +189,8 @@ class ConnectRequest(NamedTuple):
     timeout_ms: int
     session_id: int
     password: bytes | None
-    read_only: bool | None = None  # None: the client is of a shape that has no such field, and takes none
+    # None: the client is of a shape that has no such field, and takes none
+    read_only: bool | None = None
 
 
 class ConnectResponse(NamedTuple):
@@ -212,7 +223,9 @@ def decode_connected(data: bytes) -> ConnectResponse:
         (_, timeout_ms, session_id, password), at = _CONNECTED.read(data, 0)
     except struct_error as error:
         raise Malformed("it ends too early") from error
-    return ConnectResponse(timeout_ms, session_id, password, bool(data[at]) if at < len(data) else None)
+    return ConnectResponse(
+        timeout_ms, session_id, password, bool(data[at]) if at < len(data) else None
+    )
 
 
 REQUEST_HEADER = Struct(">ii")  # xid, opcode
@@ -325,8 +338,12 @@ MULTI_HEADER = Struct(">i?i")
 MULTI_END = MULTI_HEADER.pack(-1, True, -1)
 
 
-def decode_multi(data: bytes, at: int, kinds: dict[int, Kind], most: int) -> list[tuple[int, Value]]:
-    """(opcode, request) in their order. Raises Malformed, also for an opcode that may not be in it, and when there are more than `most`."""
+def decode_multi(
+    data: bytes, at: int, kinds: dict[int, Kind], most: int
+) -> list[tuple[int, Value]]:
+    """(opcode, request) in their order. Raises Malformed, also for an opcode that may not be in it,
+    and when there are more than `most`.
+    """
     found: list[tuple[int, Value]] = []
     try:
         while True:
@@ -344,4 +361,7 @@ def decode_multi(data: bytes, at: int, kinds: dict[int, Kind], most: int) -> lis
 
 def encode_multi(operations: Sequence[tuple[int, bytes]]) -> bytes:
     """As a client sends it; requests are bytes already."""
-    return b"".join([MULTI_HEADER.pack(opcode, False, -1) + body for opcode, body in operations]) + MULTI_END
+    return (
+        b"".join([MULTI_HEADER.pack(opcode, False, -1) + body for opcode, body in operations])
+        + MULTI_END
+    )

@@ -1,7 +1,9 @@
-"""The names of very many children as the body of a reply: its size is known at once, its bytes are made piece by piece as they leave.
+"""The names of very many children as the body of a reply: its size is known at once, its bytes are
+made piece by piece as they leave.
 
-ZooKeeper bounds no answer on the server's side: a client's jute.maxbuffer does. A list of a million names would keep the loop for half a
-second if all of it was packed at once, and its bytes would lie in memory once for every client that reads slowly.
+ZooKeeper bounds no answer on the server's side: a client's jute.maxbuffer does. A list of a million
+names would keep the loop for half a second if all of it was packed at once, and its bytes would lie
+in memory once for every client that reads slowly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +15,9 @@ PIECE_BYTES = 1 << 18  # some 5 ms of packing
 
 
 class LongList:
-    """`names`: of one moment, shared by all clients that ask before the next change. `tail`: the bytes behind the list in the same body."""
+    """`names`: of one moment, shared by all clients that ask before the next change. `tail`: the
+    bytes behind the list in the same body.
+    """
 
     __slots__ = ("_names", "_names_bytes", "_tail", "size")
 

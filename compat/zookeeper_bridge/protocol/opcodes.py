@@ -65,7 +65,18 @@ BODIES: dict[Op, Kind] = {
     Op.SET_WATCHES_2: jute.SET_WATCHES_2,
     Op.ADD_WATCH: jute.PATH_MODE,
 }
-IN_MULTI: dict[int, Kind] = {op: BODIES[op] for op in (Op.CREATE, Op.DELETE, Op.SET_DATA, Op.CHECK, Op.CREATE_2, Op.CREATE_CONTAINER, Op.CREATE_TTL)}
+IN_MULTI: dict[int, Kind] = {
+    op: BODIES[op]
+    for op in (
+        Op.CREATE,
+        Op.DELETE,
+        Op.SET_DATA,
+        Op.CHECK,
+        Op.CREATE_2,
+        Op.CREATE_CONTAINER,
+        Op.CREATE_TTL,
+    )
+}
 IN_MULTI_READ: dict[int, Kind] = {op: BODIES[op] for op in (Op.GET_DATA, Op.GET_CHILDREN)}
 
 WRITES = frozenset(

@@ -6,7 +6,8 @@ from zookeeper_bridge.limits import PATH_BYTES, PATH_DEPTH
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError, beyond
 
 ROOT = "/"
-# Control characters, private ones, the last sixteen of the first plane, and what needs two units of UTF-16: all other planes.
+# Control characters, private ones, the last sixteen of the first plane, and what needs two units of
+# UTF-16: all other planes.
 _FORBIDDEN = re.compile("[\0-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff]|//|/\\.\\.?(?:/|$)")
 _PLAIN = re.compile(r"(?:/[!-.0-~]+)+")  # nearly all paths: one look is enough
 
@@ -17,20 +18,28 @@ def check_path(path: str | None) -> str:
         raise ZooKeeperError(Err.BAD_ARGUMENTS, "there is no path")
     if len(path) <= 255 and "/." not in path and _PLAIN.fullmatch(path) is not None:
         return path
-    if not path.startswith("/") or (path.endswith("/") and path != ROOT) or _FORBIDDEN.search(path) is not None:
+    if (
+        not path.startswith("/")
+        or (path.endswith("/") and path != ROOT)
+        or _FORBIDDEN.search(path) is not None
+    ):
         raise ZooKeeperError(Err.BAD_ARGUMENTS, f"{path!r:.80} is no path")
     return path
 
 
 def check_has_parent(path: str | None) -> str:
-    """All that is asked of a path before its parent is looked for. Returns it. Raises BAD_ARGUMENTS."""
+    """All that is asked of a path before its parent is looked for. Returns it. Raises
+    BAD_ARGUMENTS.
+    """
     if path is None or "/" not in path or "\0" in path:
         raise ZooKeeperError(Err.BAD_ARGUMENTS, f"{path!r:.80} has no parent")
     return path
 
 
 def check_new(path: str) -> None:
-    """Check a path that is to be created, with its suffix: it has bounds beside the packet's. Raises QUOTA_EXCEEDED."""
+    """Check a path that is to be created, with its suffix: it has bounds beside the packet's.
+    Raises QUOTA_EXCEEDED.
+    """
     if len(path) > PATH_BYTES.value // 4 and len(path.encode()) > PATH_BYTES.value:
         raise beyond(PATH_BYTES)
     if path.count("/") > PATH_DEPTH.value:

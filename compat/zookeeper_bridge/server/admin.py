@@ -1,4 +1,6 @@
-"""The pages of ZooKeeper's AdminServer: /commands, and /commands/NAME as JSON, named and shaped as in 3.9. Looks and resets; changes no znode."""
+"""The pages of ZooKeeper's AdminServer: /commands, and /commands/NAME as JSON, named and shaped as
+in 3.9. Looks and resets; changes no znode.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +19,9 @@ Command = Callable[["Bridge"], JsonObject]
 
 
 class Commands(Mapping[str, Page]):
-    """Pages by path. There is one for each name: an unknown command is answered in JSON, with 200, as by ZooKeeper."""
+    """Pages by path. There is one for each name: an unknown command is answered in JSON, with 200,
+    as by ZooKeeper.
+    """
 
     def __init__(self, bridge: "Bridge") -> None:
         self._bridge = bridge
@@ -38,7 +42,11 @@ class Commands(Mapping[str, Page]):
 
 
 def _index(reply: Reply) -> None:
-    reply(200, "text/html; charset=utf-8", "".join(f'<a href="{HOME}/{name}">{name}</a>\n<br/>\n' for name in COMMANDS).encode())
+    reply(
+        200,
+        "text/html; charset=utf-8",
+        "".join(f'<a href="{HOME}/{name}">{name}</a>\n<br/>\n' for name in COMMANDS).encode(),
+    )
 
 
 def _command(bridge: "Bridge", name: str, reply: Reply) -> None:
@@ -48,7 +56,11 @@ def _command(bridge: "Bridge", name: str, reply: Reply) -> None:
     else:
         found = command(bridge)
         found = {**found, "command": name, "error": found.get("error")}
-    reply(200, "application/json", json.dumps(found, indent=2, separators=(",", " : ")).encode() + b"\n")
+    reply(
+        200,
+        "application/json",
+        json.dumps(found, indent=2, separators=(",", " : ")).encode() + b"\n",
+    )
 
 
 def _stats(bridge: "Bridge") -> dict[str, object]:
@@ -65,22 +77,35 @@ def _stats(bridge: "Bridge") -> dict[str, object]:
         "min_latency": said["min_latency"],
         "num_alive_client_connections": said["num_alive_connections"],
     }
-    return {"version": figures.VERSION, "read_only": bridge.read_only, "server_stats": server, "node_count": said["znode_count"]}
+    return {
+        "version": figures.VERSION,
+        "read_only": bridge.read_only,
+        "server_stats": server,
+        "node_count": said["znode_count"],
+    }
 
 
 def _connections(bridge: "Bridge") -> JsonObject:
-    return {"connections": [figures.connection(each) for each in bridge.connections], "secure_connections": []}
+    return {
+        "connections": [figures.connection(each) for each in bridge.connections],
+        "secure_connections": [],
+    }
 
 
 def _leader(bridge: "Bridge") -> dict[str, object]:
     """As ZooKeeper: a server that is alone has none."""
-    quorum, voters = bridge.services.quorum, {each.node_id: each for each in bridge.services.metadata.settings.voters}
+    quorum = bridge.services.quorum
+    voters = {each.node_id: each for each in bridge.services.metadata.settings.voters}
     if len(voters) == 1 and quorum.core is not None:
         return {"error": "server is not initialized"}
     leader = voters.get(quorum.leader) if quorum.leader is not None else None
     if leader is None:
         return {"is_leader": False, "leader_id": 0, "leader_ip": ""}
-    return {"is_leader": leader.node_id == bridge.services.context.node_id, "leader_id": leader.node_id, "leader_ip": leader.host}
+    return {
+        "is_leader": leader.node_id == bridge.services.context.node_id,
+        "leader_id": leader.node_id,
+        "leader_ip": leader.host,
+    }
 
 
 def _voters(bridge: "Bridge") -> dict[str, object]:
@@ -88,16 +113,29 @@ def _voters(bridge: "Bridge") -> dict[str, object]:
     found = {}
     for each in bridge.services.metadata.settings.voters:
         address = f"{each.host}:{each.port}"
-        found[str(each.node_id)] = {"server_addresses": [address], "election_addresses": [address], "learner_type": "participant"}
+        found[str(each.node_id)] = {
+            "server_addresses": [address],
+            "election_addresses": [address],
+            "learner_type": "participant",
+        }
     return {"current_config": found}
 
 
 def _watches(bridge: "Bridge") -> dict[str, object]:
-    return {"session_id_to_watched_paths": {str(each.session_id): list(paths) for each, paths in bridge.watches.by_connection()}}
+    return {
+        "session_id_to_watched_paths": {
+            str(each.session_id): list(paths) for each, paths in bridge.watches.by_connection()
+        }
+    }
 
 
 def _watches_by_path(bridge: "Bridge") -> dict[str, object]:
-    return {"path_to_session_ids": {path: [each.session_id for each in watchers] for path, watchers in bridge.watches.by_path()}}
+    return {
+        "path_to_session_ids": {
+            path: [each.session_id for each in watchers]
+            for path, watchers in bridge.watches.by_path()
+        }
+    }
 
 
 def _watch_summary(bridge: "Bridge") -> dict[str, object]:
@@ -123,7 +161,10 @@ COMMANDS: dict[str, Command] = {
     "connections": _connections,
     "dirs": lambda bridge: {"datadir_size": bridge.tree.size_bytes, "logdir_size": 0},
     "dump": _dump,
-    "environment": lambda bridge: {"zookeeper.version": figures.VERSION, "host.name": str(bridge.services.context.node_id)},
+    "environment": lambda bridge: {
+        "zookeeper.version": figures.VERSION,
+        "host.name": str(bridge.services.context.node_id),
+    },
     "is_read_only": lambda bridge: {"read_only": bridge.read_only},
     "leader": _leader,
     "monitor": figures.monitor,

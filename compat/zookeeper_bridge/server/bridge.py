@@ -1,7 +1,9 @@
-"""The bridge of one node: its tree, its connections, and the effect of each applied entry on them. Decides nothing that is replicated.
+"""The bridge of one node: its tree, its connections, and the effect of each applied entry on them.
+Decides nothing that is replicated.
 
-An entry is applied to the tree change by change; each change fires its watches; then the results that waited for the entry leave. So a client gets
-an event before it can read the change, and the event of its own write before the write's reply.
+An entry is applied to the tree change by change; each change fires its watches; then the results
+that waited for the entry leave. So a client gets an event before it can read the change, and the
+event of its own write before the write's reply.
 """
 
 from collections.abc import Callable, Iterable
@@ -64,7 +66,8 @@ class Bridge:
         self.services = services
         self.tick_ms = tick_ms
         self.look_s = look_s
-        self.answer_word: Callable[[bytes], str | None] = lambda _word: None  # to four bytes that may be a four-letter word
+        # to four bytes that may be a four-letter word
+        self.answer_word: Callable[[bytes], str | None] = lambda _word: None
         self._enforce_quotas = enforce_quotas
         self._warned_at = -inf  # of a quota
         self.logins = logins
@@ -81,16 +84,25 @@ class Bridge:
         self.began = self.leads_since = self.clock.now()
         self._random = services.context.runtime.random("zookeeper bridge")
         self._secrets = services.context.runtime.random(SECRETS)
-        self._failed_login = BoundedRate(services.context.events.info, "bridge_authentication_failed", self.clock.now)
+        self._failed_login = BoundedRate(
+            services.context.events.info, "bridge_authentication_failed", self.clock.now
+        )
         self._numbers = 0
         self._leaving: Znode | None = None  # the one whose deletion is being told
-        self._telling: tuple[str, EventType | None, bytes] = "", None, b""  # what is being told, and the ACL of the znode
+        # what is being told, and the ACL of the znode
+        self._telling: tuple[str, EventType | None, bytes] = "", None, b""
         self._heard: dict[int, None] = {}  # sessions, since the controller was told
         self._touching = False
-        self._touched: dict[str, Znode | None] = {}  # by the entry that is applied right now: versions of settings, as they were
+        # by the entry that is applied right now: versions of settings, as they were
+        self._touched: dict[str, Znode | None] = {}
         answer_s = LEAST_TICKS * tick_ms / 1000
         self.submissions = Submissions(
-            services.context.incarnation_id, self.clock, services.quorum.ask_controller, answer_s, self._unreachable, self.hit
+            services.context.incarnation_id,
+            self.clock,
+            services.quorum.ask_controller,
+            answer_s,
+            self._unreachable,
+            self.hit,
         )
 
         self._read_only = ReadOnlyMode(self, services.context) if read_only_mode else None
@@ -120,8 +132,19 @@ class Bridge:
     def machine(self, image: MetadataImage, now: float) -> Machine:
         assert self.tree.offset == image.offset
         self.leads_since = now
-        quotas = Enforcement(self.tree.quotas, self._quota_exceeded) if self._enforce_quotas else None
-        return Machine(self.tree, now, self.tick_ms, self.look_s, self.hit, self._controller, quotas, self._rights)
+        quotas = (
+            Enforcement(self.tree.quotas, self._quota_exceeded) if self._enforce_quotas else None
+        )
+        return Machine(
+            self.tree,
+            now,
+            self.tick_ms,
+            self.look_s,
+            self.hit,
+            self._controller,
+            quotas,
+            self._rights,
+        )
 
     def _quota_exceeded(self, text: str) -> None:
         now = self.clock.now()
@@ -130,7 +153,9 @@ class Bridge:
             self.services.context.events.warning("bridge_quota_exceeded", message=text)
 
     def load(self, image: MetadataImage) -> None:
-        """Replace the tree. Events in between are unknown: clients connect again, and say what they watch."""
+        """Replace the tree. Events in between are unknown: clients connect again, and say what they
+        watch.
+        """
         self.tree.load(of_package(image, PACKAGE).entries, image.offset)
         self.layout.load(image, self._controller())
         for connection in list(self.connections):
@@ -179,7 +204,8 @@ class Bridge:
 
     def _send_event(self, connection: ClientConnection, event: EventType, path: str) -> None:
         """Send the event to clients that may read the znode."""
-        if self._telling[0] is not path or self._telling[1] is not event:  # of each event the first: many hear of it
+        # of each event the first: many hear of it
+        if self._telling[0] is not path or self._telling[1] is not event:
             node = self._leaving if event is EventType.DELETED else self.layout.node(path)
             gone = acl.PRIVATE if self.layout.is_private(path) else acl.OPEN
             self._telling = path, event, gone if node is None else node.acl
@@ -202,9 +228,13 @@ class Bridge:
         self._numbers += 1
         connection = ClientConnection(self, self._numbers, secure=secure)
         self.connections[connection] = None
-        self.clock.call_at(self.clock.now() + CONNECT_SECONDS.value, lambda: self._check_greeting(connection))
+        self.clock.call_at(
+            self.clock.now() + CONNECT_SECONDS.value, lambda: self._check_greeting(connection)
+        )
         if self.logins.required:
-            self.clock.call_at(self.clock.now() + LOGIN_SECONDS.value, lambda: self._check_login(connection))
+            self.clock.call_at(
+                self.clock.now() + LOGIN_SECONDS.value, lambda: self._check_login(connection)
+            )
         return connection
 
     def _check_login(self, connection: ClientConnection) -> None:
@@ -213,7 +243,9 @@ class Bridge:
             connection.end("the client has not logged in")
 
     def certified(self, connection: ClientConnection, certificate: bytes | None) -> None:
-        """The handshake of a connection is over. `certificate`: the client's, DER, if it has shown one."""
+        """The handshake of a connection is over. `certificate`: the client's, DER, if it has shown
+        one.
+        """
         subject = subject_of(certificate) if certificate is not None else ""
         if subject:
             connection.show(self.logins.by_certificate(subject))
@@ -250,7 +282,9 @@ class Bridge:
     # sessions
 
     def connecting(self, connection: ClientConnection, asked: ConnectRequest) -> None:
-        """A new session, or one that the client has; it is answered when this node knows all that the client can have seen."""
+        """A new session, or one that the client has; it is answered when this node knows all that
+        the client can have seen.
+        """
         if sum(1 for each in self.connections if each.connect is not None) > WAITING_CONNECTS.value:
             self.hit(WAITING_CONNECTS)
             connection.end("too many connect at once")
@@ -260,9 +294,13 @@ class Bridge:
             return
         request: Request
         if asked.session_id:
-            request = Attach(connection.number, asked.timeout_ms, asked.session_id, asked.password or b"")
+            request = Attach(
+                connection.number, asked.timeout_ms, asked.session_id, asked.password or b""
+            )
         else:
-            request = Open(connection.number, asked.timeout_ms, self._random.randbytes(SECRET_BYTES))
+            request = Open(
+                connection.number, asked.timeout_ms, self._random.randbytes(SECRET_BYTES)
+            )
         self.submissions.put(_Connecting(self, connection, request, asked))
 
     def _attach(self, connection: ClientConnection, asked: ConnectRequest, result: Result) -> None:
@@ -271,7 +309,8 @@ class Bridge:
         if asked.last_zxid > self.tree.offset:
             connection.end("its zxid is ahead of the cluster's: it belongs to another cluster")
         elif result.error == Err.OK and self.tree.session(result.session_id) is None:
-            connection.attach(Result(Err.SESSION_EXPIRED), asked)  # it ended since the controller said so
+            # it ended since the controller said so
+            connection.attach(Result(Err.SESSION_EXPIRED), asked)
         else:
             self.attach(connection, asked, result)
 
@@ -290,7 +329,9 @@ class Bridge:
             self._heard[connection.session_id] = None
             if not self._touching:
                 self._touching = True
-                self.clock.call_at(self.clock.now() + self.tick_ms / 1000 / TOUCHES_OF_TICK, self._touch)
+                self.clock.call_at(
+                    self.clock.now() + self.tick_ms / 1000 / TOUCHES_OF_TICK, self._touch
+                )
 
     def _touch(self) -> None:
         self._touching = False
@@ -299,11 +340,15 @@ class Bridge:
         self.submissions.put(Submission(Touch(heard)))
 
     def _unreachable(self) -> None:
-        """No controller answers: what this node shows may be of the past, and nothing can be written. Others may be better off."""
+        """No controller answers: what this node shows may be of the past, and nothing can be
+        written. Others may be better off.
+        """
         if self.read_only:
             return
         if self.connections:
-            self.services.context.events.warning("bridge_cut_off", connections=len(self.connections))
+            self.services.context.events.warning(
+                "bridge_cut_off", connections=len(self.connections)
+            )
         for connection in list(self.connections):
             connection.end("no controller answers this node")
         if self._read_only is not None:
@@ -312,7 +357,9 @@ class Bridge:
     # writes
 
     def refuse(self, connection: ClientConnection, xid: int, opcode: int) -> None:
-        """In read-only mode: of all that is handed on a client may end its own session, and no more."""
+        """In read-only mode: of all that is handed on a client may end its own session, and no
+        more.
+        """
         assert self._read_only is not None
         if opcode == Op.CLOSE_SESSION:
             self._read_only.close(connection.session_id)
@@ -325,7 +372,14 @@ class Bridge:
         if opcode == SYNC:
             self.submissions.put(_OfClient(self, connection, Sync(), body))
         else:
-            self.submissions.put(_OfClient(self, connection, Write(connection.session_id, connection.number, 0, opcode, body), body))
+            self.submissions.put(
+                _OfClient(
+                    self,
+                    connection,
+                    Write(connection.session_id, connection.number, 0, opcode, body),
+                    body,
+                )
+            )
 
 
 class _OfClient(Submission):
@@ -333,7 +387,9 @@ class _OfClient(Submission):
 
     __slots__ = ("_began", "_body", "_bridge", "_connection")
 
-    def __init__(self, bridge: Bridge, connection: ClientConnection, request: Request, body: bytes = b"") -> None:
+    def __init__(
+        self, bridge: Bridge, connection: ClientConnection, request: Request, body: bytes = b""
+    ) -> None:
         self.request = request
         self.identities = connection.identities
         self._bridge = bridge
@@ -345,7 +401,8 @@ class _OfClient(Submission):
         self._bridge.latency.took(1000 * (self._bridge.clock.now() - self._began))
         try:
             self._complete(zxid, result)
-        except Exception as error:  # a bug: this connection pays for it, and not the node, which is applying an entry
+        # a bug: this connection pays for it, and not the node, which is applying an entry
+        except Exception as error:
             self._bridge.failed(error)
             self._connection.end("the bridge failed")
 
@@ -357,13 +414,19 @@ class _OfClient(Submission):
         self._connection.end("the controller was lost")
 
     def wanted(self) -> bool:
-        return not self._connection.abandoned if type(self.request) is Write else not self._connection.over
+        return (
+            not self._connection.abandoned
+            if type(self.request) is Write
+            else not self._connection.over
+        )
 
 
 class _Connecting(_OfClient):
     __slots__ = ("_asked",)
 
-    def __init__(self, bridge: Bridge, connection: ClientConnection, request: Request, asked: ConnectRequest) -> None:
+    def __init__(
+        self, bridge: Bridge, connection: ClientConnection, request: Request, asked: ConnectRequest
+    ) -> None:
         super().__init__(bridge, connection, request)
         self._asked = asked
 

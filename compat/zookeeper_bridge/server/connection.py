@@ -1,8 +1,10 @@
-"""One client's connection, sans-IO: packets in, replies and events out. Keeps the order of its session, and knows neither tree nor log.
+"""One client's connection, sans-IO: packets in, replies and events out. Keeps the order of its
+session, and knows neither tree nor log.
 
-A write is submitted and waits for its result. A read behind a waiting write waits too, so it never shows a state before that write. Writes that
-follow each other travel together. Replies leave in the order of their requests, events as they happen.
-Reads also wait while the client does not receive the answers that it has asked for: so a connection holds one large answer at most.
+A write is submitted and waits for its result. A read behind a waiting write waits too, so it never
+shows a state before that write. Writes that follow each other travel together. Replies leave in the
+order of their requests, events as they happen. Reads also wait while the client does not receive
+the answers that it has asked for: so a connection holds one large answer at most.
 """
 
 from collections import deque
@@ -16,7 +18,14 @@ from raftka.limits import Limit
 from raftka.runtime.interfaces import Buffer, Clock, Transport
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
-from zookeeper_bridge.limits import AUTHS_OF_CONNECTION, LOGIN_PACKET_BYTES, OUTPUT_BYTES, PACKET_BYTES, REQUEST_BYTES_IN_HAND, REQUESTS_IN_HAND
+from zookeeper_bridge.limits import (
+    AUTHS_OF_CONNECTION,
+    LOGIN_PACKET_BYTES,
+    OUTPUT_BYTES,
+    PACKET_BYTES,
+    REQUEST_BYTES_IN_HAND,
+    REQUESTS_IN_HAND,
+)
 from zookeeper_bridge.machine.wire import Result
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
@@ -30,7 +39,8 @@ from zookeeper_bridge.tree.tree import Tree
 from zookeeper_bridge.tree.watches import EventType
 
 EVENT_XID, PING_XID = -1, -2
-HANDED_ON = frozenset(map(int, (*WRITES, Op.SYNC)))  # to the machine, in order with those before and behind it
+# to the machine, in order with those before and behind it
+HANDED_ON = frozenset(map(int, (*WRITES, Op.SYNC)))
 CLOSE_SESSION, SYNC = int(Op.CLOSE_SESSION), int(Op.SYNC)
 LOST = (int(Err.SESSION_MOVED), int(Err.SESSION_EXPIRED))
 CONNECTED_STATE = 3
@@ -103,8 +113,10 @@ class ClientConnection:
         self._out: list[Buffer | Iterator[bytes]] = []  # an iterator: the pieces of a long list
         self._out_bytes = 0  # without those of long lists
         self._long_lists = 0
-        self._waiting: deque[tuple[int, int]] = deque()  # (xid, opcode) of writes that are on their way
-        self._behind: deque[tuple[int, int, bytes]] = deque()  # what came behind them and waits: xid, opcode, body
+        # (xid, opcode) of writes that are on their way
+        self._waiting: deque[tuple[int, int]] = deque()
+        # what came behind them and waits: xid, opcode, body
+        self._behind: deque[tuple[int, int, bytes]] = deque()
         self._behind_bytes = 0
         self._held = False
         self._over = False  # nothing that comes counts any more
@@ -130,7 +142,10 @@ class ClientConnection:
             frames = self._frames.feed(view) if self._greeted else self._greet(view)
             for frame in frames:
                 self._packet(bytes(frame))
-            if self._frames.pending_bytes > LOGIN_PACKET_BYTES.value and not self.bridge.logins.known(self.identities):
+            if (
+                self._frames.pending_bytes > LOGIN_PACKET_BYTES.value
+                and not self.bridge.logins.known(self.identities)
+            ):
                 self.bridge.hit(LOGIN_PACKET_BYTES)
                 self.end("a packet that is too large before the login")
         except (ProtocolError, Malformed) as error:
@@ -142,7 +157,9 @@ class ClientConnection:
             self.end("the bridge failed")
 
     def _leave(self) -> None:
-        """End the connection of a client that has left. Its writes are still submitted, the end of its session above all."""
+        """End the connection of a client that has left. Its writes are still submitted, the end of
+        its session above all.
+        """
         for _, opcode, body in self._behind:
             if opcode in WRITES and self.bridge.logins.admits(opcode, self.identities):
                 self.bridge.submit(self, opcode, body)
@@ -172,7 +189,9 @@ class ClientConnection:
         return out
 
     def _take_piece(self) -> list[Buffer]:
-        """Output up to the first long list, and a piece of that. The next piece is asked for in a later turn, when this one has left."""
+        """Output up to the first long list, and a piece of that. The next piece is asked for in a
+        later turn, when this one has left.
+        """
         at = next(at for at, each in enumerate(self._out) if isinstance(each, Iterator))
         out: list[Buffer] = self._out[:at]  # type: ignore[assignment]
         self._out_bytes -= sum(map(len, out))
@@ -248,7 +267,9 @@ class ClientConnection:
             self._begin(xid, opcode, body)
 
     def _may_begin(self, opcode: int) -> bool:
-        return opcode in HANDED_ON or not (self._waiting or self._long_lists or self._out_bytes > OUTPUT_BYTES.value // 2)
+        return opcode in HANDED_ON or not (
+            self._waiting or self._long_lists or self._out_bytes > OUTPUT_BYTES.value // 2
+        )
 
     def _begin(self, xid: int, opcode: int, body: bytes) -> None:
         if self._has_to_log_in and not self.bridge.logins.admits(opcode, self.identities):
@@ -280,7 +301,9 @@ class ClientConnection:
             self.end(f"operation {opcode} is not known")
 
     def result(self, zxid: int, result: Result, body: bytes) -> None:
-        """Answer the oldest write that waits; its changes are in the tree, and watchers were told. `body`: as the client sent it."""
+        """Answer the oldest write that waits; its changes are in the tree, and watchers were told.
+        `body`: as the client sent it.
+        """
         if self._over:
             return
         xid, opcode = self._waiting.popleft()
@@ -295,14 +318,21 @@ class ClientConnection:
 
     def _begin_waiting(self) -> None:
         """Begin the requests that have waited and need not wait any more."""
-        while self._behind and not self._over and self.connect is None and self._may_begin(self._behind[0][1]):
+        while (
+            self._behind
+            and not self._over
+            and self.connect is None
+            and self._may_begin(self._behind[0][1])
+        ):
             xid, opcode, body = self._behind.popleft()
             self._behind_bytes -= len(body)
             self._begin(xid, opcode, body)
         self._control_reading()
 
     def _authenticate(self, xid: int, body: bytes) -> None:
-        """The answer has the request's xid: Java, C and kazoo send -4, go-zookeeper numbers AUTH like any other request."""
+        """The answer has the request's xid: Java, C and kazoo send -4, go-zookeeper numbers AUTH
+        like any other request.
+        """
         try:
             _, scheme, shown = jute.AUTH.decode(body)
         except Malformed:
@@ -312,7 +342,9 @@ class ClientConnection:
             self.bridge.hit(AUTHS_OF_CONNECTION)
         if scheme not in ("digest", "ip") or crowded:
             known = scheme if scheme in ("digest", "ip") else ""
-            self.bridge.login_failed(self, known, "too many identities" if crowded else "an unknown scheme")
+            self.bridge.login_failed(
+                self, known, "too many identities" if crowded else "an unknown scheme"
+            )
             self.reply(xid, 0, Err.AUTH_FAILED)
             self.end(f"nobody is known by {scheme}")
             return
@@ -331,7 +363,11 @@ class ClientConnection:
         try:
             answer = self._sasl.step(jute.BUFFER.decode(body))
         except (LoginRefused, Malformed) as error:
-            self.bridge.login_failed(self, "sasl", str(error) if isinstance(error, LoginRefused) else "a malformed request")
+            self.bridge.login_failed(
+                self,
+                "sasl",
+                str(error) if isinstance(error, LoginRefused) else "a malformed request",
+            )
             none = jute.BUFFER.encode(None)
             self._send(_REPLY.pack(16 + len(none), xid, 0, Err.AUTH_FAILED) + none)
             self.end("the login has failed")
@@ -387,12 +423,15 @@ class ClientConnection:
 
     def _control_reading(self) -> None:
         """Read on, or not: much is in hand, or much is not taken."""
-        many, much = self.outstanding >= REQUESTS_IN_HAND.value, self._behind_bytes > REQUEST_BYTES_IN_HAND.value
+        many = self.outstanding >= REQUESTS_IN_HAND.value
+        much = self._behind_bytes > REQUEST_BYTES_IN_HAND.value
         held = many or much or self._out_bytes > OUTPUT_BYTES.value // 2
         if held != self._held and self._transport is not None:
             self._held = held
             if held:
-                self.bridge.hit(REQUESTS_IN_HAND if many else REQUEST_BYTES_IN_HAND if much else OUTPUT_BYTES)
+                self.bridge.hit(
+                    REQUESTS_IN_HAND if many else REQUEST_BYTES_IN_HAND if much else OUTPUT_BYTES
+                )
             self._transport.hold_reading(held)
 
 

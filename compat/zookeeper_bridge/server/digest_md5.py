@@ -1,6 +1,8 @@
-"""SASL's DIGEST-MD5 (RFC 2831) on the server's side, as ZooKeeper's clients know it, sans-IO. Broken by design (RFC 6331): for TLS alone.
+"""SASL's DIGEST-MD5 (RFC 2831) on the server's side, as ZooKeeper's clients know it, sans-IO.
+Broken by design (RFC 6331): for TLS alone.
 
-A client's empty message is answered by a challenge, its response by a proof that the server knows the password too. Nothing is resumed.
+A client's empty message is answered by a challenge, its response by a proof that the server knows
+the password too. Nothing is resumed.
 """
 
 import re
@@ -11,7 +13,9 @@ from hmac import compare_digest
 REALM, URI, QOP, COUNT = "zk-sasl-md5", "zookeeper/zk-sasl-md5", "auth", "00000001"
 NONCE_BYTES = 24
 RESPONSE_BYTES = 4096  # RFC 2831: a response has fewer
-_DIRECTIVE = re.compile(rb'\s*([A-Za-z][A-Za-z-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;=]+))\s*(?:,|$)', re.DOTALL)
+_DIRECTIVE = re.compile(
+    rb'\s*([A-Za-z][A-Za-z-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",;=]+))\s*(?:,|$)', re.DOTALL
+)
 
 
 class LoginRefused(Exception):
@@ -36,7 +40,10 @@ class DigestMd5:
             if token:
                 self._over = True
                 raise LoginRefused("the first message is not empty")
-            return f'realm="{REALM}",nonce="{self._nonce}",qop="{QOP}",charset=utf-8,algorithm=md5-sess'.encode()
+            return (
+                f'realm="{REALM}",nonce="{self._nonce}",qop="{QOP}",charset=utf-8,'
+                "algorithm=md5-sess"
+            ).encode()
         self._over = True
         return self._verify(token)
 
@@ -60,7 +67,10 @@ class DigestMd5:
             raise LoginRefused("another identity is asked for than the user's own")
         password = self._passwords.get(user)
         secret = _proof_key(user, password or self._nonce, self._nonce, found, encoding)
-        right = compare_digest(_proof(secret, "AUTHENTICATE:", self._nonce, found), found.get("response", "").encode("utf-8", "replace"))
+        right = compare_digest(
+            _proof(secret, "AUTHENTICATE:", self._nonce, found),
+            found.get("response", "").encode("utf-8", "replace"),
+        )
         if not right or password is None:
             raise LoginRefused("an unknown user or a wrong password")
         self.user = user
@@ -80,12 +90,18 @@ def _directives(token: bytes) -> dict[str, bytes]:
         name = match[1].decode().lower()
         if name in found:
             raise LoginRefused("a directive comes twice")
-        found[name] = re.sub(rb"\\(.)", rb"\1", match[2], flags=re.DOTALL) if match[2] is not None else match[3]
+        found[name] = (
+            re.sub(rb"\\(.)", rb"\1", match[2], flags=re.DOTALL)
+            if match[2] is not None
+            else match[3]
+        )
         position = match.end()
     return found
 
 
-def _proof_key(user: str, password: str, nonce: str, given: Mapping[str, str], encoding: str) -> bytes:
+def _proof_key(
+    user: str, password: str, nonce: str, given: Mapping[str, str], encoding: str
+) -> bytes:
     """H(A1), in hex."""
     inner = md5(b":".join(_hashed(each, encoding) for each in (user, REALM, password))).digest()
     parts = [inner, nonce.encode(), given["cnonce"].encode(encoding)]

@@ -1,4 +1,6 @@
-"""Figures of a bridge, by ZooKeeper's names: for the four-letter words and for the pages of the admin port. Knows neither text nor JSON."""
+"""Figures of a bridge, by ZooKeeper's names: for the four-letter words and for the pages of the
+admin port. Knows neither text nor JSON.
+"""
 
 import os
 import resource
@@ -24,16 +26,22 @@ def mode(bridge: Bridge) -> str:
 
 
 def _peer_state(bridge: Bridge) -> str:
-    """ZooKeeper names the phase too. The bridge serves from an applied tree: its phase is always the last one."""
+    """ZooKeeper names the phase too. The bridge serves from an applied tree: its phase is always
+    the last one.
+    """
     if bridge.services.quorum.leader is None:
         return "looking"
-    return {"leader": "leading", "follower": "following", "observer": "observing"}[mode(bridge)] + " - broadcast"
+    return {"leader": "leading", "follower": "following", "observer": "observing"}[
+        mode(bridge)
+    ] + " - broadcast"
 
 
 def _ensemble(bridge: Bridge) -> dict[str, str | int]:
-    """Figures of a server that is not alone; those about followers at the leader only, as in ZooKeeper.
+    """Figures of a server that is not alone; those about followers at the leader only, as in
+    ZooKeeper.
 
-    A follower counts while the leader hears of it within the sync limit, and is synced when it has acknowledged an entry of this leader.
+    A follower counts while the leader hears of it within the sync limit, and is synced when it has
+    acknowledged an entry of this leader.
     """
     quorum, voters = bridge.services.quorum, len(bridge.services.metadata.settings.voters)
     if mode(bridge) in ("standalone", "read-only"):
@@ -44,7 +52,11 @@ def _ensemble(bridge: Bridge) -> dict[str, str | int]:
         found["synced_observers"] = observers
     if quorum.core is not None and quorum.host is not None and quorum.host.active:
         since = bridge.clock.now() - SYNC_LIMIT_TICKS * bridge.tick_ms / 1000
-        followers = [voter for voter, heard in quorum.host.heard.items() if heard >= since and voter != bridge.services.context.node_id]
+        followers = [
+            voter
+            for voter, heard in quorum.host.heard.items()
+            if heard >= since and voter != bridge.services.context.node_id
+        ]
         found |= {
             "learners": len(followers) + observers,
             "followers": len(followers),  # the name until ZooKeeper 3.5, which exporters still read

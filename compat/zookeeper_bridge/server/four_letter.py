@@ -1,4 +1,6 @@
-"""ZooKeeper's four-letter words: what a health check or a monitor asks before anything else. Text from figures; knows no packet."""
+"""ZooKeeper's four-letter words: what a health check or a monitor asks before anything else. Text
+from figures; knows no packet.
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -8,7 +10,9 @@ from zookeeper_bridge.server.connection import ClientConnection
 
 
 def answer(bridge: Bridge, words: frozenset[bytes], word: bytes) -> str | None:
-    """`words` are those that are answered. None: these four bytes are no word of ZooKeeper's, but the size of a packet."""
+    """`words` are those that are answered. None: these four bytes are no word of ZooKeeper's, but
+    the size of a packet.
+    """
     if word in words:
         return WORDS[word](bridge)
     if word in WORDS or word in NOT_HERE:
@@ -17,7 +21,9 @@ def answer(bridge: Bridge, words: frozenset[bytes], word: bytes) -> str | None:
 
 
 def whitelist(names: Iterable[str], *, read_only_mode: bool = False) -> frozenset[bytes]:
-    """The words to answer, of a whitelist as in ZooKeeper's `4lw.commands.whitelist`. `srvr` is always one, and `isro` where there is the mode."""
+    """The words to answer, of a whitelist as in ZooKeeper's `4lw.commands.whitelist`. `srvr` is
+    always one, and `isro` where there is the mode.
+    """
     given = {name.strip().encode() for name in names} | ({b"isro"} if read_only_mode else set())
     return frozenset(WORDS) if b"*" in given else ALWAYS | (given & set(WORDS))
 
@@ -49,7 +55,10 @@ def _mode(bridge: Bridge) -> str:
 
 
 def _stat(bridge: Bridge) -> str:
-    return f"{_banner()}{_mode(bridge)}Clients:\n{''.join(_line(each) for each in bridge.connections)}\n{_server(bridge)}"
+    return (
+        f"{_banner()}{_mode(bridge)}Clients:\n"
+        f"{''.join(_line(each) for each in bridge.connections)}\n{_server(bridge)}"
+    )
 
 
 def _line(connection: ClientConnection) -> str:
@@ -59,7 +68,9 @@ def _line(connection: ClientConnection) -> str:
 
 def _cons(bridge: Bridge) -> str:
     return "".join(
-        _line(each).rstrip(")\n") + (f",sid={each.session_id:#x},to={each.timeout_ms}" if each.attached else "") + ")\n"
+        _line(each).rstrip(")\n")
+        + (f",sid={each.session_id:#x},to={each.timeout_ms}" if each.attached else "")
+        + ")\n"
         for each in bridge.connections
     )
 
@@ -69,33 +80,65 @@ def _mntr(bridge: Bridge) -> str:
 
 
 def _envi(bridge: Bridge) -> str:
-    return f"Environment:\nzookeeper.version={figures.VERSION}\nhost.name={bridge.services.context.node_id}\n"
+    return (
+        f"Environment:\nzookeeper.version={figures.VERSION}\n"
+        f"host.name={bridge.services.context.node_id}\n"
+    )
 
 
 def _conf(bridge: Bridge) -> str:
-    names = {"client_port": "clientPort", "data_dir": "dataDir", "tick_time": "tickTime", "server_id": "serverId"}
-    names |= {"min_session_timeout": "minSessionTimeout", "max_session_timeout": "maxSessionTimeout"}
-    text = "".join(f"{names[name]}={value}\n" for name, value in figures.configuration(bridge).items())
-    return text if len(bridge.services.metadata.settings.voters) == 1 else f"{text}membership: \n{bridge.tree.membership.decode()}"
+    names = {
+        "client_port": "clientPort",
+        "data_dir": "dataDir",
+        "tick_time": "tickTime",
+        "server_id": "serverId",
+    }
+    names |= {
+        "min_session_timeout": "minSessionTimeout",
+        "max_session_timeout": "maxSessionTimeout",
+    }
+    text = "".join(
+        f"{names[name]}={value}\n" for name, value in figures.configuration(bridge).items()
+    )
+    return (
+        text
+        if len(bridge.services.metadata.settings.voters) == 1
+        else f"{text}membership: \n{bridge.tree.membership.decode()}"
+    )
 
 
 def _wchs(bridge: Bridge) -> str:
     watchers, paths = list(bridge.watches.by_connection()), list(bridge.watches.by_path())
-    return f"{len(watchers)} connections watching {len(paths)} paths\nTotal watches:{bridge.watches.count}\n"
+    return (
+        f"{len(watchers)} connections watching {len(paths)} paths\nTotal "
+        f"watches:{bridge.watches.count}\n"
+    )
 
 
 def _wchc(bridge: Bridge) -> str:
-    return "".join(f"{each.session_id:#x}\n" + "".join(f"\t{path}\n" for path in paths) for each, paths in bridge.watches.by_connection())
+    return "".join(
+        f"{each.session_id:#x}\n" + "".join(f"\t{path}\n" for path in paths)
+        for each, paths in bridge.watches.by_connection()
+    )
 
 
 def _wchp(bridge: Bridge) -> str:
-    return "".join(f"{path}\n" + "".join(f"\t{each.session_id:#x}\n" for each in watchers) for path, watchers in bridge.watches.by_path())
+    return "".join(
+        f"{path}\n" + "".join(f"\t{each.session_id:#x}\n" for each in watchers)
+        for path, watchers in bridge.watches.by_path()
+    )
 
 
 def _dump(bridge: Bridge) -> str:
     tree = bridge.tree
-    owned = "".join(f"{session_id:#x}:\n" + "".join(f"\t{path}\n" for path in paths) for session_id, paths in tree.owned.items())
-    sessions = "".join(f"{session_id:#x}\t{session.timeout_ms}ms\n" for session_id, session in tree.sessions.items())
+    owned = "".join(
+        f"{session_id:#x}:\n" + "".join(f"\t{path}\n" for path in paths)
+        for session_id, paths in tree.owned.items()
+    )
+    sessions = "".join(
+        f"{session_id:#x}\t{session.timeout_ms}ms\n"
+        for session_id, session in tree.sessions.items()
+    )
     heads = (
         f"SessionTracker dump:\nGlobal Sessions({tree.session_count}):\n",
         f"ephemeral nodes dump:\nSessions with Ephemerals ({len(tree.owned)}):\n",

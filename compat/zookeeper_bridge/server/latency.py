@@ -2,7 +2,9 @@
 
 
 class Latency:
-    """Latency of writes, from the request to its result, in ms. Reads have none: they are answered in the turn in which they come."""
+    """Latency of writes, from the request to its result, in ms. Reads have none: they are answered
+    in the turn in which they come.
+    """
 
     def __init__(self) -> None:
         self.reset()

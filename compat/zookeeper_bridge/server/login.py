@@ -1,4 +1,6 @@
-"""Whom a connection has shown itself to be, by which means, and what it may ask for before. Knows no socket and no tree."""
+"""Whom a connection has shown itself to be, by which means, and what it may ask for before. Knows
+no socket and no tree.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +12,8 @@ from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.server.digest_md5 import NONCE_BYTES, DigestMd5, LoginRefused
 from zookeeper_bridge.tree.acl import SCHEMES, SUPER, Identity, digest_of
 
-BEFORE_LOGIN = frozenset(map(int, (Op.AUTH, Op.SASL, Op.PING, Op.CLOSE_SESSION)))  # what a client may ask for that has to log in
+# what a client may ask for that has to log in
+BEFORE_LOGIN = frozenset(map(int, (Op.AUTH, Op.SASL, Op.PING, Op.CLOSE_SESSION)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,20 @@ class LoginRules:
     @property
     def schemes(self) -> frozenset[str]:
         """Of identities that ACLs may name."""
-        return SCHEMES | {name for name, given in (("sasl", bool(self.users)), ("x509", self.has_certificates)) if given}
+        return SCHEMES | {
+            name
+            for name, given in (("sasl", bool(self.users)), ("x509", self.has_certificates))
+            if given
+        }
 
     def by_digest(self, shown: bytes) -> list[Identity]:
         """Whatever the user and the password are: ACLs say who may do what."""
         identity = digest_of(shown)
-        return [SUPER, identity] if self.super_digest and identity == ("digest", self.super_digest) else [identity]
+        return (
+            [SUPER, identity]
+            if self.super_digest and identity == ("digest", self.super_digest)
+            else [identity]
+        )
 
     def by_certificate(self, subject: str) -> list[Identity]:
         identity = ("x509", subject)

@@ -1,10 +1,14 @@
-"""Read-only mode, as ZooKeeper's with readonlymode.enabled: what a node does for its clients while no controller answers it.
+"""Read-only mode, as ZooKeeper's with readonlymode.enabled: what a node does for its clients while
+no controller answers it.
 
-The node's tree is what was committed when the node last heard of it. Clients that have said at connecting that this is enough for them get a session
-of this node alone, read and watch, and are refused every write and `sync`. All others are closed, so that they look for a node that is better off;
-a session of the cluster stays theirs. When a controller answers again all connections of the mode are closed, and its sessions are forgotten.
+The node's tree is what was committed when the node last heard of it. Clients that have said at
+connecting that this is enough for them get a session of this node alone, read and watch, and are
+refused every write and `sync`. All others are closed, so that they look for a node that is better
+off; a session of the cluster stays theirs. When a controller answers again all connections of the
+mode are closed, and its sessions are forgotten.
 
-The node asks once a tick whether a controller answers that still leads, also when it has no clients: so it knows when the mode begins and ends.
+The node asks once a tick whether a controller answers that still leads, also when it has no
+clients: so it knows when the mode begins and ends.
 """
 
 from collections.abc import Mapping
@@ -43,7 +47,9 @@ class Bridge(Protocol):
     def sessions(self) -> Mapping[int, ClientConnection]:
         """Those that are connected to this node."""
 
-    def attach(self, connection: ClientConnection, asked: ConnectRequest, result: Result) -> None: ...
+    def attach(
+        self, connection: ClientConnection, asked: ConnectRequest, result: Result
+    ) -> None: ...
 
 
 class ReadOnlyMode:
@@ -81,15 +87,21 @@ class ReadOnlyMode:
         if not asked.read_only:
             connection.end("no controller answers this node, and the client is no read-only client")
         elif asked.last_zxid > bridge.tree.offset:
-            connection.end(f"the client's zxid {asked.last_zxid:#x} is ahead of ours {bridge.tree.offset:#x}")
+            connection.end(
+                f"the client's zxid {asked.last_zxid:#x} is ahead of ours {bridge.tree.offset:#x}"
+            )
         elif bridge.tree.session(asked.session_id) is not None:
             connection.end("a session of the cluster is not taken up again in read-only mode")
         elif not asked.session_id:
             timeout_ms = clamped(asked.timeout_ms, bridge.tick_ms)
             session_id = LOCAL_SESSION + self._random.getrandbits(60)
-            self.sessions[session_id] = LocalSession(timeout_ms, self._random.randbytes(PASSWORD_BYTES))
+            self.sessions[session_id] = LocalSession(
+                timeout_ms, self._random.randbytes(PASSWORD_BYTES)
+            )
             self._attach(connection, asked, session_id)
-        elif (known := self.sessions.get(asked.session_id)) is not None and known.password == asked.password:
+        elif (
+            known := self.sessions.get(asked.session_id)
+        ) is not None and known.password == asked.password:
             self._attach(connection, asked, asked.session_id)
         else:
             connection.attach(Result(Err.SESSION_EXPIRED), asked)
@@ -97,11 +109,15 @@ class ReadOnlyMode:
     def _attach(self, connection: ClientConnection, asked: ConnectRequest, session_id: int) -> None:
         timeout_ms, password = self.sessions[session_id]
         self.heard(session_id)
-        self._bridge.attach(connection, asked, Result(Err.OK, b"", session_id, timeout_ms, password))
+        self._bridge.attach(
+            connection, asked, Result(Err.OK, b"", session_id, timeout_ms, password)
+        )
 
     def heard(self, session_id: int) -> None:
         if session_id in self.sessions:
-            self._expiry.touch(session_id, self.sessions[session_id].timeout_ms, self._bridge.clock.now())
+            self._expiry.touch(
+                session_id, self.sessions[session_id].timeout_ms, self._bridge.clock.now()
+            )
 
     def close(self, session_id: int) -> None:
         self._expiry.remove_session(session_id)

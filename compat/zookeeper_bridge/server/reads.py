@@ -1,4 +1,6 @@
-"""Operations that change nothing, answered at once from this node's tree, and watches. Knows no log and no bytes of headers."""
+"""Operations that change nothing, answered at once from this node's tree, and watches. Knows no log
+and no bytes of headers.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -52,7 +54,12 @@ class Reader:
             if opcode == MULTI_READ:
                 return self._multi_read(connection, body)
             if opcode == WHO_AM_I:
-                return jute.IDENTITIES.encode([(scheme, id.partition(":")[0] if scheme == "digest" else id) for scheme, id in connection.identities])
+                return jute.IDENTITIES.encode(
+                    [
+                        (scheme, id.partition(":")[0] if scheme == "digest" else id)
+                        for scheme, id in connection.identities
+                    ]
+                )
             request = DECODERS[opcode](body)
         except Malformed as error:
             raise ZooKeeperError(Err.MARSHALLING, str(error)) from error
@@ -76,7 +83,11 @@ class Reader:
     def _children(self, path: str) -> bytes | LongList:
         if computes(path):
             found = self._layout.find(path)
-            return self._layout.packed_children(path, found) if found is not None else jute.STRINGS.encode(())
+            return (
+                self._layout.packed_children(path, found)
+                if found is not None
+                else jute.STRINGS.encode(())
+            )
         if self._layout.more(path):
             return list_of(self._layout.children(path))
         return self._tree.packed_children(path)
@@ -86,7 +97,8 @@ class Reader:
         if "\0" in path:
             raise ZooKeeperError(Err.BAD_ARGUMENTS)
         node = self._find(path)
-        if node is not None and rule_of(path) is None:  # of Kafka's znodes it asks no permission: its tools are of a time when ZooKeeper did not
+        # of Kafka's znodes it asks no permission: its tools are of a time when ZooKeeper did not
+        if node is not None and rule_of(path) is None:
             acl.check(node.acl, acl.READ, connection.identities)
         if request.watch:
             self._watch(connection, Kind.DATA, path)
@@ -109,7 +121,9 @@ class Reader:
         shown: Sequence[jute.Acl] = acl.entries_of(node.acl)
         if not acl.allows(node.acl, acl.ADMIN, connection.identities):
             shown = acl.hidden(node.acl)
-        return jute.ACLS_STAT.encode((shown, self._stat(path, self._layout.shown_to(path, node, connection.identities))))
+        return jute.ACLS_STAT.encode(
+            (shown, self._stat(path, self._layout.shown_to(path, node, connection.identities)))
+        )
 
     def _get_children(self, connection: ClientConnection, request: PathWatch) -> bytes | LongList:
         path = _looked_for(request.path)
@@ -122,7 +136,9 @@ class Reader:
     def _get_children_2(self, connection: ClientConnection, request: PathWatch) -> bytes | LongList:
         children = self._get_children(connection, request)
         path = _looked_for(request.path)
-        stat = jute.STAT.encode(self._stat(path, self._layout.shown_to(path, self._node(path), connection.identities)))
+        stat = jute.STAT.encode(
+            self._stat(path, self._layout.shown_to(path, self._node(path), connection.identities))
+        )
         return children.with_tail(stat) if isinstance(children, LongList) else children + stat
 
     def _multi_read(self, connection: ClientConnection, body: bytes) -> bytes:
@@ -147,7 +163,13 @@ class Reader:
     def _get_ephemerals(self, connection: ClientConnection, request: Path) -> bytes:
         within = request.path or ROOT
         prefix = "" if within.strip() in ("", ROOT) else within
-        body = jute.STRINGS.encode([path for path in self._tree.ephemerals(connection.session_id) if path.startswith(prefix)])
+        body = jute.STRINGS.encode(
+            [
+                path
+                for path in self._tree.ephemerals(connection.session_id)
+                if path.startswith(prefix)
+            ]
+        )
         self._check_size(len(body))
         return body
 
@@ -171,7 +193,10 @@ class Reader:
 
     def _watch(self, connection: ClientConnection, kind: Kind, path: str) -> None:
         watches = self._watches
-        for limit, count in ((WATCHES_OF_CONNECTION, watches.count_of(connection)), (WATCHES, watches.count)):
+        for limit, count in (
+            (WATCHES_OF_CONNECTION, watches.count_of(connection)),
+            (WATCHES, watches.count),
+        ):
             if count >= limit.value and not watches.has(connection, kind, path):
                 raise beyond(limit)
         watches.add(connection, kind, path)
@@ -193,7 +218,9 @@ class Reader:
         return b""
 
     def _set_watches(self, connection: ClientConnection, request: SetWatches) -> bytes:
-        """Set the watches again after a reconnect; events for changes since then are sent at once."""
+        """Set the watches again after a reconnect; events for changes since then are sent at
+        once.
+        """
         since = request.relative_zxid
         for path in _paths(request.data):
             node = self._find(path)
@@ -217,7 +244,10 @@ class Reader:
                 connection.event(EventType.CHILD, path, -1)
             else:
                 self._watch(connection, Kind.CHILDREN, path)
-        for kind, paths in ((Kind.PERSISTENT, request.persistent), (Kind.RECURSIVE, request.recursive)):
+        for kind, paths in (
+            (Kind.PERSISTENT, request.persistent),
+            (Kind.RECURSIVE, request.recursive),
+        ):
             for path in _paths(paths):
                 self._watch(connection, kind, path)
         return b""
@@ -232,7 +262,9 @@ def _paths(paths: Sequence[str | None] | None) -> list[str]:
 
 
 def _looked_for(path: str | None) -> str:
-    """Return the path to look for: the empty one is the root's other name, and an invalid one is not found."""
+    """Return the path to look for: the empty one is the root's other name, and an invalid one is
+    not found.
+    """
     if path is None:
         raise ZooKeeperError(Err.MARSHALLING, "there is no path")
     return path or ROOT

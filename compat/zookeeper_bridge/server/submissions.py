@@ -1,8 +1,11 @@
-"""Requests of a node's clients to the machine beside the controller: gathered over a turn, one batch under way at a time, results in order.
+"""Requests of a node's clients to the machine beside the controller: gathered over a turn, one
+batch under way at a time, results in order.
 
-One at a time, because a batch without an answer may have been carried out or not, and nothing behind it may be carried out before that is known. The
-clients whose writes were in it lose their connection, as with a ZooKeeper whose leader died, and find out. Idempotent requests are asked again.
-A result is handed out when this node has applied all changes that it depends on. Knows no session's rules and no znode.
+One at a time, because a batch without an answer may have been carried out or not, and nothing
+behind it may be carried out before that is known. The clients whose writes were in it lose their
+connection, as with a ZooKeeper whose leader died, and find out. Idempotent requests are asked
+again. A result is handed out when this node has applied all changes that it depends on. Knows no
+session's rules and no znode.
 """
 
 from collections import deque
@@ -15,13 +18,22 @@ from raftka.metadata.commands import Command, ExtensionCommand, read_reply
 from raftka.runtime.interfaces import Clock
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.limits import BATCH_BYTES
-from zookeeper_bridge.machine.wire import Request, Result, Write, pack_rows, row_of, row_of_write, unpack_answer
+from zookeeper_bridge.machine.wire import (
+    Request,
+    Result,
+    Write,
+    pack_rows,
+    row_of,
+    row_of_write,
+    unpack_answer,
+)
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.tree.acl import Identity
 from zookeeper_bridge.tree.store import PACKAGE
 
 RETRY_S = 0.02
-Ask = Callable[[Command, Callable[[KafkaError | None, Any], None]], bool]  # as Quorum.ask_controller
+# as Quorum.ask_controller
+Ask = Callable[[Command, Callable[[KafkaError | None, Any], None]], bool]
 
 
 class Submission:
@@ -49,7 +61,15 @@ class Submission:
 
 
 class Submissions:
-    def __init__(self, origin: bytes, clock: Clock, ask: Ask, answer_s: float, unreachable: Callable[[], None], hit: Callable[[Limit], None]) -> None:
+    def __init__(
+        self,
+        origin: bytes,
+        clock: Clock,
+        ask: Ask,
+        answer_s: float,
+        unreachable: Callable[[], None],
+        hit: Callable[[Limit], None],
+    ) -> None:
         """`unreachable`: no controller has answered for `answer_s`. `hit` is told of limits."""
         self._hit = hit
         self._origin = origin
@@ -63,7 +83,8 @@ class Submissions:
         self._scheduled = False
         self._since: float | None = None  # when a controller was asked that has not answered
         self._watching = False  # a timer runs that looks how long that is ago
-        self._delayed = Purgatory()  # results, by the zxid of the controller's tree that ours must come to
+        # results, by the zxid of the controller's tree that ours must come to
+        self._delayed = Purgatory()
         self.applied = 0
 
     @property
@@ -90,7 +111,12 @@ class Submissions:
             self._watch()
         self._flight += 1
         flight, self._flying = self._flight, batch
-        if not self._ask(self._command(batch), lambda error, reply: self._come(flight, error, reply)) and self._flight == flight:
+        if (
+            not self._ask(
+                self._command(batch), lambda error, reply: self._come(flight, error, reply)
+            )
+            and self._flight == flight
+        ):
             self._flying = ()
             self._pending.extendleft(reversed(batch))
             self._clock.call_at(now + RETRY_S, self._schedule)
@@ -115,7 +141,9 @@ class Submissions:
         for each in batch:
             request = each.request
             if type(request) is Write:
-                rows.append(row_of_write(request, numbers.setdefault(each.identities, len(numbers))))
+                rows.append(
+                    row_of_write(request, numbers.setdefault(each.identities, len(numbers)))
+                )
             else:
                 rows.append(row_of(request))
         return ExtensionCommand(PACKAGE, pack_rows(self._origin, list(numbers), rows))
@@ -147,7 +175,9 @@ class Submissions:
         for each in batch:
             if type(each.request) is Write:
                 each.lost()
-        self._pending.extendleft(reversed([each for each in batch if type(each.request) is not Write]))
+        self._pending.extendleft(
+            reversed([each for each in batch if type(each.request) is not Write])
+        )
 
     def _watch(self) -> None:
         if not self._watching and self._since is not None:

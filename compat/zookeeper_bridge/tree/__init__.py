@@ -1,1 +1,3 @@
-"""The znodes of one moment: stored ones, those computed from Kafka's metadata, quotas, ACLs and watches."""
+"""The znodes of one moment: stored ones, those computed from Kafka's metadata, quotas, ACLs and
+watches.
+"""

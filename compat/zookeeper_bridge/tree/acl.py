@@ -1,6 +1,8 @@
-"""Permissions on znodes: ACLs as ZooKeeper's server checks and completes them. Knows no tree and no connection.
+"""Permissions on znodes: ACLs as ZooKeeper's server checks and completes them. Knows no tree and no
+connection.
 
-An identity is (scheme, id): a connection has its address as `ip`, and what it has shown itself as by auth packets.
+An identity is (scheme, id): a connection has its address as `ip`, and what it has shown itself as
+by auth packets.
 """
 
 from base64 import b64encode
@@ -21,7 +23,8 @@ ANYONE = Acl(ALL, "world", "anyone")
 OPEN = ACLS.encode([ANYONE])  # as it is stored
 READABLE = ACLS.encode([Acl(READ, "world", "anyone")])
 KAFKA = Acl(ALL, "sasl", "kafka")
-PRIVATE = ACLS.encode([KAFKA])  # as a secured Kafka has its secrets: for super and for that user of SASL
+# as a secured Kafka has its secrets: for super and for that user of SASL
+PRIVATE = ACLS.encode([KAFKA])
 GUARDED = ACLS.encode([KAFKA, Acl(READ, "world", "anyone")])  # as a secured Kafka has all else
 SCHEMES = frozenset(("world", "digest", "ip"))  # of identities that every server knows
 
@@ -66,12 +69,20 @@ def _within(address: str, network: str) -> bool:
         return False
 
 
-def completed(acl: Iterable[Acl] | None, identities: Sequence[Identity], schemes: frozenset[str] = SCHEMES) -> bytes:
-    """As it is stored: `auth` becomes whom the caller has shown himself to be. Raises INVALID_ACL."""
+def completed(
+    acl: Iterable[Acl] | None, identities: Sequence[Identity], schemes: frozenset[str] = SCHEMES
+) -> bytes:
+    """As it is stored: `auth` becomes whom the caller has shown himself to be. Raises
+    INVALID_ACL.
+    """
     found: dict[Acl, None] = {}
     for each in acl or ():
         if each.scheme == "auth":
-            shown = [Acl(each.perms, *identity) for identity in identities if identity[0] not in ("ip", "super")]
+            shown = [
+                Acl(each.perms, *identity)
+                for identity in identities
+                if identity[0] not in ("ip", "super")
+            ]
             found.update(dict.fromkeys(shown))
             if not shown:
                 raise ZooKeeperError(Err.INVALID_ACL, "this connection has not authenticated")
@@ -109,7 +120,12 @@ def _is_network(text: str) -> bool:
 
 def hidden(stored: bytes) -> list[Acl]:
     """For who may read but not administer: whose password it is, without its digest."""
-    return [each._replace(id=f"{(each.id or '').partition(':')[0]}:x") if each.scheme == "digest" else each for each in entries_of(stored)]
+    return [
+        each._replace(id=f"{(each.id or '').partition(':')[0]}:x")
+        if each.scheme == "digest"
+        else each
+        for each in entries_of(stored)
+    ]
 
 
 def digest_of(user_and_password: bytes) -> Identity:

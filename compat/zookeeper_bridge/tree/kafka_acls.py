@@ -1,6 +1,8 @@
-"""The cluster's ACLs as Kafka kept them in ZooKeeper: /kafka-acl/TYPE/NAME and /kafka-acl-extended/prefixed/TYPE/NAME, one znode a resource.
+"""The cluster's ACLs as Kafka kept them in ZooKeeper: /kafka-acl/TYPE/NAME and
+/kafka-acl-extended/prefixed/TYPE/NAME, one znode a resource.
 
-A znode's version follows from its content, for the metadata have none: a write with the version that was read fails when the content is another.
+A znode's version follows from its content, for the metadata have none: a write with the version
+that was read fails when the content is another.
 """
 
 import json
@@ -17,7 +19,10 @@ LITERAL_FOLDER, PREFIXED_FOLDER = "/kafka-acl", "/kafka-acl-extended/prefixed"
 ACL_CHANGES = ("/kafka-acl-changes", "/kafka-acl-extended-changes")
 KINDS = {"Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5, "DelegationToken": 6}
 KIND_NAMES = {number: name for name, number in KINDS.items()}
-OPERATIONS = {"".join(part.capitalize() for part in name.split("-")): number for number, name in enumerate(OPERATION_NAMES, 2)}
+OPERATIONS = {
+    "".join(part.capitalize() for part in name.split("-")): number
+    for number, name in enumerate(OPERATION_NAMES, 2)
+}
 NAMES_OF_OPERATIONS = {number: name for name, number in OPERATIONS.items()}
 PERMISSIONS = {"Allow": ALLOW, "Deny": DENY}
 NAMES_OF_PERMISSIONS = {number: name for name, number in PERMISSIONS.items()}
@@ -32,7 +37,10 @@ class Resource(NamedTuple):
 
     @property
     def path(self) -> str:
-        return f"{LITERAL_FOLDER if self.pattern == LITERAL else PREFIXED_FOLDER}/{KIND_NAMES[self.kind]}/{self.name}"
+        return (
+            f"{LITERAL_FOLDER if self.pattern == LITERAL else PREFIXED_FOLDER}/"
+            f"{KIND_NAMES[self.kind]}/{self.name}"
+        )
 
     @property
     def is_path(self) -> bool:
@@ -44,7 +52,9 @@ class Resource(NamedTuple):
 
 
 class Index:
-    """The ACLs of one state of the metadata, by resource. What is asked for twice is worked out once: small requests could ask for much."""
+    """The ACLs of one state of the metadata, by resource. What is asked for twice is worked out
+    once: small requests could ask for much.
+    """
 
     def __init__(self, acls: Iterable[Acl]) -> None:
         self._acls: dict[tuple[int, int, str], list[Acl]] = {}
@@ -66,11 +76,15 @@ class Index:
         return self._by_folder().get((folder.pattern, folder.kind), ())
 
     def _by_folder(self) -> dict[tuple[int, int], list[str]]:
-        """The names that can be parts of paths. Nobody may have asked for them, so they are looked at with the first question."""
+        """The names that can be parts of paths. Nobody may have asked for them, so they are looked
+        at with the first question.
+        """
         if self._folders is None:
             self._folders = {}
             for pattern, kind, name in self._acls:
-                if kind in KIND_NAMES and (_PLAIN.fullmatch(name) or Resource(pattern, kind, name).is_path):
+                if kind in KIND_NAMES and (
+                    _PLAIN.fullmatch(name) or Resource(pattern, kind, name).is_path
+                ):
                     self._folders.setdefault((pattern, kind), []).append(name)
         return self._folders
 
@@ -88,7 +102,9 @@ _latest: tuple[object, Index] = (None, Index(()))
 
 
 def index_of(acls: Mapping[Acl, None]) -> Index:
-    """`acls`: of a state of the metadata, which never changes. The last one that was asked for is kept."""
+    """`acls`: of a state of the metadata, which never changes. The last one that was asked for is
+    kept.
+    """
     global _latest
     if _latest[0] is not acls:
         _latest = acls, Index(acls)
@@ -96,7 +112,9 @@ def index_of(acls: Mapping[Acl, None]) -> Index:
 
 
 def resource_of_path(parts: list[str]) -> Resource | None:
-    """Of a znode's path, in its parts; without a name: of the folder. None: no ACLs can be there."""
+    """Of a znode's path, in its parts; without a name: of the folder. None: no ACLs can be
+    there.
+    """
     match parts:
         case ["kafka-acl", kind, *name] if kind in KINDS and len(name) < 2:
             return Resource(LITERAL, KINDS[kind], *(name or [""]))

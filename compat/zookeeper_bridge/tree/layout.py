@@ -1,7 +1,9 @@
-"""A node's view of Kafka's layout, and the events for its clients: each applied entry becomes events, in an order in which it may have happened.
+"""A node's view of Kafka's layout, and the events for its clients: each applied entry becomes
+events, in an order in which it may have happened.
 
-projection.py computes the content. This module remembers when lists last changed, as this node has seen it, because the metadata do not say that.
-Lists from before this node began count as changed at the offset it began with, so no change is missed after a reconnect. Knows no client.
+projection.py computes the content. This module remembers when lists last changed, as this node has
+seen it, because the metadata do not say that. Lists from before this node began count as changed at
+the offset it began with, so no change is missed after a reconnect. Knows no client.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +32,16 @@ from zookeeper_bridge.tree.projection import (
 from zookeeper_bridge.tree.store import Znode
 from zookeeper_bridge.tree.watches import EventType
 
-LISTS = (IDS, TOPICS, PRODUCER_IDS, MOVES, CONTROLLER, "/config/topics", "/config/brokers", LITERAL_FOLDER)
+LISTS = (
+    IDS,
+    TOPICS,
+    PRODUCER_IDS,
+    MOVES,
+    CONTROLLER,
+    "/config/topics",
+    "/config/brokers",
+    LITERAL_FOLDER,
+)
 FOLDER_OF = {TOPIC: "/config/topics", BROKER: "/config/brokers"}
 Happening = tuple[EventType, str]
 Touched = Mapping[str, Znode | None]  # what the tree had at a path before an entry
@@ -45,7 +56,14 @@ class Layout(Projection):
     def __init__(self, tree: Stored, *, guarded: bool = False) -> None:
         self._seen: dict[str, int] = {}
         self._moving: dict[Partition, None] = {}
-        super().__init__(tree, MetadataImage(), Controller(None, 0), self._seen, lambda: self._moving, guarded=guarded)
+        super().__init__(
+            tree,
+            MetadataImage(),
+            Controller(None, 0),
+            self._seen,
+            lambda: self._moving,
+            guarded=guarded,
+        )
         self._packed: tuple[object, bytes | LongList] = (None, b"")
 
     def load(self, image: MetadataImage, controller: Controller) -> None:
@@ -55,9 +73,15 @@ class Layout(Projection):
         self._moving.update(dict.fromkeys(moving_in(image)))
 
     def apply(self, image: MetadataImage, delta: Delta, touched: Touched) -> Iterable[Happening]:
-        """To be looked at now or never. `touched`: where the tree keeps versions of settings, and the entry has changed it."""
+        """To be looked at now or never. `touched`: where the tree keeps versions of settings, and
+        the entry has changed it.
+        """
         before, self.image = self.image, image
-        if delta.of_extensions_alone and not touched and before.next_producer_id == image.next_producer_id:
+        if (
+            delta.of_extensions_alone
+            and not touched
+            and before.next_producer_id == image.next_producer_id
+        ):
             return ()  # most often
         if before.topic_ids is not image.topic_ids:
             self._seen[TOPICS] = self._seen["/config/topics"] = image.offset
@@ -71,16 +95,35 @@ class Layout(Projection):
         moves = self._moves_changed(before, delta)
         configs = self._configs_changed(before, delta, touched)
         acls = self._acls_changed(before, delta)
-        return chain(formed, self._brokers(before, delta), configs, self._topics(before, delta), moves, self._ids_allocated(before), acls)
+        return chain(
+            formed,
+            self._brokers(before, delta),
+            configs,
+            self._topics(before, delta),
+            moves,
+            self._ids_allocated(before),
+            acls,
+        )
 
     def _acls_changed(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
-        changed = [Resource(acl.pattern, acl.resource_type, acl.name) for acl in delta.acls_changed if acl.resource_type in KIND_NAMES]
+        changed = [
+            Resource(acl.pattern, acl.resource_type, acl.name)
+            for acl in delta.acls_changed
+            if acl.resource_type in KIND_NAMES
+        ]
         resources = [each for each in dict.fromkeys(changed) if each.is_path]
         earlier, later = index_of(before.acls), index_of(self.image.acls)
         for resource in resources:
             was, now = earlier.data(resource), later.data(resource)
             if was != now:
-                yield EventType.CREATED if was is None else EventType.DELETED if now is None else EventType.CHANGED, resource.path
+                yield (
+                    EventType.CREATED
+                    if was is None
+                    else EventType.DELETED
+                    if now is None
+                    else EventType.CHANGED,
+                    resource.path,
+                )
 
     def _brokers(self, before: MetadataImage, delta: Delta) -> Iterator[Happening]:
         for broker_id in sorted(delta.brokers_changed):
@@ -98,18 +141,38 @@ class Layout(Projection):
                 yield from ((EventType.CREATED, path) for path in _paths_of(topic, 0))
             elif known.assigned_times != topic.assigned_times:
                 yield EventType.CHANGED, f"{TOPICS}/{topic.name}"
-                yield from ((EventType.CREATED, path) for path in _paths_of(topic, len(known.partitions))[2:])
+                yield from (
+                    (EventType.CREATED, path)
+                    for path in _paths_of(topic, len(known.partitions))[2:]
+                )
         for topic_id, index in dict.fromkeys(delta.partitions_changed):
             if before.partition(topic_id, index) is not None and topic_id in self.image.topics:
-                yield EventType.CHANGED, f"{TOPICS}/{self.image.topics[topic_id].name}/partitions/{index}/state"
+                yield (
+                    EventType.CHANGED,
+                    f"{TOPICS}/{self.image.topics[topic_id].name}/partitions/{index}/state",
+                )
 
-    def _configs_changed(self, before: MetadataImage, delta: Delta, touched: Touched) -> Iterator[Happening]:
-        """A topic's settings are there as long as it is, and before, where somebody has written them down for it."""
+    def _configs_changed(
+        self, before: MetadataImage, delta: Delta, touched: Touched
+    ) -> Iterator[Happening]:
+        """A topic's settings are there as long as it is, and before, where somebody has written
+        them down for it.
+        """
         paths = dict.fromkeys(touched)
-        paths.update((f"/config/topics/{topic.name}", None) for topic in delta.topics_deleted.values())
-        created = [self.image.topics[topic_id] for topic_id in delta.topics_changed if topic_id not in before.topics]
+        paths.update(
+            (f"/config/topics/{topic.name}", None) for topic in delta.topics_deleted.values()
+        )
+        created = [
+            self.image.topics[topic_id]
+            for topic_id in delta.topics_changed
+            if topic_id not in before.topics
+        ]
         paths.update((f"/config/topics/{topic.name}", None) for topic in created)
-        paths.update((f"{FOLDER_OF[kind]}/{entity_name(name)}", None) for kind, name in delta.configs_changed if kind in FOLDER_OF)
+        paths.update(
+            (f"{FOLDER_OF[kind]}/{entity_name(name)}", None)
+            for kind, name in delta.configs_changed
+            if kind in FOLDER_OF
+        )
         earlier = Projection(_Earlier(self.tree, touched), before, self.controller, {}, dict)
         for path in paths:
             was, now = earlier.find(path), self.find(path)
@@ -121,8 +184,15 @@ class Layout(Projection):
 
     def _moves_changed(self, before: MetadataImage, delta: Delta) -> list[Happening]:
         moved = bool(self._moving)
-        known = [partition for partition in delta.partitions_changed if partition[0] in before.topics]  # what is new does not move
-        changed = [partition for partition in known if partition in self._moving or is_moving(self.image, partition)]
+        # what is new does not move
+        known = [
+            partition for partition in delta.partitions_changed if partition[0] in before.topics
+        ]
+        changed = [
+            partition
+            for partition in known
+            if partition in self._moving or is_moving(self.image, partition)
+        ]
         changed += [partition for partition in self._moving if partition[0] in delta.topics_deleted]
         for partition in changed:
             if is_moving(self.image, partition):
@@ -143,7 +213,9 @@ class Layout(Projection):
         return [(EventType.CHANGED, PRODUCER_IDS)]
 
     def elected(self, controller: Controller) -> list[Happening]:
-        """Look for a new controller, with each entry and now and then: leadership is no entry of the log."""
+        """Look for a new controller, with each entry and now and then: leadership is no entry of
+        the log.
+        """
         before, happened = self.controller, list[Happening]()
         if before == controller:
             return happened
@@ -169,7 +241,8 @@ class _Earlier:
     def __init__(self, tree: Stored, touched: Touched) -> None:
         self._tree = tree
         self._touched = touched
-        self.family, self.child_count, self.child_names = tree.family, tree.child_count, tree.child_names
+        self.family, self.child_count = tree.family, tree.child_count
+        self.child_names = tree.child_names
 
     def node(self, path: str) -> Znode | None:
         return self._touched[path] if path in self._touched else self._tree.node(path)
@@ -179,4 +252,8 @@ def _paths_of(topic: TopicImage, first: int) -> list[str]:
     """Its znodes, parents first; of its partitions those from `first` on."""
     within = f"{TOPICS}/{topic.name}/partitions"
     numbers = range(first, len(topic.partitions))
-    return [f"{TOPICS}/{topic.name}", within, *[path for index in numbers for path in (f"{within}/{index}", f"{within}/{index}/state")]]
+    return [
+        f"{TOPICS}/{topic.name}",
+        within,
+        *[path for index in numbers for path in (f"{within}/{index}", f"{within}/{index}/state")],
+    ]

@@ -1,8 +1,10 @@
-"""Kafka's znodes, computed from one metadata image and the stored znodes beside it, as they are read. Knows nothing of permissions.
+"""Kafka's znodes, computed from one metadata image and the stored znodes beside it, as they are
+read. Knows nothing of permissions.
 
-A broker's czxid is its epoch, the version of a partition's state is the partition's epoch, a topic's znode has the offsets at which it was created
-and assigned. Settings have a small znode beside them in the tree, for versions and times, and for those written before their topic exists. The
-metadata do not say when other things changed: the caller knows that (`seen`).
+A broker's czxid is its epoch, the version of a partition's state is the partition's epoch, a
+topic's znode has the offsets at which it was created and assigned. Settings have a small znode
+beside them in the tree, for versions and times, and for those written before their topic exists.
+The metadata do not say when other things changed: the caller knows that (`seen`).
 """
 
 import json
@@ -22,11 +24,14 @@ from zookeeper_bridge.tree.acl import GUARDED, OPEN, PRIVATE, READ, Identity, al
 from zookeeper_bridge.tree.rules import FOLDERS, Kind, is_secret, rule_of
 from zookeeper_bridge.tree.store import IMPLICIT, NO_FAMILY, Family, NodeKind, Znode, stat_of
 
-BROKER_SESSION = 1 << 62  # the owner of a broker's znode, and of the controller's: of no client's session
+# the owner of a broker's znode, and of the controller's: of no client's session
+BROKER_SESSION = 1 << 62
 DEFAULT = "<default>"  # all brokers, among the entities of /config
 BLOCK = 1000  # producer ids at once
-IDS, TOPICS, PRODUCER_IDS, MOVES = "/brokers/ids", "/brokers/topics", "/latest_producer_id_block", "/admin/reassign_partitions"
-CONTROLLER, EPOCH, CLUSTER_ID, FEATURE = "/controller", "/controller_epoch", "/cluster/id", "/feature"
+IDS, TOPICS, PRODUCER_IDS = "/brokers/ids", "/brokers/topics", "/latest_producer_id_block"
+MOVES = "/admin/reassign_partitions"
+CONTROLLER, EPOCH, CLUSTER_ID = "/controller", "/controller_epoch", "/cluster/id"
+FEATURE = "/feature"
 BORN = Counter(parent_of(path) for path in FOLDERS)  # children that nobody has created
 KEPT = frozenset(FOLDERS) - {"/consumers"}  # as in Kafka, what consumers keep there is theirs
 WITH_MORE = frozenset(("/", "/brokers", "/cluster", "/config", "/admin"))
@@ -74,7 +79,9 @@ class Projection:
         *,
         guarded: bool = False,
     ) -> None:
-        """`seen`: when what is at a path last changed. `moving`: tells all partitions under reassignment. `guarded`: as Rights has it."""
+        """`seen`: when what is at a path last changed. `moving`: tells all partitions under
+        reassignment. `guarded`: as Rights has it.
+        """
         self.tree = tree
         self.image = image
         self.controller = controller
@@ -90,13 +97,22 @@ class Projection:
             found = self.find(path)
             return None if found is None else found.node
         node = self.tree.node(path)
-        return node._replace(acl=GUARDED) if self.guarded and path in KEPT and node is not None and node.acl == OPEN else node
+        return (
+            node._replace(acl=GUARDED)
+            if self.guarded and path in KEPT and node is not None and node.acl == OPEN
+            else node
+        )
 
     def stat(self, path: str, node: Znode) -> Stat:
         if computes(path):
             found = self.find(path)
-            return stat_of(node, NO_FAMILY, 0) if found is None else stat_of(node, found.family, len(found.children))
-        family, children, more = self.tree.family(path), self.tree.child_count(path), len(self.more(path))
+            return (
+                stat_of(node, NO_FAMILY, 0)
+                if found is None
+                else stat_of(node, found.family, len(found.children))
+            )
+        family, children = self.tree.family(path), self.tree.child_count(path)
+        more = len(self.more(path))
         creates = family.creates + more + BORN.get(path, 0)
         return stat_of(node, family._replace(creates=creates), children + more)
 
@@ -106,7 +122,11 @@ class Projection:
             return ()
         match path:
             case "/":
-                return ["controller"] * (self.controller.leader is not None) + ["controller_epoch", "feature", "latest_producer_id_block"]
+                return ["controller"] * (self.controller.leader is not None) + [
+                    "controller_epoch",
+                    "feature",
+                    "latest_producer_id_block",
+                ]
             case "/brokers":
                 return ["ids", "topics"]
             case "/cluster":
@@ -135,7 +155,9 @@ class Projection:
     def _compute(self, path: str) -> Projected | None:
         match path[1:].split("/"):
             case ["brokers", "ids"]:
-                return _folder([str(each) for each in sorted(self.image.alive_brokers())], self._at(IDS))
+                return _folder(
+                    [str(each) for each in sorted(self.image.alive_brokers())], self._at(IDS)
+                )
             case ["brokers", "ids", number]:
                 return self._broker(number)
             case ["brokers", "topics"]:
@@ -147,7 +169,9 @@ class Projection:
                 return _leaf({"version": "1", "id": self.image.cluster_id})
             case ["controller"] if self.controller.leader is not None:
                 data = {"version": 1, "brokerid": self.controller.leader, "timestamp": "0"}
-                return _leaf(data, self._at(CONTROLLER), owner=BROKER_SESSION + self.controller.leader)
+                return _leaf(
+                    data, self._at(CONTROLLER), owner=BROKER_SESSION + self.controller.leader
+                )
             case ["controller_epoch"]:
                 return _leaf(self.controller.term, 0, self._at(CONTROLLER), self.controller.term)
             case ["config", kind]:
@@ -165,7 +189,9 @@ class Projection:
         return None
 
     def _acls(self, parts: list[str]) -> Projected | None:
-        """For super and sasl:kafka in a cluster that guards its znodes, as DescribeAcls is for those that may DESCRIBE the cluster."""
+        """For super and sasl:kafka in a cluster that guards its znodes, as DescribeAcls is for
+        those that may DESCRIBE the cluster.
+        """
         resource = kafka_acls.resource_of_path(parts)
         if resource is None:
             return None
@@ -176,20 +202,35 @@ class Projection:
             data = acls.data(resource) if resource.is_path else None
             if data is None:
                 return None
-            found = Projected(_znode(data, 0, changed_at, kafka_acls.version_of(data), 0), NO_FAMILY, ())
+            found = Projected(
+                _znode(data, 0, changed_at, kafka_acls.version_of(data), 0), NO_FAMILY, ()
+            )
         return found._replace(node=found.node._replace(acl=PRIVATE if self.guarded else GUARDED))
 
     def shown_to(self, path: str, node: Znode, identities: Sequence[Identity]) -> Znode:
-        """Return the znode without the settings of brokers that are passwords, or may be, for a client that must not see them."""
-        if not path.startswith(BROKER_CONFIGS) or node.data is None or allows(PRIVATE, READ, identities):
+        """Return the znode without the settings of brokers that are passwords, or may be, for a
+        client that must not see them.
+        """
+        if (
+            not path.startswith(BROKER_CONFIGS)
+            or node.data is None
+            or allows(PRIVATE, READ, identities)
+        ):
             return node
         configs = self.image.config(BROKER, resource_of(path.removeprefix(BROKER_CONFIGS)))
         shown = {name: value for name, value in configs.items() if not _may_be_secret(name)}
-        return node if len(shown) == len(configs) else node._replace(data=_json({"version": 1, "config": shown}))
+        return (
+            node
+            if len(shown) == len(configs)
+            else node._replace(data=_json({"version": 1, "config": shown}))
+        )
 
     def is_private(self, path: str) -> bool:
         """Return whether it is for super and sasl:kafka alone, also when it is gone."""
-        return is_secret(path) or (self.guarded and path.startswith((f"{kafka_acls.LITERAL_FOLDER}/", f"{kafka_acls.PREFIXED_FOLDER}/")))
+        return is_secret(path) or (
+            self.guarded
+            and path.startswith((f"{kafka_acls.LITERAL_FOLDER}/", f"{kafka_acls.PREFIXED_FOLDER}/"))
+        )
 
     def _at(self, path: str) -> int:
         return self.seen.get(path, 0)
@@ -199,14 +240,22 @@ class Projection:
         broker = None if broker_id is None else self.image.brokers.get(broker_id)
         if broker is None or not broker.alive:
             return None
-        return _leaf(_registration(broker), broker.epoch, broker.epoch, 1, BROKER_SESSION + broker.broker_id)
+        return _leaf(
+            _registration(broker), broker.epoch, broker.epoch, 1, BROKER_SESSION + broker.broker_id
+        )
 
     def _within_topic(self, topic: TopicImage, rest: Sequence[str]) -> Projected | None:
         created = topic.created_at
         if not rest:
-            return Projected(_znode(self._topic(topic), created, topic.assigned_at, topic.assigned_times, 0), Family(1, created), ["partitions"])
+            return Projected(
+                _znode(self._topic(topic), created, topic.assigned_at, topic.assigned_times, 0),
+                Family(1, created),
+                ["partitions"],
+            )
         if len(rest) == 1:
-            return _folder([str(index) for index in range(len(topic.partitions))], topic.assigned_at, created)
+            return _folder(
+                [str(index) for index in range(len(topic.partitions))], topic.assigned_at, created
+            )
         index = number_of(rest[1])
         if index is None or index >= len(topic.partitions):
             return None
@@ -223,37 +272,51 @@ class Projection:
         return _leaf(state, created, topic.changed_at, partition.partition_epoch)
 
     def _topic(self, topic: TopicImage) -> bytes:
-        """Keep the last one written: a topic of many partitions takes a while, and a client that reads it reads it again."""
+        """Keep the last one written: a topic of many partitions takes a while, and a client that
+        reads it reads it again.
+        """
         if self._written[0] is not topic:
             self._written = topic, _json(_topic(topic))
         return self._written[1]
 
     def _configs(self, kind: str) -> Projected:
         path = f"/config/{kind}"
-        stored = [name for name in self.tree.child_names(path) if self.find(f"{path}/{name}") is not None]
+        stored = [
+            name for name in self.tree.child_names(path) if self.find(f"{path}/{name}") is not None
+        ]
         if kind == "topics":
             names: Iterable[str] = self.image.topic_ids
         else:
-            names = [entity_name(resource) for resource_type, resource in self.image.configs if resource_type == BROKER]
+            names = [
+                entity_name(resource)
+                for resource_type, resource in self.image.configs
+                if resource_type == BROKER
+            ]
         children = list(dict.fromkeys([*names, *stored]))
         found = _folder(children, max(self._at(path), self.tree.family(path).pzxid))
         return found if kind == "topics" else found._replace(node=found.node._replace(acl=GUARDED))
 
     def _config(self, path: str, kind: str, entity: str) -> Projected | None:
-        """Its znode in the tree has the version; with the data there only as long as there is no topic."""
+        """Its znode in the tree has the version; with the data there only as long as there is no
+        topic.
+        """
         stored = self.tree.node(path)
         resource = resource_of(entity)
         configs = self.image.configs.get((CONFIGS[kind], resource))
         topic = self.image.topic_named(resource) if kind == "topics" else None
         if kind == "topics" and topic is None:
-            return None if stored is None or stored.data is None else Projected(stored, NO_FAMILY, ())
+            return (
+                None if stored is None or stored.data is None else Projected(stored, NO_FAMILY, ())
+            )
         if topic is None and configs is None and stored is None:
             return None
         if stored is None:
             created = topic.created_at if topic is not None else 0
             stored = _znode(None, created, created, 0, 0)
         data = _json({"version": 1, "config": dict(configs or {})})
-        return Projected(stored._replace(data=data, acl=OPEN if kind == "topics" else GUARDED), NO_FAMILY, ())
+        return Projected(
+            stored._replace(data=data, acl=OPEN if kind == "topics" else GUARDED), NO_FAMILY, ()
+        )
 
     def _moves(self) -> dict[str, object]:
         moves = []
@@ -269,7 +332,12 @@ class Projection:
         first = self.image.next_producer_id - BLOCK
         if self.image.next_producer_id == 0:
             return Projected(IMPLICIT._replace(data=None), NO_FAMILY, ())
-        block = {"version": 1, "broker": -1, "block_start": str(first), "block_end": str(first + BLOCK - 1)}
+        block = {
+            "version": 1,
+            "broker": -1,
+            "block_start": str(first),
+            "block_end": str(first + BLOCK - 1),
+        }
         return _leaf(block, 0, self._at(PRODUCER_IDS), self.image.next_producer_id // BLOCK)
 
     @property
@@ -277,14 +345,27 @@ class Projection:
         """Znodes that are there, and not in the tree."""
         fixed = sum(len(self.more(path)) for path in ("/", *FOLDERS))
         acls = kafka_acls.index_of(self.image.acls).count
-        topics = 3 * len(self.image.topics) + 2 * self.image.partition_count  # with the settings of each
+        # with the settings of each
+        topics = 3 * len(self.image.topics) + 2 * self.image.partition_count
         configured = self._configs("brokers").children
-        kept = [name for name in self.tree.child_names("/config/topics") if name in self.image.topic_ids]
-        return fixed + acls + len(self.image.alive_brokers()) + topics + len(configured) - len(kept) - self.tree.child_count("/config/brokers")
+        kept = [
+            name for name in self.tree.child_names("/config/topics") if name in self.image.topic_ids
+        ]
+        return (
+            fixed
+            + acls
+            + len(self.image.alive_brokers())
+            + topics
+            + len(configured)
+            - len(kept)
+            - self.tree.child_count("/config/brokers")
+        )
 
 
 def _may_be_secret(name: str) -> bool:
-    """Return whether it is a password, or a name that nobody here knows: a plugin's secret perhaps, as for DescribeConfigs."""
+    """Return whether it is a password, or a name that nobody here knows: a plugin's secret perhaps,
+    as for DescribeConfigs.
+    """
     setting = dynamic_setting(name)
     return setting is None or setting.sensitive
 
@@ -306,7 +387,11 @@ def moving_in(image: MetadataImage) -> list[Partition]:
 
 def number_of(name: str) -> int | None:
     """As a path has it, and not otherwise."""
-    return int(name) if name.isascii() and name.isdigit() and len(name) < 10 and (name == "0" or name[0] != "0") else None
+    return (
+        int(name)
+        if name.isascii() and name.isdigit() and len(name) < 10 and (name == "0" or name[0] != "0")
+        else None
+    )
 
 
 def entity_name(resource: str) -> str:
@@ -319,11 +404,24 @@ def resource_of(entity: str) -> str:
 
 
 def _folder(children: Sequence[str], changed_at: int = 0, created_at: int = 0) -> Projected:
-    return Projected(_znode(None, created_at, created_at, 0, 0), Family(len(children), changed_at), children)
+    return Projected(
+        _znode(None, created_at, created_at, 0, 0), Family(len(children), changed_at), children
+    )
 
 
-def _leaf(data: object, czxid: int = 0, mzxid: int | None = None, version: int = 0, owner: int = 0, children: Sequence[str] = ()) -> Projected:
-    return Projected(_znode(_json(data), czxid, czxid if mzxid is None else mzxid, version, owner), Family(len(children), czxid), children)
+def _leaf(
+    data: object,
+    czxid: int = 0,
+    mzxid: int | None = None,
+    version: int = 0,
+    owner: int = 0,
+    children: Sequence[str] = (),
+) -> Projected:
+    return Projected(
+        _znode(_json(data), czxid, czxid if mzxid is None else mzxid, version, owner),
+        Family(len(children), czxid),
+        children,
+    )
 
 
 def _json(data: object) -> bytes:
@@ -339,7 +437,9 @@ def _registration(broker: BrokerImage) -> JsonObject:
     plain = next((each for each in broker.endpoints if each.security_protocol == "PLAINTEXT"), None)
     found: JsonObject = {
         "features": {},
-        "listener_security_protocol_map": {each.listener: each.security_protocol for each in broker.endpoints},
+        "listener_security_protocol_map": {
+            each.listener: each.security_protocol for each in broker.endpoints
+        },
         "endpoints": [f"{each.listener}://{each.host}:{each.port}" for each in broker.endpoints],
         "jmx_port": -1,
         "port": plain.port if plain is not None else -1,
@@ -353,9 +453,13 @@ def _registration(broker: BrokerImage) -> JsonObject:
 def _topic(topic: TopicImage) -> JsonObject:
     numbered = list(enumerate(topic.partitions))
     return {
-        "removing_replicas": {str(index): list(each.removing) for index, each in numbered if each.removing},
+        "removing_replicas": {
+            str(index): list(each.removing) for index, each in numbered if each.removing
+        },
         "partitions": {str(index): list(each.replicas) for index, each in numbered},
         "topic_id": urlsafe_b64encode(topic.topic_id).rstrip(b"=").decode(),
-        "adding_replicas": {str(index): list(each.adding) for index, each in numbered if each.adding},
+        "adding_replicas": {
+            str(index): list(each.adding) for index, each in numbered if each.adding
+        },
         "version": 3,
     }

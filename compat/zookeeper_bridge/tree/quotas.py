@@ -1,8 +1,11 @@
-"""Quotas of znodes as ZooKeeper 3.9 keeps them: `setquota` writes /zookeeper/quota/PATH/zookeeper_limits, and zookeeper_stats beside it counts.
+"""Quotas of znodes as ZooKeeper 3.9 keeps them: `setquota` writes
+/zookeeper/quota/PATH/zookeeper_limits, and zookeeper_stats beside it counts.
 
-The counts are no entry of the log: each node keeps them for its own tree, and puts them into the znode zookeeper_stats in place, which is no write
-of a client's: it has no version, and nobody who watches it hears of it. As in ZooKeeper limits hold only where the server enforces them, a write is
-compared with what is committed, and so writes that are on their way together may pass a limit together.
+The counts are no entry of the log: each node keeps them for its own tree, and puts them into the
+znode zookeeper_stats in place, which is no write of a client's: it has no version, and nobody who
+watches it hears of it. As in ZooKeeper limits hold only where the server enforces them, a write is
+compared with what is committed, and so writes that are on their way together may pass a limit
+together.
 """
 
 import re
@@ -14,7 +17,8 @@ from zookeeper_bridge.tree.store import Znode
 
 FOLDER = "/zookeeper/quota"
 LIMITS, STATS = "/zookeeper_limits", "/zookeeper_stats"
-KEPT_COUNT = 1000  # usage of so many znodes is counted anew, rather than kept, when a quota comes back
+# usage of so many znodes is counted anew, rather than kept, when a quota comes back
+KEPT_COUNT = 1000
 
 
 class Counted(Protocol):
@@ -35,7 +39,8 @@ class Usage(NamedTuple):
 class Quotas:
     def __init__(self, tree: Counted) -> None:
         self._tree = tree
-        self._usages: dict[str, Usage] = {}  # by path; a large one stays when its quota goes, so it is counted once
+        # by path; a large one stays when its quota goes, so it is counted once
+        self._usages: dict[str, Usage] = {}
 
     def load(self) -> None:
         """Count the whole tree again; earlier counts are dropped."""
@@ -61,7 +66,11 @@ class Quotas:
 
     def _begin(self, path: str) -> None:
         if path and path not in self._usages:  # the root has no quota, as in ZooKeeper
-            nodes = [node for each in (path, *self._tree.descendants(path)) if (node := self._tree.nodes.get(each)) is not None]
+            nodes = [
+                node
+                for each in (path, *self._tree.descendants(path))
+                if (node := self._tree.nodes.get(each)) is not None
+            ]
             self._usages[path] = Usage(len(nodes), sum(len(node.data or b"") for node in nodes))
         self._show(path)
 
@@ -85,10 +94,16 @@ class Quotas:
 
     def in_force(self) -> Mapping[str, Usage]:
         """All quotas, by path: what is used of each."""
-        return {path: usage for path, usage in self._usages.items() if f"{FOLDER}{path}{LIMITS}" in self._tree.nodes}
+        return {
+            path: usage
+            for path, usage in self._usages.items()
+            if f"{FOLDER}{path}{LIMITS}" in self._tree.nodes
+        }
 
     def of(self, path: str) -> tuple[str, Mapping[str, int], Usage] | None:
-        """The quota that holds there, the nearest one above: its path, its limits, and what is used."""
+        """The quota that holds there, the nearest one above: its path, its limits, and what is
+        used.
+        """
         at = path if self._usages else ""
         while at:
             limits = self._tree.nodes.get(f"{FOLDER}{at}{LIMITS}")
@@ -99,34 +114,57 @@ class Quotas:
 
 
 class Enforcement:
-    """Holds writes to the quotas, where `enforce.quota` is set. `warn` gets, in ZooKeeper's words, each limit that a write exceeds."""
+    """Holds writes to the quotas, where `enforce.quota` is set. `warn` gets, in ZooKeeper's words,
+    each limit that a write exceeds.
+    """
 
     def __init__(self, quotas: Quotas, warn: Callable[[str], None]) -> None:
         self._quotas = quotas
         self._warn = warn
 
     def check(self, path: str, before: Znode | None, data: bytes | None) -> None:
-        """Raises QUOTA_EXCEEDED for a hard limit; a soft one, where there is no hard one, is told of only."""
+        """Raises QUOTA_EXCEEDED for a hard limit; a soft one, where there is no hard one, is told
+        of only.
+        """
         found = self._quotas.of(path)
         if found is None:
             return
         at, limits, usage = found
         if before is None:
-            self._check(at, "Count", "count", limits.get("countHardLimit", -1), limits.get("count", -1), usage.znodes + 1)
+            self._check(
+                at,
+                "Count",
+                "count",
+                limits.get("countHardLimit", -1),
+                limits.get("count", -1),
+                usage.znodes + 1,
+            )
         more = len(data or b"") - _data_bytes(before)
         if more:
-            self._check(at, "Byte", "bytes", limits.get("byteHardLimit", -1), limits.get("bytes", -1), usage.data_bytes + more)
+            self._check(
+                at,
+                "Byte",
+                "bytes",
+                limits.get("byteHardLimit", -1),
+                limits.get("bytes", -1),
+                usage.data_bytes + more,
+            )
 
     def _check(self, at: str, kind: str, unit: str, hard: int, soft: int, after: int) -> None:
         limit = hard if hard > -1 else soft
         if -1 < limit < after:
-            self._warn(f"Quota exceeded: {at} [current {unit}={after}, {'hard' if hard > -1 else 'soft'}{kind}Limit={limit}]")
+            self._warn(
+                f"Quota exceeded: {at} [current {unit}={after}, "
+                f"{'hard' if hard > -1 else 'soft'}{kind}Limit={limit}]"
+            )
             if hard > -1:
                 raise ZooKeeperError(Err.QUOTA_EXCEEDED)
 
 
 def limits_of(data: bytes | None) -> Mapping[str, int]:
-    """As `setquota` writes them: `count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=5`. -1: there is none. The odd `=` is for old servers."""
+    """As `setquota` writes them: `count=5,bytes=-1=;byteHardLimit=-1;countHardLimit=5`. -1: there
+    is none. The odd `=` is for old servers.
+    """
     found = re.findall(rb"([A-Za-z]+)=(-?\d{1,18})(?![^=,;])", data or b"")
     return {name.decode(): int(value) for name, value in found}
 

@@ -1,7 +1,9 @@
-"""Znodes and sessions as the metadata log keeps them: entries of a map of bytes to bytes, under the name of PACKAGE.
+"""Znodes and sessions as the metadata log keeps them: entries of a map of bytes to bytes, under the
+name of PACKAGE.
 
     n PATH     a znode: stat, ACL, data
-    c PATH     of a znode that has had children: how many were ever created, and when that last changed
+    c PATH     of a znode that has had children: how many were ever created, and when that last
+               changed
     s ID       a session
     k          the secret that session passwords are made with
 
@@ -18,7 +20,8 @@ from zookeeper_bridge.tree.acl import OPEN
 PACKAGE = "zookeeper"
 NODE, FAMILY, SESSION, SECRET = b"n", b"c", b"s", b"k"
 
-_NODE = Struct(">BqqqqiiqqBi")  # format, czxid, mzxid, ctime, mtime, version, aversion, owner, ttl, kind, bytes of the ACL
+# format, czxid, mzxid, ctime, mtime, version, aversion, owner, ttl, kind, bytes of the ACL
+_NODE = Struct(">BqqqqiiqqBi")
 _FAMILY = Struct(">Bqq")
 _SESSION = Struct(">Bi?")
 _ID = Struct(">q")
@@ -65,7 +68,8 @@ class Session(NamedTuple):
     closing: bool = False  # its ephemerals go, some with each entry; nobody can use it any more
 
 
-IMPLICIT = Znode(0, 0, 0, 0, 0, 0, 0, 0, NodeKind.PERSISTENT, OPEN, b"")  # what every tree has from the beginning
+# what every tree has from the beginning
+IMPLICIT = Znode(0, 0, 0, 0, 0, 0, 0, 0, NodeKind.PERSISTENT, OPEN, b"")
 NO_FAMILY = Family()
 
 
@@ -92,16 +96,32 @@ def session_of(key: bytes) -> int:
 
 def pack_node(node: Znode) -> bytes:
     czxid, mzxid, ctime, mtime, version, aversion, owner, ttl_ms, kind, acl, data = node
-    head = _NODE.pack(FORMAT, czxid, mzxid, ctime, mtime, version, aversion, owner, ttl_ms, kind, len(acl))
+    head = _NODE.pack(
+        FORMAT, czxid, mzxid, ctime, mtime, version, aversion, owner, ttl_ms, kind, len(acl)
+    )
     return b"".join((head, acl, b"\0" if data is None else b"\1" + data))
 
 
 def unpack_node(value: bytes) -> Znode:
-    _, czxid, mzxid, ctime, mtime, version, aversion, owner, ttl_ms, kind, size = _NODE.unpack_from(value)
+    _, czxid, mzxid, ctime, mtime, version, aversion, owner, ttl_ms, kind, size = _NODE.unpack_from(
+        value
+    )
     at = _NODE.size + size
     acl = value[_NODE.size : at]
     data = value[at + 1 :] if value[at] else None
-    return Znode(czxid, mzxid, ctime, mtime, version, aversion, owner, ttl_ms, KINDS[kind], OPEN if acl == OPEN else acl, data)
+    return Znode(
+        czxid,
+        mzxid,
+        ctime,
+        mtime,
+        version,
+        aversion,
+        owner,
+        ttl_ms,
+        KINDS[kind],
+        OPEN if acl == OPEN else acl,
+        data,
+    )
 
 
 KINDS = tuple(NodeKind)
@@ -129,7 +149,9 @@ def int32(number: int) -> int:
 
 
 def stat_of(node: Znode, family: Family, children: int) -> Stat:
-    """Every create and every delete of a child is a version of the children; deletes are what was created and is not there."""
+    """Every create and every delete of a child is a version of the children; deletes are what was
+    created and is not there.
+    """
     return Stat(
         node.czxid,
         node.mzxid,

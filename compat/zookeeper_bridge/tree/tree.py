@@ -1,7 +1,9 @@
-"""The znodes and sessions of one moment, in memory: Tree is what is committed, a Layer is what is decided on top of it and not yet committed.
+"""The znodes and sessions of one moment, in memory: Tree is what is committed, a Layer is what is
+decided on top of it and not yet committed.
 
-Both change by the entries of the log alone (`put`, `delete`). A layer answers for what it has changed and asks the one below for the rest, so a
-controller decides ahead of the log without a second tree. Knows no rule: whether a znode may be there is operations.py's matter.
+Both change by the entries of the log alone (`put`, `delete`). A layer answers for what it has
+changed and asks the one below for the rest, so a controller decides ahead of the log without a
+second tree. Knows no rule: whether a znode may be there is operations.py's matter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -73,7 +75,9 @@ class View(Protocol):
 
 
 class Tree:
-    """All of it. `offset`: of the metadata, up to which it is applied. `membership`: what /zookeeper/config has, of no entry of the log."""
+    """All of it. `offset`: of the metadata, up to which it is applied. `membership`: what
+    /zookeeper/config has, of no entry of the log.
+    """
 
     def __init__(self, membership: bytes = b"") -> None:
         self.membership = membership
@@ -84,14 +88,16 @@ class Tree:
         self.offset = 0
         self.secret = b""
         self.nodes: dict[str, Znode] = dict(FROM_THE_BEGINNING)
-        self.nodes[CONFIG] = IMPLICIT._replace(version=-1, acl=READABLE, data=self.membership)  # as ZooKeeper's
+        # as ZooKeeper's
+        self.nodes[CONFIG] = IMPLICIT._replace(version=-1, acl=READABLE, data=self.membership)
         self.families: dict[str, Family] = {}
         self.children: dict[str, dict[str, None]] = {}
         for path in FROM_THE_BEGINNING:
             if path != ROOT:
                 self.children.setdefault(parent_of(path), {})[name_of(path)] = None
         self.sessions: dict[int, Session] = {}
-        self.owned: dict[int, dict[str, None]] = {}  # ephemerals of each session, in the order of their creation
+        # ephemerals of each session, in the order of their creation
+        self.owned: dict[int, dict[str, None]] = {}
         self.passing: dict[str, None] = {}  # containers and what has a time to live
         self.size_bytes = 0
         self._packed: dict[str, bytes | LongList] = {}  # lists of many children, as they are sent
@@ -211,9 +217,17 @@ class Tree:
 
 
 def membership(voters: Iterable[Voter]) -> bytes:
-    """The ensemble as ZooKeeper's dynamic configuration writes it. Peers and elections have one port: the controller's."""
-    addresses = [(each.node_id, f"[{each.host}]" if ":" in each.host else each.host, each.port) for each in voters]
-    lines = [f"server.{node_id}={host}:{port}:{port}:participant" for node_id, host, port in sorted(addresses)]
+    """The ensemble as ZooKeeper's dynamic configuration writes it. Peers and elections have one
+    port: the controller's.
+    """
+    addresses = [
+        (each.node_id, f"[{each.host}]" if ":" in each.host else each.host, each.port)
+        for each in voters
+    ]
+    lines = [
+        f"server.{node_id}={host}:{port}:{port}:participant"
+        for node_id, host, port in sorted(addresses)
+    ]
     return "\n".join([*lines, "version=0"]).encode()
 
 
@@ -233,13 +247,16 @@ def _discard(sets: dict[K, dict[str, None]], key: K, member: str) -> None:
 
 
 class Layer:
-    """The changes of one entry, on top of another view; or of one operation of a multi, which may be dropped."""
+    """The changes of one entry, on top of another view; or of one operation of a multi, which may
+    be dropped.
+    """
 
     def __init__(self, below: View, offset: int) -> None:
         self.below = below
         self.offset = offset
         self.secret = below.secret
-        self.node_count, self.session_count, self.size_bytes = below.node_count, below.session_count, below.size_bytes
+        self.node_count, self.session_count = below.node_count, below.session_count
+        self.size_bytes = below.size_bytes
         self.changes: list[Change] = []
         self.change_bytes = 0
         self._nodes: dict[str, Znode | None] = {}
@@ -258,16 +275,26 @@ class Layer:
         return self._counts[path] if path in self._counts else self.below.child_count(path)
 
     def session(self, session_id: int) -> Session | None:
-        return self._sessions[session_id] if session_id in self._sessions else self.below.session(session_id)
+        return (
+            self._sessions[session_id]
+            if session_id in self._sessions
+            else self.below.session(session_id)
+        )
 
     def ephemerals(self, session_id: int) -> Iterable[str]:
-        known = dict.fromkeys(self.below.ephemerals(session_id), True) | self._owned.get(session_id, {})
+        known = dict.fromkeys(self.below.ephemerals(session_id), True) | self._owned.get(
+            session_id, {}
+        )
         return [path for path, there in known.items() if there]
 
     def child_names(self, path: str) -> Iterable[str]:
         """List the children. Asked seldom: it looks through all changes of this layer."""
         known = dict.fromkeys(self.below.child_names(path), True)
-        known.update((name_of(each), node is not None) for each, node in self._nodes.items() if each != ROOT and parent_of(each) == path)
+        known.update(
+            (name_of(each), node is not None)
+            for each, node in self._nodes.items()
+            if each != ROOT and parent_of(each) == path
+        )
         return [name for name, there in known.items() if there]
 
     def set_node(self, path: str, node: Znode | None) -> None:
@@ -322,7 +349,11 @@ class Layer:
         self._nodes[path] = after
         born = (after is not None) - (before is not None)
         self.node_count += born
-        self.size_bytes += (after.size_bytes if after is not None else 0) - (before.size_bytes if before is not None else 0) + born * len(path)
+        self.size_bytes += (
+            (after.size_bytes if after is not None else 0)
+            - (before.size_bytes if before is not None else 0)
+            + born * len(path)
+        )
         if born:
             parent, owner = parent_of(path), (after or before or IMPLICIT).owner
             self._counts[parent] = self.child_count(parent) + born

@@ -1,7 +1,8 @@
 """Watches of a node's connections, with the rules of ZooKeeper 3.9. Knows no tree and no bytes.
 
-One-shot watches on data (getData and exists share one set) and on children; persistent ones, which fire for both and stay; recursive ones, which
-fire for all paths below them, and never for a change of children. A connection gets one event for one change.
+One-shot watches on data (getData and exists share one set) and on children; persistent ones, which
+fire for both and stay; recursive ones, which fire for all paths below them, and never for a change
+of children. A connection gets one event for one change.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -105,7 +106,9 @@ class Watches(Generic[C]):
         if path == ROOT:
             return
         parent = parent_of(path)
-        told = dict.fromkeys(self._once(Kind.CHILDREN, parent)) | self._watchers[Kind.PERSISTENT].get(parent, {})
+        told = dict.fromkeys(self._once(Kind.CHILDREN, parent)) | self._watchers[
+            Kind.PERSISTENT
+        ].get(parent, {})
         for connection in told:
             self._tell(connection, EventType.CHILD, parent)
 
@@ -126,7 +129,14 @@ class Watches(Generic[C]):
     def by_path(self) -> Iterator[tuple[str, list[C]]]:
         paths = dict.fromkeys(path for kind in KINDS for path in self._watchers[kind])
         for path in paths:
-            yield path, list(dict.fromkeys(each for kind in KINDS for each in self._watchers[kind].get(path, ())))
+            yield (
+                path,
+                list(
+                    dict.fromkeys(
+                        each for kind in KINDS for each in self._watchers[kind].get(path, ())
+                    )
+                ),
+            )
 
     def by_connection(self) -> Iterator[tuple[C, list[str]]]:
         for connection, own in self._of.items():

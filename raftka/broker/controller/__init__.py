@@ -1,1 +1,3 @@
-"""The node's side of the metadata quorum: the Raft driver, the controller, and the connections to controllers."""
+"""The node's side of the metadata quorum: the Raft driver, the controller, and the connections to
+controllers.
+"""

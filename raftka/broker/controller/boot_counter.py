@@ -1,7 +1,9 @@
-"""Count each node's starts on its disk, to detect a disk that was restored from a copy: it has lost promises of its node.
+"""Count each node's starts on its disk, to detect a disk that was restored from a copy: it has lost
+promises of its node.
 
-A node counts in its metadata directory and tells the number to every controller that it meets; controllers write down what they hear. Who comes
-with a lower number than before, or with the same one in another process, runs on an older copy. A copy that was made since the last start cannot be
+A node counts in its metadata directory and tells the number to every controller that it meets;
+controllers write down what they hear. Who comes with a lower number than before, or with the same
+one in another process, runs on an older copy. A copy that was made since the last start cannot be
 told from the disk itself. Knows no connection.
 """
 
@@ -27,7 +29,10 @@ class Start(NamedTuple):
     process: bytes  # 16 bytes
 
     def is_before(self, other: "Start") -> bool:
-        return self.disk == other.disk and (self.number < other.number or (self.number == other.number and self.process != other.process))
+        return self.disk == other.disk and (
+            self.number < other.number
+            or (self.number == other.number and self.process != other.process)
+        )
 
 
 def start_of(value: object) -> Start | None:
@@ -35,7 +40,9 @@ def start_of(value: object) -> Start | None:
     match value:
         case None:
             return None
-        case [bytes() as disk, int() as number, bytes() as process] if len(disk) == len(process) == ID_BYTES:
+        case [bytes() as disk, int() as number, bytes() as process] if (
+            len(disk) == len(process) == ID_BYTES
+        ):
             return Start(disk, number, process)
     raise ProtocolError("a greeting with something else in the place of a start")
 
@@ -60,8 +67,13 @@ class BootCounter:
         """Raises ProtocolError for one that runs on an older copy of its disk."""
         known = self._others.get(node_id)
         if known is not None and start.is_before(known):
-            raise ProtocolError(f"node {node_id} runs on an older copy of its disk: start {start.number}, the last one was {known.number}")
-        if start != known and (known is not None or len(self._others) < CONTROLLER_CONNECTIONS.value):
+            raise ProtocolError(
+                f"node {node_id} runs on an older copy of its disk: start {start.number}, the "
+                f"last one was {known.number}"
+            )
+        if start != known and (
+            known is not None or len(self._others) < CONTROLLER_CONNECTIONS.value
+        ):
             self._others[node_id] = start
             self._write()
 
@@ -72,11 +84,19 @@ class BootCounter:
         try:
             return [_read(line) for line in decode_lines(self._files.read(self._path))]
         except ValueError as error:
-            raise CheckpointError(f"{self._path} is damaged: {error}; remove it if this disk is not an older copy") from error
+            raise CheckpointError(
+                f"{self._path} is damaged: {error}; remove it if this disk is not an older copy"
+            ) from error
 
     def _write(self) -> None:
         starts = [(-1, self.mine), *self._others.items()]
-        self._files.replace(self._path, encode_lines(f"{who} {disk.hex()} {number} {process.hex()}" for who, (disk, number, process) in starts))
+        self._files.replace(
+            self._path,
+            encode_lines(
+                f"{who} {disk.hex()} {number} {process.hex()}"
+                for who, (disk, number, process) in starts
+            ),
+        )
 
 
 def _read(line: str) -> tuple[int, Start]:

@@ -1,6 +1,8 @@
-"""Asks the active controller: finds it, asks again until an answer comes or the time of the call is up. Knows no Raft.
+"""Asks the active controller: finds it, asks again until an answer comes or the time of the call is
+up. Knows no Raft.
 
-A call that got no answer is asked again: by then it may have been carried out, which every command allows for.
+A call that got no answer is asked again: by then it may have been carried out, which every command
+allows for.
 """
 
 from collections.abc import Callable
@@ -37,7 +39,9 @@ class ControllerClient:
         """`done(error, None)` or `done(None, reply)`, once."""
         now = self.clock.now()
         call = _Call(command, now + timeout_s, done)
-        call.timer = self.clock.call_at(call.deadline, lambda: self._finish(call, KafkaError(Code.REQUEST_TIMED_OUT), None))
+        call.timer = self.clock.call_at(
+            call.deadline, lambda: self._finish(call, KafkaError(Code.REQUEST_TIMED_OUT), None)
+        )
         self._try(call)
 
     async def ask(self, command: Command, timeout_s: float = CALL_S) -> Any:
@@ -58,7 +62,9 @@ class ControllerClient:
     def _try(self, call: _Call) -> None:
         if call.done is None:
             return
-        if not self._ask_controller(call.command, lambda error, reply: self._answered(call, error, reply)):
+        if not self._ask_controller(
+            call.command, lambda error, reply: self._answered(call, error, reply)
+        ):
             self._again(call)
 
     def _answered(self, call: _Call, error: KafkaError | None, reply: object) -> None:

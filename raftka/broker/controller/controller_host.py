@@ -1,6 +1,8 @@
-"""The controller on the node that leads the metadata quorum: decide, append, replay, hold every reply until what was replayed before it is committed.
+"""The controller on the node that leads the metadata quorum: decide, append, replay, hold every
+reply until what was replayed before it is committed.
 
-The machine runs ahead of what is committed; whenever this node's leadership begins or ends it is made anew from the committed image.
+The machine runs ahead of what is committed; whenever this node's leadership begins or ends it is
+made anew from the committed image.
 """
 
 from collections import deque
@@ -12,7 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.quorum_state import QuorumView
 from raftka.broker.purgatory import Purgatory
-from raftka.client.connection import PLAIN, Address, ClientConnection, Opener, Secured, open_connection
+from raftka.client.connection import (
+    PLAIN,
+    Address,
+    ClientConnection,
+    Opener,
+    Secured,
+    open_connection,
+)
 from raftka.limits import PROPOSALS_IN_FLIGHT, LimitExceeded
 from raftka.metadata.commands import BrokerLost, Command, DescribeQuorum, Heartbeat
 from raftka.metadata.controller.controller import Controller
@@ -31,7 +40,8 @@ Done = Callable[[KafkaError | None, Any], None]  # the refusal, or the reply
 PROBES, PROBE_AGAIN_S, PROBE_S = 20, 0.01, 1.0
 SILENT = "no answer came"
 LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
-DECIDING_S = 0.005  # of CPU in a turn; the commands behind wait for the next turn, whose requests come first
+# of CPU in a turn; the commands behind wait for the next turn, whose requests come first
+DECIDING_S = 0.005
 
 
 class ControllerHost:
@@ -52,8 +62,10 @@ class ControllerHost:
         self._extensions = extensions
         self._term = -1  # in which the machine decides
         self._delayed = Purgatory()  # replies, by the index that must be committed
-        self._proposed: deque[tuple[int, float]] = deque()  # (index, when) of what is not committed yet
-        self._replayed: deque[_Replayed] = deque()  # entries that the machine has replayed, and that are not committed yet
+        # (index, when) of what is not committed yet
+        self._proposed: deque[tuple[int, float]] = deque()
+        # entries that the machine has replayed, and that are not committed yet
+        self._replayed: deque[_Replayed] = deque()
         self._last_index = 0  # of what the machine has replayed
         self._timer_at = inf
         self._behind: deque[tuple[Command, Done]] = deque()  # commands that wait for another turn
@@ -63,11 +75,15 @@ class ControllerHost:
 
     @property
     def active(self) -> bool:
-        """Not from the moment on in which the core steps down: the commit index may then be that of another leader's entries."""
+        """Not from the moment on in which the core steps down: the commit index may then be that of
+        another leader's entries.
+        """
         return self.machine is not None and self.core.active_in(self._term)
 
     def submit(self, command: Command, done: Done) -> None:
-        """`done` is called when the outcome is committed, and all that it or its refusal was decided on. NOT_CONTROLLER: ask another node."""
+        """`done` is called when the outcome is committed, and all that it or its refusal was
+        decided on. NOT_CONTROLLER: ask another node.
+        """
         if len(self._behind) >= PROPOSALS_IN_FLIGHT.value:  # it passes, and the link asks again
             self.context.metrics.hit(PROPOSALS_IN_FLIGHT)
             done(KafkaError(Code.NOT_CONTROLLER), None)
@@ -150,7 +166,9 @@ class ControllerHost:
         return answered
 
     def _confirm(self, done: Done, reply: object) -> None:
-        """A read that must not be of the past: another controller may have begun without our knowing."""
+        """A read that must not be of the past: another controller may have begun without our
+        knowing.
+        """
         term, index = self._term, self._last_index
 
         def confirmed(read_index: int | None) -> None:
@@ -172,7 +190,9 @@ class ControllerHost:
         return self._guarded(machine, partial(machine.decide, command), type(command).__name__)
 
     def _guarded(self, machine: Controller, decide: Rest, name: str) -> Outcome:
-        """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has changed yet."""
+        """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has
+        changed yet.
+        """
         try:
             outcome = decide(self._context())
             for limit in machine.take_hits():
@@ -183,10 +203,17 @@ class ControllerHost:
         except Exception as error:
             self.context.metrics.count("raftka_handler_errors_total")
             self.context.events.error("command_failed", command=name, error=repr(error))
-            raise KafkaError(Code.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}") from error
+            raise KafkaError(
+                Code.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}"
+            ) from error
 
     def _context(self) -> Context:
-        return Context(self.clock.now(), self.clock.wall_ms(), self.context.runtime.random("controller"), self.core.last_index + 1)
+        return Context(
+            self.clock.now(),
+            self.clock.wall_ms(),
+            self.context.runtime.random("controller"),
+            self.core.last_index + 1,
+        )
 
     def _append(self, records: Sequence[Record]) -> None:
         if not records:
@@ -203,7 +230,8 @@ class ControllerHost:
         assert index == decided_at, "only the controller appends while it leads"
         self._proposed.append((index, self.clock.now()))
         if machine.image.offset == committed.offset:
-            machine.image = committed  # the same state; an image made from this object can become the committed one
+            # the same state; an image made from this object can become the committed one
+            machine.image = committed
         before = machine.image
         delta = machine.replay(index, records)
         if len(records) == 1 and type(records[0]) is ExtensionChanged:
@@ -211,10 +239,14 @@ class ControllerHost:
         self._last_index = index
         self._poke()
 
-    def replayed(self, entry: Committed, before: MetadataImage) -> tuple[MetadataImage, Delta] | None:
-        """Return the image and the delta that the machine has made of this very image by this very entry; None: it has not.
+    def replayed(
+        self, entry: Committed, before: MetadataImage
+    ) -> tuple[MetadataImage, Delta] | None:
+        """Return the image and the delta that the machine has made of this very image by this very
+        entry; None: it has not.
 
-        It keeps them for a package's changes alone: these are bytes, the same here as in the log. In other records a list may become a tuple there.
+        It keeps them for a package's changes alone: these are bytes, the same here as in the log.
+        In other records a list may become a tuple there.
         """
         waiting = self._replayed
         while waiting and waiting[0].at <= entry.index:
@@ -246,10 +278,19 @@ class ControllerHost:
 
     def _begin(self) -> None:
         image = self.context.metadata.image
-        assert image.offset == self.core.last_index, "an active leader has applied its own term's first entry, and nobody has appended since"
+        assert image.offset == self.core.last_index, (
+            "an active leader has applied its own term's first entry, and nobody has appended since"
+        )
         self._last_index, self._term = image.offset, self.core.term
         formation = Formation(self.context.runtime.random(SECRETS), self.context.first_users)
-        self.machine = Controller(image, self.context.metadata.settings, self.clock.now(), self.heard, self._machines(image), formation)
+        self.machine = Controller(
+            image,
+            self.context.metadata.settings,
+            self.clock.now(),
+            self.heard,
+            self._machines(image),
+            formation,
+        )
         if formation.first_users and image.cluster_id is not None:
             self.context.events.info("first_users_not_added", reason="the cluster exists already")
         self.context.events.info("controller_active", term=self.core.term, offset=image.offset)
@@ -258,14 +299,18 @@ class ControllerHost:
         self.clock.call_at(self.clock.now() + LINKS_SETTLE_S, self._probe_silent_brokers)
 
     def _machines(self, image: MetadataImage) -> dict[str, ExtensionMachine]:
-        return {package: each.machine(image, self.clock.now()) for package, each in self._extensions.items()}
+        return {
+            package: each.machine(image, self.clock.now())
+            for package, each in self._extensions.items()
+        }
 
     def _end(self) -> None:
         self.machine = None
         self._proposed.clear()
         self._replayed.clear()
         self.context.events.info("controller_resigned", term=self.core.term)
-        self._delayed.fail(Code.NETWORK_EXCEPTION)  # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
+        # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
+        self._delayed.fail(Code.NETWORK_EXCEPTION)
 
     # time
 
@@ -291,22 +336,31 @@ class ControllerHost:
     # brokers that died
 
     def _probe_silent_brokers(self) -> None:
-        """Connect to brokers that send nothing: one that died together with the last controller is noticed by no other node."""
+        """Connect to brokers that send nothing: one that died together with the last controller is
+        noticed by no other node.
+        """
         if self.machine is not None:
             for broker in self.context.metadata.image.brokers.values():
                 if broker.alive and broker.broker_id != self.context.node_id:
                     self.connection_lost(broker.broker_id)
 
     def connection_lost(self, broker_id: int) -> None:
-        """A broker's connection to us broke. When its port refuses as well the process is gone: no need to wait for its session's end."""
+        """A broker's connection to us broke. When its port refuses as well the process is gone: no
+        need to wait for its session's end.
+        """
         broker = self.context.metadata.image.brokers.get(broker_id)
         if self.machine is None or broker is None or not broker.alive or not broker.endpoints:
             return
-        endpoint = broker.endpoint(self.context.metadata.settings.inter_broker_listener) or broker.endpoints[0]
+        endpoint = (
+            broker.endpoint(self.context.metadata.settings.inter_broker_listener)
+            or broker.endpoints[0]
+        )
         self._probe(endpoint, BrokerLost(broker_id, broker.epoch), PROBES)
 
     def _probe(self, endpoint: Endpoint, command: BrokerLost, probes: int) -> None:
-        """A process that is being killed closes its listener last: it may still take a connection, and then breaks it without an answer."""
+        """A process that is being killed closes its listener last: it may still take a connection,
+        and then breaks it without an answer.
+        """
 
         def refused() -> None:
             self.context.events.info("broker_process_gone", broker=command.broker_id)
@@ -314,10 +368,20 @@ class ControllerHost:
 
         def again() -> None:
             if probes > 1:
-                self.clock.call_at(self.clock.now() + PROBE_AGAIN_S, lambda: self._probe(endpoint, command, probes - 1))
+                self.clock.call_at(
+                    self.clock.now() + PROBE_AGAIN_S,
+                    lambda: self._probe(endpoint, command, probes - 1),
+                )
 
-        self.clock.call_at(self.clock.now() + PROBE_S, lambda: probe.close(SILENT))  # it hangs: its session will end
-        probe = open_probe(self.context.runtime.network, (endpoint.host, endpoint.port), refused, again, self.context.secured())
+        # it hangs: its session will end
+        self.clock.call_at(self.clock.now() + PROBE_S, lambda: probe.close(SILENT))
+        probe = open_probe(
+            self.context.runtime.network,
+            (endpoint.host, endpoint.port),
+            refused,
+            again,
+            self.context.secured(),
+        )
 
 
 class _Replayed(NamedTuple):
@@ -346,9 +410,15 @@ class _Reply:
 
 
 def open_probe(
-    network: Opener, address: Address, refused: Callable[[], None], broken: Callable[[], None], secured: Secured = PLAIN
+    network: Opener,
+    address: Address,
+    refused: Callable[[], None],
+    broken: Callable[[], None],
+    secured: Secured = PLAIN,
 ) -> ClientConnection:
-    """Connect and ask for the versions: a broker that answers lives. `broken`: the connection was taken, and ended without an answer."""
+    """Connect and ask for the versions: a broker that answers lives. `broken`: the connection was
+    taken, and ended without an answer.
+    """
 
     def closed(reason: str) -> None:
         if not probe.opened_once:
@@ -357,5 +427,7 @@ def open_probe(
         elif not probe.versions and reason != SILENT:
             broken()
 
-    probe = open_connection(network, address, "probe", lambda: probe.close("it lives"), closed, secured=secured)
+    probe = open_connection(
+        network, address, "probe", lambda: probe.close("it lives"), closed, secured=secured
+    )
     return probe

@@ -1,6 +1,8 @@
-"""How a node leaves the quorum in order, and which voters have left: the leadership is handed over, goodbyes are said and heard.
+"""How a node leaves the quorum in order, and which voters have left: the leadership is handed over,
+goodbyes are said and heard.
 
-A node that ends waits for a controller to move its leaderships. When too few voters are left to elect one, it need not wait.
+A node that ends waits for a controller to move its leaderships. When too few voters are left to
+elect one, it need not wait.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,9 +34,12 @@ class Link:
 
 
 class Departure:
-    def __init__(self, context: BrokerContext, links: Mapping[int, Link], poke: Callable[[], None]) -> None:
+    def __init__(
+        self, context: BrokerContext, links: Mapping[int, Link], poke: Callable[[], None]
+    ) -> None:
         self.core: RaftCore | None = None  # of a voter
-        self.on_deserted: Callable[[], None] = lambda: None  # called when no controller will come any more
+        # called when no controller will come any more
+        self.on_deserted: Callable[[], None] = lambda: None
         self._context = context
         self._links = links
         self._poke = poke
@@ -43,19 +48,25 @@ class Departure:
     # this node's leadership
 
     def transfer(self) -> bool:
-        """Another voter is asked to lead: of those that stay, the one that has most. False: this node does not lead, or nobody else is there."""
+        """Another voter is asked to lead: of those that stay, the one that has most. False: this
+        node does not lead, or nobody else is there.
+        """
         core = self.core
         others = [link.voter for link in self._links.values() if link.up and not link.left]
         if core is None or not others or core.state != "leader":
             return False
         brokers = self._context.metadata.image.brokers
-        stay = [voter for voter in others if voter not in brokers or not brokers[voter].shutting_down]
+        stay = [
+            voter for voter in others if voter not in brokers or not brokers[voter].shutting_down
+        ]
         core.transfer(max(stay or others, key=core.acknowledged))
         self._poke()
         return True
 
     async def hand_over(self) -> None:
-        """Before a controlled stop another voter leads, so that nobody has to notice that we are gone."""
+        """Before a controlled stop another voter leads, so that nobody has to notice that we are
+        gone.
+        """
         if not self.transfer():
             return
         self._handing_over = trio.Event()
@@ -70,8 +81,13 @@ class Departure:
     # goodbyes
 
     async def say_goodbye(self, inbound: Iterable[Peer]) -> None:
-        """Tell the other nodes, and let the words leave: those that end as well need not wait for this one."""
-        for peer in (*inbound, *[link.peer for link in self._links.values() if link.up and link.peer is not None]):
+        """Tell the other nodes, and let the words leave: those that end as well need not wait for
+        this one.
+        """
+        for peer in (
+            *inbound,
+            *[link.peer for link in self._links.values() if link.up and link.peer is not None],
+        ):
             if peer.hello is not None:
                 peer.send(Kind.GOODBYE)
         clock, sent = self._context.runtime.clock, trio.Event()
@@ -85,7 +101,9 @@ class Departure:
             self.voter_away(link)
 
     def voter_away(self, link: Link) -> None:
-        """A voter that goes while this node hands the leadership over to it takes nothing: the next one gets it."""
+        """A voter that goes while this node hands the leadership over to it takes nothing: the next
+        one gets it.
+        """
         if self.core is not None and self._handing_over is not None:
             self.core.keep_leadership(link.voter)
             if not self.transfer():
@@ -95,11 +113,15 @@ class Departure:
 
     @property
     def deserted(self) -> bool:
-        """Return whether so many voters have ended in order that those that are left, this node among them, elect no leader."""
+        """Return whether so many voters have ended in order that those that are left, this node
+        among them, elect no leader.
+        """
         voters = len(self._context.metadata.settings.voters)
         return voters - sum(map(self._has_left, self._links.values())) <= voters // 2
 
     def _has_left(self, link: Link) -> bool:
-        """A goodbye may be lost with its connection; a broker whose shutdown is in the metadata says the same by being away."""
+        """A goodbye may be lost with its connection; a broker whose shutdown is in the metadata
+        says the same by being away.
+        """
         broker = self._context.metadata.image.brokers.get(link.voter)
         return link.left or (not link.up and broker is not None and broker.shutting_down)

@@ -1,7 +1,9 @@
-"""The brokers that Metadata lists: those that are not fenced, and for LISTED_S those whose fencing this node has just seen.
+"""The brokers that Metadata lists: those that are not fenced, and for LISTED_S those whose fencing
+this node has just seen.
 
-librdkafka forgets a broker that is not listed any more, and with it, for a second, the partitions that move away from that broker. So a
-broker that died stays listed for a while beside the new leaders. One that said goodbye led nothing any more: it is not listed when it is gone.
+librdkafka forgets a broker that is not listed any more, and with it, for a second, the partitions
+that move away from that broker. So a broker that died stays listed for a while beside the new
+leaders. One that said goodbye led nothing any more: it is not listed when it is gone.
 """
 
 from raftka.broker.context import BrokerContext
@@ -15,10 +17,15 @@ class ListedBrokers:
         self._context = context
         self._now = context.runtime.clock.now
         self._unfenced: dict[int, int] = {}  # epochs of registrations, by broker
-        self._until: dict[int, tuple[int, float]] = {}  # epoch of a registration that was fenced, and how long the broker stays listed
+        # epoch of a registration that was fenced, and how long the broker stays listed
+        self._until: dict[int, tuple[int, float]] = {}
 
     def on_image(self, image: MetadataImage, delta: Delta) -> None:
-        for broker_id in tuple(image.brokers.keys() | self._unfenced.keys()) if delta.reloaded else delta.brokers_changed:
+        for broker_id in (
+            tuple(image.brokers.keys() | self._unfenced.keys())
+            if delta.reloaded
+            else delta.brokers_changed
+        ):
             broker = image.brokers.get(broker_id)
             epoch = self._unfenced.pop(broker_id, None)
             if broker is not None and not broker.fenced:
@@ -29,7 +36,9 @@ class ListedBrokers:
                 self._until.pop(broker_id, None)
 
     def of(self, image: MetadataImage) -> list[BrokerImage]:
-        return [broker for broker in image.brokers.values() if not broker.fenced or self._died(broker)]
+        return [
+            broker for broker in image.brokers.values() if not broker.fenced or self._died(broker)
+        ]
 
     def _died(self, broker: BrokerImage) -> bool:
         epoch, until = self._until.get(broker.broker_id, (-1, 0.0))

@@ -1,6 +1,8 @@
-"""Log lines and counters for changes of the metadata: one line an event, and the counters of elections.
+"""Log lines and counters for changes of the metadata: one line an event, and the counters of
+elections.
 
-The active controller tells what concerns the cluster, every node what concerns itself. Decides nothing.
+The active controller tells what concerns the cluster, every node what concerns itself. Decides
+nothing.
 """
 
 from collections.abc import Callable
@@ -36,12 +38,27 @@ class MetadataEventLog:
             if topic_id not in before.topics:
                 created = after.topics[topic_id]
                 replicas = len(created.partitions[0].replicas)
-                self.events.info("topic_created", topic=created.name, partitions=len(created.partitions), replication_factor=replicas)
+                self.events.info(
+                    "topic_created",
+                    topic=created.name,
+                    partitions=len(created.partitions),
+                    replication_factor=replicas,
+                )
         self._leaders(before, after, delta)
         for kind, resource in sorted(delta.configs_changed):
             if kind != TOPIC or resource in after.topic_ids:
-                changed = sorted(dict(set(after.config(kind, resource).items()) ^ set(before.config(kind, resource).items())))
-                self.events.info("config_changed", resource_type=kind, resource=resource or "all brokers", names=changed)
+                changed = sorted(
+                    dict(
+                        set(after.config(kind, resource).items())
+                        ^ set(before.config(kind, resource).items())
+                    )
+                )
+                self.events.info(
+                    "config_changed",
+                    resource_type=kind,
+                    resource=resource or "all brokers",
+                    names=changed,
+                )
 
     def _broker(self, before: MetadataImage, after: MetadataImage, broker_id: int) -> None:
         was, now = before.brokers.get(broker_id), after.brokers.get(broker_id)
@@ -69,10 +86,15 @@ class MetadataEventLog:
                 continue
             moved.append(name)
             completed = bool(was.adding or was.removing) and not (now.adding or now.removing)
-            joined = completed and any(after.alive(each) for each in was.isr)  # the last to join it leads: the leader that asked has waited for it
+            # the last to join it leads: the leader that asked has waited for it
+            joined = completed and any(after.alive(each) for each in was.isr)
             if now.leader not in was.isr and not joined:
-                self.context.metrics.count("kafka_controller_controllerstats_uncleanleaderelections_total")
-                self.events.warning("unclean_election", partition=name, leader=now.leader, isr_before=was.isr)
+                self.context.metrics.count(
+                    "kafka_controller_controllerstats_uncleanleaderelections_total"
+                )
+                self.events.warning(
+                    "unclean_election", partition=name, leader=now.leader, isr_before=was.isr
+                )
         if moved:
             self.context.metrics.count("raftka_leader_elections_total", len(moved))
             self.events.info("leaders_changed", count=len(moved), partitions=some(moved))
@@ -81,7 +103,9 @@ class MetadataEventLog:
 
 
 class IsrChanges:
-    """Changes of the ISRs that are led here: noted one by one, logged as one line for a turn's shrinks and one for its expansions."""
+    """Changes of the ISRs that are led here: noted one by one, logged as one line for a turn's
+    shrinks and one for its expansions.
+    """
 
     def __init__(self, context: BrokerContext) -> None:
         self.context = context
@@ -99,10 +123,18 @@ class IsrChanges:
 
     def publish(self) -> None:
         if self._shrunk:
-            self.context.metrics.count("kafka_server_replicamanager_isrshrinks_total", len(self._shrunk))
-            self.context.events.warning("isr_shrunk", count=len(self._shrunk), partitions=some(self._shrunk))
+            self.context.metrics.count(
+                "kafka_server_replicamanager_isrshrinks_total", len(self._shrunk)
+            )
+            self.context.events.warning(
+                "isr_shrunk", count=len(self._shrunk), partitions=some(self._shrunk)
+            )
             self._shrunk = []
         if self._expanded:
-            self.context.metrics.count("kafka_server_replicamanager_isrexpands_total", len(self._expanded))
-            self.context.events.info("isr_expanded", count=len(self._expanded), partitions=some(self._expanded))
+            self.context.metrics.count(
+                "kafka_server_replicamanager_isrexpands_total", len(self._expanded)
+            )
+            self.context.events.info(
+                "isr_expanded", count=len(self._expanded), partitions=some(self._expanded)
+            )
             self._expanded = []

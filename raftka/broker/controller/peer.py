@@ -1,7 +1,9 @@
-"""One connection between nodes on the controller listener: a greeting, then frames of msgpack. Sans-IO; knows no Raft and no controller.
+"""One connection between nodes on the controller listener: a greeting, then frames of msgpack.
+Sans-IO; knows no Raft and no controller.
 
-Where the listener has SASL, a login comes before the greeting (peer_login.py). A stranger (a Kafka client, garbage, a node of another cluster)
-is closed with one line in the log. Nothing but msgpack is ever decoded.
+Where the listener has SASL, a login comes before the greeting (peer_login.py). A stranger (a Kafka
+client, garbage, a node of another cluster) is closed with one line in the log. Nothing but msgpack
+is ever decoded.
 """
 
 from collections.abc import Callable
@@ -13,7 +15,13 @@ import msgpack
 
 from raftka.broker.controller.boot_counter import Start, start_of
 from raftka.broker.controller.peer_login import DialingLogin, LoginRefused, PeerLogin
-from raftka.limits import CONTROLLER_FRAME_BYTES, GREETING_BYTES, PEER_OUTPUT_BYTES, REQUEST_BYTES, Limit
+from raftka.limits import (
+    CONTROLLER_FRAME_BYTES,
+    GREETING_BYTES,
+    PEER_OUTPUT_BYTES,
+    REQUEST_BYTES,
+    Limit,
+)
 from raftka.metadata.records import PACKED_BYTES
 from raftka.runtime.interfaces import Transport
 from raftka.wire.errors import ProtocolError
@@ -34,7 +42,8 @@ class Kind(IntEnum):
     LEADER = 7  # node id or None, term
     PING = 8  # answered with LEADER
     GOODBYE = 10  # the node ends, and takes part in nothing any more
-    LOGIN = 9  # magic, and what peer_login.py says: before the greeting, where the listener has SASL
+    # magic, and what peer_login.py says: before the greeting, where the listener has SASL
+    LOGIN = 9
 
 
 KINDS: dict[object, Kind] = {int(kind): kind for kind in Kind}
@@ -76,7 +85,8 @@ class Peer:
         traffic: Traffic,
         login: PeerLogin | None = None,
     ) -> None:
-        self.certified: frozenset[int] | None = None  # the ids of nodes that the other side's certificate is for; None: it names none
+        # the ids of nodes that the other side's certificate is for; None: it names none
+        self.certified: frozenset[int] | None = None
         self.hello: Hello | None = None
         self.node_id = -1  # of the other side, from its greeting on
         self.transport: Transport | None = None
@@ -134,7 +144,8 @@ class Peer:
     def receive(self, view: memoryview) -> None:
         if not view:
             self.close("closed by the other side")
-            self.closed("closed by the other side")  # at once: clients that ask in this turn are to be told of what is known
+            # at once: clients that ask in this turn are to be told of what is known
+            self.closed("closed by the other side")
             return
         self.traffic.received_bytes += len(view)
         try:
@@ -168,11 +179,22 @@ class Peer:
 
     def _greet(self, whom: int) -> None:
         mine = self._mine(whom)
-        self.send(Kind.HELLO, MAGIC, mine.cluster_id, mine.node_id, mine.broker, mine.controller, mine.start, mine.known)
+        self.send(
+            Kind.HELLO,
+            MAGIC,
+            mine.cluster_id,
+            mine.node_id,
+            mine.broker,
+            mine.controller,
+            mine.start,
+            mine.known,
+        )
 
     def _frame(self, frame: memoryview) -> None:
         if self.hello is None and MAGIC not in bytes(frame[:64]):
-            raise ProtocolError("this is not a node of raftka; the controller listener is for nodes only")
+            raise ProtocolError(
+                "this is not a node of raftka; the controller listener is for nodes only"
+            )
         try:
             message = msgpack.unpackb(frame, use_list=True, strict_map_key=False)
             kind = KINDS.get(message[0]) if isinstance(message, list) and message else None
@@ -192,7 +214,9 @@ class Peer:
     def _log_in(self, kind: Kind, fields: list[object]) -> None:
         login = self._login
         if login is None:
-            raise ProtocolError("a login where none is due: the controller listener has SASL on one side only")
+            raise ProtocolError(
+                "a login where none is due: the controller listener has SASL on one side only"
+            )
         if kind is not Kind.LOGIN or fields[:1] != [MAGIC]:
             self.send(Kind.LOGIN, MAGIC, None, "the controller listener has SASL")
             raise ProtocolError("a login was due")
@@ -224,14 +248,21 @@ class Peer:
         _, cluster_id, node_id, broker, controller, start, known = [*fields, None, None][:7]
         if not isinstance(node_id, int) or not (cluster_id is None or isinstance(cluster_id, str)):
             raise ProtocolError("a greeting without node and cluster")
-        hello = Hello(cluster_id, node_id, bool(broker), bool(controller), start_of(start), start_of(known))
+        hello = Hello(
+            cluster_id, node_id, bool(broker), bool(controller), start_of(start), start_of(known)
+        )
         if not self.dialed:
             self._greet(node_id)  # also to whom we refuse: its own log should say why
         mine = self._mine(node_id).cluster_id
         if cluster_id is not None and mine is not None and cluster_id != mine:
-            raise ProtocolError(f"node {node_id} belongs to cluster {cluster_id}, this one to {mine}")
+            raise ProtocolError(
+                f"node {node_id} belongs to cluster {cluster_id}, this one to {mine}"
+            )
         if self.certified is not None and node_id not in self.certified:
-            raise ProtocolError(f"the certificate is for node {', '.join(map(str, sorted(self.certified)))}, not for node {node_id}")
+            raise ProtocolError(
+                f"the certificate is for node {', '.join(map(str, sorted(self.certified)))}, not "
+                f"for node {node_id}"
+            )
         self.hello, self.node_id = hello, node_id
         self._frames.limit_bytes = CONTROLLER_FRAME_BYTES.value
         self._on_hello(self)

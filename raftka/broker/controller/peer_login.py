@@ -1,8 +1,10 @@
-"""A login by SASL between nodes, before their greeting: what each side sends and expects. Sans-IO; knows no connection.
+"""A login by SASL between nodes, before their greeting: what each side sends and expects. Sans-IO;
+knows no connection.
 
-The side that dials sends a mechanism's name and its token, the other side answers with a token or with the reason why it refuses. Users and
-passwords are those of the controller listener's JAAS line, for PLAIN and SCRAM alike: the metadata, where the users of clients are, is not
-there yet when controllers meet.
+The side that dials sends a mechanism's name and its token, the other side answers with a token or
+with the reason why it refuses. Users and passwords are those of the controller listener's JAAS
+line, for PLAIN and SCRAM alike: the metadata, where the users of clients are, is not there yet when
+controllers meet.
 """
 
 from collections.abc import Callable
@@ -12,7 +14,8 @@ from raftka.security.mechanism import AuthenticationFailed, ClientMechanism, Ser
 from raftka.wire.errors import ProtocolError
 
 Later = Callable[[Callable[[], None]], object]  # after the time for which failures are held back
-Start = Callable[[str], ServerMechanism | None]  # a login with the mechanism of that name; None: it is not enabled
+# a login with the mechanism of that name; None: it is not enabled
+Start = Callable[[str], ServerMechanism | None]
 
 
 class LoginRefused(ProtocolError):
@@ -24,7 +27,9 @@ class PeerLogin(Protocol):
     later: Later
 
     def step(self, fields: list[object]) -> tuple[object, ...] | None:
-        """Take the fields of the other side's message and return those of the next one; None: there is none. Raises ProtocolError."""
+        """Take the fields of the other side's message and return those of the next one; None: there
+        is none. Raises ProtocolError.
+        """
 
 
 class DialingLogin:

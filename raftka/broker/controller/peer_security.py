@@ -1,7 +1,9 @@
-"""How nodes prove to each other at the controller's listeners that they belong to the cluster: by certificates, or by a login.
+"""How nodes prove to each other at the controller's listeners that they belong to the cluster: by
+certificates, or by a login.
 
-A certificate may name the nodes that it is for (security/node_certificates.py): then no other node can use it. One that names none must be a super
-user's where there is an authorizer, because clients may have certificates of the same authority.
+A certificate may name the nodes that it is for (security/node_certificates.py): then no other node
+can use it. One that names none must be a super user's where there is an authorizer, because clients
+may have certificates of the same authority.
 """
 
 from collections.abc import Callable
@@ -33,7 +35,12 @@ class PeerSecurity:
         self._secret = self._random.randbytes(SALT_BYTES)
         self._handshakes = Handshakes(context.runtime.clock)
         settings = context.metadata.settings
-        self._contexts = TlsContexts(lambda: settings.between_controllers.tls, client_context, context.store_files, context.runtime.clock.now)
+        self._contexts = TlsContexts(
+            lambda: settings.between_controllers.tls,
+            client_context,
+            context.store_files,
+            context.runtime.clock.now,
+        )
         self._credential = cache(self._derive)
 
     def start(self) -> None:
@@ -75,7 +82,13 @@ class PeerSecurity:
             return None
 
         def later(refuse: Callable[[], None]) -> None:
-            clock.call_at(clock.now() + self._context.metadata.settings.seconds("connection.failed.authentication.delay.ms"), refuse)
+            clock.call_at(
+                clock.now()
+                + self._context.metadata.settings.seconds(
+                    "connection.failed.authentication.delay.ms"
+                ),
+                refuse,
+            )
 
         return AcceptingLogin(lambda mechanism: self._start(listener, mechanism), later)
 
@@ -89,14 +102,25 @@ class PeerSecurity:
             peer.certified = nodes
             return
         if settings["raftka.controller.node.certificates"]:
-            raise RefusedByName("the certificate does not name the nodes that it is for, and raftka.controller.node.certificates asks for that")
+            raise RefusedByName(
+                "the certificate does not name the nodes that it is for, and "
+                "raftka.controller.node.certificates asks for that"
+            )
         principal = f"User:{tls.name(certificate)}"
-        if settings["authorizer.class.name"] and principal not in settings["super.users"].split(";"):
-            raise RefusedByName(f"the certificate names no node, and {principal} is none of super.users")
+        if settings["authorizer.class.name"] and principal not in settings["super.users"].split(
+            ";"
+        ):
+            raise RefusedByName(
+                f"the certificate names no node, and {principal} is none of super.users"
+            )
 
     def _start(self, listener: str, mechanism: str) -> ServerMechanism | None:
         values = self._context.metadata.settings.values
-        jaas = jaas_of(values, listener, mechanism) if mechanism in mechanisms_of(values, listener) else None
+        jaas = (
+            jaas_of(values, listener, mechanism)
+            if mechanism in mechanisms_of(values, listener)
+            else None
+        )
         if jaas is None:
             return None
         if mechanism == PLAIN:
@@ -105,7 +129,9 @@ class PeerSecurity:
         def lookup(user: str) -> ScramCredential | None:
             return self._credential(mechanism, jaas.users[user]) if user in jaas.users else None
 
-        return ScramServer(mechanism, lookup, self._random.randbytes(NONCE_BYTES).hex(), self._secret)
+        return ScramServer(
+            mechanism, lookup, self._random.randbytes(NONCE_BYTES).hex(), self._secret
+        )
 
     def _derive(self, mechanism: str, password: str) -> ScramCredential:
         return make_credential(mechanism, password, self._random.randbytes(SALT_BYTES))

@@ -38,7 +38,9 @@ class ProducerIds:
         self._returned.append(producer_id)
 
     async def fill(self) -> None:
-        """Ask the controller where none is at hand; nobody waits for it, so nobody hears that it does not answer."""
+        """Ask the controller where none is at hand; nobody waits for it, so nobody hears that it
+        does not answer.
+        """
         if self._next == self._end:
             with suppress(KafkaError):
                 await self._more()
@@ -50,7 +52,9 @@ class ProducerIds:
             return
         self._under_way = trio.Event()
         try:
-            block: ProducerIdBlock = await self._lifecycle.controller.ask(AllocateProducerIds(self._node_id, self._lifecycle.broker_epoch))
+            block: ProducerIdBlock = await self._lifecycle.controller.ask(
+                AllocateProducerIds(self._node_id, self._lifecycle.broker_epoch)
+            )
             first, count = block
             self._next, self._end = first, first + count
         finally:

@@ -1,6 +1,8 @@
-"""Drives RaftCore and connects the nodes: steps it, flushes its journal before anything leaves, ships, and feeds committed entries to the image.
+"""Drives RaftCore and connects the nodes: steps it, flushes its journal before anything leaves,
+ships, and feeds committed entries to the image.
 
-Every node dials every controller; what voters say to each other, calls to the controller and the observers' stream share that connection.
+Every node dials every controller; what voters say to each other, calls to the controller and the
+observers' stream share that connection.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,14 +25,21 @@ from raftka.metadata.extension import Extension
 from raftka.metadata.image import Endpoint
 from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft import RaftCore
-from raftka.metadata.quorum.raft_types import Committed, MalformedMessage, RaftConfig, Snapshot, WrongCluster
+from raftka.metadata.quorum.raft_types import (
+    Committed,
+    MalformedMessage,
+    RaftConfig,
+    Snapshot,
+    WrongCluster,
+)
 from raftka.metadata.quorum.recovery import check_start
 from raftka.runtime.interfaces import Connection, Listener
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 
 RECONNECT_S = (0.02, 0.5)
 HELLO_S = 10.0
-PING_S, PINGS = 0.5, 4  # so often is asked whether whom we observe is awake; so many questions may wait for an answer
+# so often is asked whether whom we observe is awake; so many questions may wait for an answer
+PING_S, PINGS = 0.5, 4
 PIECE_BYTES = 4 * 1024 * 1024  # of a snapshot, in one message
 
 
@@ -42,12 +51,18 @@ SHAPES: dict[Kind, tuple[type, ...]] = {
 
 def _has_shape(kind: Kind, fields: Fields) -> bool:
     shape = SHAPES.get(kind, ())
-    return len(fields) >= len(shape) and all(isinstance(field, wanted) for field, wanted in zip(fields, shape, strict=False))
+    return len(fields) >= len(shape) and all(
+        isinstance(field, wanted) for field, wanted in zip(fields, shape, strict=False)
+    )
 
 
 class Quorum:
     def __init__(
-        self, context: BrokerContext, suspects: Suspects, apply: Callable[[list[Committed] | Snapshot], None], extensions: Mapping[str, Extension]
+        self,
+        context: BrokerContext,
+        suspects: Suspects,
+        apply: Callable[[list[Committed] | Snapshot], None],
+        extensions: Mapping[str, Extension],
     ) -> None:
         """`apply` is given what is committed."""
         self.context = context
@@ -55,7 +70,11 @@ class Quorum:
         self._suspects = suspects
         self._apply = apply
         self.clock = context.runtime.clock
-        self.links = {v.node_id: Link(*v) for v in context.metadata.settings.voters if v.node_id != context.node_id}
+        self.links = {
+            v.node_id: Link(*v)
+            for v in context.metadata.settings.voters
+            if v.node_id != context.node_id
+        }
         self.core: RaftCore | None = None
         self.host: ControllerHost | None = None
         self.inbound: dict[Peer, None] = {}
@@ -88,23 +107,49 @@ class Quorum:
                 heartbeat=settings.seconds("raftka.quorum.heartbeat.interval.ms"),
                 snapshot_every_bytes=settings["metadata.log.max.record.bytes.between.snapshots"],
             )
-            self.core = RaftCore(self.context.node_id, voters, journal, self.context.runtime.random("raft"), self.clock.now(), config)
+            self.core = RaftCore(
+                self.context.node_id,
+                voters,
+                journal,
+                self.context.runtime.random("raft"),
+                self.clock.now(),
+                config,
+            )
             self.departure.core = self.core
-            self.host = ControllerHost(self.context, self.core, self.poke, self.departure.transfer, self.extensions)
+            self.host = ControllerHost(
+                self.context, self.core, self.poke, self.departure.transfer, self.extensions
+            )
             for endpoint in settings.controller_listeners:
                 accept = self._acceptor(endpoint)
-                self.listeners.append(listen(self.context.runtime.network, "listeners", endpoint.host, endpoint.port, accept, first=True))
+                self.listeners.append(
+                    listen(
+                        self.context.runtime.network,
+                        "listeners",
+                        endpoint.host,
+                        endpoint.port,
+                        accept,
+                        first=True,
+                    )
+                )
             self.feed_image()
         self._security.start()
-        self.starts = BootCounter(files, self._home(), self.context.incarnation_id, self.context.runtime.random("starts"))
+        self.starts = BootCounter(
+            files, self._home(), self.context.incarnation_id, self.context.runtime.random("starts")
+        )
         for link in self.links.values():
             self._dial(link)
         self.poke()
 
     def _home(self) -> str:
-        """The directory of the counter of starts. A broker without a vote uses the first of its directories that works."""
+        """The directory of the counter of starts. A broker without a vote uses the first of its
+        directories that works.
+        """
         settings, usable = self.context.metadata.settings, self._logs.usable
-        return settings.metadata_directory if settings.is_controller else f"{usable[0].path}/{METADATA_DIRECTORY}"
+        return (
+            settings.metadata_directory
+            if settings.is_controller
+            else f"{usable[0].path}/{METADATA_DIRECTORY}"
+        )
 
     # the engine
 
@@ -169,7 +214,9 @@ class Quorum:
         self._publish_leader()
         self.departure.leads(core.state == "leader")
         if core.wants_snapshot and self.context.metadata.image.offset:
-            core.snapshot(self.context.metadata.image.offset, self.context.metadata.image.to_snapshot())
+            core.snapshot(
+                self.context.metadata.image.offset, self.context.metadata.image.to_snapshot()
+            )
         if core.has_work:
             self.poke()
         else:
@@ -213,7 +260,9 @@ class Quorum:
                     peer.send(Kind.LEADER, core.leader, core.term)
 
     def _lead_by(self, leader: int | None, term: int) -> None:
-        """Send the open requests to the new leader, without waiting for the last one: it may hang."""
+        """Send the open requests to the new leader, without waiting for the last one: it may
+        hang.
+        """
         if term < self._term:
             return  # who says so was away
         self._term = term
@@ -252,18 +301,43 @@ class Quorum:
             self._lost(link, reason)
 
         login = self._security.dialing_login()
-        peer = link.peer = Peer(self._hello, self._greeted, self._answered, lost, dialed=True, traffic=self.traffic, login=login)
-        self.context.runtime.network.connect(link.host, link.port, self._security.dial(peer, link.host))
+        peer = link.peer = Peer(
+            self._hello,
+            self._greeted,
+            self._answered,
+            lost,
+            dialed=True,
+            traffic=self.traffic,
+            login=login,
+        )
+        self.context.runtime.network.connect(
+            link.host, link.port, self._security.dial(peer, link.host)
+        )
 
     def _hello(self, whom: int) -> Hello:
-        settings, cluster_id = self.context.metadata.settings, self.context.metadata.image.cluster_id or self._logs.cluster_id
-        return Hello(cluster_id, self.context.node_id, settings.is_broker, settings.is_controller, self.starts.mine, self.starts.known(whom))
+        settings = self.context.metadata.settings
+        cluster_id = self.context.metadata.image.cluster_id or self._logs.cluster_id
+        return Hello(
+            cluster_id,
+            self.context.node_id,
+            settings.is_broker,
+            settings.is_controller,
+            self.starts.mine,
+            self.starts.known(whom),
+        )
 
     def _meet(self, hello: Hello) -> None:
-        """Neither of us may have been put back from an older copy of its disk. Raises ProtocolError."""
+        """Neither of us may have been put back from an older copy of its disk. Raises
+        ProtocolError.
+        """
         if hello.known is not None and self.starts.mine.is_before(hello.known):
-            seen = f"this is its start {self.starts.mine.number}, and node {hello.node_id} has met start {hello.known.number}"
-            error = OlderDisk(f"{self.context.metadata.settings.metadata_directory} is an older copy: {seen}")
+            seen = (
+                f"this is its start {self.starts.mine.number}, and node {hello.node_id} has met "
+                f"start {hello.known.number}"
+            )
+            error = OlderDisk(
+                f"{self.context.metadata.settings.metadata_directory} is an older copy: {seen}"
+            )
             self.context.events.error("older_disk", error=str(error))
             self.context.runtime.fail(error)
             raise ProtocolError("our disk is an older copy")
@@ -276,7 +350,9 @@ class Quorum:
     def _greeted(self, peer: Peer) -> None:
         link = self.links.get(peer.node_id)
         if link is None or link.peer is not peer:
-            raise ProtocolError(f"node {peer.node_id} answers where controller.quorum.voters has another")
+            raise ProtocolError(
+                f"node {peer.node_id} answers where controller.quorum.voters has another"
+            )
         assert peer.hello is not None
         self._meet(peer.hello)
         link.up, link.left = True, False
@@ -297,7 +373,9 @@ class Quorum:
         self.clock.call_at(self.clock.now() + PING_S, lambda: self._ping(link, link.peer))
 
     def _ping(self, link: Link, peer: Peer | None) -> None:
-        """A voter that hangs keeps its connections, and tells nobody anything: then another one is observed."""
+        """A voter that hangs keeps its connections, and tells nobody anything: then another one is
+        observed.
+        """
         if self._observing is not link or peer is None or link.peer is not peer:
             return
         if link.pings >= PINGS:
@@ -310,10 +388,17 @@ class Quorum:
     def _lost(self, link: Link, reason: str) -> None:
         was_up, link.up, link.peer = link.up, False, None
         if "refused:" in reason and reason != link.refused_for:
-            self.context.events.warning("controller_refused", controller=link.voter, address=f"{link.host}:{link.port}", reason=reason)
+            self.context.events.warning(
+                "controller_refused",
+                controller=link.voter,
+                address=f"{link.host}:{link.port}",
+                reason=reason,
+            )
             link.refused_for = reason  # once: it will be the same each time we try
         elif was_up:
-            self.context.events.info("controller_connection_lost", controller=link.voter, reason=reason)
+            self.context.events.info(
+                "controller_connection_lost", controller=link.voter, reason=reason
+            )
         first, most = RECONNECT_S
         wait = min(most, first * 2.0 ** min(link.failures, 10))
         link.failures += 1
@@ -378,11 +463,24 @@ class Quorum:
     def _accept(self, login: PeerLogin | None) -> Peer | None:
         if len(self.inbound) >= CONTROLLER_CONNECTIONS.value:
             self.context.metrics.refused(CONTROLLER_CONNECTIONS)
-            self.context.events.warning("controller_connection_refused", reason=f"there are {len(self.inbound)} connections")
+            self.context.events.warning(
+                "controller_connection_refused", reason=f"there are {len(self.inbound)} connections"
+            )
             return None
-        peer = Peer(self._hello, self._welcomed, self._asked, self._gone, dialed=False, traffic=self.traffic, login=login)
+        peer = Peer(
+            self._hello,
+            self._welcomed,
+            self._asked,
+            self._gone,
+            dialed=False,
+            traffic=self.traffic,
+            login=login,
+        )
         self.inbound[peer] = None
-        self.clock.call_at(self.clock.now() + HELLO_S, lambda: peer.close("no greeting came") if peer.hello is None else None)
+        self.clock.call_at(
+            self.clock.now() + HELLO_S,
+            lambda: peer.close("no greeting came") if peer.hello is None else None,
+        )
         return peer
 
     def _welcomed(self, peer: Peer) -> None:
@@ -390,7 +488,9 @@ class Quorum:
             raise ProtocolError(f"two nodes with node.id {peer.node_id}")
         assert peer.hello is not None
         self._meet(peer.hello)
-        for earlier in [each for each in self.inbound if each is not peer and each.node_id == peer.node_id]:
+        for earlier in [
+            each for each in self.inbound if each is not peer and each.node_id == peer.node_id
+        ]:
             earlier.close("the node has connected anew")  # its machine went without a word
 
     def _asked(self, peer: Peer, kind: Kind, fields: Fields) -> None:
@@ -398,7 +498,8 @@ class Quorum:
         core, host = self.core, self.host
         assert core is not None
         assert host is not None
-        if not (fields if kind is Kind.RAFT else _has_shape(kind, fields)):  # RaftCore looks at its messages itself
+        # RaftCore looks at its messages itself
+        if not (fields if kind is Kind.RAFT else _has_shape(kind, fields)):
             raise ProtocolError(f"{kind.name} without its fields")
         if kind is Kind.RAFT and peer.node_id in self.links:
             try:
@@ -426,7 +527,13 @@ class Quorum:
         command = from_wire(name, values)
 
         def done(error: KafkaError | None, reply: object) -> None:
-            peer.send(Kind.REPLY, call, int(error.code) if error is not None else 0, error.message if error is not None else None, reply)
+            peer.send(
+                Kind.REPLY,
+                call,
+                int(error.code) if error is not None else 0,
+                error.message if error is not None else None,
+                reply,
+            )
 
         self.host.submit(command, done)
 
@@ -444,7 +551,9 @@ class Quorum:
             if isinstance(found, Snapshot):
                 for position in range(0, len(found.state) or 1, PIECE_BYTES):
                     piece = found.state[position : position + PIECE_BYTES]
-                    peer.send(Kind.SNAPSHOT, found.index, found.term, len(found.state), position, piece)
+                    peer.send(
+                        Kind.SNAPSHOT, found.index, found.term, len(found.state), position, piece
+                    )
                 peer.observed = found.index + 1
             else:
                 peer.send(Kind.ENTRIES, [[entry.index, entry.term, entry.data] for entry in found])
@@ -456,7 +565,9 @@ class Quorum:
             self.context.metrics.refused(peer.limit_hit)
         if peer.hello is None or "refused:" in reason:
             self.context.metrics.count("raftka_controller_refusals_total")
-            self.context.events.warning("controller_connection_refused", peer=peer.address, reason=reason)
+            self.context.events.warning(
+                "controller_connection_refused", peer=peer.address, reason=reason
+            )
         elif peer.hello.broker and self.host is not None:
             self._suspects.broken(peer.node_id)
             self.host.connection_lost(peer.node_id)

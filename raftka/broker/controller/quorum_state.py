@@ -1,6 +1,8 @@
-"""The quorum as DescribeQuorum shows it: who has how much of the metadata log, and when he last said so. Only the leader knows.
+"""The quorum as DescribeQuorum shows it: who has how much of the metadata log, and when he last
+said so. Only the leader knows.
 
-Voters are heard through Raft; observers, brokers that are no voters, through their heartbeats. Decides nothing.
+Voters are heard through Raft; observers, brokers that are no voters, through their heartbeats.
+Decides nothing.
 """
 
 from collections.abc import Mapping
@@ -37,16 +39,25 @@ class QuorumView:
         """Log ends and the high watermark are Kafka's: the offset behind the last."""
         core, now, sessions = self.core, self.clock.now(), machine.sessions
         self.caught_up[me] = now
-        voters = [self._replica(voter, core.acknowledged(voter), now if voter == me else heard.get(voter)) for voter in core.voters]
+        voters = [
+            self._replica(voter, core.acknowledged(voter), now if voter == me else heard.get(voter))
+            for voter in core.voters
+        ]
         observers = [
-            self._replica(broker, sessions.applied(broker), sessions.ends(broker) - sessions.timeout)._replace(directory_id=known.directory_id)
+            self._replica(
+                broker, sessions.applied(broker), sessions.ends(broker) - sessions.timeout
+            )._replace(directory_id=known.directory_id)
             for broker, known in machine.image.brokers.items()
             if broker not in core.voters and sessions.spoke(broker, now)
         ]
         return QuorumState(me, core.term, core.commit_index + 1, tuple(voters), tuple(observers))
 
     def _replica(self, node_id: int, index: int, heard: float | None) -> QuorumReplica:
-        return QuorumReplica(node_id, index + 1, self._wall_ms(heard), self._wall_ms(self.caught_up.get(node_id)))
+        return QuorumReplica(
+            node_id, index + 1, self._wall_ms(heard), self._wall_ms(self.caught_up.get(node_id))
+        )
 
     def _wall_ms(self, when: float | None) -> int:
-        return -1 if when is None else self.clock.wall_ms() - round((self.clock.now() - when) * 1000)
+        return (
+            -1 if when is None else self.clock.wall_ms() - round((self.clock.now() - when) * 1000)
+        )

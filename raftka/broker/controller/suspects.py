@@ -1,12 +1,16 @@
-"""Brokers whose connections to this node have just broken, and the answers that wait for their fate.
+"""Brokers whose connections to this node have just broken, and the answers that wait for their
+fate.
 
-A client that loses its leader asks another broker within a millisecond, before the controller has named the next leader. Told the dead one,
-some clients ask again only a second later. So an answer that would name a suspected broker as leader or coordinator is held back, and made
-anew when the suspicion is over: the image has the broker fenced or registered anew, the broker has answered us, or SUSPECTED_S have passed.
-The broker is asked at once, so a connection that broke alone costs a client about the time of one request.
+A client that loses its leader asks another broker within a millisecond, before the controller has
+named the next leader. Told the dead one, some clients ask again only a second later. So an answer
+that would name a suspected broker as leader or coordinator is held back, and made anew when the
+suspicion is over: the image has the broker fenced or registered anew, the broker has answered us,
+or SUSPECTED_S have passed. The broker is asked at once, so a connection that broke alone costs a
+client about the time of one request.
 
-The kernel closes the connections of a process that dies one after the other. The runtime gives those between controllers their turn before
-those of clients (`Network.listen`, `first`), so that this node has noticed when the client asks. Nothing is held while nobody is suspected.
+The kernel closes the connections of a process that dies one after the other. The runtime gives
+those between controllers their turn before those of clients (`Network.listen`, `first`), so that
+this node has noticed when the client asks. Nothing is held while nobody is suspected.
 """
 
 from collections.abc import Callable
@@ -22,7 +26,8 @@ from raftka.wire.schema import Resp, Row
 
 SUSPECTED_S = 0.3  # at most; a new leader stands within 50 ms where the controller notices as we do
 
-Make = Callable[[set[int]], Steps[Resp]]  # makes the answer, and adds the brokers that it names as leaders or coordinators
+# makes the answer, and adds the brokers that it names as leaders or coordinators
+Make = Callable[[set[int]], Steps[Resp]]
 
 
 class _Suspicion:
@@ -36,11 +41,15 @@ class _Suspicion:
 
 
 class _Held:
-    """One answer, until none of the brokers in `waits_for` is suspected any more. What is suspected later is not waited for."""
+    """One answer, until none of the brokers in `waits_for` is suspected any more. What is suspected
+    later is not waited for.
+    """
 
     __slots__ = ("began", "make", "pending", "waits_for")
 
-    def __init__(self, began: float, make: Make[Row], waits_for: set[int], pending: Delayed) -> None:
+    def __init__(
+        self, began: float, make: Make[Row], waits_for: set[int], pending: Delayed
+    ) -> None:
         self.began = began
         self.make = make
         self.waits_for = waits_for
@@ -61,16 +70,30 @@ class Suspects:
         """A connection between that broker and this node broke, and this node did not close it."""
         context = self._context
         broker = context.metadata.image.brokers.get(broker_id)
-        if broker is None or not broker.alive or broker_id in self._suspected or broker_id == context.node_id or context.stopping:
+        if (
+            broker is None
+            or not broker.alive
+            or broker_id in self._suspected
+            or broker_id == context.node_id
+            or context.stopping
+        ):
             return
         endpoint = broker.endpoint(context.metadata.settings.inter_broker_listener)
         if endpoint is None or not context.metadata.published:
             return
         now = self._clock.now()
-        timer = self._clock.call_at(now + SUSPECTED_S, lambda: self._end_suspicion(broker_id, "time is up"))
+        timer = self._clock.call_at(
+            now + SUSPECTED_S, lambda: self._end_suspicion(broker_id, "time is up")
+        )
         context.events.info("broker_suspected", broker=broker_id)
         name, address = f"broker-{context.node_id}-probe", (endpoint.host, endpoint.port)
-        probe = open_connection(context.runtime.network, address, name, lambda: self.heard(broker_id), secured=context.secured())
+        probe = open_connection(
+            context.runtime.network,
+            address,
+            name,
+            lambda: self.heard(broker_id),
+            secured=context.secured(),
+        )
         self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
 
     def heard(self, broker_id: int) -> None:
@@ -86,7 +109,9 @@ class Suspects:
     # what handlers ask
 
     def answer(self, request: Request[Row], make: Make[Resp]) -> Steps[Resp | Delayed]:
-        """The answer, now or when no broker that it names is suspected. `make` may run a second time then."""
+        """The answer, now or when no broker that it names is suspected. `make` may run a second
+        time then.
+        """
         named: set[int] = set()
         row = yield from make(named)
         waits_for = named & self._suspected.keys()
@@ -136,4 +161,6 @@ class Suspects:
             self._context.metrics.held.add(self._clock.now() - held.began)
             pending.settle(result)
 
-        self._long_work.run(pending.request.api.name, held.make(set()), done, lambda: not pending.over)
+        self._long_work.run(
+            pending.request.api.name, held.make(set()), done, lambda: not pending.over
+        )

@@ -1,4 +1,5 @@
-"""Create topics that requests named: one request to the controller at a time, with the topics that were named meanwhile.
+"""Create topics that requests named: one request to the controller at a time, with the topics that
+were named meanwhile.
 
 Nobody waits for it: who asked is told that there is no such topic, and asks again.
 """
@@ -22,7 +23,9 @@ class TopicCreation:
         self._under_way = 0
 
     def want(self, topic: NewTopic, *, internal: bool = False) -> None:
-        """A name that waits already, or is under way, is not asked for twice. `internal`: those of our own are not kept out by others."""
+        """A name that waits already, or is under way, is not asked for twice. `internal`: those of
+        our own are not kept out by others.
+        """
         if topic.name in self._wanted:
             return
         if len(self._wanted) >= AUTOMATIC_TOPICS.value and not internal:

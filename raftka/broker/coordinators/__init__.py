@@ -1,1 +1,3 @@
-"""Coordinators on the partitions of an internal topic, and the group coordinator, the first of them."""
+"""Coordinators on the partitions of an internal topic, and the group coordinator, the first of
+them.
+"""

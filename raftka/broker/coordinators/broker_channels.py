@@ -1,7 +1,9 @@
-"""Requests to the other brokers of the cluster, one connection each over the inter-broker listener. Knows no API.
+"""Requests to the other brokers of the cluster, one connection each over the inter-broker listener.
+Knows no API.
 
-Connections open with the first request and close when their broker leaves the cluster or moves. A broker answers the requests of a connection in
-their order: requests that wait long at the other side, as markers do for their replicas, have channels of their own.
+Connections open with the first request and close when their broker leaves the cluster or moves. A
+broker answers the requests of a connection in their order: requests that wait long at the other
+side, as markers do for their replicas, have channels of their own.
 """
 
 from functools import partial
@@ -18,16 +20,32 @@ SHIFTS = 10
 
 
 class BrokerChannels:
-    def __init__(self, context: BrokerContext, name: str, pool: FramePool | None = None, timeout_s: float = 30.0) -> None:
-        """`name` is a part of the client id; after `timeout_s` without an answer a connection is closed (request.timeout.ms)."""
+    def __init__(
+        self,
+        context: BrokerContext,
+        name: str,
+        pool: FramePool | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """`name` is a part of the client id; after `timeout_s` without an answer a connection is
+        closed (request.timeout.ms).
+        """
         self.context = context
         self.client_id = f"broker-{context.node_id}-{name}"
         self.pool = pool
         self.timeout_s = timeout_s
         self._channels: dict[int, _Channel] = {}
 
-    def ask(self, broker_id: int, api: Api[Req, Resp], row: Req, on_reply: OnReply[Resp], version: int | None = None) -> None:
-        """Call `on_reply` once, in a later turn, with the answer or the reason why there is none; then it may have been heard or not.
+    def ask(
+        self,
+        broker_id: int,
+        api: Api[Req, Resp],
+        row: Req,
+        on_reply: OnReply[Resp],
+        version: int | None = None,
+    ) -> None:
+        """Call `on_reply` once, in a later turn, with the answer or the reason why there is none;
+        then it may have been heard or not.
 
         `version` caps the one that is chosen. Raises ValueError when that one cannot carry the row.
         """
@@ -38,7 +56,11 @@ class BrokerChannels:
 
     def address_of(self, broker_id: int) -> Address | None:
         broker = self.context.metadata.image.brokers.get(broker_id)
-        endpoint = broker.endpoint(self.context.metadata.settings.inter_broker_listener) if broker is not None else None
+        endpoint = (
+            broker.endpoint(self.context.metadata.settings.inter_broker_listener)
+            if broker is not None
+            else None
+        )
         return (endpoint.host, endpoint.port) if endpoint is not None else None
 
     def on_image(self, image: MetadataImage) -> None:
@@ -57,7 +79,17 @@ class BrokerChannels:
 class _Channel:
     """To one broker."""
 
-    __slots__ = ("_address", "_asked", "_channels", "_connect_at", "_connection", "_failures", "_questions", "_timer", "broker_id")
+    __slots__ = (
+        "_address",
+        "_asked",
+        "_channels",
+        "_connect_at",
+        "_connection",
+        "_failures",
+        "_questions",
+        "_timer",
+        "broker_id",
+    )
 
     def __init__(self, channels: BrokerChannels, broker_id: int) -> None:
         self._channels = channels
@@ -67,10 +99,13 @@ class _Channel:
         self._connect_at = 0.0
         self._failures = 0
         self._questions = 0
-        self._asked: dict[int, float] = {}  # requests without an answer, oldest first: when each is too late
+        # requests without an answer, oldest first: when each is too late
+        self._asked: dict[int, float] = {}
         self._timer: Timer | None = None
 
-    def ask(self, api: Api[Req, Resp], row: Req, on_reply: OnReply[Resp], version: int | None) -> None:
+    def ask(
+        self, api: Api[Req, Resp], row: Req, on_reply: OnReply[Resp], version: int | None
+    ) -> None:
         clock = self._channels.context.runtime.clock
         connection = self._connected()
         if isinstance(connection, str):
@@ -126,7 +161,9 @@ class _Channel:
         if self._connection is connection:
             first, most = RECONNECT_S
             self._connection = None
-            self._connect_at = self._channels.context.runtime.clock.now() + min(most, first * 2.0**self._failures)
+            self._connect_at = self._channels.context.runtime.clock.now() + min(
+                most, first * 2.0**self._failures
+            )
             self._failures = min(self._failures + 1, SHIFTS)
 
     def on_broker(self, *, alive: bool) -> None:
@@ -146,10 +183,14 @@ class _Channel:
 
     def _arm(self) -> None:
         if self._timer is None and self._asked:
-            self._timer = self._channels.context.runtime.clock.call_at(next(iter(self._asked.values())), self._check)
+            self._timer = self._channels.context.runtime.clock.call_at(
+                next(iter(self._asked.values())), self._check
+            )
 
     def _check(self) -> None:
-        """Close the connection when the oldest request has waited for too long; no answer can overtake it."""
+        """Close the connection when the oldest request has waited for too long; no answer can
+        overtake it.
+        """
         self._timer = None
         oldest = next(iter(self._asked.values()), None)
         if oldest is not None and oldest <= self._channels.context.runtime.clock.now():
@@ -157,5 +198,7 @@ class _Channel:
             self._asked.clear()
             if connection is not None:
                 self._failures = max(self._failures, 1)
-                connection.close(f"no answer from broker {self.broker_id} within {self._channels.timeout_s:g} s")
+                connection.close(
+                    f"no answer from broker {self.broker_id} within {self._channels.timeout_s:g} s"
+                )
         self._arm()

@@ -1,4 +1,5 @@
-"""What is particular to groups among coordinators: their topic and how it comes to be, their settings, and which broker looks after which of them.
+"""What is particular to groups among coordinators: their topic and how it comes to be, their
+settings, and which broker looks after which of them.
 
 Knows no request and no group's state.
 """
@@ -44,7 +45,13 @@ class GroupCoordinatorService:
         self._topic_creation = topic_creation
         self.settings = settings_of(context.metadata.settings, context.metadata.image)
         self.runtime = CoordinatorRuntime(
-            context, replicas, lifecycle, long_work, TOPIC, ImageTopics(context), lambda: GroupCoordinator(self.settings)
+            context,
+            replicas,
+            lifecycle,
+            long_work,
+            TOPIC,
+            ImageTopics(context),
+            lambda: GroupCoordinator(self.settings),
         )
         self._configure(context.metadata.settings)
 
@@ -62,10 +69,14 @@ class GroupCoordinatorService:
         self.runtime.compression = settings["offsets.topic.compression.codec"]
 
     def coordinator_of(self, group_id: str) -> int:
-        """The broker that looks after the group. Raises COORDINATOR_NOT_AVAILABLE: then its topic is on its way, or has no leader."""
+        """The broker that looks after the group. Raises COORDINATOR_NOT_AVAILABLE: then its topic
+        is on its way, or has no leader.
+        """
         topic = self.context.metadata.image.topic_named(TOPIC)
         if topic is None:
-            self._topic_creation.want(self._new_topic(self.context.metadata.settings), internal=True)
+            self._topic_creation.want(
+                self._new_topic(self.context.metadata.settings), internal=True
+            )
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
         leader = topic.partitions[partition_for(group_id, len(topic.partitions))].leader
         if leader < 0:
@@ -79,12 +90,22 @@ class GroupCoordinatorService:
             ("cleanup.policy", "compact"),
             ("segment.bytes", str(settings["offsets.topic.segment.bytes"])),
         )
-        return NewTopic(TOPIC, settings["offsets.topic.num.partitions"], settings["offsets.topic.replication.factor"], (), configs)
+        return NewTopic(
+            TOPIC,
+            settings["offsets.topic.num.partitions"],
+            settings["offsets.topic.replication.factor"],
+            (),
+            configs,
+        )
 
 
 def settings_of(settings: NodeSettings, image: MetadataImage) -> GroupSettings:
     consumer = _consumer_settings(settings)
-    own = {name: _of_group(consumer, settings, config) for (kind, name), config in image.configs.items() if kind == GROUP}
+    own = {
+        name: _of_group(consumer, settings, config)
+        for (kind, name), config in image.configs.items()
+        if kind == GROUP
+    }
     return GroupSettings(
         min_session_timeout_ms=settings["group.min.session.timeout.ms"],
         max_session_timeout_ms=settings["group.max.session.timeout.ms"],
@@ -113,12 +134,23 @@ def _consumer_settings(settings: NodeSettings) -> ConsumerSettings:
     )
 
 
-def _of_group(consumer: ConsumerSettings, settings: NodeSettings, config: Mapping[str, str]) -> ConsumerSettings:
+def _of_group(
+    consumer: ConsumerSettings, settings: NodeSettings, config: Mapping[str, str]
+) -> ConsumerSettings:
     """What was set on the group alone, within the broker's bounds: they may have moved since."""
     bounds = {
-        "session_timeout_ms": (settings["group.consumer.min.session.timeout.ms"], settings["group.consumer.max.session.timeout.ms"]),
-        "heartbeat_interval_ms": (settings["group.consumer.min.heartbeat.interval.ms"], settings["group.consumer.max.heartbeat.interval.ms"]),
-        "assignment_interval_ms": (settings["group.consumer.min.assignment.interval.ms"], settings["group.consumer.max.assignment.interval.ms"]),
+        "session_timeout_ms": (
+            settings["group.consumer.min.session.timeout.ms"],
+            settings["group.consumer.max.session.timeout.ms"],
+        ),
+        "heartbeat_interval_ms": (
+            settings["group.consumer.min.heartbeat.interval.ms"],
+            settings["group.consumer.max.heartbeat.interval.ms"],
+        ),
+        "assignment_interval_ms": (
+            settings["group.consumer.min.assignment.interval.ms"],
+            settings["group.consumer.max.assignment.interval.ms"],
+        ),
     }
     own = {}
     for name, field in OF_GROUP.items():

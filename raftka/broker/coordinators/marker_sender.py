@@ -1,9 +1,12 @@
-"""Sends the markers of transactions that end to the leaders of their partitions, until each has its marker, and tells the coordinator so.
+"""Sends the markers of transactions that end to the leaders of their partitions, until each has its
+marker, and tells the coordinator so.
 
-To each other broker one WriteTxnMarkers is in flight, with what is queued for it, up to a bound; on this broker the markers are written without a
-socket. What a leader refuses for a time is tried again, at the leader as then known. A leader that has seen a higher epoch of the producer has no
-transaction to end: its partition is passed over, and so is one that was deleted. One that has heard of a later coordinator ends the sending: that
-one sends them too. With the unloading of a coordinator all that is queued for it is dropped.
+To each other broker one WriteTxnMarkers is in flight, with what is queued for it, up to a bound; on
+this broker the markers are written without a socket. What a leader refuses for a time is tried
+again, at the leader as then known. A leader that has seen a higher epoch of the producer has no
+transaction to end: its partition is passed over, and so is one that was deleted. One that has heard
+of a later coordinator ends the sending: that one sends them too. With the unloading of a
+coordinator all that is queued for it is dropped.
 """
 
 from collections import deque
@@ -19,14 +22,21 @@ from raftka.broker.network.long_work import LongWork, Steps
 from raftka.coordinator.transactions.commands import MarkersWritten, ResumeMarkers, WriteMarkers
 from raftka.log.producers.markers import Marker
 from raftka.wire.errors import Code, KafkaError, code_of
-from raftka.wire.messages.transactions import WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from raftka.wire.messages.transactions import (
+    WRITE_TXN_MARKERS,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from raftka.wire.rows import ZERO_UUID
 
 RETRY_S = (0.05, 1.0)  # the first time, at most
 MARKERS_OF_REQUEST = 1_000
 QUEUED_BYTES = 256 * 1024  # of topics' names in one request
-PASSED_OVER = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION})
-MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS})  # whoever leads then sends the markers again
+PASSED_OVER = frozenset(
+    {Code.INVALID_PRODUCER_EPOCH, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION}
+)
+# whoever leads then sends the markers again
+MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS})
 
 Place = tuple[str, int]
 
@@ -34,8 +44,12 @@ Place = tuple[str, int]
 class Writer(Protocol):
     """Writes markers where this broker leads (markers.py)."""
 
-    def write(self, marker: Marker, topic: str, partition: int, done: Callable[[Code], None]) -> None:
-        """`done` is called once, perhaps at once, with NONE when the marker is committed, or an error."""
+    def write(
+        self, marker: Marker, topic: str, partition: int, done: Callable[[Code], None]
+    ) -> None:
+        """`done` is called once, perhaps at once, with NONE when the marker is committed, or an
+        error.
+        """
 
 
 class _Ending:
@@ -46,7 +60,9 @@ class _Ending:
     def __init__(self, write: WriteMarkers, coordinator: CoordinatorPartition) -> None:
         self.write = write
         self.coordinator = coordinator
-        self.marker = Marker(write.producer_id, write.epoch, coordinator.epoch, write.commit, write.version)
+        self.marker = Marker(
+            write.producer_id, write.epoch, coordinator.epoch, write.commit, write.version
+        )
         self.left: dict[Place, None] = {}  # partitions without their markers
         self.over = False
 
@@ -66,7 +82,9 @@ class _Outbox:
 
 
 class MarkerSender:
-    def __init__(self, context: BrokerContext, long_work: LongWork, channels: BrokerChannels, writer: Writer) -> None:
+    def __init__(
+        self, context: BrokerContext, long_work: LongWork, channels: BrokerChannels, writer: Writer
+    ) -> None:
         self.context = context
         self.channels = channels
         self.runtime: CoordinatorRuntime  # set by the service: each needs the other
@@ -91,11 +109,15 @@ class MarkerSender:
 
     @property
     def completing(self) -> int:
-        """Transactions whose markers are all written, and whose coordinator has not yet said so in its log."""
+        """Transactions whose markers are all written, and whose coordinator has not yet said so in
+        its log.
+        """
         return sum(not ending.left for ending in self._endings.values() if ending.wanted)
 
     def send(self, write: WriteMarkers, failure: KafkaError | None) -> None:
-        """The transaction's end is committed; or, with an error, nobody knows: then the coordinator is asked."""
+        """The transaction's end is committed; or, with an error, nobody knows: then the coordinator
+        is asked.
+        """
         if failure is not None:
             if failure.code not in MOVED:
                 self._later(partial(self._resume, write.transactional_id))
@@ -132,7 +154,9 @@ class MarkerSender:
 
         self._submit(transactional_id, ResumeMarkers(transactional_id), answered)
 
-    def _submit(self, transactional_id: str, command: object, ticket: Callable[[KafkaError | None], None]) -> None:
+    def _submit(
+        self, transactional_id: str, command: object, ticket: Callable[[KafkaError | None], None]
+    ) -> None:
         try:
             self.runtime.submit(transactional_id, command, ticket)
         except KafkaError as error:
@@ -181,7 +205,11 @@ class MarkerSender:
         image = self.context.metadata.image
         topic_id = ending.write.topics[name].topic_id
         topic = image.topics.get(topic_id) if topic_id != ZERO_UUID else image.topic_named(name)
-        return topic.partitions[index].leader if topic is not None and 0 <= index < len(topic.partitions) else None
+        return (
+            topic.partitions[index].leader
+            if topic is not None and 0 <= index < len(topic.partitions)
+            else None
+        )
 
     # other brokers
 
@@ -202,25 +230,39 @@ class MarkerSender:
                 size += len(place[0])
             yield
         if taken:
-            self.channels.ask(broker, WRITE_TXN_MARKERS, _request(taken), partial(self._answered, broker, taken))
+            self.channels.ask(
+                broker, WRITE_TXN_MARKERS, _request(taken), partial(self._answered, broker, taken)
+            )
         else:
             outbox.in_flight = False
             self._pump(broker)  # something may have come since the last look
 
-    def _answered(self, broker: int, taken: list[tuple[_Ending, Place]], answer: WriteTxnMarkersResponse | None, error: str | None) -> None:
+    def _answered(
+        self,
+        broker: int,
+        taken: list[tuple[_Ending, Place]],
+        answer: WriteTxnMarkersResponse | None,
+        error: str | None,
+    ) -> None:
         self._outboxes[broker].in_flight = False
         self._run(self._settle_all(taken, answer))
         self._pump(broker)
 
-    def _settle_all(self, taken: list[tuple[_Ending, Place]], answer: WriteTxnMarkersResponse | None) -> Steps[None]:
+    def _settle_all(
+        self, taken: list[tuple[_Ending, Place]], answer: WriteTxnMarkersResponse | None
+    ) -> Steps[None]:
         codes: dict[tuple[int, Place], Code] = {}
         for marker in answer.markers if answer is not None else ():
             for topic in marker.topics:
                 for row in topic.partitions:
-                    codes[marker.producer_id, (topic.name, row.partition_index)] = code_of(row.error_code)
+                    codes[marker.producer_id, (topic.name, row.partition_index)] = code_of(
+                        row.error_code
+                    )
                     yield
         for ending, place in taken:
-            self._settle(ending, place, codes.get((ending.marker.producer_id, place), Code.NETWORK_EXCEPTION))
+            self._settle(
+                ending, place, codes.get((ending.marker.producer_id, place), Code.NETWORK_EXCEPTION)
+            )
             yield
 
     # the answers of leaders
@@ -235,7 +277,13 @@ class MarkerSender:
             self._park(ending, place)
             return
         if code is not Code.NONE:
-            self.context.events.warning("marker_passed_over", topic=place[0], partition=place[1], id=ending.write.transactional_id, error=code.name)
+            self.context.events.warning(
+                "marker_passed_over",
+                topic=place[0],
+                partition=place[1],
+                id=ending.write.transactional_id,
+                error=code.name,
+            )
         self._retry_s = RETRY_S[0]
         del ending.left[place]
         if not ending.left:
@@ -246,7 +294,11 @@ class MarkerSender:
         ending.over = True
         if self._endings.get(ending.write.transactional_id) is ending:
             del self._endings[ending.write.transactional_id]
-        self.context.events.warning("markers_fenced", id=ending.write.transactional_id, coordinator_epoch=ending.marker.coordinator_epoch)
+        self.context.events.warning(
+            "markers_fenced",
+            id=ending.write.transactional_id,
+            coordinator_epoch=ending.marker.coordinator_epoch,
+        )
 
     def _written(self, ending: _Ending) -> None:
         """All partitions have their markers."""
@@ -301,7 +353,9 @@ def _request(taken: list[tuple[_Ending, Place]]) -> WriteTxnMarkersRequest:
             transaction_result=ending.marker.commit,
             coordinator_epoch=ending.marker.coordinator_epoch,
             transaction_version=ending.marker.version,
-            topics=[row.topics(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
+            topics=[
+                row.topics(name=name, partition_indexes=indexes) for name, indexes in topics.items()
+            ],
         )
         for ending, topics in endings.items()
     ]

@@ -1,5 +1,6 @@
-"""Markers that end transactions, written by the leaders of the partitions. In `__consumer_offsets` the group's coordinator writes them, so that the
-offsets of the transaction count, or are dropped, in the same step. Knows no coordinator of transactions.
+"""Markers that end transactions, written by the leaders of the partitions. In `__consumer_offsets`
+the group's coordinator writes them, so that the offsets of the transaction count, or are dropped,
+in the same step. Knows no coordinator of transactions.
 """
 
 from collections.abc import Callable
@@ -10,17 +11,24 @@ from raftka.broker.replica.manager import ReplicaManager
 from raftka.log.producers.markers import Marker
 from raftka.wire.errors import Code, KafkaError
 
-COMMIT_S = 30.0  # after which a marker that is not committed counts as refused; its sender sends it again
+# after which a marker that is not committed counts as refused; its sender sends it again
+COMMIT_S = 30.0
 
 
 class MarkerWriter:
-    def __init__(self, context: BrokerContext, replicas: ReplicaManager, groups: GroupCoordinatorService) -> None:
+    def __init__(
+        self, context: BrokerContext, replicas: ReplicaManager, groups: GroupCoordinatorService
+    ) -> None:
         self._context = context
         self._replicas = replicas
         self._groups = groups
 
-    def write(self, marker: Marker, topic: str, partition: int, done: Callable[[Code], None]) -> None:
-        """Append the marker as leader; `done` is called once, perhaps at once, with NONE when it is committed here, or an error."""
+    def write(
+        self, marker: Marker, topic: str, partition: int, done: Callable[[Code], None]
+    ) -> None:
+        """Append the marker as leader; `done` is called once, perhaps at once, with NONE when it is
+        committed here, or an error.
+        """
         try:
             found = self._replicas.find(topic, partition)
         except KafkaError:
@@ -45,7 +53,9 @@ class MarkerWriter:
             found.wait_for_commit(end, clock.now() + COMMIT_S, _Wait(done))
 
     def abort(self, reason: str) -> None:
-        """Do nothing: the log has failed, and completes the operations that wait for it with an error."""
+        """Do nothing: the log has failed, and completes the operations that wait for it with an
+        error.
+        """
 
 
 class _Wait:

@@ -1,7 +1,9 @@
-"""When a coordinator writes what it has decided: at the turn's end, or a little later together with more. Knows no coordinator.
+"""When a coordinator writes what it has decided: at the turn's end, or a little later together with
+more. Knows no coordinator.
 
-A batch costs all replicas a write, a flush and a fetch, however few records it has. While a batch is on its way, new records join the next batch:
-followers fetch one batch after the other anyway. Then it looks for the clients that were answered just now.
+A batch costs all replicas a write, a flush and a fetch, however few records it has. While a batch
+is on its way, new records join the next batch: followers fetch one batch after the other anyway.
+Then it looks for the clients that were answered just now.
 """
 
 from raftka.broker.replica.looks import Looks

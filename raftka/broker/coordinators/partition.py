@@ -1,8 +1,10 @@
-"""One coordinator: a state machine on one partition that this broker leads. What it decides is replayed at once and appended at the turn's end,
-all of a turn in one batch; every reply is held until what was replayed before it is committed. Knows no group and no request.
+"""One coordinator: a state machine on one partition that this broker leads. What it decides is
+replayed at once and appended at the turn's end, all of a turn in one batch; every reply is held
+until what was replayed before it is committed. Knows no group and no request.
 
-What is decided or replayed in many steps goes on over several turns, as long work of the node. Until it ends, all that comes to this coordinator
-waits in line, also its timers: so everything is decided in the order in which it came, on what was decided before.
+What is decided or replayed in many steps goes on over several turns, as long work of the node.
+Until it ends, all that comes to this coordinator waits in line, also its timers: so everything is
+decided in the order in which it came, on what was decided before.
 """
 
 from collections import deque
@@ -15,7 +17,15 @@ from raftka.broker.coordinators.pace import Pace
 from raftka.broker.coordinators.replies import MarkerTicket, shown_as
 from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.partition import Partition
-from raftka.coordinator.machine import Context, Machine, Outcome, OutcomeOrSteps, Record, Steps, Ticket
+from raftka.coordinator.machine import (
+    Context,
+    Machine,
+    Outcome,
+    OutcomeOrSteps,
+    Record,
+    Steps,
+    Ticket,
+)
 from raftka.log.producers.markers import Marker, read_marker
 from raftka.runtime.interfaces import Clock, Timer
 from raftka.wire.errors import Code, KafkaError, LimitRefused, ProtocolError
@@ -26,7 +36,9 @@ LOADED_AT_ONCE = 64 * 1024  # bytes, with RECORD_WEIGHT for each record: some fo
 RECORD_WEIGHT = 100
 AT_ONCE = 200  # records that are replayed in the turn in which they were decided, each some 10 us
 PART_BYTES = 128 * 1024  # of a batch, where an outcome is more than one: some three milliseconds
-RECORDS_OF_BATCH = 1000  # of several outcomes: what is decided then goes into the next batch, as it takes a microsecond to write each
+# of several outcomes: what is decided then goes into the next batch, as it takes a microsecond to
+# write each
+RECORDS_OF_BATCH = 1000
 TICK_AGAIN_S = 1.0  # after one whose records were refused
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 30  # lengths, deltas, attributes: at most
@@ -53,11 +65,15 @@ class Runtime(Protocol):
 
     def broken(self, partition: "CoordinatorPartition", error: Exception) -> None: ...
 
-    def unreadable(self, partition: "CoordinatorPartition", offset: int, error: Exception) -> None: ...
+    def unreadable(
+        self, partition: "CoordinatorPartition", offset: int, error: Exception
+    ) -> None: ...
 
 
 class CoordinatorPartition:
-    """Loading, then serving, then gone: it is not used again. A ticket is what gets the answer, or a KafkaError: it is called, once."""
+    """Loading, then serving, then gone: it is not used again. A ticket is what gets the answer, or
+    a KafkaError: it is called, once.
+    """
 
     __slots__ = (
         "_armed",
@@ -86,7 +102,9 @@ class CoordinatorPartition:
         "working",
     )
 
-    def __init__(self, runtime: Runtime, partition: Partition, epoch: int, machine: Machine, now: float) -> None:
+    def __init__(
+        self, runtime: Runtime, partition: Partition, epoch: int, machine: Machine, now: float
+    ) -> None:
         self._runtime = runtime
         self.partition = partition
         self.epoch = epoch
@@ -100,8 +118,10 @@ class CoordinatorPartition:
         self._position = partition.log.start_offset
         self._deleted: list[tuple[bytes, str]] = []
         self._slices = self._load_in_slices()
-        self._queue: deque[Steps[None]] = deque()  # what goes on in later turns, and what came meanwhile
-        self.working = False  # over several turns, between which the machine is somewhere between two states
+        # what goes on in later turns, and what came meanwhile
+        self._queue: deque[Steps[None]] = deque()
+        # over several turns, between which the machine is somewhere between two states
+        self.working = False
         self._records: list[Record] = []  # of this turn
         self._replies: list[Reply] = []
         self._size_bytes = BATCH_OVERHEAD_BYTES
@@ -114,9 +134,11 @@ class CoordinatorPartition:
     # loading
 
     def load(self) -> bool:
-        """One slice of the log; whether it was loaded before. Raises OSError, and KafkaError when the log does not have it any more.
+        """One slice of the log; whether it was loaded before. Raises OSError, and KafkaError when
+        the log does not have it any more.
 
-        Up to the log's end, not to the high watermark: what was acknowledged may lie above it, as far as a new leader knows.
+        Up to the log's end, not to the high watermark: what was acknowledged may lie above it, as
+        far as a new leader knows.
         """
         return next(self._slices, self) is self
 
@@ -134,7 +156,9 @@ class CoordinatorPartition:
                         if (marker := read_marker(batch)) is not None:
                             self.machine.end_transaction(marker.producer_id, commit=marker.commit)
                     else:
-                        yield from self._replay_batch(batch, header.producer_id if header.attributes & TRANSACTIONAL else None)
+                        yield from self._replay_batch(
+                            batch, header.producer_id if header.attributes & TRANSACTIONAL else None
+                        )
                     self._position = header.last_offset + 1
             yield
 
@@ -184,14 +208,17 @@ class CoordinatorPartition:
             found = self.machine.decide(command, ticket, self._runtime.turn())
             outcome = found if isinstance(found, Outcome) else (yield from found)
         except KafkaError as error:
-            outcome = Outcome((), ((ticket, error.with_traceback(None)),))  # no frames: they would be a cycle with the answer
+            # no frames: they would be a cycle with the answer
+            outcome = Outcome((), ((ticket, error.with_traceback(None)),))
         except Exception as error:
             self._runtime.broken(self, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
         yield from self._carry_out(outcome)
 
     def write_marker(self, marker: Marker, done: Callable[[Code], None]) -> None:
-        """End a producer's transaction: the marker is appended and takes effect in one step; `done` is called, once, when it is committed."""
+        """End a producer's transaction: the marker is appended and takes effect in one step; `done`
+        is called, once, when it is committed.
+        """
         if not self.loaded:
             done(Code.NOT_LEADER_OR_FOLLOWER)
             return
@@ -255,7 +282,12 @@ class CoordinatorPartition:
             self.working = False
             raise
         else:
-            self._runtime.long_work.run(f"the coordinator of {self.partition.name}", work, self._worked_off, lambda: not self.gone)
+            self._runtime.long_work.run(
+                f"the coordinator of {self.partition.name}",
+                work,
+                self._worked_off,
+                lambda: not self.gone,
+            )
 
     def _work_off(self) -> Steps[None]:
         """What came first, then all that has come meanwhile, in its order."""
@@ -300,14 +332,20 @@ class CoordinatorPartition:
                 self._reply(ticket, shown_as(code))
 
     def _replay(self, outcome: Outcome) -> Steps[Code]:
-        """NONE: it is the machine's state now, and will be in the log. Nothing is appended of a part before all of it is replayed."""
+        """NONE: it is the machine's state now, and will be in the log. Nothing is appended of a
+        part before all of it is replayed.
+        """
         if outcome.producer is not None:
             return self._replay_pending(outcome.records, *outcome.producer)
         most = self.partition.log.config.max_message_bytes
         records = outcome.records
         sizes = [len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records]
         whole = outcome.atomic or sum(sizes) + BATCH_OVERHEAD_BYTES <= most
-        for first, last, size in ((0, len(records), sum(sizes)),) if whole else parts(sizes, min(PART_BYTES, most - BATCH_OVERHEAD_BYTES)):
+        for first, last, size in (
+            ((0, len(records), sum(sizes)),)
+            if whole
+            else parts(sizes, min(PART_BYTES, most - BATCH_OVERHEAD_BYTES))
+        ):
             if (code := self._refusal()) is not Code.NONE:
                 return code
             if size + BATCH_OVERHEAD_BYTES > most:
@@ -335,13 +373,20 @@ class CoordinatorPartition:
         return Code.NONE
 
     def _replay_pending(self, records: Sequence[Record], producer_id: int, epoch: int) -> Code:
-        """Records in a transaction are a batch of their own. They are appended before they are replayed, because the log may know that it is over."""
+        """Records in a transaction are a batch of their own. They are appended before they are
+        replayed, because the log may know that it is over.
+        """
         if self._records:
             self._append()
         if (code := self._refusal()) is not Code.NONE:
             return code
         now_ms = self._runtime.clock.wall_ms()
-        batch = build_batch([(key, value, (), now_ms) for key, value in records], producer_id=producer_id, producer_epoch=epoch, transactional=True)
+        batch = build_batch(
+            [(key, value, (), now_ms) for key, value in records],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transactional=True,
+        )
         if len(batch) > self.partition.log.config.max_message_bytes:
             return Code.RECORD_LIST_TOO_LARGE
         try:
@@ -390,7 +435,10 @@ class CoordinatorPartition:
         records, self._records = self._records, []
         self._size_bytes = BATCH_OVERHEAD_BYTES
         now_ms = self._runtime.clock.wall_ms()
-        batch = build_batch([(key, value, (), now_ms) for key, value in records], compression=self._runtime.compression)
+        batch = build_batch(
+            [(key, value, (), now_ms) for key, value in records],
+            compression=self._runtime.compression,
+        )
         try:
             self.committed_offset = self.partition.append_made(memoryview(batch), now_ms, self)
         except KafkaError as error:
@@ -411,7 +459,9 @@ class CoordinatorPartition:
         if partition.leader is None:
             held.complete(Code.NOT_LEADER_OR_FOLLOWER)
         else:
-            partition.wait_for_commit(self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, held)
+            partition.wait_for_commit(
+                self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, held
+            )
 
     def answered(self, replies: list[Reply], code: Code) -> None:
         for ticket, answer in replies:
@@ -421,7 +471,9 @@ class CoordinatorPartition:
             self._touch()
 
     def abort(self, reason: str) -> None:
-        """What was appended could not be written: the log has failed, and who waits for it hears that."""
+        """What was appended could not be written: the log has failed, and who waits for it hears
+        that.
+        """
 
     # time
 
@@ -447,7 +499,9 @@ class CoordinatorPartition:
     # the end
 
     def unload(self, code: Code = Code.NOT_COORDINATOR) -> None:
-        """This broker does not coordinate here any more, or begins anew: who waits is to look for who does."""
+        """This broker does not coordinate here any more, or begins anew: who waits is to look for
+        who does.
+        """
         self.gone, self.loaded = True, False
         if self._timer is not None:
             self._timer.cancel()
@@ -460,7 +514,9 @@ class CoordinatorPartition:
 
 
 def parts(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
-    """Of records of these sizes: the first of a part, the one behind its last, and their size together."""
+    """Of records of these sizes: the first of a part, the one behind its last, and their size
+    together.
+    """
     first = size = 0
     for number, each in enumerate(sizes):
         if size and size + each > most:

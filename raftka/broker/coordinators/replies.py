@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from raftka.wire.errors import Code, KafkaError
 
-SHOWN_AS = {  # the error of an append, and the error that a coordinator answers for it (Kafka's table)
+# the error of an append, and the error that a coordinator answers for it (Kafka's table)
+SHOWN_AS = {
     Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
     Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
@@ -15,7 +16,8 @@ SHOWN_AS = {  # the error of an append, and the error that a coordinator answers
     Code.INVALID_TXN_STATE: Code.INVALID_TXN_STATE,
 }
 
-AS_MARKER = {  # the error of a coordinator's reply, and the error that the answer to WriteTxnMarkers has for it
+# the error of a coordinator's reply, and the error that the answer to WriteTxnMarkers has for it
+AS_MARKER = {
     Code.NOT_COORDINATOR: Code.NOT_LEADER_OR_FOLLOWER,
     Code.COORDINATOR_NOT_AVAILABLE: Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 }

@@ -1,5 +1,6 @@
-"""The coordinators of one topic on this broker: a state machine for each of its partitions that it leads. Finds the one that a key belongs to,
-loads it when a leadership begins, a slice of the log a turn, and drops it when that ends. Knows no group and no transaction.
+"""The coordinators of one topic on this broker: a state machine for each of its partitions that it
+leads. Finds the one that a key belongs to, loads it when a leadership begins, a slice of the log a
+turn, and drops it when that ends. Knows no group and no transaction.
 """
 
 from collections import deque
@@ -19,20 +20,26 @@ from raftka.coordinator.machine import Context, Machine, Ticket
 from raftka.metadata.image import Delta, MetadataImage
 from raftka.wire.errors import Code, KafkaError
 
-REPLIES_OF_TURN = 50  # some 40 us each: a group of 1,000 members that has rebalanced is answered in twenty turns
+# some 40 us each: a group of 1,000 members that has rebalanced is answered in twenty turns
+REPLIES_OF_TURN = 50
 POWERS = tuple([pow(31, exponent, 1 << 32) for exponent in reversed(range(256))])
 KNOWN_KEYS = 10_000
 KNOWN_LENGTH = 100  # characters: a stranger's keys may be long
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode, of which every client and tool of Kafka's believes that it picks the partition; in blocks, for strangers' names are long."""
+    """String.hashCode, of which every client and tool of Kafka's believes that it picks the
+    partition; in blocks, for strangers' names are long.
+    """
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2 * len(POWERS)):
         block = memoryview(units)[at : at + 2 * len(POWERS)]
         count = len(block) // 2
-        value = (value * pow(31, count, 1 << 32) + sum(map(mul, unpack(f">{count}H", block), POWERS[-count:]))) & 0xFFFFFFFF
+        value = (
+            value * pow(31, count, 1 << 32)
+            + sum(map(mul, unpack(f">{count}H", block), POWERS[-count:]))
+        ) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 
 
@@ -78,7 +85,9 @@ class CoordinatorRuntime:
     # asking
 
     def submit(self, key: str, command: object, ticket: Ticket) -> None:
-        """`ticket` is called with the answer, perhaps at once. Raises KafkaError for what needs no coordinator to be refused."""
+        """`ticket` is called with the answer, perhaps at once. Raises KafkaError for what needs no
+        coordinator to be refused.
+        """
         self.find(key).submit(command, ticket)
 
     def client_gone(self, key: str, ticket: Ticket) -> None:
@@ -88,11 +97,18 @@ class CoordinatorRuntime:
             coordinator.client_gone(ticket)
 
     def submit_to_all(self, command: object, done: Callable[[Any], None]) -> Steps[None]:
-        """`done` is called with the list of all answers, or the first KafkaError. Raises COORDINATOR_LOAD_IN_PROGRESS."""
+        """`done` is called with the list of all answers, or the first KafkaError. Raises
+        COORDINATOR_LOAD_IN_PROGRESS.
+        """
         coordinators = list(self.partitions.values())
         if not all(coordinator.loaded for coordinator in coordinators):
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
-        gathered = Gathered(len(coordinators), lambda answers: done(next((each for each in answers if isinstance(each, KafkaError)), answers)))
+        gathered = Gathered(
+            len(coordinators),
+            lambda answers: done(
+                next((each for each in answers if isinstance(each, KafkaError)), answers)
+            ),
+        )
         for place, coordinator in enumerate(coordinators):
             ticket = gathered.place(place)
             try:
@@ -140,14 +156,20 @@ class CoordinatorRuntime:
                 self._unload(coordinator)
             return
         epoch = partition.leader.leader_epoch
-        if coordinator is not None and coordinator.partition is partition and epoch <= coordinator.epoch + 1:
+        if (
+            coordinator is not None
+            and coordinator.partition is partition
+            and epoch <= coordinator.epoch + 1
+        ):
             coordinator.epoch = epoch  # nobody else has led in between
         else:
             self._load(partition, epoch)
 
     def _load(self, partition: Partition, epoch: int) -> None:
         before = self.partitions.get(partition.index)
-        coordinator = self.partitions[partition.index] = CoordinatorPartition(self, partition, epoch, self._make_machine(), self.clock.now())
+        coordinator = self.partitions[partition.index] = CoordinatorPartition(
+            self, partition, epoch, self._make_machine(), self.clock.now()
+        )
         if before is not None:
             before.unload()
         self._loading.append(coordinator)
@@ -185,7 +207,9 @@ class CoordinatorRuntime:
 
     def _load_failed(self, coordinator: CoordinatorPartition, error: KafkaError | OSError) -> None:
         partition = coordinator.partition
-        self.context.events.warning("coordinator_load_failed", partition=partition.name, error=str(error))
+        self.context.events.warning(
+            "coordinator_load_failed", partition=partition.name, error=str(error)
+        )
         failure = error if isinstance(error, OSError) else partition.log.failed
         if failure is not None:
             self._replicas.log_failed(partition, failure)
@@ -195,7 +219,12 @@ class CoordinatorRuntime:
     def _serve(self, coordinator: CoordinatorPartition) -> None:
         coordinator.load_ms = round((self.clock.now() - coordinator.began_at) * 1000)
         if coordinator.replayed:
-            self.context.events.info("coordinator_loaded", partition=coordinator.partition.name, records=coordinator.replayed, ms=coordinator.load_ms)
+            self.context.events.info(
+                "coordinator_loaded",
+                partition=coordinator.partition.name,
+                records=coordinator.replayed,
+                ms=coordinator.load_ms,
+            )
         coordinator.serve()
 
     # the metadata
@@ -206,7 +235,11 @@ class CoordinatorRuntime:
         self._topics.on_image(before, image, delta, self.clock.now())
         deleted = [(topic_id, topic.name) for topic_id, topic in delta.topics_deleted.items()]
         if delta.reloaded:
-            deleted = [(topic_id, topic.name) for topic_id, topic in before.topics.items() if topic_id not in image.topics]
+            deleted = [
+                (topic_id, topic.name)
+                for topic_id, topic in before.topics.items()
+                if topic_id not in image.topics
+            ]
         if delta.reloaded or deleted or delta.topics_changed:
             for coordinator in list(self.partitions.values()):
                 coordinator.on_image(deleted)
@@ -225,7 +258,9 @@ class CoordinatorRuntime:
             coordinator.end_turn()
 
     def deliver(self, ticket: Any, answer: object) -> None:
-        """Call the ticket, in a later turn when many are called in this one; in the order in which they come."""
+        """Call the ticket, in a later turn when many are called in this one; in the order in which
+        they come.
+        """
         if self._delivered >= REPLIES_OF_TURN or self._undelivered:
             if not self._undelivered:
                 self.clock.call_at(self.clock.now(), self._deliver_more)
@@ -252,7 +287,13 @@ class CoordinatorRuntime:
     def turn(self) -> Context:
         """One for all that is decided in this turn."""
         if self._turn is None:
-            self._turn = Context(self.clock.now(), self.clock.wall_ms(), self._random, self._topics, self.lifecycle.vouched_for)
+            self._turn = Context(
+                self.clock.now(),
+                self.clock.wall_ms(),
+                self._random,
+                self._topics,
+                self.lifecycle.vouched_for,
+            )
         return self._turn
 
     # what goes wrong
@@ -260,15 +301,24 @@ class CoordinatorRuntime:
     def broken(self, coordinator: CoordinatorPartition, error: Exception) -> None:
         """A mistake of ours: this one command fails."""
         self.context.metrics.count("raftka_handler_errors_total")
-        self.context.events.error("coordinator_failed", partition=coordinator.partition.name, error=repr(error))
+        self.context.events.error(
+            "coordinator_failed", partition=coordinator.partition.name, error=repr(error)
+        )
 
     def unreadable(self, coordinator: CoordinatorPartition, offset: int, error: Exception) -> None:
         self.context.metrics.count("raftka_coordinator_unreadable_records_total")
-        self.context.events.error("coordinator_record_unreadable", partition=coordinator.partition.name, offset=offset, error=str(error))
+        self.context.events.error(
+            "coordinator_record_unreadable",
+            partition=coordinator.partition.name,
+            offset=offset,
+            error=str(error),
+        )
 
 
 class Gathered:
-    """Answers to several questions, for one who asked them all: `done` gets the list, when the last has come."""
+    """Answers to several questions, for one who asked them all: `done` gets the list, when the last
+    has come.
+    """
 
     __slots__ = ("_answers", "_done", "_left")
 

@@ -1,4 +1,6 @@
-"""What the coordinators see of the metadata: the topics as they are now, and how many partitions they had a short while ago."""
+"""What the coordinators see of the metadata: the topics as they are now, and how many partitions
+they had a short while ago.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -12,7 +14,9 @@ REMEMBERED_S = 60.0  # how long a growth is remembered
 
 
 class WatchedTopics(Topics, Protocol):
-    def on_image(self, before: MetadataImage, image: MetadataImage, delta: Delta, now: float) -> None: ...
+    def on_image(
+        self, before: MetadataImage, image: MetadataImage, delta: Delta, now: float
+    ) -> None: ...
 
 
 class ImageTopics:
@@ -21,7 +25,8 @@ class ImageTopics:
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._times: list[float] = []  # of all growths of topics, in order
-        self._grown: dict[bytes, list[tuple[float, int]]] = {}  # by topic id: when it grew, and its partitions until then
+        # by topic id: when it grew, and its partitions until then
+        self._grown: dict[bytes, list[tuple[float, int]]] = {}
 
     def topic_id(self, name: str) -> bytes | None:
         return self._context.metadata.image.topic_ids.get(name)
@@ -46,8 +51,12 @@ class ImageTopics:
         growths = self._grown.get(self.topic_id(name) or b"", ())
         return next((growth for growth in growths if growth[0] > when), None)
 
-    def on_image(self, before: MetadataImage, image: MetadataImage, delta: Delta, now: float) -> None:
-        """Remember which topics have got partitions. Topics that are new have no growth: no member can have read them before."""
+    def on_image(
+        self, before: MetadataImage, image: MetadataImage, delta: Delta, now: float
+    ) -> None:
+        """Remember which topics have got partitions. Topics that are new have no growth: no member
+        can have read them before.
+        """
         for topic_id in delta.topics_changed:
             old, new = before.topics.get(topic_id), image.topics.get(topic_id)
             if old is not None and new is not None and len(old.partitions) < len(new.partitions):
@@ -55,5 +64,8 @@ class ImageTopics:
                 self._times.append(now)
         if self._times and self._times[0] <= now - REMEMBERED_S:
             self._times = self._times[bisect_right(self._times, now - REMEMBERED_S) :]
-            kept = {topic_id: [each for each in growths if each[0] > now - REMEMBERED_S] for topic_id, growths in self._grown.items()}
+            kept = {
+                topic_id: [each for each in growths if each[0] > now - REMEMBERED_S]
+                for topic_id, growths in self._grown.items()
+            }
             self._grown = {topic_id: growths for topic_id, growths in kept.items() if growths}

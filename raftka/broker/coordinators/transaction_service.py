@@ -1,4 +1,5 @@
-"""Transaction coordinators of this broker: their topic and how it comes to be, their settings, and which broker looks after which transactional id.
+"""Transaction coordinators of this broker: their topic and how it comes to be, their settings, and
+which broker looks after which transactional id.
 
 Knows no request and no transaction's state.
 """
@@ -15,7 +16,12 @@ from raftka.broker.coordinators.topics import ImageTopics
 from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.coordinator.machine import Ticket
-from raftka.coordinator.transactions.commands import VERSION_2, AddPartitions, TransactionSettings, VerifyPartitions
+from raftka.coordinator.transactions.commands import (
+    VERSION_2,
+    AddPartitions,
+    TransactionSettings,
+    VerifyPartitions,
+)
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
 from raftka.metadata.commands import NewTopic
 from raftka.metadata.configs.settings import NodeSettings
@@ -39,12 +45,15 @@ class TransactionCoordinatorService:
         self.context = context
         self._topic_creation = topic_creation
         self.settings = settings_of(context.metadata.settings)
-        # markers wait for replicas, so they do not share a connection with the questions of partition leaders
+        # markers wait for replicas, so they do not share a connection with the questions of
+        # partition leaders
         self.marker_channels = BrokerChannels(context, "markers")
         self.channels = BrokerChannels(context, "transactions")
         self.sender = MarkerSender(context, long_work, self.marker_channels, writer)
         make = lambda: TransactionCoordinator(self.settings, self.sender.send)  # noqa: E731
-        self.runtime = CoordinatorRuntime(context, replicas, lifecycle, long_work, TOPIC, ImageTopics(context), make)
+        self.runtime = CoordinatorRuntime(
+            context, replicas, lifecycle, long_work, TOPIC, ImageTopics(context), make
+        )
         self.sender.runtime = self.runtime
 
     def on_settings(self, settings: NodeSettings) -> None:
@@ -67,10 +76,14 @@ class TransactionCoordinatorService:
         self.marker_channels.close()
 
     def coordinator_of(self, transactional_id: str) -> int:
-        """The broker that looks after the id. Raises COORDINATOR_NOT_AVAILABLE: then its topic is on its way, or has no leader."""
+        """The broker that looks after the id. Raises COORDINATOR_NOT_AVAILABLE: then its topic is
+        on its way, or has no leader.
+        """
         topic = self.context.metadata.image.topic_named(TOPIC)
         if topic is None:
-            self._topic_creation.want(self._new_topic(self.context.metadata.settings), internal=True)
+            self._topic_creation.want(
+                self._new_topic(self.context.metadata.settings), internal=True
+            )
             raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
         leader = topic.partitions[partition_for(transactional_id, len(topic.partitions))].leader
         if leader < 0:
@@ -93,7 +106,8 @@ class TransactionCoordinatorService:
         verify_only: bool,
         hold_ms: int | None = None,
     ) -> None:
-        """Add the partitions to the transaction, or look whether they are in it; `done` gets a code for each, or what is wrong with all of them.
+        """Add the partitions to the transaction, or look whether they are in it; `done` gets a code
+        for each, or what is wrong with all of them.
 
         `hold_ms`: how long to wait for markers of the last transaction, instead of the usual time.
         """
@@ -104,7 +118,9 @@ class TransactionCoordinatorService:
                 done(answer)
             else:
                 lacks = answer or ()
-                done({key: Code.TRANSACTION_ABORTABLE if key in lacks else Code.NONE for key in keys})
+                done(
+                    {key: Code.TRANSACTION_ABORTABLE if key in lacks else Code.NONE for key in keys}
+                )
 
         command: AddPartitions | VerifyPartitions
         if verify_only:
@@ -112,7 +128,11 @@ class TransactionCoordinatorService:
         else:
             command = AddPartitions(transactional_id, *producer, keys, VERSION_2)
         try:
-            self.submit(transactional_id, command if hold_ms is None else command._replace(hold_ms=hold_ms), answered)
+            self.submit(
+                transactional_id,
+                command if hold_ms is None else command._replace(hold_ms=hold_ms),
+                answered,
+            )
         except KafkaError as error:
             done(error)
 
@@ -125,12 +145,15 @@ class TransactionCoordinatorService:
             ("min.insync.replicas", str(settings["transaction.state.log.min.isr"])),
             ("segment.bytes", str(settings["transaction.state.log.segment.bytes"])),
         )
-        partitions, replicas = settings["transaction.state.log.num.partitions"], settings["transaction.state.log.replication.factor"]
+        partitions = settings["transaction.state.log.num.partitions"]
+        replicas = settings["transaction.state.log.replication.factor"]
         return NewTopic(TOPIC, partitions, replicas, (), configs)
 
 
 def settings_of(settings: NodeSettings) -> TransactionSettings:
     return TransactionSettings(
         expiration_ms=settings["transactional.id.expiration.ms"],
-        expiration_interval_ms=settings["transaction.remove.expired.transaction.cleanup.interval.ms"],
+        expiration_interval_ms=settings[
+            "transaction.remove.expired.transaction.cleanup.interval.ms"
+        ],
     )

@@ -1,7 +1,9 @@
-"""The question of a partition's leader to a transaction's coordinator: is this partition in the producer's transaction (KIP-890)?
+"""The question of a partition's leader to a transaction's coordinator: is this partition in the
+producer's transaction (KIP-890)?
 
-Producers of version 1 have told the coordinator so themselves; for those of version 2 the leader adds the partition. All questions that a turn has
-for one broker go in one request. Knows no batch and no client.
+Producers of version 1 have told the coordinator so themselves; for those of version 2 the leader
+adds the partition. All questions that a turn has for one broker go in one request. Knows no batch
+and no client.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -14,7 +16,11 @@ from raftka.broker.replica.partition import Partition
 from raftka.log.producers.markers import VERSION_2
 from raftka.log.producers.state import Guard
 from raftka.wire.errors import Code, KafkaError, code_of
-from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from raftka.wire.messages.transactions import (
+    ADD_PARTITIONS_TO_TXN,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
 from raftka.wire.schema import Api, Req, Resp
 
 Key = tuple[str, int]
@@ -44,12 +50,20 @@ class Coordinators(Protocol):
 class Channels(Protocol):
     """The connections to other brokers."""
 
-    def ask(self, broker_id: int, api: Api[Req, Resp], row: Req, on_reply: Callable[[Resp | None, str | None], None]) -> None: ...
+    def ask(
+        self,
+        broker_id: int,
+        api: Api[Req, Resp],
+        row: Req,
+        on_reply: Callable[[Resp | None, str | None], None],
+    ) -> None: ...
 
 
 @dataclass(slots=True)
 class Question:
-    """About the partitions of one request. `add` each, then give it to `TransactionVerifier.ask`."""
+    """About the partitions of one request. `add` each, then give it to
+    `TransactionVerifier.ask`.
+    """
 
     transactional_id: str
     producer_id: int
@@ -78,7 +92,9 @@ class _Batch:
 
     def takes(self, question: Question) -> bool:
         alike = self._by_id.get(question.transactional_id)
-        return self._size < PARTITIONS_OF_BATCH and (alike is None or alike[0].kind == question.kind)
+        return self._size < PARTITIONS_OF_BATCH and (
+            alike is None or alike[0].kind == question.kind
+        )
 
     def add(self, question: Question, done: Callable[[Refused], None]) -> None:
         self.questions.append((question, done))
@@ -94,22 +110,36 @@ class _Batch:
                 for topic, index in question.partitions:
                     topics.setdefault(topic, {})[index] = None
             producer_id, epoch, verify_only = questions[0].kind
-            transaction = rows(transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, verify_only=verify_only)
-            transaction.topics = [rows.topics(name=name, partitions=list(indexes)) for name, indexes in topics.items()]
+            transaction = rows(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                verify_only=verify_only,
+            )
+            transaction.topics = [
+                rows.topics(name=name, partitions=list(indexes)) for name, indexes in topics.items()
+            ]
             transactions.append(transaction)
         return ADD_PARTITIONS_TO_TXN.request(transactions=transactions)
 
 
 class TransactionVerifier:
-    def __init__(self, context: BrokerContext, coordinators: Coordinators, channels: Channels) -> None:
+    def __init__(
+        self, context: BrokerContext, coordinators: Coordinators, channels: Channels
+    ) -> None:
         self._context = context
         self._coordinators = coordinators
         self._channels = channels
         self._batches: dict[int, list[_Batch]] = {}  # of this turn, by broker
 
     def ask(self, question: Question, done: Callable[[Refused], None]) -> None:
-        """`done` is called once, perhaps at once, with the partitions where the transaction must not begin; the guards of the others are verified."""
-        if question.version < VERSION_2 and not self._context.metadata.settings["transaction.partition.verification.enable"]:
+        """`done` is called once, perhaps at once, with the partitions where the transaction must
+        not begin; the guards of the others are verified.
+        """
+        if (
+            question.version < VERSION_2
+            and not self._context.metadata.settings["transaction.partition.verification.enable"]
+        ):
             done(self._settle(question, dict.fromkeys(question.partitions, Code.NONE)))
             return
         try:
@@ -143,18 +173,32 @@ class TransactionVerifier:
         to_ask, self._batches = self._batches, {}
         for broker, batches in to_ask.items():
             for batch in batches:
-                self._channels.ask(broker, ADD_PARTITIONS_TO_TXN, batch.request(), partial(self._answered, batch))
+                self._channels.ask(
+                    broker, ADD_PARTITIONS_TO_TXN, batch.request(), partial(self._answered, batch)
+                )
 
-    def _answered(self, batch: _Batch, answer: AddPartitionsToTxnResponse | None, error: str | None) -> None:
+    def _answered(
+        self, batch: _Batch, answer: AddPartitionsToTxnResponse | None, error: str | None
+    ) -> None:
         codes = _codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)
         for question, done in batch.questions:
-            done(self._settle(question, codes if isinstance(codes, KafkaError) else codes.get(question.transactional_id, {})))
+            done(
+                self._settle(
+                    question,
+                    codes
+                    if isinstance(codes, KafkaError)
+                    else codes.get(question.transactional_id, {}),
+                )
+            )
 
     def _settle(self, question: Question, answer: Mapping[Key, Code] | KafkaError) -> Refused:
         refused = {}
         for key, (partition, guard, place) in question.partitions.items():
             error = answer if isinstance(answer, KafkaError) else None
-            if not isinstance(answer, KafkaError) and (code := answer.get(key, Code.UNKNOWN_SERVER_ERROR)) is not Code.NONE:
+            if (
+                not isinstance(answer, KafkaError)
+                and (code := answer.get(key, Code.UNKNOWN_SERVER_ERROR)) is not Code.NONE
+            ):
                 error = KafkaError(code)
             partition.log.producers.verified(question.producer_id, guard, known=error is None)
             if error is not None:

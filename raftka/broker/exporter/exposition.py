@@ -1,4 +1,5 @@
-"""From a snapshot to the text that Prometheus reads, by prometheus-client; the thousands of lines of partitions are our own.
+"""From a snapshot to the text that Prometheus reads, by prometheus-client; the thousands of lines
+of partitions are our own.
 
 Comes with the first scrape, runs in another thread; touches no services.
 """
@@ -26,7 +27,8 @@ CHANNEL = "kafka_server_raftchannelmetrics_"
 GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
 MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
 PURGATORY = "kafka_server_delayedoperationpurgatory_"
-FORGOTTEN, DROPPED = limits.PRODUCERS_OF_PARTITION.metric, limits.GUARDS_OF_PARTITION.metric  # the limits whose counters are the partitions'
+# the limits whose counters are the partitions'
+FORGOTTEN, DROPPED = limits.PRODUCERS_OF_PARTITION.metric, limits.GUARDS_OF_PARTITION.metric
 COUNTED = (
     "raftka_",
     REPLICAS,
@@ -73,10 +75,16 @@ class Page:
     """One page under way: families in the order of the table, samples as they are added."""
 
     def __init__(self) -> None:
-        self.families = {name: metric_of(name, kind, text) for name, (kind, text) in FAMILIES.items()}
+        self.families = {
+            name: metric_of(name, kind, text) for name, (kind, text) in FAMILIES.items()
+        }
         for limit in vars(limits).values():
             if isinstance(limit, limits.Limit):
-                self.families[limit.metric] = metric_of(limit.metric, "counter", f"Times the limit of {limit.value} was hit: {limit.reason}.")
+                self.families[limit.metric] = metric_of(
+                    limit.metric,
+                    "counter",
+                    f"Times the limit of {limit.value} was hit: {limit.reason}.",
+                )
 
     def collect(self) -> Iterable[Metric]:
         return [family for family in self.families.values() if family.samples]
@@ -84,7 +92,9 @@ class Page:
     def add(self, name: str, value: float, **labels: str) -> None:
         family = self.families.get(name)
         if family is None:
-            family = self.families[name] = metric_of(name, "counter", "Of a package beside the broker.")
+            family = self.families[name] = metric_of(
+                name, "counter", "Of a package beside the broker."
+            )
         family.add_sample(name, labels, value)
 
     def histogram(self, name: str, numbers: LatencyNumbers, unit: float, **labels: str) -> None:
@@ -92,7 +102,11 @@ class Page:
         family, total = self.families[name], 0
         for bound, count in zip((*BOUNDS_S, None), numbers.buckets, strict=True):
             total += count
-            family.add_sample(f"{name}_bucket", {**labels, "le": "+Inf" if bound is None else f"{bound / unit:g}"}, total)
+            family.add_sample(
+                f"{name}_bucket",
+                {**labels, "le": "+Inf" if bound is None else f"{bound / unit:g}"},
+                total,
+            )
         family.add_sample(f"{name}_sum", labels, numbers.sum_s / unit)
         family.add_sample(f"{name}_count", labels, total)
 
@@ -129,7 +143,9 @@ class Exposition:
         _transactions(page, snapshot)
         if not snapshot.each_partition:
             return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page)
-        return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page) + _of_partitions(snapshot.partitions, snapshot.node_id) + _of_offsets(snapshot.groups)
+        return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page) + _of_partitions(
+            snapshot.partitions, snapshot.node_id
+        ) + _of_offsets(snapshot.groups)
 
     def _raft(self, page: Page, snapshot: Snapshot) -> None:
         raft, commits = snapshot.raft, snapshot.commits
@@ -142,7 +158,10 @@ class Exposition:
         entries = self._rates.of("entries", raft.log_end_offset, snapshot.now_s)
         page.add(f"{RAFT}append_records_rate", entries if raft.state == "leader" else 0)
         page.add(f"{RAFT}fetch_records_rate", entries if raft.state != "leader" else 0)
-        page.add(f"{RAFT}commit_latency_avg", self._rates.of("commits", commits.sum_s * 1000, sum(commits.buckets)))
+        page.add(
+            f"{RAFT}commit_latency_avg",
+            self._rates.of("commits", commits.sum_s * 1000, sum(commits.buckets)),
+        )
         page.add(f"{CHANNEL}incoming_byte_total", raft.received_bytes)
         page.add(f"{CHANNEL}outgoing_byte_total", raft.sent_bytes)
         page.add(f"{CHANNEL}request_total", raft.sent_messages)
@@ -160,7 +179,9 @@ class Exposition:
                 if sample.name == "process_cpu_seconds_total":
                     used = sample.value
         idle = min(1.0, max(0.0, 1.0 - self._rates.of("processor", used, snapshot.now_s)))
-        page.add("kafka_network_socketserver_networkprocessoravgidle_percent", idle, networkProcessor="0")
+        page.add(
+            "kafka_network_socketserver_networkprocessoravgidle_percent", idle, networkProcessor="0"
+        )
         page.add("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", idle)
         for name, value in _disk_bytes():
             page.add(f"kafka_server_kafkaserver_linux_disk_{name}_bytes", value)
@@ -182,13 +203,19 @@ def _counters(page: Page, snapshot: Snapshot) -> None:
     elections = snapshot.counters.get("raftka_controller_elections_total", 0)
     page.add(f"{CONTROLLER}newactivecontrollerscount", elections)
     for name, family in page.families.items():
-        if family.type == "counter" and name.startswith(COUNTED) and name not in (FORGOTTEN, DROPPED):
+        if (
+            family.type == "counter"
+            and name.startswith(COUNTED)
+            and name not in (FORGOTTEN, DROPPED)
+        ):
             page.add(name, snapshot.counters.get(name, 0))
     for (name, topic), count in snapshot.of_topics.items():
         page.add(name, count, topic=topic)
     page.add(f"{TOPICS}replicationbytesin_total", snapshot.replication_bytes_in)
     page.add(f"{TOPICS}replicationbytesout_total", snapshot.replication_bytes_out)
-    page.add("kafka_server_socket_server_metrics_connection_creation_total", snapshot.connections_made)
+    page.add(
+        "kafka_server_socket_server_metrics_connection_creation_total", snapshot.connections_made
+    )
 
 
 def _topics(page: Page, snapshot: Snapshot) -> None:
@@ -208,18 +235,31 @@ def _topics(page: Page, snapshot: Snapshot) -> None:
 def _requests(page: Page, snapshot: Snapshot) -> None:
     for name, numbers in snapshot.requests.items():
         request = "FetchConsumer" if name == "Fetch" else name
-        page.add("kafka_network_requestmetrics_requests_total", sum(numbers.buckets), request=request)
+        page.add(
+            "kafka_network_requestmetrics_requests_total", sum(numbers.buckets), request=request
+        )
         page.histogram("kafka_network_requestmetrics_totaltimems", numbers, 0.001, request=request)
     for listener, expires_s in snapshot.certificates.items():
         page.add("raftka_certificate_expiry_timestamp_seconds", expires_s, listener=listener)
     for listener, count in snapshot.connections.items():
-        page.add("kafka_server_socket_server_metrics_connection_count", count, listener=listener, networkProcessor="0")
-    waiting = {"Produce": sum(each.awaiting for each in snapshot.partitions), "Fetch": snapshot.parked_fetches}
+        page.add(
+            "kafka_server_socket_server_metrics_connection_count",
+            count,
+            listener=listener,
+            networkProcessor="0",
+        )
+    waiting = {
+        "Produce": sum(each.awaiting for each in snapshot.partitions),
+        "Fetch": snapshot.parked_fetches,
+    }
     for operation, count in waiting.items():
         page.add(f"{PURGATORY}purgatorysize", count, delayedOperation=operation)
         page.add(f"{PURGATORY}numdelayedoperations", count, delayedOperation=operation)
     page.add("kafka_server_fetchsessioncache_numincrementalfetchsessions", snapshot.fetch_sessions)
-    page.add("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", snapshot.session_partitions)
+    page.add(
+        "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+        snapshot.session_partitions,
+    )
 
 
 def _replicas(page: Page, snapshot: Snapshot) -> None:
@@ -227,11 +267,21 @@ def _replicas(page: Page, snapshot: Snapshot) -> None:
     led = [(each, len(each.isr)) for each in partitions if each.isr is not None]
     page.add(f"{REPLICAS}partitioncount", len(partitions))
     page.add(f"{REPLICAS}leadercount", len(led))
-    page.add(f"{REPLICAS}underreplicatedpartitions", sum(in_sync < len(each.replicas) for each, in_sync in led))
-    page.add(f"{REPLICAS}underminisrpartitioncount", sum(in_sync < each.min_isr for each, in_sync in led))
-    page.add(f"{REPLICAS}atminisrpartitioncount", sum(in_sync == each.min_isr for each, in_sync in led))
+    page.add(
+        f"{REPLICAS}underreplicatedpartitions",
+        sum(in_sync < len(each.replicas) for each, in_sync in led),
+    )
+    page.add(
+        f"{REPLICAS}underminisrpartitioncount", sum(in_sync < each.min_isr for each, in_sync in led)
+    )
+    page.add(
+        f"{REPLICAS}atminisrpartitioncount", sum(in_sync == each.min_isr for each, in_sync in led)
+    )
     page.add(f"{REPLICAS}reassigningpartitions", sum(each.reassigning for each, _ in led))
-    page.add(f"{REPLICAS}partitionswithlatetransactionscount", sum(each.late_transaction for each, _ in led))
+    page.add(
+        f"{REPLICAS}partitionswithlatetransactionscount",
+        sum(each.late_transaction for each, _ in led),
+    )
     page.add(f"{REPLICAS}offlinereplicacount", sum(each.offline for each in partitions))
     page.add("kafka_server_replicafetchermanager_maxlag", snapshot.max_lag, clientId="Replica")
     page.histogram("kafka_log_logflushstats_logflushrateandtimems", snapshot.flushes, 0.001)
@@ -243,7 +293,9 @@ def _replicas(page: Page, snapshot: Snapshot) -> None:
 
 
 def _of_partitions(partitions: list[PartitionNumbers], me: int) -> bytes:
-    """Written by hand, a line 20 times faster than by the library: legal names of topics need no escapes."""
+    """Written by hand, a line 20 times faster than by the library: legal names of topics need no
+    escapes.
+    """
     lines: dict[str, list[str]] = {name: [] for name in (*OF_REPLICA, *OF_LED)}
     for p in partitions:
         where = f'{{partition="{p.partition}",topic="{p.topic}"}}'
@@ -253,14 +305,26 @@ def _of_partitions(partitions: list[PartitionNumbers], me: int) -> bytes:
             in_sync, replicas = len(p.isr), len(p.replicas)
             under = int(in_sync < replicas)
             led = (replicas, in_sync, under, int(in_sync < p.min_isr), int(in_sync == p.min_isr))
-            shown = (p.high_watermark, p.start_offset, me, int(p.replicas[0] == me), replicas, in_sync, under)
+            shown = (
+                p.high_watermark,
+                p.start_offset,
+                me,
+                int(p.replicas[0] == me),
+                replicas,
+                in_sync,
+                under,
+            )
             for name, value in zip(OF_LED, (*led, *shown), strict=True):
                 lines[name].append(f"{name}{where} {value}\n")
     return _page(lines)
 
 
 def _page(lines: dict[str, list[str]]) -> bytes:
-    heads = {name: f"# HELP {name} {FAMILIES[name][1]}\n# TYPE {name} {FAMILIES[name][0]}\n" for name, found in lines.items() if found}
+    heads = {
+        name: f"# HELP {name} {FAMILIES[name][1]}\n# TYPE {name} {FAMILIES[name][0]}\n"
+        for name, found in lines.items()
+        if found
+    }
     return "".join([text for name, head in heads.items() for text in (head, *lines[name])]).encode()
 
 
@@ -281,14 +345,26 @@ def _transactions(page: Page, snapshot: Snapshot) -> None:
     page.add("raftka_transaction_markers_queued", numbers.markers_queued)
     page.add(f"{MARKERS}unknowndestinationqueuesize", numbers.markers_parked)
     page.add(f"{MARKERS}logappendretryqueuesize", numbers.completing)
-    for kind, loads_ms in (("group", snapshot.group_loads_ms), ("transaction", snapshot.transaction_loads_ms)):
-        page.add(f"kafka_server_{kind}_coordinator_metrics_partition_load_time_max", max(loads_ms, default=0))
-        page.add(f"kafka_server_{kind}_coordinator_metrics_partition_load_time_avg", sum(loads_ms) / max(1, len(loads_ms)))
+    for kind, loads_ms in (
+        ("group", snapshot.group_loads_ms),
+        ("transaction", snapshot.transaction_loads_ms),
+    ):
+        page.add(
+            f"kafka_server_{kind}_coordinator_metrics_partition_load_time_max",
+            max(loads_ms, default=0),
+        )
+        page.add(
+            f"kafka_server_{kind}_coordinator_metrics_partition_load_time_avg",
+            sum(loads_ms) / max(1, len(loads_ms)),
+        )
 
 
 def _of_offsets(groups: list[GroupNumbers]) -> bytes:
     """By hand like the partitions'; a group's name may be anything."""
-    lines: dict[str, list[str]] = {"kafka_consumergroup_current_offset": [], "kafka_consumergroup_lag": []}
+    lines: dict[str, list[str]] = {
+        "kafka_consumergroup_current_offset": [],
+        "kafka_consumergroup_lag": [],
+    }
     offsets, lags = lines.values()
     for group in groups:
         name = group.group_id.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
@@ -309,7 +385,9 @@ def _cluster(page: Page, snapshot: Snapshot) -> None:
     page.add(f"{CONTROLLER}globalpartitioncount", cluster.partitions)
     page.add(f"{CONTROLLER}offlinepartitionscount", cluster.offline_partitions)
     page.add(f"{CONTROLLER}preferredreplicaimbalancecount", cluster.preferred_imbalance)
-    page.add("kafka_server_brokermetadatametrics_last_applied_record_offset", snapshot.metadata_offset)
+    page.add(
+        "kafka_server_brokermetadatametrics_last_applied_record_offset", snapshot.metadata_offset
+    )
     page.add("kafka_server_kafkaserver_brokerstate", 3 if snapshot.unfenced else 1)
     page.add("kafka_brokers", cluster.active_brokers)
     for broker_id, address in snapshot.brokers.items():

@@ -1,4 +1,6 @@
-"""The metrics of groups that this broker coordinates, as plain values. A lag is shown where both offsets are known: it is never negative."""
+"""The metrics of groups that this broker coordinates, as plain values. A lag is shown where both
+offsets are known: it is never negative.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -28,11 +30,21 @@ def groups_of(services: Services, coordinator: CoordinatorPartition) -> list[Gro
     assert isinstance(machine, GroupCoordinator)
     if not coordinator.loaded:
         return []
-    return [GroupNumbers(group.group_id, group.state, len(group.members), list(_offsets(services, group))) for group in machine.groups.values()]
+    return [
+        GroupNumbers(
+            group.group_id, group.state, len(group.members), list(_offsets(services, group))
+        )
+        for group in machine.groups.values()
+    ]
 
 
 def _offsets(services: Services, group: Group) -> Iterator[GroupOffset]:
     for topic, partitions in group.offsets.items():
         for index, committed in partitions.items():
             partition = services.replicas.partitions.get((topic, index))
-            yield GroupOffset(topic, index, committed.offset, None if partition is None else max(0, partition.high_watermark - committed.offset))
+            yield GroupOffset(
+                topic,
+                index,
+                committed.offset,
+                None if partition is None else max(0, partition.high_watermark - committed.offset),
+            )

@@ -1,4 +1,6 @@
-"""A server of pages, secured as `metrics.*` says: for a node's pages, those of the ZooKeeper bridge, and those of a host of brokers."""
+"""A server of pages, secured as `metrics.*` says: for a node's pages, those of the ZooKeeper
+bridge, and those of a host of brokers.
+"""
 
 from collections.abc import Mapping
 
@@ -11,8 +13,12 @@ from raftka.metadata.configs.ports import metrics_tls_of
 LOOPBACK = ("127.0.0.1", "::1")
 
 
-def guarded_server(context: BrokerContext, pages: Mapping[str, Page], open_pages: Mapping[str, Page], where: str) -> HttpServer:
-    """With TLS and logins. `open_pages`: for clients without a login. Raises TlsError or SettingError when the settings will not do."""
+def guarded_server(
+    context: BrokerContext, pages: Mapping[str, Page], open_pages: Mapping[str, Page], where: str
+) -> HttpServer:
+    """With TLS and logins. `open_pages`: for clients without a login. Raises TlsError or
+    SettingError when the settings will not do.
+    """
     settings = context.metadata.settings
     tls = PortTls(context, metrics_tls_of, where) if settings["metrics.ssl.enable"] else None
     logins = HttpLogins(context) if needs_login(context) else None

@@ -1,4 +1,6 @@
-"""The health of a node, as a word and a sentence, for load balancers and supervisors. Knows no HTTP."""
+"""The health of a node, as a word and a sentence, for load balancers and supervisors. Knows no
+HTTP.
+"""
 
 from raftka.broker.handlers.services import Services
 from raftka.json_values import JsonObject

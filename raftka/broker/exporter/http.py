@@ -1,7 +1,9 @@
-"""A node's HTTP, for Prometheus and health checks: GET, HEAD, OPTIONS, no bodies, a request of a connection at a time. Sans-IO; knows no page.
+"""A node's HTTP, for Prometheus and health checks: GET, HEAD, OPTIONS, no bodies, a request of a
+connection at a time. Sans-IO; knows no page.
 
-Our own hundred lines because h11 costs a start 0.1 s, and because what nobody needs here is refused rather than parsed: whatever is not a short,
-well-formed GET is answered once and closed. A request has one deadline from its connection's last answer to the next, so drips and slow readers end.
+Our own hundred lines because h11 costs a start 0.1 s, and because what nobody needs here is refused
+rather than parsed: whatever is not a short, well-formed GET is answered once and closed. A request
+has one deadline from its connection's last answer to the next, so drips and slow readers end.
 """
 
 import re
@@ -28,8 +30,17 @@ REASONS = {
     503: "Service Unavailable",
 }
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-ORIGIN = rb"(?i:https?)://[!$&-.0-9:;=A-Z\[\]_a-z~%]+"  # of a target in absolute form, which every server must take
-REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") (?:(?:" + ORIGIN + rb")?(/[!-~]*)|" + ORIGIN + rb"(\?[!-~]*)?|(\*)) HTTP/1\.([01])")
+# of a target in absolute form, which every server must take
+ORIGIN = rb"(?i:https?)://[!$&-.0-9:;=A-Z\[\]_a-z~%]+"
+REQUEST_LINE = re.compile(
+    rb"("
+    + TOKEN
+    + rb") (?:(?:"
+    + ORIGIN
+    + rb")?(/[!-~]*)|"
+    + ORIGIN
+    + rb"(\?[!-~]*)?|(\*)) HTTP/1\.([01])"
+)
 ALLOWED = "GET, HEAD, OPTIONS"
 HEADER = re.compile(rb"(" + TOKEN + rb"):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 END = b"\r\n\r\n"
@@ -71,7 +82,9 @@ class Request:
             raise BadRequest(400, "only OPTIONS asks for all paths")
         if b"transfer-encoding" in fields or fields.get(b"content-length", [b"0"]) != [b"0"]:
             raise BadRequest(400, "a request here has no body")
-        wishes = {each.strip().lower() for each in b",".join(fields.get(b"connection", ())).split(b",")}
+        wishes = {
+            each.strip().lower() for each in b",".join(fields.get(b"connection", ())).split(b",")
+        }
         self.is_old = match[5] == b"0"
         self.keep_alive = b"close" not in wishes and (not self.is_old or b"keep-alive" in wishes)
 
@@ -91,11 +104,19 @@ class Guard(NamedTuple):
     logins: Logins | None = None  # None: nobody has to log in
     open_pages: Mapping[str, Page] = {}  # for clients without a login
     delay_s: float = 0.0  # before a failed login is answered
-    protect: Callable[[Connection], Connection] | None = None  # the connection with TLS in front of it
+    # the connection with TLS in front of it
+    protect: Callable[[Connection], Connection] | None = None
 
 
 class HttpServer:
-    def __init__(self, pages: Mapping[str, Page], clock: Clock, metrics: Metrics, events: Events, guard: Guard = Guard()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        pages: Mapping[str, Page],
+        clock: Clock,
+        metrics: Metrics,
+        events: Events,
+        guard: Guard = Guard(),  # noqa: B008
+    ) -> None:
         self.pages = pages
         self.guard = guard
         self.login_failed = BoundedRate(events.info, "http_authentication_failed", clock.now)
@@ -109,7 +130,9 @@ class HttpServer:
             self.metrics.refused(HTTP_CONNECTIONS)
             stranger = next((each for each in self.connections if each.is_stranger), None)
             if stranger is None:
-                self.events.warning("http_refused", reason=f"there are {len(self.connections)} connections")
+                self.events.warning(
+                    "http_refused", reason=f"there are {len(self.connections)} connections"
+                )
                 return None
             stranger.make_room()
         connection = HttpConnection(self)
@@ -126,7 +149,8 @@ class HttpConnection:
         self._busy = False  # a page is being made
         self._ended = False  # nothing more will come
         self._timer: Timer | None = None
-        self._known = server.guard.logins is None and server.guard.protect is None  # what strangers may take is less
+        # what strangers may take is less
+        self._known = server.guard.logins is None and server.guard.protect is None
 
     @property
     def is_stranger(self) -> bool:
@@ -177,7 +201,9 @@ class HttpConnection:
     # requests
 
     def _next(self) -> None:
-        """Answer what is whole, one at a time: while a page is made, or waits to be taken, nothing more is read."""
+        """Answer what is whole, one at a time: while a page is made, or waits to be taken, nothing
+        more is read.
+        """
         while self._transport is not None and not self._busy and not self._out and not self._ended:
             while self._come[:2] == b"\r\n":  # older clients send an empty line behind a request
                 del self._come[:2]
@@ -188,7 +214,11 @@ class HttpConnection:
             if end < 0:
                 if len(self._come) >= HTTP_REQUEST_BYTES.value:
                     self.server.metrics.refused(HTTP_REQUEST_BYTES)
-                    self._refuse(BadRequest(431, f"a request here has at most {HTTP_REQUEST_BYTES.value} bytes"))
+                    self._refuse(
+                        BadRequest(
+                            431, f"a request here has at most {HTTP_REQUEST_BYTES.value} bytes"
+                        )
+                    )
                 return
             head = bytes(self._come[:end])
             del self._come[: end + len(END)]
@@ -230,15 +260,26 @@ class HttpConnection:
             server.metrics.count(FAILED_LOGINS)
             scheme = request.authorization.partition(b" ")[0].lower()
             peer = self._transport.peer if self._transport is not None else ""
-            server.login_failed(peer=peer, scheme=scheme.decode() if scheme in SCHEMES else "another")
+            server.login_failed(
+                peer=peer, scheme=scheme.decode() if scheme in SCHEMES else "another"
+            )
         self._busy = True
         self._hold(True)
         request.keep_alive = False
         challenges = [f"WWW-Authenticate: {each}" for each in logins.challenges]
         text = b"this page is for those who log in\n"
-        server.clock.call_at(server.clock.now() + delay_s, lambda: self._send(401, TEXT, text, request, challenges))
+        server.clock.call_at(
+            server.clock.now() + delay_s, lambda: self._send(401, TEXT, text, request, challenges)
+        )
 
-    def _send(self, status: int, content_type: str, body: bytes, request: Request | None, more: Sequence[str] = ()) -> None:
+    def _send(
+        self,
+        status: int,
+        content_type: str,
+        body: bytes,
+        request: Request | None,
+        more: Sequence[str] = (),
+    ) -> None:
         self._busy = False
         if self._transport is None:
             return
@@ -250,7 +291,13 @@ class HttpConnection:
             f"Content-Length: {len(body)}",
             *([f"Allow: {ALLOWED}"] if status == 405 else []),
             *more,
-            *(["Connection: close"] if not keep_alive else ["Connection: keep-alive"] if request is not None and request.is_old else []),
+            *(
+                ["Connection: close"]
+                if not keep_alive
+                else ["Connection: keep-alive"]
+                if request is not None and request.is_old
+                else []
+            ),
         ]
         self._out.append("\r\n".join(lines).encode() + END)
         if request is None or request.method != "HEAD":
@@ -276,7 +323,9 @@ class HttpConnection:
         if self._timer is not None:
             self._timer.cancel()
         seconds = HTTP_SECONDS if self._known else LOGIN_SECONDS
-        self._timer = self.server.clock.call_at(self.server.clock.now() + seconds.value, self._too_late)
+        self._timer = self.server.clock.call_at(
+            self.server.clock.now() + seconds.value, self._too_late
+        )
 
     def _too_late(self) -> None:
         if self._transport is not None:

@@ -1,6 +1,8 @@
-"""Who may see a node's pages: Basic (RFC 7617) and Bearer (RFC 6750), with users and tokens from settings or files. Knows no connection.
+"""Who may see a node's pages: Basic (RFC 7617) and Bearer (RFC 6750), with users and tokens from
+settings or files. Knows no connection.
 
-A file is read again when it has changed. Only digests with a key of this process are kept, and compared in constant time.
+A file is read again when it has changed. Only digests with a key of this process are kept, and
+compared in constant time.
 """
 
 import hmac
@@ -25,7 +27,9 @@ def needs_login(context: BrokerContext) -> bool:
 
 
 class HttpLogins:
-    """Raises SettingError when a file cannot be used at first; later the users and tokens known stay."""
+    """Raises SettingError when a file cannot be used at first; later the users and tokens known
+    stay.
+    """
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
@@ -42,7 +46,10 @@ class HttpLogins:
         """For `WWW-Authenticate`."""
         settings = self._settings
         users = settings["metrics.auth.basic.users"], settings["metrics.auth.basic.users.location"]
-        tokens = settings["metrics.auth.bearer.token"], settings["metrics.auth.bearer.token.location"]
+        tokens = (
+            settings["metrics.auth.bearer.token"],
+            settings["metrics.auth.bearer.token.location"],
+        )
         return [BASIC] * (users != (None, None)) + [BEARER] * (tokens != (None, None))
 
     def knows(self, authorization: bytes) -> bool:
@@ -84,23 +91,46 @@ class HttpLogins:
     def _read(self) -> None:
         """All or nothing. Raises SettingError, without any secret."""
         settings = self._settings
-        users = [*_users("metrics.auth.basic.users", (settings["metrics.auth.basic.users"] or "").split(","))]
-        users += self._from_file("metrics.auth.basic.users.location", settings["metrics.auth.basic.users.location"], _users)
-        tokens = [*_tokens("metrics.auth.bearer.token", [settings["metrics.auth.bearer.token"] or ""])]
-        tokens += self._from_file("metrics.auth.bearer.token.location", settings["metrics.auth.bearer.token.location"], _tokens)
+        users = [
+            *_users(
+                "metrics.auth.basic.users", (settings["metrics.auth.basic.users"] or "").split(",")
+            )
+        ]
+        users += self._from_file(
+            "metrics.auth.basic.users.location",
+            settings["metrics.auth.basic.users.location"],
+            _users,
+        )
+        tokens = [
+            *_tokens("metrics.auth.bearer.token", [settings["metrics.auth.bearer.token"] or ""])
+        ]
+        tokens += self._from_file(
+            "metrics.auth.bearer.token.location",
+            settings["metrics.auth.bearer.token.location"],
+            _tokens,
+        )
         self._users = {user: self._digest(password.encode()) for user, password in users}
         self._tokens = tuple(self._digest(token.encode()) for _, token in tokens)
 
-    def _from_file(self, name: str, location: str | None, parse: Callable[[str, Iterable[str]], list[tuple[str, str]]]) -> list[tuple[str, str]]:
+    def _from_file(
+        self,
+        name: str,
+        location: str | None,
+        parse: Callable[[str, Iterable[str]], list[tuple[str, str]]],
+    ) -> list[tuple[str, str]]:
         if location is None:
             return []
         try:
             text = self._context.store_files.read(location).decode()
         except OSError as error:
-            raise SettingError(f"{name}: {location} cannot be read: {error.strerror or error}") from None
+            raise SettingError(
+                f"{name}: {location} cannot be read: {error.strerror or error}"
+            ) from None
         except UnicodeDecodeError:
             raise SettingError(f"{name}: {location} is no text in UTF-8") from None
-        return parse(f"{name}: {location}", [line for line in text.splitlines() if not line.startswith("#")])
+        return parse(
+            f"{name}: {location}", [line for line in text.splitlines() if not line.startswith("#")]
+        )
 
 
 def _users(name: str, lines: Iterable[str]) -> list[tuple[str, str]]:
@@ -116,5 +146,8 @@ def _tokens(name: str, lines: Iterable[str]) -> list[tuple[str, str]]:
     found = [line.strip() for line in lines if line.strip()]
     for number, token in enumerate(found, 1):
         if not TOKEN.fullmatch(token):
-            raise SettingError(f"{name}: entry {number} is not a token: letters, digits and -._~+/ are all that it may have")
+            raise SettingError(
+                f"{name}: entry {number} is not a token: letters, digits and -._~+/ are all that "
+                "it may have"
+            )
     return [("", token) for token in found]

@@ -1,4 +1,6 @@
-"""The pages of a node's metrics port: /health, and /metrics, which is made off the loop and once for all who ask meanwhile. Knows no socket."""
+"""The pages of a node's metrics port: /health, and /metrics, which is made off the loop and once
+for all who ask meanwhile. Knows no socket.
+"""
 
 import json
 from collections import Counter
@@ -15,14 +17,24 @@ from raftka.coordinator.transactions.records import State
 
 AT_ONCE = 200  # partitions that one turn looks at: about a millisecond
 IDS_OF_PARTITION = 50  # transactional ids that cost as much to count as one partition to look at
-LATE_MS = 5 * 60_000  # as Kafka's: so long after transaction.max.timeout.ms no coordinator can be about to end a transaction
+# as Kafka's: so long after transaction.max.timeout.ms no coordinator can be about to end a
+# transaction
+LATE_MS = 5 * 60_000
 
 
 def metrics_server(services: Services) -> HttpServer:
     """Raises TlsError or SettingError when the port cannot be secured as the settings say."""
-    pages: Mapping[str, Page] = {"/metrics": MetricsPage(services), "/health": lambda reply: _health(services, reply)}
+    pages: Mapping[str, Page] = {
+        "/metrics": MetricsPage(services),
+        "/health": lambda reply: _health(services, reply),
+    }
     open_pages: Mapping[str, Page] = {"/health": lambda reply: _health(services, reply, brief=True)}
-    return guarded_server(services.context, pages, {} if services.metadata.settings["metrics.auth.health"] else open_pages, "metrics")
+    return guarded_server(
+        services.context,
+        pages,
+        {} if services.metadata.settings["metrics.auth.health"] else open_pages,
+        "metrics",
+    )
 
 
 def _health(services: Services, reply: Reply, *, brief: bool = False) -> None:
@@ -30,13 +42,19 @@ def _health(services: Services, reply: Reply, *, brief: bool = False) -> None:
     found = health(services)
     if brief:
         found = {"status": found["status"]}
-    reply(200 if found["status"] == "ok" else 503, "application/json", json.dumps(found).encode() + b"\n")
+    reply(
+        200 if found["status"] == "ok" else 503,
+        "application/json",
+        json.dumps(found).encode() + b"\n",
+    )
 
 
 def _gather(services: Services) -> Generator[int, None, Snapshot]:
     """Yields after each thing that was looked at: how many partitions it was worth."""
     settings = services.metadata.settings
-    late_before_ms = services.context.runtime.clock.wall_ms() - settings["transaction.max.timeout.ms"] - LATE_MS
+    late_before_ms = (
+        services.context.runtime.clock.wall_ms() - settings["transaction.max.timeout.ms"] - LATE_MS
+    )
     partitions: list[PartitionNumbers] = []
     for partition in list(services.replicas.partitions.values()):
         partitions.append(numbers_of(partition, late_before_ms))
@@ -52,12 +70,15 @@ def _gather(services: Services) -> Generator[int, None, Snapshot]:
 
 
 class MetricsPage:
-    """Numbers are gathered on the loop, some partitions a turn; a page of them is written by another thread: thousands are thousands of lines."""
+    """Numbers are gathered on the loop, some partitions a turn; a page of them is written by
+    another thread: thousands are thousands of lines.
+    """
 
     def __init__(self, services: Services) -> None:
         self.services = services
         self._waiting: list[Reply] = []
-        self._exposition: object | None = None  # made with the first scrape: prometheus-client is not for nodes that nobody asks
+        # made with the first scrape: prometheus-client is not for nodes that nobody asks
+        self._exposition: object | None = None
 
     def __call__(self, reply: Reply) -> None:
         self._waiting.append(reply)

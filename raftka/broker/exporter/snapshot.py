@@ -1,4 +1,6 @@
-"""The numbers of a node at one moment, as plain values, gathered on the loop. Their names are exposition.py's matter."""
+"""The numbers of a node at one moment, as plain values, gathered on the loop. Their names are
+exposition.py's matter.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -60,7 +62,9 @@ class RaftNumbers(NamedTuple):
 
 
 class ClusterNumbers(NamedTuple):
-    """As the active controller counts them; on every other node all of them are 0, so that sums over nodes are right."""
+    """As the active controller counts them; on every other node all of them are 0, so that sums
+    over nodes are right.
+    """
 
     topics: int = 0
     partitions: int = 0
@@ -107,7 +111,12 @@ class Snapshot:
     topic_partitions: dict[str, int]  # likewise
 
 
-def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups: list[GroupNumbers], transactions: TransactionNumbers) -> Snapshot:
+def take_snapshot(
+    services: Services,
+    partitions: list[PartitionNumbers],
+    groups: list[GroupNumbers],
+    transactions: TransactionNumbers,
+) -> Snapshot:
     """All but the services: looked at a moment ago."""
     metrics, host, image = services.context.metrics, services.quorum.host, services.metadata.image
     leads = host is not None and host.active
@@ -119,8 +128,13 @@ def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups
         active_controller=leads,
         metadata_offset=image.offset,
         counters=dict(metrics.counters),
-        of_topics={key: count for key, count in metrics.of_topics.items() if key[1] in image.topic_ids},
-        requests={name: LatencyNumbers(each.buckets, each.sum_s) for name, each in metrics.requests.items()},
+        of_topics={
+            key: count for key, count in metrics.of_topics.items() if key[1] in image.topic_ids
+        },
+        requests={
+            name: LatencyNumbers(each.buckets, each.sum_s)
+            for name, each in metrics.requests.items()
+        },
         flushes=LatencyNumbers(metrics.flushes.buckets, metrics.flushes.sum_s),
         turns=LatencyNumbers(metrics.turns.buckets, metrics.turns.sum_s),
         commits=LatencyNumbers(metrics.commits.buckets, metrics.commits.sum_s),
@@ -131,7 +145,9 @@ def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups
         group_loads_ms=load_times_of(services.groups.runtime),
         transaction_loads_ms=load_times_of(services.transactions.runtime),
         each_partition=services.metadata.settings["metrics.partitions"],
-        connections=dict(Counter(each.session.listener for each in services.dispatcher.connections)),
+        connections=dict(
+            Counter(each.session.listener for each in services.dispatcher.connections)
+        ),
         connections_made=metrics.connections_made,
         certificates=dict(metrics.certificates),
         parked_fetches=services.context.metrics.parked_fetches,
@@ -142,12 +158,20 @@ def take_snapshot(services: Services, partitions: list[PartitionNumbers], groups
         replication_bytes_out=metrics.replication_bytes_out,
         failed_directories=len(
             services.logs.offline.keys()
-            | {partition.home.path for partition in services.replicas.partitions.values() if partition.log.failed is not None}
+            | {
+                partition.home.path
+                for partition in services.replicas.partitions.values()
+                if partition.log.failed is not None
+            }
         ),
         raft=_raft(services),
         cluster=_cluster(services) if leads else ClusterNumbers(),
-        brokers={each.broker_id: _address(each.endpoints) for each in image.brokers.values()} if leads else {},
-        topic_partitions={each.name: len(each.partitions) for each in image.topics.values()} if leads else {},
+        brokers={each.broker_id: _address(each.endpoints) for each in image.brokers.values()}
+        if leads
+        else {},
+        topic_partitions={each.name: len(each.partitions) for each in image.topics.values()}
+        if leads
+        else {},
     )
 
 
@@ -184,7 +208,12 @@ def numbers_of(partition: "Partition", late_before_ms: int) -> PartitionNumbers:
 def _raft(services: Services) -> RaftNumbers:
     core, traffic = services.quorum.core, services.quorum.traffic
     leader = services.quorum.leader
-    numbers = (traffic.received_bytes, traffic.sent_bytes, traffic.received_messages, traffic.sent_messages)
+    numbers = (
+        traffic.received_bytes,
+        traffic.sent_bytes,
+        traffic.received_messages,
+        traffic.sent_messages,
+    )
     if core is None:
         return RaftNumbers(
             "observer",
@@ -219,7 +248,14 @@ def _cluster(services: Services) -> ClusterNumbers:
             elif partition.leader != partition.replicas[0]:
                 imbalance += 1
     fenced = sum(each.fenced for each in image.brokers.values())
-    return ClusterNumbers(len(image.topics), image.partition_count, offline, imbalance, len(image.brokers) - fenced, fenced)
+    return ClusterNumbers(
+        len(image.topics),
+        image.partition_count,
+        offline,
+        imbalance,
+        len(image.brokers) - fenced,
+        fenced,
+    )
 
 
 def _address(endpoints: object) -> str:

@@ -13,7 +13,8 @@ from raftka.coordinator.transactions.records import State
 class TransactionNumbers(NamedTuple):
     ids: Counter[State]  # transactional ids
     markers_queued: int  # for other brokers, behind a request in flight
-    markers_parked: int  # tried again later: their partition has no leader, or the leader has refused them for now
+    # tried again later: their partition has no leader, or the leader has refused them for now
+    markers_parked: int
     completing: int  # transactions whose markers are all written, and whose last record is not
 
 
@@ -34,4 +35,6 @@ def transactions_of(services: Services, ids: Counter[State]) -> TransactionNumbe
 
 def load_times_of(runtime: CoordinatorRuntime) -> list[int]:
     """Milliseconds that each coordinator which serves here has loaded for."""
-    return [coordinator.load_ms for coordinator in runtime.partitions.values() if coordinator.loaded]
+    return [
+        coordinator.load_ms for coordinator in runtime.partitions.values() if coordinator.loaded
+    ]

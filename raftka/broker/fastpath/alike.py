@@ -1,7 +1,9 @@
-"""Produce requests of one size that have come in one piece, as a client that does not wait for answers sends them: read and answered by columns.
+"""Produce requests of one size that have come in one piece, as a client that does not wait for
+answers sends them: read and answered by columns.
 
-A column has one field of each request. One call of a Struct reads it from all of them, or writes it to all answers, and one comparison tells that
-all constant bytes are equal; so no byte code runs for each request. Knows where fields are, not what they mean.
+A column has one field of each request. One call of a Struct reads it from all of them, or writes it
+to all answers, and one comparison tells that all constant bytes are equal; so no byte code runs for
+each request. Knows where fields are, not what they mean.
 """
 
 from functools import lru_cache
@@ -10,12 +12,16 @@ from struct import Struct
 from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, CRC_POSITION
 
 HEAD_BYTES = 8  # of a request: size, key and version; then comes its correlation id
-KEPT = 4  # columns of a connection: 3 KB each for five requests, 15 KB for 32; to make them takes as long as they save once
+# columns of a connection: 3 KB each for five requests, 15 KB for 32; to make them takes as long as
+# they save once
+KEPT = 4
 HEADER_BYTES = BATCH_HEADER_BYTES - ATTRIBUTES_POSITION
 
 
 class Columns:
-    """How a number of requests is read and answered; the fields of each follow those of the one before."""
+    """How a number of requests is read and answered; the fields of each follow those of the one
+    before.
+    """
 
     __slots__ = ("answers", "batches", "constants", "expected", "headers", "varying")
 
@@ -25,19 +31,26 @@ class Columns:
         self.expected = expected
         self.varying = varying.unpack  # correlation id, CRC, the bytes that it covers
         self.headers = headers.unpack  # of the batches, from the attributes on
-        self.batches = batches.pack  # base offset, the bytes between it and the CRC, CRC, the bytes that it covers
-        self.answers = answers.pack  # correlation id, front, base offset, back and the size of the next answer, which the last leaves out
+        # base offset, the bytes between it and the CRC, CRC, the bytes that it covers
+        self.batches = batches.pack
+        # correlation id, front, base offset, back and the size of the next answer, which the last
+        # leaves out
+        self.answers = answers.pack
 
 
 class AlikeRequests:
-    """Requests of `size` bytes that are `head`, a correlation id, `middle`, a CRC, the bytes that it covers, and `tail` bytes.
+    """Requests of `size` bytes that are `head`, a correlation id, `middle`, a CRC, the bytes that
+    it covers, and `tail` bytes.
 
-    `middle` ends with `start`: the bytes of a batch in front of its CRC. `front` and `back` are bytes of an answer, around its base offset.
+    `middle` ends with `start`: the bytes of a batch in front of its CRC. `front` and `back` are
+    bytes of an answer, around its base offset.
     """
 
     __slots__ = ("_head", "_rest", "columns", "middle", "size", "start")
 
-    def __init__(self, size: int, head: bytes, middle: bytes, tail: int, front: int, back: int) -> None:
+    def __init__(
+        self, size: int, head: bytes, middle: bytes, tail: int, front: int, back: int
+    ) -> None:
         self.size = size
         self.middle = middle
         self.start = middle[-CRC_POSITION:]
@@ -55,12 +68,17 @@ class AlikeRequests:
 
 
 @lru_cache(64)
-def _layouts(count: int, middle: int, body: int, tail: int, front: int, back: int) -> tuple[Struct, ...]:
+def _layouts(
+    count: int, middle: int, body: int, tail: int, front: int, back: int
+) -> tuple[Struct, ...]:
     """As `Columns`; sizes in bytes."""
     return (
         Struct(">" + f"{HEAD_BYTES}s4x{middle}s{4 + body + tail}x" * count),
         Struct(">" + f"{HEAD_BYTES}xi{middle}xI{body}s{tail}x" * count),
-        Struct(">" + f"{HEAD_BYTES + 4 + middle + 4}x{HEADER_BYTES}s{body - HEADER_BYTES + tail}x" * count),
+        Struct(
+            ">"
+            + f"{HEAD_BYTES + 4 + middle + 4}x{HEADER_BYTES}s{body - HEADER_BYTES + tail}x" * count
+        ),
         Struct(">" + f"q{CRC_POSITION - 8}sI{body}s" * count),
         Struct(">" + f"i{front}sq{back + 4}s" * (count - 1) + f"i{front}sq{back}s"),
     )

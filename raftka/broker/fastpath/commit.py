@@ -1,7 +1,8 @@
-"""The short way of OffsetCommit: successive commits of a consumer differ only in correlation id and offsets, so the rest is compared, not decoded.
+"""The short way of OffsetCommit: successive commits of a consumer differ only in correlation id and
+offsets, so the rest is compared, not decoded.
 
-A short request for few partitions that goes the long way leaves a plan on its connection; a request that looks different goes the long way again. The
-coordinator is asked as ever, and may refuse.
+A short request for few partitions that goes the long way leaves a plan on its connection; a request
+that looks different goes the long way again. The coordinator is asked as ever, and may refuse.
 """
 
 from collections.abc import Iterable
@@ -15,7 +16,12 @@ from raftka.broker.fastpath.produce import HEAD_END
 from raftka.broker.network.access.authorizer import GROUP, TOPIC
 from raftka.broker.network.connection import ServerConnection, Slot
 from raftka.broker.network.dispatch import LONG_FRAME_BYTES
-from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, OffsetsCommitted
+from raftka.coordinator.commands import (
+    CommitOffsets,
+    CommitPartition,
+    CommitTopic,
+    OffsetsCommitted,
+)
 from raftka.wire.codec import Piece
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.frame import encode_response
@@ -24,7 +30,8 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT, OffsetCommitRequest
 if TYPE_CHECKING:
     from raftka.broker.network.request import Request
 
-PARTITIONS = 100  # at most, in a request with a plan; the plan keeps the request, so a long one gets none
+# at most, in a request with a plan; the plan keeps the request, so a long one gets none
+PARTITIONS = 100
 OFFSET = "topics.partitions.committed_offset"
 HEAD = Struct(">ii")  # of an answer: size, correlation id
 
@@ -32,13 +39,25 @@ response = OFFSET_COMMIT.response
 topic_row, partition_row = response.topics, response.topics.partitions
 
 
-def remember(request: "Request[OffsetCommitRequest]", command: CommitOffsets, runtime: CoordinatorRuntime, metadata: MetadataCache) -> None:
+def remember(
+    request: "Request[OffsetCommitRequest]",
+    command: CommitOffsets,
+    runtime: CoordinatorRuntime,
+    metadata: MetadataCache,
+) -> None:
     """Called with a request that is one command, of which no topic was refused."""
     count = sum([len(topic.partitions) for topic in command.topics])
     named = all(topic.name is not None for topic in command.topics)
     short = 0 < len(request.frame) <= LONG_FRAME_BYTES
-    if short and named and 0 < count <= PARTITIONS and request.connection.worth_a_plan(OFFSET_COMMIT.key):
-        request.connection.plans[OFFSET_COMMIT.key] = CommitPlan(request, command, runtime, metadata)
+    if (
+        short
+        and named
+        and 0 < count <= PARTITIONS
+        and request.connection.worth_a_plan(OFFSET_COMMIT.key)
+    ):
+        request.connection.plans[OFFSET_COMMIT.key] = CommitPlan(
+            request, command, runtime, metadata
+        )
 
 
 class CommitPlan:
@@ -59,7 +78,13 @@ class CommitPlan:
     )
     operation = "READ"
 
-    def __init__(self, request: "Request[OffsetCommitRequest]", command: CommitOffsets, runtime: CoordinatorRuntime, metadata: MetadataCache) -> None:
+    def __init__(
+        self,
+        request: "Request[OffsetCommitRequest]",
+        command: CommitOffsets,
+        runtime: CoordinatorRuntime,
+        metadata: MetadataCache,
+    ) -> None:
         self.version = request.version
         self.kind = request.dispatcher.metrics.kind(OFFSET_COMMIT.name)
         self.resource = (GROUP, command.group_id)
@@ -67,17 +92,28 @@ class CommitPlan:
         self._metadata = metadata
         self._command = command
         self._topics = [(TOPIC, str(topic.name)) for topic in command.topics]
-        self._ids = {topic.topic_id for topic in request.body.topics} if request.version >= 10 else set()
+        self._ids = (
+            {topic.topic_id for topic in request.body.topics} if request.version >= 10 else set()
+        )
         self._layout = self._layout_of(request)
         self._fixed = self._layout.unpack(request.frame)[::2]
-        self._rows = [(topic.name, topic.topic_id, [each.partition_index for each in topic.partitions]) for topic in request.body.topics]
-        self._done = OffsetsCommitted(tuple([(Code.NONE,) * len(topic.partitions) for topic in command.topics]))
+        self._rows = [
+            (topic.name, topic.topic_id, [each.partition_index for each in topic.partitions])
+            for topic in request.body.topics
+        ]
+        self._done = OffsetsCommitted(
+            tuple([(Code.NONE,) * len(topic.partitions) for topic in command.topics])
+        )
         self._answer = b"".join(self._encoded(repeat(Code.NONE), 0))[HEAD.size :]  # type: ignore[arg-type]
 
     @staticmethod
     def _layout_of(request: "Request[OffsetCommitRequest]") -> Struct:
-        """Of a frame behind its head: the bytes that are the same each time, with the offsets in between."""
-        (positions,) = OFFSET_COMMIT.request_positions(request.version, request.frame, request.body_position, OFFSET)
+        """Of a frame behind its head: the bytes that are the same each time, with the offsets in
+        between.
+        """
+        (positions,) = OFFSET_COMMIT.request_positions(
+            request.version, request.frame, request.body_position, OFFSET
+        )
         parts, at = [f">{HEAD_END}x"], HEAD_END
         for position in positions:
             parts.append(f"{position - at}sq")
@@ -96,11 +132,15 @@ class CommitPlan:
             return False
         if not coordinator.loaded:
             return False
-        coordinator.submit(self._with(values[1::2]), CommitWait(self, connection.slot(), correlation_id))
+        coordinator.submit(
+            self._with(values[1::2]), CommitWait(self, connection.slot(), correlation_id)
+        )
         return True
 
     def _may(self, connection: ServerConnection) -> bool:
-        """Ask each time whether the client may read the topics, and whether topics that it knows by id are still there."""
+        """Ask each time whether the client may read the topics, and whether topics that it knows by
+        id are still there.
+        """
         allowed, session = connection.dispatcher.authorizer.allowed, connection.session
         for topic in self._topics:
             if not allowed(session, "READ", topic):
@@ -111,7 +151,12 @@ class CommitPlan:
         command = self._command
         found = iter(offsets)
         topics = [
-            CommitTopic(name, tuple([CommitPartition(each[0], next(found), each[2], each[3]) for each in partitions]))
+            CommitTopic(
+                name,
+                tuple(
+                    [CommitPartition(each[0], next(found), each[2], each[3]) for each in partitions]
+                ),
+            )
             for name, partitions in command.topics
         ]
         return CommitOffsets(
@@ -127,13 +172,24 @@ class CommitPlan:
     def answer(self, answer: OffsetsCommitted | KafkaError, correlation_id: int) -> list[Piece]:
         if answer == self._done:
             return [HEAD.pack(4 + len(self._answer), correlation_id) + self._answer]
-        codes = repeat(answer.code) if isinstance(answer, KafkaError) else chain.from_iterable(answer.errors)
+        codes = (
+            repeat(answer.code)
+            if isinstance(answer, KafkaError)
+            else chain.from_iterable(answer.errors)
+        )
         return self._encoded(codes, correlation_id)
 
     def _encoded(self, codes: Iterable[Code], correlation_id: int) -> list[Piece]:
         found = iter(codes)
         topics = [
-            topic_row(name=name, topic_id=topic_id, partitions=[partition_row(partition_index=each, error_code=int(next(found))) for each in indexes])
+            topic_row(
+                name=name,
+                topic_id=topic_id,
+                partitions=[
+                    partition_row(partition_index=each, error_code=int(next(found)))
+                    for each in indexes
+                ],
+            )
             for name, topic_id, indexes in self._rows
         ]
         return encode_response(OFFSET_COMMIT, self.version, correlation_id, response(topics=topics))

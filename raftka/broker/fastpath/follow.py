@@ -1,8 +1,11 @@
-"""The short way of a follower's Fetch: in its session it tells of new offsets of some partitions, and nothing else.
+"""The short way of a follower's Fetch: in its session it tells of new offsets of some partitions,
+and nothing else.
 
-A plan is made after such a request was answered the long way. It reads and writes the bytes itself, and waits for records (`FollowWait`). Where
-anything at one of the partitions is not plain, now or when it has waited, the request goes on the long way (`go_on`): errors, divergences, members
-that come back, full answers. Nothing is lost by that: what was noted of a follower's place may be noted again.
+A plan is made after such a request was answered the long way. It reads and writes the bytes itself,
+and waits for records (`FollowWait`). Where anything at one of the partitions is not plain, now or
+when it has waited, the request goes on the long way (`go_on`): errors, divergences, members that
+come back, full answers. Nothing is lost by that: what was noted of a follower's place may be noted
+again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +14,12 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.connection import Parts, ServerConnection, Slot
 from raftka.broker.network.request import Delayed, Request
-from raftka.broker.replica.fetch_session_cache import NO_SESSION, CachedPartition, FetchSession, FetchSessionCache
+from raftka.broker.replica.fetch_session_cache import (
+    NO_SESSION,
+    CachedPartition,
+    FetchSession,
+    FetchSessionCache,
+)
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.limits import PARKED_REQUESTS
@@ -20,7 +28,16 @@ from raftka.runtime.interfaces import FileSpan
 from raftka.runtime.memory import NO_BYTES
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, FetchRequest, FetchResponse
-from raftka.wire.replica_fetch import EPOCH, MOST, VERSION, Asked, Told, answer_frame, read_topics, topics_begin
+from raftka.wire.replica_fetch import (
+    EPOCH,
+    MOST,
+    VERSION,
+    Asked,
+    Told,
+    answer_frame,
+    read_topics,
+    topics_begin,
+)
 
 FOLLOWER = "FetchFollower"  # Kafka's name of these requests in its metrics
 MAX_WAIT_MS = 3_600_000
@@ -71,14 +88,24 @@ class FollowPlan:
         self.wait_s = min(self.body.max_wait_ms, MAX_WAIT_MS) / 1000
         self.topics_at, self.behind = topics_begin(request.frame, request.body_position)
         self.before = bytes(request.frame[HEAD_END : self.topics_at - EPOCH.size])
-        self.session, self.sessions, self.context, self.replicas, self.go_on = session, sessions, context, replicas, go_on
+        self.session, self.sessions, self.context = session, sessions, context
+        self.replicas, self.go_on = replicas, go_on
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
         session, at = self.session, self.topics_at
-        if not session.lasting or session.parked is not None or not self.knows(frame) or not self.is_genuine():
+        if (
+            not session.lasting
+            or session.parked is not None
+            or not self.knows(frame)
+            or not self.is_genuine()
+        ):
             return False
         asked = read_topics(frame, at, self.behind)
-        if asked is None or len(asked) + len(session.dirty) > MOST or EPOCH.unpack_from(frame, at - EPOCH.size)[0] != session.epoch:
+        if (
+            asked is None
+            or len(asked) + len(session.dirty) > MOST
+            or EPOCH.unpack_from(frame, at - EPOCH.size)[0] != session.epoch
+        ):
             return False
         partitions = session.partitions
         rows: list[tuple[CachedPartition, Asked]] = []
@@ -131,16 +158,31 @@ class FollowPlan:
 
     def request(self, connection: ServerConnection, correlation_id: int) -> Request[FetchRequest]:
         """For the long way. The session has what stood in the frame."""
-        return Request(FETCH, VERSION, correlation_id, self.body, connection.session, connection, self.dispatcher, NO_BYTES, self.body_at)
+        return Request(
+            FETCH,
+            VERSION,
+            correlation_id,
+            self.body,
+            connection.session,
+            connection,
+            self.dispatcher,
+            NO_BYTES,
+            self.body_at,
+        )
 
     def read(self, looked: Iterable[CachedPartition]) -> list[Found] | None:
-        """Note the offset of each that the follower has on its disk, and find the records behind it. None: a partition is not plain."""
+        """Note the offset of each that the follower has on its disk, and find the records behind
+        it. None: a partition is not plain.
+        """
         replica, broker_epoch = self.session.reader
         now, left = self.context.runtime.clock.now(), self.max_bytes
         found: list[Found] = []
         for cached in looked:
             partition, asked = cached.partition, cached.fetch_request
-            if partition is None or self.replicas.by_id.get((partition.topic_id, asked.partition)) is not partition:
+            if (
+                partition is None
+                or self.replicas.by_id.get((partition.topic_id, asked.partition)) is not partition
+            ):
                 return None
             leader, log, offset = partition.leader, partition.log, asked.fetch_offset
             if leader is None or not _is_plain(partition, leader, cached, replica):
@@ -148,7 +190,12 @@ class FollowPlan:
             spans, size = NOTHING
             try:
                 if offset < log.end_offset:
-                    spans, size = log.read(offset, min(asked.partition_max_bytes, left), log.end_offset, min_one=left == self.max_bytes)
+                    spans, size = log.read(
+                        offset,
+                        min(asked.partition_max_bytes, left),
+                        log.end_offset,
+                        min_one=left == self.max_bytes,
+                    )
                     if not size:
                         return None  # it does not fit any more
                     left -= size
@@ -163,18 +210,28 @@ class FollowPlan:
         return found
 
     def told(self, found: Iterable[Found], correlation_id: int) -> Parts:
-        """The frame of the answer: records, and what else is news. The session knows that it was told."""
+        """The frame of the answer: records, and what else is news. The session knows that it was
+        told.
+        """
         session = self.session
         topics: dict[bytes, list[Told]] = {}
         for cached, partition, spans, size in found:
             high_watermark, start = partition.high_watermark, partition.log.start_offset
             if not size and high_watermark == cached.high_watermark and start == cached.log_start:
                 continue
-            told = Told(cached.fetch_request.partition, high_watermark, partition.last_stable_offset, start, spans, size)
+            told = Told(
+                cached.fetch_request.partition,
+                high_watermark,
+                partition.last_stable_offset,
+                start,
+                spans,
+                size,
+            )
             topics.setdefault(cached.topic_id, []).append(told)
             cached.high_watermark, cached.log_start = high_watermark, start
             partition.fetched += 1
-            if size:  # it is told again, even if nothing happens, until the follower asks for something else
+            # it is told again, even if nothing happens, until the follower asks for something else
+            if size:
                 session.to_the_end(cached)
                 session.dirty[cached] = None
                 self.context.metrics.replication_bytes_out += size
@@ -184,8 +241,12 @@ class FollowPlan:
 NOTHING: tuple[Sequence[FileSpan], int] = ((), 0)
 
 
-def _is_plain(partition: Partition, leader: LeaderState, cached: CachedPartition, replica: int) -> bool:
-    """Return whether the follower is in the ISR of this leader epoch, and its log is the beginning of ours (KIP-320), from the same start on."""
+def _is_plain(
+    partition: Partition, leader: LeaderState, cached: CachedPartition, replica: int
+) -> bool:
+    """Return whether the follower is in the ISR of this leader epoch, and its log is the beginning
+    of ours (KIP-320), from the same start on.
+    """
     log, asked = partition.log, cached.fetch_request
     return (
         replica in leader.isr
@@ -202,7 +263,13 @@ class FollowWait:
 
     __slots__ = ("connection", "correlation_id", "later", "plan", "slot", "timer")
 
-    def __init__(self, plan: FollowPlan, connection: ServerConnection, correlation_id: int, later: Iterable[CachedPartition]) -> None:
+    def __init__(
+        self,
+        plan: FollowPlan,
+        connection: ServerConnection,
+        correlation_id: int,
+        later: Iterable[CachedPartition],
+    ) -> None:
         """`later`: partitions that were looked at, and are looked at again for the answer."""
         clock = plan.context.runtime.clock
         self.plan, self.connection, self.correlation_id = plan, connection, correlation_id
@@ -224,10 +291,16 @@ class FollowWait:
         self._resume(at_once=True)
 
     def overtaken(self) -> None:
-        """Another request of the session came first: it is not known any more what the follower knows."""
+        """Another request of the session came first: it is not known any more what the follower
+        knows.
+        """
         plan = self.plan
         request = plan.request(self.connection, self.correlation_id)
-        self._end().complete(plan.dispatcher.encoded(request, FETCH.response(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH))))
+        self._end().complete(
+            plan.dispatcher.encoded(
+                request, FETCH.response(error_code=int(Code.INVALID_FETCH_SESSION_EPOCH))
+            )
+        )
 
     def _resume(self, *, at_once: bool) -> None:
         """Called by those who wrote, or by a timer: what goes wrong here is not their matter."""
@@ -241,14 +314,24 @@ class FollowWait:
         except Exception as error:
             if self.slot is not None:
                 plan = self.plan
-                self._end().complete(plan.dispatcher.broken(plan.request(self.connection, self.correlation_id), error))
+                self._end().complete(
+                    plan.dispatcher.broken(
+                        plan.request(self.connection, self.correlation_id), error
+                    )
+                )
 
     def _look(self, *, at_once: bool) -> None:
         plan, session = self.plan, self.plan.session
         session.dirty.update(self.later)
         looked = session.take_dirty()
         self.later = dict.fromkeys(looked)
-        may = len(looked) <= MOST and plan.is_genuine() and plan.dispatcher.authorizer.allowed(self.connection.session, plan.operation, plan.resource)
+        may = (
+            len(looked) <= MOST
+            and plan.is_genuine()
+            and plan.dispatcher.authorizer.allowed(
+                self.connection.session, plan.operation, plan.resource
+            )
+        )
         found = plan.read(looked) if may else None
         if found is None:
             self._go_the_long_way(at_once=at_once)
@@ -291,10 +374,20 @@ def remember(
 ) -> None:
     """Called with a request of a follower that went on with its session the long way."""
     connection, body = request.connection, request.body
-    if request.version != VERSION or request.meter is not None or not session.by_id or body.isolation_level or body.rack_id:
+    if (
+        request.version != VERSION
+        or request.meter is not None
+        or not session.by_id
+        or body.isolation_level
+        or body.rack_id
+    ):
         return
     if replicas.prefers_racks:
         return  # consumers of the follower wait for its high watermark
     known = connection.plans.get(FETCH.key)
-    if request.frame and not (isinstance(known, FollowPlan) and known.session is session and known.knows(request.frame)):
-        connection.plans[FETCH.key] = FollowPlan(request, sessions, context, replicas, session, go_on)
+    if request.frame and not (
+        isinstance(known, FollowPlan) and known.session is session and known.knows(request.frame)
+    ):
+        connection.plans[FETCH.key] = FollowPlan(
+            request, sessions, context, replicas, session, go_on
+        )

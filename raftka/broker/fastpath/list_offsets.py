@@ -1,6 +1,8 @@
-"""The short way of ListOffsets for the ends of one partition: Spark asks for both after every poll, with nothing but the timestamp changed.
+"""The short way of ListOffsets for the ends of one partition: Spark asks for both after every poll,
+with nothing but the timestamp changed.
 
-Made after such a request was answered the long way; whatever looks different, or is no plain answer, goes the long way again.
+Made after such a request was answered the long way; whatever looks different, or is no plain
+answer, goes the long way again.
 """
 
 from struct import Struct
@@ -21,16 +23,35 @@ OFFSET_AND_EPOCH = Struct(">qi")
 
 
 def remember(request: "Request[ListOffsetsRequest]", partition: Partition) -> None:
-    """Called with a consumer's request for one end of one partition that was answered by its leader."""
-    if request.connection.worth_a_plan(LIST_OFFSETS.key) and (plan := EndsPlan.of(request, partition)) is not None:
+    """Called with a consumer's request for one end of one partition that was answered by its
+    leader.
+    """
+    if (
+        request.connection.worth_a_plan(LIST_OFFSETS.key)
+        and (plan := EndsPlan.of(request, partition)) is not None
+    ):
         request.connection.plans[LIST_OFFSETS.key] = plan
 
 
 class EndsPlan:
-    __slots__ = ("isolated", "kind", "leader", "partition", "post", "pre", "prefix", "resource", "suffix", "timestamp_at", "version")
+    __slots__ = (
+        "isolated",
+        "kind",
+        "leader",
+        "partition",
+        "post",
+        "pre",
+        "prefix",
+        "resource",
+        "suffix",
+        "timestamp_at",
+        "version",
+    )
     operation = "DESCRIBE"
 
-    def __init__(self, request: "Request[ListOffsetsRequest]", partition: Partition, timestamp_at: int) -> None:
+    def __init__(
+        self, request: "Request[ListOffsetsRequest]", partition: Partition, timestamp_at: int
+    ) -> None:
         self.version = request.version
         self.kind = request.dispatcher.metrics.kind(LIST_OFFSETS.name)
         self.resource = (TOPIC, partition.topic)
@@ -44,22 +65,34 @@ class EndsPlan:
 
     @classmethod
     def of(cls, request: "Request[ListOffsetsRequest]", partition: Partition) -> "EndsPlan | None":
-        (timestamps,) = LIST_OFFSETS.request_positions(request.version, request.frame, request.body_position, "topics.partitions.timestamp")
+        (timestamps,) = LIST_OFFSETS.request_positions(
+            request.version, request.frame, request.body_position, "topics.partitions.timestamp"
+        )
         return cls(request, partition, timestamps[0]) if len(timestamps) == 1 else None
 
     @staticmethod
-    def _layout(request: "Request[ListOffsetsRequest]", partition: Partition) -> tuple[bytes, bytes]:
+    def _layout(
+        request: "Request[ListOffsetsRequest]", partition: Partition
+    ) -> tuple[bytes, bytes]:
         """What stands before and behind the offset and, from v4 on, the leader epoch."""
         rows = LIST_OFFSETS.response.topics
         row = rows.partitions(partition_index=partition.index)
-        (sample,) = request.encode(LIST_OFFSETS.response(topics=[rows(name=partition.topic, partitions=[row])]))
+        (sample,) = request.encode(
+            LIST_OFFSETS.response(topics=[rows(name=partition.topic, partitions=[row])])
+        )
         assert isinstance(sample, bytes)
-        ((at,),) = positions_in_answer(LIST_OFFSETS, request.version, sample, "topics.partitions.offset")
+        ((at,),) = positions_in_answer(
+            LIST_OFFSETS, request.version, sample, "topics.partitions.offset"
+        )
         return sample[8:at], sample[at + (12 if request.version >= 4 else 8) :]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
         at, partition, leader = self.timestamp_at, self.partition, self.leader
-        if len(frame) != at + 8 + len(self.suffix) or frame[HEAD_END:at] != self.prefix or frame[at + 8 :] != self.suffix:
+        if (
+            len(frame) != at + 8 + len(self.suffix)
+            or frame[HEAD_END:at] != self.prefix
+            or frame[at + 8 :] != self.suffix
+        ):
             return False
         if leader is None or partition.leader is not leader:
             return False
@@ -73,7 +106,9 @@ class EndsPlan:
             epoch = known if known >= 0 else epoch
         else:
             return False
-        numbers = OFFSET_AND_EPOCH.pack(offset, epoch) if self.version >= 4 else TIMESTAMP.pack(offset)
+        numbers = (
+            OFFSET_AND_EPOCH.pack(offset, epoch) if self.version >= 4 else TIMESTAMP.pack(offset)
+        )
         body = self.pre + numbers + self.post
         head = (4 + len(body)).to_bytes(4, "big") + correlation_id.to_bytes(4, "big", signed=True)
         connection.answer((head + body,), 8 + len(body))

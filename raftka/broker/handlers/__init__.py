@@ -1,5 +1,6 @@
-"""One short file per API: what a request means. `MODULES` says where each is; a module is imported when the first such request comes, so that a node
-carries what its clients use. ApiVersions announces exactly these.
+"""One short file per API: what a request means. `MODULES` says where each is; a module is imported
+when the first such request comes, so that a node carries what its clients use. ApiVersions
+announces exactly these.
 """
 
 from raftka.broker.network.dispatch import register
@@ -7,14 +8,32 @@ from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.client_quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, UNREGISTER_BROKER
-from raftka.wire.messages.configs import ALTER_CONFIGS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+from raftka.wire.messages.configs import (
+    ALTER_CONFIGS,
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    LIST_CONFIG_RESOURCES,
+)
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT
-from raftka.wire.messages.delegation_tokens import CREATE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN
+from raftka.wire.messages.delegation_tokens import (
+    CREATE_DELEGATION_TOKEN,
+    DESCRIBE_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+)
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.epochs import OFFSET_FOR_LEADER_EPOCH
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.groups import DELETE_GROUPS, DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, LIST_GROUPS, SYNC_GROUP
+from raftka.wire.messages.groups import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    LIST_GROUPS,
+    SYNC_GROUP,
+)
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
 from raftka.wire.messages.metadata import METADATA
@@ -24,7 +43,10 @@ from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM, UPDATE_FEATURES
-from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
+from raftka.wire.messages.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
@@ -53,7 +75,12 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "consumer_group_heartbeat": (CONSUMER_GROUP_HEARTBEAT,),
     "create_partitions": (CREATE_PARTITIONS,),
     "create_topics": (CREATE_TOPICS,),
-    "delegation_tokens": (CREATE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN),
+    "delegation_tokens": (
+        CREATE_DELEGATION_TOKEN,
+        RENEW_DELEGATION_TOKEN,
+        EXPIRE_DELEGATION_TOKEN,
+        DESCRIBE_DELEGATION_TOKEN,
+    ),
     "delete_groups": (DELETE_GROUPS,),
     "delete_records": (DELETE_RECORDS,),
     "delete_topics": (DELETE_TOPICS,),

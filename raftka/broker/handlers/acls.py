@@ -1,4 +1,6 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: v1-3. Without an authorizer all of them are refused with SECURITY_DISABLED."""
+"""DescribeAcls, CreateAcls, DeleteAcls: v1-3. Without an authorizer all of them are refused with
+SECURITY_DISABLED.
+"""
 
 from collections.abc import Sequence
 
@@ -9,7 +11,16 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.limits import ACLS_OF_REQUEST, FILTERED_ACLS, Limit
 from raftka.metadata.security_commands import CreateAcls, DeleteAcls
-from raftka.security.acls import ALLOW, ANY, PREFIXED, TWO_PHASE_COMMIT, USER, Acl, AclFilter, fault_of_acl
+from raftka.security.acls import (
+    ALLOW,
+    ANY,
+    PREFIXED,
+    TWO_PHASE_COMMIT,
+    USER,
+    Acl,
+    AclFilter,
+    fault_of_acl,
+)
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit
 from raftka.wire.messages.acls import (
@@ -31,7 +42,11 @@ DISABLED = "No Authorizer is configured on the broker"
 REFUSED = "Cluster authorization failed."
 
 
-def _check(request: Request[DescribeAclsRequest | CreateAclsRequest | DeleteAclsRequest], services: Services, operation: str) -> None:
+def _check(
+    request: Request[DescribeAclsRequest | CreateAclsRequest | DeleteAclsRequest],
+    services: Services,
+    operation: str,
+) -> None:
     """Raises SECURITY_DISABLED and CLUSTER_AUTHORIZATION_FAILED."""
     if services.acls is None:
         raise KafkaError(Code.SECURITY_DISABLED, DISABLED)
@@ -55,11 +70,17 @@ def _fault_of_filter(filter_: AclFilter) -> str | None:
         return f"Invalid pattern type {filter_.pattern}"
     if not ANY <= filter_.operation <= TWO_PHASE_COMMIT:
         return f"Invalid operation {filter_.operation}"
-    return None if ANY <= filter_.permission <= ALLOW else f"Invalid permission type {filter_.permission}"
+    return (
+        None
+        if ANY <= filter_.permission <= ALLOW
+        else f"Invalid permission type {filter_.permission}"
+    )
 
 
 @handles(DESCRIBE_ACLS)
-def describe_acls(request: Request[DescribeAclsRequest], services: Services) -> Steps[DescribeAclsResponse]:
+def describe_acls(
+    request: Request[DescribeAclsRequest], services: Services
+) -> Steps[DescribeAclsResponse]:
     body, response = request.body, DESCRIBE_ACLS.response
     wanted = AclFilter(
         body.resource_type_filter,
@@ -80,7 +101,12 @@ def describe_acls(request: Request[DescribeAclsRequest], services: Services) -> 
     row = response.resources
     for at, acl in enumerate(services.metadata.image.acls):
         if wanted.matches(acl):
-            told = row.acls(principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission)
+            told = row.acls(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
             resource = acl.resource_type, acl.name, acl.pattern
             if resource not in rows:
                 rows[resource] = request.encoded_rows(row.acls)
@@ -95,16 +121,22 @@ def describe_acls(request: Request[DescribeAclsRequest], services: Services) -> 
     return response(error_message="", resources=resources)
 
 
-def _none_created(request: Request[CreateAclsRequest], error: KafkaError) -> Steps[CreateAclsResponse]:
+def _none_created(
+    request: Request[CreateAclsRequest], error: KafkaError
+) -> Steps[CreateAclsResponse]:
     rows = request.encoded_rows(CREATE_ACLS.response.results)
     for _ in request.body.creations:
-        rows.add(CREATE_ACLS.response.results(error_code=int(error.code), error_message=error.message))
+        rows.add(
+            CREATE_ACLS.response.results(error_code=int(error.code), error_message=error.message)
+        )
         yield
     return CREATE_ACLS.response(results=rows)
 
 
 @handles(CREATE_ACLS, lambda request, code: _none_created(request, KafkaError(code)))
-async def create_acls(request: Request[CreateAclsRequest], services: Services) -> CreateAclsResponse:
+async def create_acls(
+    request: Request[CreateAclsRequest], services: Services
+) -> CreateAclsResponse:
     try:
         _check(request, services, "ALTER")
         faults, acls = await request.finish(_creations(request.body, services))
@@ -115,14 +147,26 @@ async def create_acls(request: Request[CreateAclsRequest], services: Services) -
     return await request.finish(_created(request, faults))
 
 
-def _creations(body: CreateAclsRequest, services: Services) -> Steps[tuple[list[str | None], list[Acl]]]:
-    """What is wrong with each, and those of the others that are new, each once. Raises INVALID_REQUEST for too many."""
+def _creations(
+    body: CreateAclsRequest, services: Services
+) -> Steps[tuple[list[str | None], list[Acl]]]:
+    """What is wrong with each, and those of the others that are new, each once. Raises
+    INVALID_REQUEST for too many.
+    """
     faults: list[str | None] = []
     acls: dict[Acl, None] = {}
     known = services.metadata.image.acls
     for each in body.creations:
         host, name = each.host, each.resource_name
-        acl = Acl(each.resource_type, name, each.resource_pattern_type, each.principal, host, each.operation, each.permission_type)
+        acl = Acl(
+            each.resource_type,
+            name,
+            each.resource_pattern_type,
+            each.principal,
+            host,
+            each.operation,
+            each.permission_type,
+        )
         faults.append(fault_of_acl(acl))
         if faults[-1] is None and acl not in known:
             acls[acl] = None
@@ -131,38 +175,59 @@ def _creations(body: CreateAclsRequest, services: Services) -> Steps[tuple[list[
     return faults, list(acls)
 
 
-def _created(request: Request[CreateAclsRequest], faults: list[str | None]) -> Steps[CreateAclsResponse]:
+def _created(
+    request: Request[CreateAclsRequest], faults: list[str | None]
+) -> Steps[CreateAclsResponse]:
     row = CREATE_ACLS.response.results
     rows = request.encoded_rows(row)
     for fault in faults:
-        rows.add(row(error_code=int(Code.NONE if fault is None else Code.INVALID_REQUEST), error_message=fault or ""))
+        rows.add(
+            row(
+                error_code=int(Code.NONE if fault is None else Code.INVALID_REQUEST),
+                error_message=fault or "",
+            )
+        )
         yield
     return CREATE_ACLS.response(results=rows)
 
 
-def _none_deleted(request: Request[DeleteAclsRequest], error: KafkaError) -> Steps[DeleteAclsResponse]:
+def _none_deleted(
+    request: Request[DeleteAclsRequest], error: KafkaError
+) -> Steps[DeleteAclsResponse]:
     rows = request.encoded_rows(DELETE_ACLS.response.filter_results)
     for _ in request.body.filters:
-        rows.add(DELETE_ACLS.response.filter_results(error_code=int(error.code), error_message=error.message))
+        rows.add(
+            DELETE_ACLS.response.filter_results(
+                error_code=int(error.code), error_message=error.message
+            )
+        )
         yield
     return DELETE_ACLS.response(filter_results=rows)
 
 
 @handles(DELETE_ACLS, lambda request, code: _none_deleted(request, KafkaError(code)))
-async def delete_acls(request: Request[DeleteAclsRequest], services: Services) -> DeleteAclsResponse:
+async def delete_acls(
+    request: Request[DeleteAclsRequest], services: Services
+) -> DeleteAclsResponse:
     try:
         _check(request, services, "ALTER")
         faults, filters = await request.finish(_filters(request.body, services))
         found: list[tuple[Acl, ...]] = []
         for first in range(0, len(filters), ACLS_OF_COMMAND):
-            found += await services.controller.ask(DeleteAcls(tuple(filters[first : first + ACLS_OF_COMMAND])))
+            found += await services.controller.ask(
+                DeleteAcls(tuple(filters[first : first + ACLS_OF_COMMAND]))
+            )
     except KafkaError as error:
         return await request.finish(_none_deleted(request, error))
     return await request.finish(_deleted(request, faults, found))
 
 
-def _filters(body: DeleteAclsRequest, services: Services) -> Steps[tuple[list[str | None], list[AclFilter]]]:
-    """What is wrong with each, and the others. Raises INVALID_REQUEST for too many looks at ACLs."""
+def _filters(
+    body: DeleteAclsRequest, services: Services
+) -> Steps[tuple[list[str | None], list[AclFilter]]]:
+    """What is wrong with each, and the others. Raises INVALID_REQUEST for too many looks at
+    ACLs.
+    """
     faults: list[str | None] = []
     filters: list[AclFilter] = []
     known, looks = len(services.metadata.image.acls), 0
@@ -185,7 +250,9 @@ def _filters(body: DeleteAclsRequest, services: Services) -> Steps[tuple[list[st
     return faults, filters
 
 
-def _deleted(request: Request[DeleteAclsRequest], faults: list[str | None], found: Sequence[tuple[Acl, ...]]) -> Steps[DeleteAclsResponse]:
+def _deleted(
+    request: Request[DeleteAclsRequest], faults: list[str | None], found: Sequence[tuple[Acl, ...]]
+) -> Steps[DeleteAclsResponse]:
     row, answers = DELETE_ACLS.response.filter_results, iter(found)
     rows = request.encoded_rows(row)
     for fault in faults:

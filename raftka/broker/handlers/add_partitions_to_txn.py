@@ -1,12 +1,17 @@
-"""AddPartitionsToTxn: v0-3 from producers before they write, v4-5 from the leaders of partitions, for several transactions, which may only ask
-whether their partitions are in them (KIP-890). All partitions of a transaction are added, or none.
+"""AddPartitionsToTxn: v0-3 from producers before they write, v4-5 from the leaders of partitions,
+for several transactions, which may only ask whether their partitions are in them (KIP-890). All
+partitions of a transaction are added, or none.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from raftka.broker.coordinators.runtime import Gathered
-from raftka.broker.handlers.coordinator_request import CoordinatorRequest, ask_transaction, check_transactional_id
+from raftka.broker.handlers.coordinator_request import (
+    CoordinatorRequest,
+    ask_transaction,
+    check_transactional_id,
+)
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
@@ -33,14 +38,22 @@ Key = tuple[str, int]
 Codes = Mapping[Key, Code] | Code  # one for all
 
 
-def _refused(request: Request[AddPartitionsToTxnRequest], code: Code) -> Steps[AddPartitionsToTxnResponse]:
+def _refused(
+    request: Request[AddPartitionsToTxnRequest], code: Code
+) -> Steps[AddPartitionsToTxnResponse]:
     if request.version >= OF_BROKERS:
         return response(error_code=int(code))
-    return response(results_by_topic_v3_and_below=(yield from _topics(request, request.body.v3_and_below_topics, code)))
+    return response(
+        results_by_topic_v3_and_below=(
+            yield from _topics(request, request.body.v3_and_below_topics, code)
+        )
+    )
 
 
 @handles(ADD_PARTITIONS_TO_TXN, refused=_refused)
-def add_partitions_to_txn(request: Request[AddPartitionsToTxnRequest], services: Services) -> Steps[AddPartitionsToTxnResponse | Delayed]:
+def add_partitions_to_txn(
+    request: Request[AddPartitionsToTxnRequest], services: Services
+) -> Steps[AddPartitionsToTxnResponse | Delayed]:
     if request.version >= OF_BROKERS:
         return (yield from _of_brokers(request, services))
     body = request.body
@@ -48,13 +61,23 @@ def add_partitions_to_txn(request: Request[AddPartitionsToTxnRequest], services:
     check_transactional_id(request, transactional_id)
     codes: dict[Key, Code] = {}
     for topic in body.v3_and_below_topics:
-        may_write, count = request.may("WRITE", (TOPIC, topic.name)), _partitions(services, topic.name)
+        may_write = request.may("WRITE", (TOPIC, topic.name))
+        count = _partitions(services, topic.name)
         for index in topic.partitions:
             codes[topic.name, index] = _code(may_write=may_write, is_there=0 <= index < count)
             yield
     if any(codes.values()):
-        return response(results_by_topic_v3_and_below=(yield from _topics(request, body.v3_and_below_topics, _not_attempted(codes))))
-    command = AddPartitions(transactional_id, body.v3_and_below_producer_id, body.v3_and_below_producer_epoch, tuple(codes))
+        return response(
+            results_by_topic_v3_and_below=(
+                yield from _topics(request, body.v3_and_below_topics, _not_attempted(codes))
+            )
+        )
+    command = AddPartitions(
+        transactional_id,
+        body.v3_and_below_producer_id,
+        body.v3_and_below_producer_epoch,
+        tuple(codes),
+    )
     return ask_transaction(request, services, transactional_id, command, _answer)
 
 
@@ -74,14 +97,18 @@ def _code(*, may_write: bool, is_there: bool) -> Code:
     return Code.NONE if is_there else Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _answer(request: Request[AddPartitionsToTxnRequest], answer: KafkaError | None) -> Steps[AddPartitionsToTxnResponse]:
+def _answer(
+    request: Request[AddPartitionsToTxnRequest], answer: KafkaError | None
+) -> Steps[AddPartitionsToTxnResponse]:
     code = Code.NONE if answer is None else answer.code
     if code is Code.PRODUCER_FENCED and request.version < SAYS_FENCED:
         code = Code.INVALID_PRODUCER_EPOCH
     return (yield from _refused(request, code))
 
 
-def _of_brokers(request: Request[AddPartitionsToTxnRequest], services: Services) -> Steps[AddPartitionsToTxnResponse | Delayed]:
+def _of_brokers(
+    request: Request[AddPartitionsToTxnRequest], services: Services
+) -> Steps[AddPartitionsToTxnResponse | Delayed]:
     """Answered when the last transaction is decided."""
     if not request.may("CLUSTER_ACTION", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
@@ -116,17 +143,27 @@ def _place(gathered: Gathered, place: int, answer: Mapping[Key, Code] | KafkaErr
     gathered.place(place)(answer)
 
 
-def _answer_brokers(request: Request[AddPartitionsToTxnRequest], answers: list[Mapping[Key, Code] | KafkaError]) -> Steps[AddPartitionsToTxnResponse]:
+def _answer_brokers(
+    request: Request[AddPartitionsToTxnRequest], answers: list[Mapping[Key, Code] | KafkaError]
+) -> Steps[AddPartitionsToTxnResponse]:
     results = request.encoded_rows(response.results_by_transaction)
     for asked, answer in zip(request.body.transactions, answers, strict=True):
-        topics = yield from _topics(request, asked.topics, answer.code if isinstance(answer, KafkaError) else answer)
-        results.add(response.results_by_transaction(transactional_id=asked.transactional_id, topic_results=topics))
+        topics = yield from _topics(
+            request, asked.topics, answer.code if isinstance(answer, KafkaError) else answer
+        )
+        results.add(
+            response.results_by_transaction(
+                transactional_id=asked.transactional_id, topic_results=topics
+            )
+        )
         yield
     return response(results_by_transaction=results)
 
 
 def _topics(
-    request: Request[AddPartitionsToTxnRequest], asked: Sequence[AddPartitionsToTxnTopic], codes: Codes
+    request: Request[AddPartitionsToTxnRequest],
+    asked: Sequence[AddPartitionsToTxnTopic],
+    codes: Codes,
 ) -> Steps[EncodedRows[AddPartitionsToTxnTopicResult]]:
     rows = request.encoded_rows(topic_row)
     for topic in asked:

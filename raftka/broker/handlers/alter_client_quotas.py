@@ -1,4 +1,6 @@
-"""AlterClientQuotas: v0-1 (KIP-546). The controller checks; answers when it has committed, and every node applies the quotas as they come."""
+"""AlterClientQuotas: v0-1 (KIP-546). The controller checks; answers when it has committed, and
+every node applies the quotas as they come.
+"""
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
@@ -7,31 +9,55 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.metadata.image import QuotaEntity
 from raftka.metadata.quotas import entity_of, unknown_type
-from raftka.metadata.security_commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaResult
+from raftka.metadata.security_commands import (
+    AlterClientQuotas,
+    QuotaAlteration,
+    QuotaOp,
+    QuotaResult,
+)
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.client_quotas import ALTER_CLIENT_QUOTAS, AlterClientQuotasEntry, AlterClientQuotasRequest, AlterClientQuotasResponse
+from raftka.wire.messages.client_quotas import (
+    ALTER_CLIENT_QUOTAS,
+    AlterClientQuotasEntry,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
 
 response = ALTER_CLIENT_QUOTAS.response
 
 
-def _all(request: Request[AlterClientQuotasRequest], code: Code) -> Steps[AlterClientQuotasResponse]:
-    return _refused(request, code, "Cluster authorization failed." if code is Code.CLUSTER_AUTHORIZATION_FAILED else None)
+def _all(
+    request: Request[AlterClientQuotasRequest], code: Code
+) -> Steps[AlterClientQuotasResponse]:
+    return _refused(
+        request,
+        code,
+        "Cluster authorization failed." if code is Code.CLUSTER_AUTHORIZATION_FAILED else None,
+    )
 
 
 @handles(ALTER_CLIENT_QUOTAS, _all)
-async def alter_client_quotas(request: Request[AlterClientQuotasRequest], services: Services) -> AlterClientQuotasResponse:
+async def alter_client_quotas(
+    request: Request[AlterClientQuotasRequest], services: Services
+) -> AlterClientQuotasResponse:
     if not request.may("ALTER_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     command, refused = await request.finish(_read(request.body))
     try:
-        results: tuple[QuotaResult, ...] = await services.controller.ask(command) if command.alterations else ()
+        results: tuple[QuotaResult, ...] = (
+            await services.controller.ask(command) if command.alterations else ()
+        )
     except KafkaError as error:
         return await request.finish(_refused(request, error.code, error.message))
     return await request.finish(_answer(request, (*refused, *results)))
 
 
-def _read(body: AlterClientQuotasRequest) -> Steps[tuple[AlterClientQuotas, tuple[QuotaResult, ...]]]:
-    """The command for the controller, and the answers to entities that it is not asked about, which may have thousands of types."""
+def _read(
+    body: AlterClientQuotasRequest,
+) -> Steps[tuple[AlterClientQuotas, tuple[QuotaResult, ...]]]:
+    """The command for the controller, and the answers to entities that it is not asked about, which
+    may have thousands of types.
+    """
     alterations: list[QuotaAlteration] = []
     refused: dict[QuotaEntity, QuotaResult] = {}
     for entry in body.entries:
@@ -56,22 +82,32 @@ def _entity(entry: AlterClientQuotasEntry) -> Steps[QuotaEntity]:
     return entity_of(components.items())
 
 
-def _refused(request: Request[AlterClientQuotasRequest], code: Code, message: str | None) -> Steps[AlterClientQuotasResponse]:
+def _refused(
+    request: Request[AlterClientQuotasRequest], code: Code, message: str | None
+) -> Steps[AlterClientQuotasResponse]:
     """The same error for every entity."""
     entities: dict[QuotaEntity, None] = {}
     for entry in request.body.entries:
         entities[(yield from _entity(entry))] = None
         yield
-    return (yield from _answer(request, tuple([QuotaResult(entity, int(code), message) for entity in entities])))
+    return (
+        yield from _answer(
+            request, tuple([QuotaResult(entity, int(code), message) for entity in entities])
+        )
+    )
 
 
-def _answer(request: Request[AlterClientQuotasRequest], results: tuple[QuotaResult, ...]) -> Steps[AlterClientQuotasResponse]:
+def _answer(
+    request: Request[AlterClientQuotasRequest], results: tuple[QuotaResult, ...]
+) -> Steps[AlterClientQuotasResponse]:
     rows = request.encoded_rows(response.entries)
     for result in results:
         entity = request.encoded_rows(response.entries.entity)
         for kind, name in result.entity:
             entity.add(response.entries.entity(entity_type=kind, entity_name=name))
             yield
-        rows.add(response.entries(error_code=result.error, error_message=result.message, entity=entity))
+        rows.add(
+            response.entries(error_code=result.error, error_message=result.message, entity=entity)
+        )
         yield
     return response(entries=rows)

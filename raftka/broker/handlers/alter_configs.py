@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs: v0-1, and AlterConfigs: v0-2, which replaces all that a resource has.
 
-The controller decides; what is set holds on every node as soon as it has applied the records. The level of this node's log alone is set here, and
-is forgotten with the process, as in Kafka.
+The controller decides; what is set holds on every node as soon as it has applied the records. The
+level of this node's log alone is set here, and is forgotten with the process, as in Kafka.
 """
 
 from typing import Any
@@ -44,13 +44,17 @@ def _refused(request: Asked, code: Code) -> Steps[Any]:
 
 
 @handles(INCREMENTAL_ALTER_CONFIGS, refused=_refused)
-async def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], services: Services) -> IncrementalAlterConfigsResponse:
+async def incremental_alter_configs(
+    request: Request[IncrementalAlterConfigsRequest], services: Services
+) -> IncrementalAlterConfigsResponse:
     answer: IncrementalAlterConfigsResponse = await _alter(request, services, replace_all=False)
     return answer
 
 
 @handles(ALTER_CONFIGS, refused=_refused)
-async def alter_configs(request: Request[AlterConfigsRequest], services: Services) -> AlterConfigsResponse:
+async def alter_configs(
+    request: Request[AlterConfigsRequest], services: Services
+) -> AlterConfigsResponse:
     answer: AlterConfigsResponse = await _alter(request, services, replace_all=True)
     return answer
 
@@ -58,12 +62,18 @@ async def alter_configs(request: Request[AlterConfigsRequest], services: Service
 async def _alter(request: Asked, services: Services, *, replace_all: bool) -> Any:
     """Each resource is altered as a whole; very many of them are several commands."""
     answers: Answers = {}
-    for resources in await request.finish(_commands(request, services, answers, replace_all=replace_all)):
-        answers |= await _ask(services, resources, replace_all=replace_all, validate_only=request.body.validate_only)
+    for resources in await request.finish(
+        _commands(request, services, answers, replace_all=replace_all)
+    ):
+        answers |= await _ask(
+            services, resources, replace_all=replace_all, validate_only=request.body.validate_only
+        )
     return await request.finish(_row(request, answers))
 
 
-def _commands(request: Asked, services: Services, answers: Answers, *, replace_all: bool) -> Steps[list[list[ConfigResource]]]:
+def _commands(
+    request: Asked, services: Services, answers: Answers, *, replace_all: bool
+) -> Steps[list[list[ConfigResource]]]:
     """What the controller is asked for. Resources that are answered without it go to `answers`."""
     times: dict[Key, int] = {}
     for resource in request.body.resources:
@@ -102,19 +112,30 @@ def _commands(request: Asked, services: Services, answers: Answers, *, replace_a
 
 def _resource(resource: AlterConfigsResource | IncrementalAlterConfigsResource) -> ConfigResource:
     changes = [
-        ConfigChange(each.name, each.config_operation if isinstance(each, IncrementalAlterableConfig) else SET, each.value)
+        ConfigChange(
+            each.name,
+            each.config_operation if isinstance(each, IncrementalAlterableConfig) else SET,
+            each.value,
+        )
         for each in resource.configs
     ]
     return ConfigResource(resource.resource_type, resource.resource_name, tuple(changes))
 
 
-async def _ask(services: Services, resources: list[ConfigResource], *, replace_all: bool, validate_only: bool) -> Answers:
+async def _ask(
+    services: Services, resources: list[ConfigResource], *, replace_all: bool, validate_only: bool
+) -> Answers:
     replies: tuple[AlteredConfigs, ...]
     try:
-        replies = await services.controller.ask(AlterConfigs(tuple(resources), replace_all, validate_only))
+        replies = await services.controller.ask(
+            AlterConfigs(tuple(resources), replace_all, validate_only)
+        )
     except KafkaError as error:
         replies = (AlteredConfigs(int(error.code), error.message),) * len(resources)
-    return {(resource.resource_type, resource.name): reply for resource, reply in zip(resources, replies, strict=True)}
+    return {
+        (resource.resource_type, resource.name): reply
+        for resource, reply in zip(resources, replies, strict=True)
+    }
 
 
 def check_allowed(request: Request[Row], operation: str, kind: int, name: str) -> None:
@@ -122,7 +143,9 @@ def check_allowed(request: Request[Row], operation: str, kind: int, name: str) -
     resources: dict[int, Resource] = {image.TOPIC: (TOPIC, name), image.GROUP: (GROUP, name)}
     resource = resources.get(kind, THE_CLUSTER)
     if not request.may(operation, resource):
-        raise KafkaError(DENIED.get(resource[0], Code.CLUSTER_AUTHORIZATION_FAILED), REFUSED[resource[0]])
+        raise KafkaError(
+            DENIED.get(resource[0], Code.CLUSTER_AUTHORIZATION_FAILED), REFUSED[resource[0]]
+        )
 
 
 def _check_own(services: Services, kind: int, name: str) -> None:
@@ -143,6 +166,13 @@ def _row(request: Asked, answers: Answers) -> Steps[Any]:
     rows = request.encoded_rows(row)
     for resource in request.body.resources:
         key = (resource.resource_type, resource.resource_name)
-        rows.add(row(error_code=answers[key].error, error_message=answers[key].message, resource_type=key[0], resource_name=key[1]))
+        rows.add(
+            row(
+                error_code=answers[key].error,
+                error_message=answers[key].message,
+                resource_type=key[0],
+                resource_name=key[1],
+            )
+        )
         yield
     return request.api.response(responses=rows)

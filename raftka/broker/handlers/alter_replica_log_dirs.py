@@ -1,4 +1,6 @@
-"""AlterReplicaLogDirs: v1-2; this broker's replicas are to lie in other directories of its (KIP-113). Answered when that has begun."""
+"""AlterReplicaLogDirs: v1-2; this broker's replicas are to lie in other directories of its
+(KIP-113). Answered when that has begun.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,24 +11,34 @@ from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS, AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
+from raftka.wire.messages.log_dirs import (
+    ALTER_REPLICA_LOG_DIRS,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
 
 response = ALTER_REPLICA_LOG_DIRS.response
 of_partition = response.results.partitions
 
 
-def _refused(request: Request[AlterReplicaLogDirsRequest], code: Code) -> Steps[AlterReplicaLogDirsResponse]:
+def _refused(
+    request: Request[AlterReplicaLogDirsRequest], code: Code
+) -> Steps[AlterReplicaLogDirsResponse]:
     return (yield from _answer(request, lambda path, topic, index: code))
 
 
 @handles(ALTER_REPLICA_LOG_DIRS, refused=_refused)
-def alter_replica_log_dirs(request: Request[AlterReplicaLogDirsRequest], services: Services) -> Steps[AlterReplicaLogDirsResponse]:
+def alter_replica_log_dirs(
+    request: Request[AlterReplicaLogDirsRequest], services: Services
+) -> Steps[AlterReplicaLogDirsResponse]:
     if not request.may("ALTER", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     return (yield from _answer(request, partial(_alter, services)))
 
 
-def _answer(request: Request[AlterReplicaLogDirsRequest], alter: Callable[[str, str, int], Code]) -> Steps[AlterReplicaLogDirsResponse]:
+def _answer(
+    request: Request[AlterReplicaLogDirsRequest], alter: Callable[[str, str, int], Code]
+) -> Steps[AlterReplicaLogDirsResponse]:
     """A partition that is named for two directories is to lie in the last."""
     wanted: dict[str, dict[int, str]] = {}
     for each in request.body.dirs:

@@ -1,4 +1,6 @@
-"""AlterUserScramCredentials: v0 (KIP-554). The client has salted the password; the cluster keeps two keys made of that, and never the password."""
+"""AlterUserScramCredentials: v0 (KIP-554). The client has salted the password; the cluster keeps
+two keys made of that, and never the password.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -8,7 +10,12 @@ from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
-from raftka.metadata.security_commands import AlterScramCredentials, ScramDeletion, ScramResult, ScramUpsertion
+from raftka.metadata.security_commands import (
+    AlterScramCredentials,
+    ScramDeletion,
+    ScramResult,
+    ScramUpsertion,
+)
 from raftka.security.scram import FEWEST_ITERATIONS, HASHES, MOST_ITERATIONS, NUMBERS, credential_of
 from raftka.wire.errors import Code
 from raftka.wire.messages.scram import (
@@ -32,7 +39,9 @@ USERS_OF_COMMAND = 100  # more are several commands: the controller decides on a
 Refused = tuple[Code, str]
 
 
-def _all(request: Request[AlterUserScramCredentialsRequest], code: Code) -> Steps[AlterUserScramCredentialsResponse]:
+def _all(
+    request: Request[AlterUserScramCredentialsRequest], code: Code
+) -> Steps[AlterUserScramCredentialsResponse]:
     names: dict[str, None] = {}
     for deletion in request.body.deletions:
         names[deletion.name] = None
@@ -48,22 +57,32 @@ def _all(request: Request[AlterUserScramCredentialsRequest], code: Code) -> Step
 
 
 @handles(ALTER_USER_SCRAM_CREDENTIALS, _all)
-async def alter_user_scram_credentials(request: Request[AlterUserScramCredentialsRequest], services: Services) -> AlterUserScramCredentialsResponse:
+async def alter_user_scram_credentials(
+    request: Request[AlterUserScramCredentialsRequest], services: Services
+) -> AlterUserScramCredentialsResponse:
     if not request.may("ALTER", THE_CLUSTER):
         return await request.finish(_all(request, Code.CLUSTER_AUTHORIZATION_FAILED))
     deletions, upsertions, refused = await request.finish(_read(request.body))
     results: list[ScramResult] = []
     for first in range(0, len(deletions), USERS_OF_COMMAND):
-        results += await services.controller.ask(AlterScramCredentials(tuple(deletions[first : first + USERS_OF_COMMAND]), ()))
+        results += await services.controller.ask(
+            AlterScramCredentials(tuple(deletions[first : first + USERS_OF_COMMAND]), ())
+        )
     for first in range(0, len(upsertions), USERS_OF_COMMAND):
-        results += await services.controller.ask(AlterScramCredentials((), tuple(upsertions[first : first + USERS_OF_COMMAND])))
+        results += await services.controller.ask(
+            AlterScramCredentials((), tuple(upsertions[first : first + USERS_OF_COMMAND]))
+        )
     return await request.finish(_answer(request, results, refused))
 
 
-def _read(body: AlterUserScramCredentialsRequest) -> Steps[tuple[list[ScramDeletion], list[ScramUpsertion], dict[str, Refused]]]:
+def _read(
+    body: AlterUserScramCredentialsRequest,
+) -> Steps[tuple[list[ScramDeletion], list[ScramUpsertion], dict[str, Refused]]]:
     """The changes that the controller is asked for, and the users that it is not asked about."""
     users: dict[str, int] = {}
-    for each in chain[ScramCredentialDeletion | ScramCredentialUpsertion](body.deletions, body.upsertions):
+    for each in chain[ScramCredentialDeletion | ScramCredentialUpsertion](
+        body.deletions, body.upsertions
+    ):
         users[each.name] = users.get(each.name, 0) + 1
         yield
     refused: dict[str, Refused] = {}
@@ -84,7 +103,9 @@ def _read(body: AlterUserScramCredentialsRequest) -> Steps[tuple[list[ScramDelet
     return deletions, upsertions, refused
 
 
-def _wrong(alteration: ScramCredentialDeletion | ScramCredentialUpsertion, users: Mapping[str, int]) -> Refused | None:
+def _wrong(
+    alteration: ScramCredentialDeletion | ScramCredentialUpsertion, users: Mapping[str, int]
+) -> Refused | None:
     if users[alteration.name] > 1:
         return _known(Code.DUPLICATE_RESOURCE)
     if not alteration.name:
@@ -101,13 +122,18 @@ def _unacceptable(upsertion: ScramCredentialUpsertion) -> Refused | None:
         return Code.UNACCEPTABLE_CREDENTIAL, f"The salt must have 1 to {LONGEST_SALT_BYTES} bytes"
     if len(upsertion.salted_password) != KEY_BYTES[upsertion.mechanism]:
         name, size = HASHES[NUMBERS[upsertion.mechanism]], KEY_BYTES[upsertion.mechanism]
-        return Code.UNACCEPTABLE_CREDENTIAL, f"The salted password must have the {size} bytes of {name}"
+        return (
+            Code.UNACCEPTABLE_CREDENTIAL,
+            f"The salted password must have the {size} bytes of {name}",
+        )
     return None
 
 
 def _with_keys(upsertion: ScramCredentialUpsertion) -> ScramUpsertion:
     mechanism, salt = NUMBERS[upsertion.mechanism], bytes(upsertion.salt)
-    credential = credential_of(mechanism, bytes(upsertion.salted_password), salt, upsertion.iterations)
+    credential = credential_of(
+        mechanism, bytes(upsertion.salted_password), salt, upsertion.iterations
+    )
     return ScramUpsertion(upsertion.name, upsertion.mechanism, *credential)
 
 
@@ -116,11 +142,19 @@ def _known(code: Code) -> Refused:
 
 
 def _answer(
-    request: Request[AlterUserScramCredentialsRequest], results: Sequence[ScramResult], refused: dict[str, Refused]
+    request: Request[AlterUserScramCredentialsRequest],
+    results: Sequence[ScramResult],
+    refused: dict[str, Refused],
 ) -> Steps[AlterUserScramCredentialsResponse]:
     rows = request.encoded_rows(response.results)
     for result in results:
-        rows.add(response.results(user=result.user, error_code=result.error, error_message=TEXTS[Code(result.error)] if result.error else None))
+        rows.add(
+            response.results(
+                user=result.user,
+                error_code=result.error,
+                error_message=TEXTS[Code(result.error)] if result.error else None,
+            )
+        )
         yield
     for user, (code, text) in refused.items():
         rows.add(response.results(user=user, error_code=int(code), error_message=text))

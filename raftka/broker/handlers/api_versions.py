@@ -1,4 +1,6 @@
-"""ApiVersions: v0-4; what is announced is what is registered, in Kafka 4.3.1's ranges. Knows no other API."""
+"""ApiVersions: v0-4; what is announced is what is registered, in Kafka 4.3.1's ranges. Knows no
+other API.
+"""
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import HANDLERS, handles
@@ -13,16 +15,24 @@ from raftka.wire.software import is_software
 def api_versions(request: Request[ApiVersionsRequest], services: Services) -> ApiVersionsResponse:
     body, response = request.body, API_VERSIONS.response
     row = response.api_keys
-    if request.version >= 3 and not is_software(body.client_software_name, body.client_software_version):
+    if request.version >= 3 and not is_software(
+        body.client_software_name, body.client_software_version
+    ):
         return response(error_code=int(Code.INVALID_REQUEST))
     return response(
         api_keys=[
-            row(api_key=key, min_version=entry.api.announced.low, max_version=entry.api.announced.high) for key, entry in sorted(HANDLERS.items())
+            row(
+                api_key=key,
+                min_version=entry.api.announced.low,
+                max_version=entry.api.announced.high,
+            )
+            for key, entry in sorted(HANDLERS.items())
         ],
         supported_features=[
             response.supported_features(name=name, min_version=low, max_version=high)
             for name, (low, high) in SUPPORTED.items()
-            if low > 0 or request.version >= 4  # earlier clients would take a lowest level of 0 for a mistake (KAFKA-17492)
+            # earlier clients would take a lowest level of 0 for a mistake (KAFKA-17492)
+            if low > 0 or request.version >= 4
         ],
         finalized_features_epoch=services.metadata.image.offset,
         finalized_features=[

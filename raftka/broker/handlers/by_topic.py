@@ -1,4 +1,6 @@
-"""Requests that name partitions by topic: the rows of their answers, and the commands to the controller. Knows no API."""
+"""Requests that name partitions by topic: the rows of their answers, and the commands to the
+controller. Knows no API.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -23,7 +25,8 @@ def rows_by_topic(
     name: str = "name",
     asked: Callable[[Any], Iterable[object]] = lambda topic: topic.partitions,
 ) -> Steps[EncodedRows[Element]]:
-    """Rows of class `row`: `partition(topic, asked)` makes those of its array `partitions`, for each that `asked(topic)` names.
+    """Rows of class `row`: `partition(topic, asked)` makes those of its array `partitions`, for
+    each that `asked(topic)` names.
 
     `name` is the field of the topic's name, in the request and in `row`.
     """
@@ -39,8 +42,12 @@ def rows_by_topic(
     return rows
 
 
-def partition_commands(asked: Iterable[tuple[str, Sequence[int]]]) -> Steps[list[tuple[TopicPartitions, ...]]]:
-    """The topics and partitions of a request as those of several commands: the controller decides on a command in one go."""
+def partition_commands(
+    asked: Iterable[tuple[str, Sequence[int]]],
+) -> Steps[list[tuple[TopicPartitions, ...]]]:
+    """The topics and partitions of a request as those of several commands: the controller decides
+    on a command in one go.
+    """
     commands: list[tuple[TopicPartitions, ...]] = []
     command: list[TopicPartitions] = []
     room = PARTITIONS_OF_COMMAND

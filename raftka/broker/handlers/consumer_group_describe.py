@@ -1,4 +1,5 @@
-"""ConsumerGroupDescribe: v0-1 (KIP-848); consumer groups with what their members have and are to have.
+"""ConsumerGroupDescribe: v0-1 (KIP-848); consumer groups with what their members have and are to
+have.
 
 One that is named twice is described once.
 """
@@ -10,7 +11,12 @@ from raftka.broker.network.access.authorizer import GROUP, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
-from raftka.coordinator.consumer.commands import DescribeConsumerGroup, DescribedConsumer, DescribedConsumerGroup, Target
+from raftka.coordinator.consumer.commands import (
+    DescribeConsumerGroup,
+    DescribedConsumer,
+    DescribedConsumerGroup,
+    Target,
+)
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.consumer_groups import (
@@ -26,7 +32,9 @@ response = CONSUMER_GROUP_DESCRIBE.response
 CLASSIC, CONSUMER = 0, 1
 
 
-def _refused(request: Request[ConsumerGroupDescribeRequest], code: Code) -> Steps[ConsumerGroupDescribeResponse]:
+def _refused(
+    request: Request[ConsumerGroupDescribeRequest], code: Code
+) -> Steps[ConsumerGroupDescribeResponse]:
     groups = request.encoded_rows(response.groups)
     for group_id in request.body.group_ids:
         groups.add(response.groups(group_id=group_id, error_code=int(code)))
@@ -35,12 +43,15 @@ def _refused(request: Request[ConsumerGroupDescribeRequest], code: Code) -> Step
 
 
 @handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
-def consumer_group_describe(request: Request[ConsumerGroupDescribeRequest], services: Services) -> Steps[ConsumerGroupDescribeResponse | Delayed]:
+def consumer_group_describe(
+    request: Request[ConsumerGroupDescribeRequest], services: Services
+) -> Steps[ConsumerGroupDescribeResponse | Delayed]:
     check_served(services)
     asked = dict.fromkeys(request.body.group_ids)
 
     def answer(
-        request: Request[ConsumerGroupDescribeRequest], answers: list[DescribedConsumerGroup | KafkaError]
+        request: Request[ConsumerGroupDescribeRequest],
+        answers: list[DescribedConsumerGroup | KafkaError],
     ) -> Steps[ConsumerGroupDescribeResponse]:
         groups = request.encoded_rows(response.groups)
         for group_id, found in zip(asked, answers, strict=True):
@@ -59,13 +70,20 @@ def _command(group_id: str) -> DescribeConsumerGroup:
 
 
 def _group(
-    request: Request[ConsumerGroupDescribeRequest], image: MetadataImage, group_id: str, answer: DescribedConsumerGroup | KafkaError
+    request: Request[ConsumerGroupDescribeRequest],
+    image: MetadataImage,
+    group_id: str,
+    answer: DescribedConsumerGroup | KafkaError,
 ) -> Steps[DescribedGroup]:
     if isinstance(answer, KafkaError):
-        return response.groups(group_id=group_id, error_code=int(answer.code), error_message=answer.message)
+        return response.groups(
+            group_id=group_id, error_code=int(answer.code), error_message=answer.message
+        )
     if not all(request.may("DESCRIBE", (TOPIC, name)) for name in answer.topics):
         text = "The group has described topic(s) that the client is not authorized to describe."
-        return response.groups(group_id=group_id, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), error_message=text)
+        return response.groups(
+            group_id=group_id, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), error_message=text
+        )
     members = request.encoded_rows(response.groups.members)
     for member in answer.members:
         members.add(_member(request, image, member))
@@ -83,7 +101,9 @@ def _group(
     return row
 
 
-def _member(request: Request[ConsumerGroupDescribeRequest], image: MetadataImage, member: DescribedConsumer) -> Member:
+def _member(
+    request: Request[ConsumerGroupDescribeRequest], image: MetadataImage, member: DescribedConsumer
+) -> Member:
     row = response.groups.members(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -105,5 +125,9 @@ def _partitions(image: MetadataImage, target: Target) -> MemberAssignment:
     """Of topics that are there."""
     found = [(image.topics.get(topic_id), partitions) for topic_id, partitions in target.items()]
     row = MemberAssignment.topic_partitions
-    topics = [row(topic_id=t.topic_id, topic_name=t.name, partitions=list(partitions)) for t, partitions in found if t is not None]
+    topics = [
+        row(topic_id=t.topic_id, topic_name=t.name, partitions=list(partitions))
+        for t, partitions in found
+        if t is not None
+    ]
     return MemberAssignment(topic_partitions=topics)

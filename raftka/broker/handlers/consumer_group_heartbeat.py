@@ -1,4 +1,6 @@
-"""ConsumerGroupHeartbeat: v0-1 (KIP-848); all that a consumer of the new protocol asks. From version 1 on it makes its own member id."""
+"""ConsumerGroupHeartbeat: v0-1 (KIP-848); all that a consumer of the new protocol asks. From
+version 1 on it makes its own member id.
+"""
 
 from collections.abc import Sequence
 
@@ -23,7 +25,9 @@ response = CONSUMER_GROUP_HEARTBEAT.response
 
 
 @handles(CONSUMER_GROUP_HEARTBEAT)
-def consumer_group_heartbeat(request: Request[ConsumerGroupHeartbeatRequest], services: Services) -> Steps[ConsumerGroupHeartbeatResponse | Delayed]:
+def consumer_group_heartbeat(
+    request: Request[ConsumerGroupHeartbeatRequest], services: Services
+) -> Steps[ConsumerGroupHeartbeatResponse | Delayed]:
     body, version, session = request.body, request.version, request.session
     check_served(services)
     check_group(request, "READ", body.group_id)
@@ -68,12 +72,21 @@ def check_served(services: Services) -> None:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
 
 
-def _answer(request: Request[ConsumerGroupHeartbeatRequest], answer: ConsumerBeat | KafkaError) -> ConsumerGroupHeartbeatResponse:
+def _answer(
+    request: Request[ConsumerGroupHeartbeatRequest], answer: ConsumerBeat | KafkaError
+) -> ConsumerGroupHeartbeatResponse:
     if isinstance(answer, KafkaError):
         return response(error_code=int(answer.code), error_message=answer.message)
-    row = response(member_id=answer.member_id, member_epoch=answer.epoch, heartbeat_interval_ms=answer.interval_ms)
+    row = response(
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=answer.interval_ms,
+    )
     if answer.assignment is not None:
         topic_row = response.assignment.topic_partitions
-        topics = [topic_row(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in answer.assignment.items()]
+        topics = [
+            topic_row(topic_id=topic_id, partitions=list(partitions))
+            for topic_id, partitions in answer.assignment.items()
+        ]
         row.assignment = response.assignment(topic_partitions=topics)
     return row

@@ -1,4 +1,6 @@
-"""A request that a coordinator answers: at once where it can, then its handler returns the row; else later, then it is a Delayed. Knows no API."""
+"""A request that a coordinator answers: at once where it can, then its handler returns the row;
+else later, then it is a Delayed. Knows no API.
+"""
 
 from collections.abc import Callable, Collection, Generator, Iterable
 from functools import partial
@@ -12,9 +14,13 @@ from raftka.broker.network.request import Delayed, Request
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Req, Resp, Row
 
-Make = Callable[[Request[Req], Any], Resp | Steps[Resp]]  # from the coordinator's answer, or a KafkaError; in steps where the answer may be long
-Question = tuple[str, object, str, int]  # group, command (or an error in its place), operation that the client must be allowed, items of the command
-PARTITIONS_OF_COMMAND = 200  # a request for more is several commands: a coordinator decides on a command in one go
+# from the coordinator's answer, or a KafkaError; in steps where the answer may be long
+Make = Callable[[Request[Req], Any], Resp | Steps[Resp]]
+# group, command (or an error in its place), operation that the client must be allowed, items of the
+# command
+Question = tuple[str, object, str, int]
+# a request for more is several commands: a coordinator decides on a command in one go
+PARTITIONS_OF_COMMAND = 200
 
 
 class CoordinatorRequest(Generic[Req, Resp]):
@@ -62,7 +68,9 @@ class CoordinatorRequest(Generic[Req, Resp]):
         else:
             self.pending.settle(result)
 
-    def result(self, gone: Callable[["CoordinatorRequest[Req, Resp]"], None] | None = None) -> Resp | Delayed:
+    def result(
+        self, gone: Callable[["CoordinatorRequest[Req, Resp]"], None] | None = None
+    ) -> Resp | Delayed:
         """`gone` is called when nobody waits any more."""
         if self.error is not None:
             raise self.error
@@ -81,22 +89,39 @@ class CoordinatorRequest(Generic[Req, Resp]):
 
 
 def ask(
-    request: Request[Req], services: Services, group_id: str, command: object, make: Make[Req, Resp], *, may_wait: bool = False
+    request: Request[Req],
+    services: Services,
+    group_id: str,
+    command: object,
+    make: Make[Req, Resp],
+    *,
+    may_wait: bool = False,
 ) -> Resp | Delayed:
-    """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has gone."""
+    """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has
+    gone.
+    """
     coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, make)
     runtime = services.groups.runtime
     try:
         runtime.submit(group_id, command, coordinator_request)
     except KafkaError as error:
         coordinator_request(error)
-    return coordinator_request.result((lambda ticket: runtime.client_gone(group_id, ticket)) if may_wait else None)
+    return coordinator_request.result(
+        (lambda ticket: runtime.client_gone(group_id, ticket)) if may_wait else None
+    )
 
 
 def ask_of_each(
-    request: Request[Req], services: Services, group_ids: Collection[str], operation: str, command: Callable[[str], object], make: Make[Req, Resp]
+    request: Request[Req],
+    services: Services,
+    group_ids: Collection[str],
+    operation: str,
+    command: Callable[[str], object],
+    make: Make[Req, Resp],
 ) -> Steps[Resp | Delayed]:
-    """`make` gets the list of all answers, in that order; who may not ask of a group has the refusal in its place."""
+    """`make` gets the list of all answers, in that order; who may not ask of a group has the
+    refusal in its place.
+    """
 
     def question(group_id: str) -> Question:
         try:
@@ -108,7 +133,13 @@ def ask_of_each(
     return (yield from ask_all(request, services, len(group_ids), questions, make))
 
 
-def ask_all(request: Request[Req], services: Services, count: int, questions: Iterable[Question], make: Make[Req, Resp]) -> Steps[Resp | Delayed]:
+def ask_all(
+    request: Request[Req],
+    services: Services,
+    count: int,
+    questions: Iterable[Question],
+    make: Make[Req, Resp],
+) -> Steps[Resp | Delayed]:
     """Ask `count` questions.
 
     `make` gets the list of all answers, in that order.
@@ -124,7 +155,8 @@ def ask_all(request: Request[Req], services: Services, count: int, questions: It
                 raise command
             services.groups.runtime.submit(group_id, command, ticket)
         except KafkaError as error:
-            ticket(error.with_traceback(None))  # its frames hold all other answers: a cycle that only a full collection would free
+            # its frames hold all other answers: a cycle that only a full collection would free
+            ticket(error.with_traceback(None))
         yield from counted_as(items)
     return coordinator_request.result()
 
@@ -135,14 +167,24 @@ def check_group(request: Request[Row], operation: str, group_id: str) -> None:
         raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
 
 
-def ask_transaction(request: Request[Req], services: Services, transactional_id: str, command: object, make: Make[Req, Resp]) -> Resp | Delayed:
-    """Ask the transaction coordinator. It may wait for markers, and hears when its client has gone."""
+def ask_transaction(
+    request: Request[Req],
+    services: Services,
+    transactional_id: str,
+    command: object,
+    make: Make[Req, Resp],
+) -> Resp | Delayed:
+    """Ask the transaction coordinator. It may wait for markers, and hears when its client has
+    gone.
+    """
     asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
     try:
         services.transactions.submit(transactional_id, command, asking)
     except KafkaError as error:
         asking(error)
-    return asking.result(lambda ticket: services.transactions.runtime.client_gone(transactional_id, ticket))
+    return asking.result(
+        lambda ticket: services.transactions.runtime.client_gone(transactional_id, ticket)
+    )
 
 
 def check_transactional_id(request: Request[Row], transactional_id: str) -> None:

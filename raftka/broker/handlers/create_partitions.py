@@ -1,4 +1,6 @@
-"""CreatePartitions: v0-3. Answers when the controller has committed; brokers open the logs as they apply the record."""
+"""CreatePartitions: v0-3. Answers when the controller has committed; brokers open the logs as they
+apply the record.
+"""
 
 from functools import partial
 
@@ -25,22 +27,38 @@ TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on 
 
 
 @handles(CREATE_PARTITIONS, refused=lambda request, code: _refused(request, code, None))
-async def create_partitions(request: Request[CreatePartitionsRequest], services: Services) -> CreatePartitionsResponse:
+async def create_partitions(
+    request: Request[CreatePartitionsRequest], services: Services
+) -> CreatePartitionsResponse:
     """A request for very many topics is several commands, each of which is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.results)
-    mutations = Mutations[MorePartitions](request.meter, partial(_costs, services), strictly=request.version >= STRICT)
+    mutations = Mutations[MorePartitions](
+        request.meter, partial(_costs, services), strictly=request.version >= STRICT
+    )
     for wanted in await request.finish(_commands(request, rows)):
         topics, throttled = mutations.admit(wanted)
         try:
             command = CreatePartitions(topics, body.validate_only)
-            results: tuple[TopicResult, ...] = await services.controller.ask(command, body.timeout_ms / 1000) if topics else ()
+            results: tuple[TopicResult, ...] = (
+                await services.controller.ask(command, body.timeout_ms / 1000) if topics else ()
+            )
         except KafkaError as error:
-            results = tuple([TopicResult(topic.name, int(error.code), error.message) for topic in topics])
+            results = tuple(
+                [TopicResult(topic.name, int(error.code), error.message) for topic in topics]
+            )
         for topic, result in zip(topics, results, strict=True):
             mutations.refused((topic,), result.error)
-        for each in (*results, *[TopicResult(topic.name, int(Code.THROTTLING_QUOTA_EXCEEDED), None) for topic in throttled]):
-            rows.add(response.results(name=each.name, error_code=each.error, error_message=each.message))
+        for each in (
+            *results,
+            *[
+                TopicResult(topic.name, int(Code.THROTTLING_QUOTA_EXCEEDED), None)
+                for topic in throttled
+            ],
+        ):
+            rows.add(
+                response.results(name=each.name, error_code=each.error, error_message=each.message)
+            )
     return response(results=rows)
 
 
@@ -49,7 +67,9 @@ def _costs(services: Services, topic: MorePartitions) -> int:
     return 0 if known is None else max(0, topic.total - len(known.partitions))
 
 
-def _commands(request: Request[CreatePartitionsRequest], rows: EncodedRows[CreatePartitionsTopicResult]) -> Steps[list[tuple[MorePartitions, ...]]]:
+def _commands(
+    request: Request[CreatePartitionsRequest], rows: EncodedRows[CreatePartitionsTopicResult]
+) -> Steps[list[tuple[MorePartitions, ...]]]:
     """What the controller is asked for. Topics that are refused without it go to `rows`."""
     times: dict[str, int] = {}
     for topic in request.body.topics:
@@ -63,9 +83,17 @@ def _commands(request: Request[CreatePartitionsRequest], rows: EncodedRows[Creat
         if not count:
             continue  # it was named before
         if not request.may("ALTER", (TOPIC, topic.name)):
-            rows.add(response.results(name=topic.name, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED)))
+            rows.add(
+                response.results(name=topic.name, error_code=int(Code.TOPIC_AUTHORIZATION_FAILED))
+            )
         elif count > 1:
-            rows.add(response.results(name=topic.name, error_code=int(Code.INVALID_REQUEST), error_message="Duplicate topic name."))
+            rows.add(
+                response.results(
+                    name=topic.name,
+                    error_code=int(Code.INVALID_REQUEST),
+                    error_message="Duplicate topic name.",
+                )
+            )
         else:
             command.append(_more(topic))
         if len(command) == TOPICS_OF_COMMAND:
@@ -76,10 +104,16 @@ def _commands(request: Request[CreatePartitionsRequest], rows: EncodedRows[Creat
 
 def _more(topic: CreatePartitionsTopic) -> MorePartitions:
     given = topic.assignments
-    return MorePartitions(topic.name, topic.count, None if given is None else tuple([tuple(each.broker_ids) for each in given]))
+    return MorePartitions(
+        topic.name,
+        topic.count,
+        None if given is None else tuple([tuple(each.broker_ids) for each in given]),
+    )
 
 
-def _refused(request: Request[CreatePartitionsRequest], code: Code, message: str | None) -> Steps[CreatePartitionsResponse]:
+def _refused(
+    request: Request[CreatePartitionsRequest], code: Code, message: str | None
+) -> Steps[CreatePartitionsResponse]:
     rows = request.encoded_rows(response.results)
     for topic in request.body.topics:
         rows.add(response.results(name=topic.name, error_code=int(code), error_message=message))

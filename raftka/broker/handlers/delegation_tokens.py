@@ -1,6 +1,8 @@
-"""CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken: v1-3 (KIP-48, KIP-373).
+"""CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken: v1-3
+(KIP-48, KIP-373).
 
-A client that logged in with a token may use none of them, and one that nobody knows neither. The HMAC is a password: no log has it.
+A client that logged in with a token may use none of them, and one that nobody knows neither. The
+HMAC is a password: no log has it.
 """
 
 from functools import partial
@@ -17,7 +19,15 @@ from raftka.metadata.commands import OfTokens
 from raftka.metadata.security_commands import AddToken, ExpireToken, RenewToken, TokenTimes
 from raftka.runtime.interfaces import SECRETS
 from raftka.security.client_security import uses_sasl, uses_tls
-from raftka.security.delegation_tokens import USER_PREFIX, DelegationToken, TokenCredential, hmac_of, make_credentials, new_token_id, salts_of
+from raftka.security.delegation_tokens import (
+    USER_PREFIX,
+    DelegationToken,
+    TokenCredential,
+    hmac_of,
+    make_credentials,
+    new_token_id,
+    salts_of,
+)
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.delegation_tokens import (
     CREATE_DELEGATION_TOKEN,
@@ -41,7 +51,14 @@ ANONYMOUS = "User:ANONYMOUS"
 
 def _allowed(session: Session, services: Services) -> bool:
     """Return whether the client is known by something better than a token."""
-    protocol = next((each.security_protocol for each in services.metadata.settings.listeners if each.listener == session.listener), "PLAINTEXT")
+    protocol = next(
+        (
+            each.security_protocol
+            for each in services.metadata.settings.listeners
+            if each.listener == session.listener
+        ),
+        "PLAINTEXT",
+    )
     known = uses_sasl(protocol) or (uses_tls(protocol) and session.principal != ANONYMOUS)
     return known and not session.by_token
 
@@ -52,16 +69,24 @@ def _check(request: Request[CreateDelegationTokenRequest], services: Services, o
         raise KafkaError(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if owner != request.session.principal and not request.may("CREATE_TOKENS", (USER, owner)):
         raise KafkaError(Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-    if not owner.startswith(USER_PREFIX) or any(each.principal_type != "User" for each in request.body.renewers):
+    if not owner.startswith(USER_PREFIX) or any(
+        each.principal_type != "User" for each in request.body.renewers
+    ):
         raise KafkaError(Code.INVALID_PRINCIPAL_TYPE)
     if not services.metadata.settings["delegation.token.secret.key"]:
         raise KafkaError(Code.DELEGATION_TOKEN_AUTH_DISABLED)
 
 
 @handles(CREATE_DELEGATION_TOKEN)
-async def create_delegation_token(request: Request[CreateDelegationTokenRequest], services: Services) -> CreateDelegationTokenResponse:
+async def create_delegation_token(
+    request: Request[CreateDelegationTokenRequest], services: Services
+) -> CreateDelegationTokenResponse:
     body, requester = request.body, request.session.principal
-    owner = f"{body.owner_principal_type}:{body.owner_principal_name}" if body.owner_principal_type and body.owner_principal_name else requester
+    owner = (
+        f"{body.owner_principal_type}:{body.owner_principal_name}"
+        if body.owner_principal_type and body.owner_principal_name
+        else requester
+    )
     try:
         _check(request, services, owner)
         random = services.context.runtime.random(SECRETS)
@@ -69,7 +94,9 @@ async def create_delegation_token(request: Request[CreateDelegationTokenRequest]
         token_hmac = hmac_of(services.metadata.settings["delegation.token.secret.key"], token_id)
         credentials = await _credentials(services, token_hmac, salts_of(random.randbytes))
         renewers = tuple(dict.fromkeys(f"User:{each.principal_name}" for each in body.renewers))
-        command = AddToken(token_id, owner, requester, renewers, body.max_lifetime_ms, token_hmac, credentials)
+        command = AddToken(
+            token_id, owner, requester, renewers, body.max_lifetime_ms, token_hmac, credentials
+        )
         times: TokenTimes = await services.controller.ask(command)
     except KafkaError as error:
         return _created(owner, requester, TokenTimes(-1, -1, -1), code=error.code)
@@ -77,7 +104,12 @@ async def create_delegation_token(request: Request[CreateDelegationTokenRequest]
 
 
 def _created(
-    owner: str, requester: str, times: TokenTimes, token_id: str = "", token_hmac: bytes = b"", code: Code = Code.NONE
+    owner: str,
+    requester: str,
+    times: TokenTimes,
+    token_id: str = "",
+    token_hmac: bytes = b"",
+    code: Code = Code.NONE,
 ) -> CreateDelegationTokenResponse:
     (owner_type, owner_name), (requester_type, requester_name) = _split(owner), _split(requester)
     return CREATE_DELEGATION_TOKEN.response(
@@ -99,7 +131,9 @@ def _split(principal: str) -> tuple[str, str]:
     return kind, name
 
 
-async def _credentials(services: Services, token_hmac: bytes, salts: tuple[bytes, ...]) -> tuple[TokenCredential, ...]:
+async def _credentials(
+    services: Services, token_hmac: bytes, salts: tuple[bytes, ...]
+) -> tuple[TokenCredential, ...]:
     """Made beside the loop. Raises KafkaError."""
     services.background.check_room(WORK_BYTES)
     made = trio.Event()
@@ -129,21 +163,31 @@ async def _expiry(session: Session, services: Services, command: OfTokens) -> tu
 
 
 @handles(RENEW_DELEGATION_TOKEN)
-async def renew_delegation_token(request: Request[RenewDelegationTokenRequest], services: Services) -> RenewDelegationTokenResponse:
-    command = RenewToken(bytes(request.body.hmac), request.session.principal, request.body.renew_period_ms)
+async def renew_delegation_token(
+    request: Request[RenewDelegationTokenRequest], services: Services
+) -> RenewDelegationTokenResponse:
+    command = RenewToken(
+        bytes(request.body.hmac), request.session.principal, request.body.renew_period_ms
+    )
     code, expires_ms = await _expiry(request.session, services, command)
     return RENEW_DELEGATION_TOKEN.response(error_code=code, expiry_timestamp_ms=expires_ms)
 
 
 @handles(EXPIRE_DELEGATION_TOKEN)
-async def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], services: Services) -> ExpireDelegationTokenResponse:
-    command = ExpireToken(bytes(request.body.hmac), request.session.principal, request.body.expiry_time_period_ms)
+async def expire_delegation_token(
+    request: Request[ExpireDelegationTokenRequest], services: Services
+) -> ExpireDelegationTokenResponse:
+    command = ExpireToken(
+        bytes(request.body.hmac), request.session.principal, request.body.expiry_time_period_ms
+    )
     code, expires_ms = await _expiry(request.session, services, command)
     return EXPIRE_DELEGATION_TOKEN.response(error_code=code, expiry_timestamp_ms=expires_ms)
 
 
 @handles(DESCRIBE_DELEGATION_TOKEN)
-def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], services: Services) -> Steps[DescribeDelegationTokenResponse]:
+def describe_delegation_token(
+    request: Request[DescribeDelegationTokenRequest], services: Services
+) -> Steps[DescribeDelegationTokenResponse]:
     response = DESCRIBE_DELEGATION_TOKEN.response
     if not _allowed(request.session, services):
         return response(error_code=int(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
@@ -167,13 +211,21 @@ def _sees(request: Request[DescribeDelegationTokenRequest], token: DelegationTok
     principal = request.session.principal
     if principal == token.requester or token.may_be_renewed_by(principal):
         return True
-    return request.may("DESCRIBE", (DELEGATION_TOKEN, token.token_id)) or request.may("DESCRIBE_TOKENS", (USER, token.owner))
+    return request.may("DESCRIBE", (DELEGATION_TOKEN, token.token_id)) or request.may(
+        "DESCRIBE_TOKENS", (USER, token.owner)
+    )
 
 
 def _row(token: DelegationToken) -> DescribedDelegationToken:
     row = DESCRIBE_DELEGATION_TOKEN.response.tokens
-    (owner_type, owner_name), (requester_type, requester_name) = _split(token.owner), _split(token.requester)
-    renewers = [row.renewers(principal_type=kind, principal_name=name) for kind, name in map(_split, token.renewers)]
+    (owner_type, owner_name), (requester_type, requester_name) = (
+        _split(token.owner),
+        _split(token.requester),
+    )
+    renewers = [
+        row.renewers(principal_type=kind, principal_name=name)
+        for kind, name in map(_split, token.renewers)
+    ]
     return row(
         principal_type=owner_type,
         principal_name=owner_name,

@@ -20,13 +20,31 @@ def _refused(request: Request[DeleteGroupsRequest], code: Code) -> Steps[DeleteG
 
 
 @handles(DELETE_GROUPS, refused=_refused)
-def delete_groups(request: Request[DeleteGroupsRequest], services: Services) -> Steps[DeleteGroupsResponse | Delayed]:
-    return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups_names), "DELETE", DeleteGroup, _answer))
+def delete_groups(
+    request: Request[DeleteGroupsRequest], services: Services
+) -> Steps[DeleteGroupsResponse | Delayed]:
+    return (
+        yield from ask_of_each(
+            request,
+            services,
+            dict.fromkeys(request.body.groups_names),
+            "DELETE",
+            DeleteGroup,
+            _answer,
+        )
+    )
 
 
-def _answer(request: Request[DeleteGroupsRequest], answers: Sequence[object]) -> Steps[DeleteGroupsResponse]:
+def _answer(
+    request: Request[DeleteGroupsRequest], answers: Sequence[object]
+) -> Steps[DeleteGroupsResponse]:
     results = request.encoded_rows(response.results)
     for group_id, answer in zip(dict.fromkeys(request.body.groups_names), answers, strict=True):
-        results.add(response.results(group_id=group_id, error_code=int(answer.code) if isinstance(answer, KafkaError) else 0))
+        results.add(
+            response.results(
+                group_id=group_id,
+                error_code=int(answer.code) if isinstance(answer, KafkaError) else 0,
+            )
+        )
         yield
     return response(results=results)

@@ -1,6 +1,8 @@
-"""DeleteRecords: v0-2; a log starts later from now on. Waits until all replicas that live have said that theirs does: none can lead with more.
+"""DeleteRecords: v0-2; a log starts later from now on. Waits until all replicas that live have said
+that theirs does: none can lead with more.
 
-Where logs start is written down with the next checkpoint, as in Kafka; the files go with the next retention.
+Where logs start is written down with the next checkpoint, as in Kafka; the files go with the next
+retention.
 """
 
 from functools import partial
@@ -29,14 +31,22 @@ UNKNOWN = -1
 
 
 def _refused(request: Request[DeleteRecordsRequest], code: Code) -> Steps[DeleteRecordsResponse]:
-    def partition(_: DeleteRecordsTopic, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-        return partition_row(partition_index=asked.partition_index, low_watermark=UNKNOWN, error_code=int(code))
+    def partition(
+        _: DeleteRecordsTopic, asked: DeleteRecordsPartition
+    ) -> DeleteRecordsPartitionResult:
+        return partition_row(
+            partition_index=asked.partition_index, low_watermark=UNKNOWN, error_code=int(code)
+        )
 
-    return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
+    return response(
+        topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition))
+    )
 
 
 @handles(DELETE_RECORDS, refused=_refused)
-def delete_records(request: Request[DeleteRecordsRequest], services: Services) -> Steps[DeleteRecordsResponse | Delayed]:
+def delete_records(
+    request: Request[DeleteRecordsRequest], services: Services
+) -> Steps[DeleteRecordsResponse | Delayed]:
     return (yield from _Deletion(request, services).run())
 
 
@@ -47,16 +57,21 @@ class _Deletion:
         self.request = request
         self.services = services
         self.topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
-        self.late: dict[Partition, tuple[DeleteRecordsPartitionResult, int]] = {}  # the offset that the low watermark must reach
+        # the offset that the low watermark must reach
+        self.late: dict[Partition, tuple[DeleteRecordsPartitionResult, int]] = {}
         self.waiting = 1  # partitions, and the request itself until all of them wait
         self.pending: Delayed | None = None
-        self.deadline = services.context.runtime.clock.now() + max(0, request.body.timeout_ms) / 1000
+        self.deadline = (
+            services.context.runtime.clock.now() + max(0, request.body.timeout_ms) / 1000
+        )
 
     def run(self) -> Steps[DeleteRecordsResponse | Delayed]:
         for topic in self.request.body.topics:
             rows = self.topics.setdefault(topic.name, {})
             for partition in topic.partitions:
-                rows[partition.partition_index] = self._partition(topic.name, partition.partition_index, partition.offset)
+                rows[partition.partition_index] = self._partition(
+                    topic.name, partition.partition_index, partition.offset
+                )
                 yield
             yield
         for late, (row, start) in self.late.items():
@@ -72,7 +87,10 @@ class _Deletion:
         row = partition_row(partition_index=index, low_watermark=UNKNOWN, error_code=0)
         try:
             check(self.request, "DELETE", topic)
-            if topic in INTERNAL_TOPICS and self.services.metadata.image.topic_named(topic) is not None:
+            if (
+                topic in INTERNAL_TOPICS
+                and self.services.metadata.image.topic_named(topic) is not None
+            ):
                 raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
             partition = find(self.request, self.services, "DELETE", topic, index)
             start = partition.delete_before(offset)
@@ -81,7 +99,8 @@ class _Deletion:
             return row
         row.low_watermark = partition.low_watermark
         if row.low_watermark < start:
-            self.late[partition] = row, start  # of a partition that is named twice the last offset counts
+            # of a partition that is named twice the last offset counts
+            self.late[partition] = row, start
         return row
 
     def _wait(self, partition: Partition, row: DeleteRecordsPartitionResult, start: int) -> None:
@@ -100,7 +119,9 @@ class _Deletion:
         if not self.waiting and self.pending is not None:
             dispatcher = self.services.dispatcher
             failed = partial(dispatcher.request_failed, self.request)
-            dispatcher.long_work.run(self.request.api.name, self._row(), self.pending.settle, failed=failed)
+            dispatcher.long_work.run(
+                self.request.api.name, self._row(), self.pending.settle, failed=failed
+            )
 
     def _row(self) -> Steps[DeleteRecordsResponse]:
         topics = self.request.encoded_rows(response.topics)
@@ -119,7 +140,9 @@ class _Wait:
 
     __slots__ = ("partition", "row", "run")
 
-    def __init__(self, run: _Deletion, partition: Partition, row: DeleteRecordsPartitionResult) -> None:
+    def __init__(
+        self, run: _Deletion, partition: Partition, row: DeleteRecordsPartitionResult
+    ) -> None:
         self.run = run
         self.partition = partition
         self.row = row

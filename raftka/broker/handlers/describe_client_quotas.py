@@ -1,4 +1,6 @@
-"""DescribeClientQuotas: v0-1 (KIP-546). All components of the filter must hold; a strict one finds no entity with other types."""
+"""DescribeClientQuotas: v0-1 (KIP-546). All components of the filter must hold; a strict one finds
+no entity with other types.
+"""
 
 from typing import NamedTuple
 
@@ -28,12 +30,16 @@ class Wanted(NamedTuple):
     any_name: bool
 
 
-def _refused(request: Request[DescribeClientQuotasRequest], code: Code) -> DescribeClientQuotasResponse:
+def _refused(
+    request: Request[DescribeClientQuotasRequest], code: Code
+) -> DescribeClientQuotasResponse:
     return response(error_code=int(code), entries=None)
 
 
 @handles(DESCRIBE_CLIENT_QUOTAS, _refused)
-def describe_client_quotas(request: Request[DescribeClientQuotasRequest], services: Services) -> Steps[DescribeClientQuotasResponse]:
+def describe_client_quotas(
+    request: Request[DescribeClientQuotasRequest], services: Services
+) -> Steps[DescribeClientQuotasResponse]:
     if not request.may("DESCRIBE_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     filters: dict[str, Wanted] = {}
@@ -42,7 +48,10 @@ def describe_client_quotas(request: Request[DescribeClientQuotasRequest], servic
             _add(filters, component)
             yield
         if IP in filters and (USER in filters or CLIENT_ID in filters):
-            text = "Invalid entity filter component combination. IP filter component should not be used with user or clientId filter component."
+            text = (
+                "Invalid entity filter component combination. IP filter component should not be "
+                "used with user or clientId filter component."
+            )
             raise KafkaError(Code.INVALID_REQUEST, text)
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message, entries=None)
@@ -51,8 +60,14 @@ def describe_client_quotas(request: Request[DescribeClientQuotasRequest], servic
         if _matches(entity, filters, request.body.strict):
             rows.add(
                 response.entries(
-                    entity=[response.entries.entity(entity_type=kind, entity_name=name) for kind, name in entity],
-                    values=[response.entries.values(key=key, value=value) for key, value in values.items()],
+                    entity=[
+                        response.entries.entity(entity_type=kind, entity_name=name)
+                        for kind, name in entity
+                    ],
+                    values=[
+                        response.entries.values(key=key, value=value)
+                        for key, value in values.items()
+                    ],
                 )
             )
         yield
@@ -65,16 +80,23 @@ def _add(filters: dict[str, Wanted], component: DescribeClientQuotasComponent) -
     if not kind:
         raise KafkaError(Code.INVALID_REQUEST, "Invalid empty entity type.")
     if kind in filters:
-        raise KafkaError(Code.INVALID_REQUEST, f"Entity type {kind} cannot appear more than once in the filter.")
+        raise KafkaError(
+            Code.INVALID_REQUEST, f"Entity type {kind} cannot appear more than once in the filter."
+        )
     if kind not in TYPES:
         raise KafkaError(Code.UNSUPPORTED_VERSION, f"Unsupported entity type {quoted(kind)}")
     if match not in (EXACT, DEFAULT, ANY):
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown match type {match}")
     if match == EXACT and name is None:
-        raise KafkaError(Code.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        raise KafkaError(
+            Code.INVALID_REQUEST,
+            "Request specified MATCH_TYPE_EXACT, but set match string to null.",
+        )
     if match != EXACT and name is not None:
         given = "MATCH_TYPE_DEFAULT" if match == DEFAULT else "MATCH_TYPE_SPECIFIED"
-        raise KafkaError(Code.INVALID_REQUEST, f"Request specified {given}, but also specified a match string.")
+        raise KafkaError(
+            Code.INVALID_REQUEST, f"Request specified {given}, but also specified a match string."
+        )
     filters[kind] = Wanted(name, match == ANY)
 
 

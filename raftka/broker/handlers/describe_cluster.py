@@ -5,28 +5,50 @@ from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.wire.errors import Code
-from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, DescribeClusterRequest, DescribeClusterResponse
+from raftka.wire.messages.cluster import (
+    DESCRIBE_CLUSTER,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 
 BROKERS, CONTROLLERS = 1, 2
 response = DESCRIBE_CLUSTER.response
 
 
 @handles(DESCRIBE_CLUSTER)
-def describe_cluster(request: Request[DescribeClusterRequest], services: Services) -> DescribeClusterResponse:
+def describe_cluster(
+    request: Request[DescribeClusterRequest], services: Services
+) -> DescribeClusterResponse:
     body = request.body
     if body.endpoint_type == CONTROLLERS:
-        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        message = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of "
+            "type CONTROLLER"
+        )
         return response(error_code=int(Code.MISMATCHED_ENDPOINT_TYPE), error_message=message)
     if body.endpoint_type != BROKERS:
-        return response(error_code=int(Code.UNSUPPORTED_ENDPOINT_TYPE), error_message=f"Unsupported endpoint type {body.endpoint_type}")
+        return response(
+            error_code=int(Code.UNSUPPORTED_ENDPOINT_TYPE),
+            error_message=f"Unsupported endpoint type {body.endpoint_type}",
+        )
     rows = []
     for broker in services.metadata.image.brokers.values():
         endpoint = broker.endpoint(request.session.listener)
         if endpoint is not None and (not broker.fenced or body.include_fenced_brokers):
             rows.append(
-                response.brokers(broker_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack, is_fenced=broker.fenced)
+                response.brokers(
+                    broker_id=broker.broker_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=broker.rack,
+                    is_fenced=broker.fenced,
+                )
             )
-    row = response(cluster_id=services.metadata.image.cluster_id or "", controller_id=services.controller_for_clients(), brokers=rows)
+    row = response(
+        cluster_id=services.metadata.image.cluster_id or "",
+        controller_id=services.controller_for_clients(),
+        brokers=rows,
+    )
     if body.include_cluster_authorized_operations:
         row.cluster_authorized_operations = request.authorized_operations(THE_CLUSTER)
     return row

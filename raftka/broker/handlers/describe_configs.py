@@ -1,4 +1,6 @@
-"""DescribeConfigs: v1-4, of topics, this broker, all brokers, this node's log, groups and client metrics. Answers from the local image."""
+"""DescribeConfigs: v1-4, of topics, this broker, all brokers, this node's log, groups and client
+metrics. Answers from the local image.
+"""
 
 from raftka.broker.handlers.alter_configs import check_allowed
 from raftka.broker.handlers.log_levels import describe_loggers
@@ -31,16 +33,22 @@ Shown = tuple[int, bool, bool]  # the id of a row, with synonyms, with documenta
 response = DESCRIBE_CONFIGS.response
 ENTRIES_OF_STEP = 16
 MALFORMED = (  # Kafka's words, which clients show
-    "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. "
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. "
     "See the broker logs for more details."
 )
 
 
-def _refused(request: Request[DescribeConfigsRequest], code: Code, message: str | None = None) -> Steps[DescribeConfigsResponse]:
+def _refused(
+    request: Request[DescribeConfigsRequest], code: Code, message: str | None = None
+) -> Steps[DescribeConfigsResponse]:
     results = request.encoded_rows(response.results)
     for resource in request.body.resources:
         row = response.results(
-            error_code=int(code), error_message=message, resource_type=resource.resource_type, resource_name=resource.resource_name
+            error_code=int(code),
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
         )
         results.add(row)
         yield
@@ -48,10 +56,13 @@ def _refused(request: Request[DescribeConfigsRequest], code: Code, message: str 
 
 
 @handles(DESCRIBE_CONFIGS, refused=_refused)
-def describe_configs(request: Request[DescribeConfigsRequest], services: Services) -> Steps[DescribeConfigsResponse]:
+def describe_configs(
+    request: Request[DescribeConfigsRequest], services: Services
+) -> Steps[DescribeConfigsResponse]:
     for resource in request.body.resources:
         if resource.resource_type not in DESCRIBED:
-            return (yield from _refused(request, Code.INVALID_REQUEST, MALFORMED))  # also of those that could be described
+            # also of those that could be described
+            return (yield from _refused(request, Code.INVALID_REQUEST, MALFORMED))
         yield
     run = _Description(request, services)
     results = request.encoded_rows(response.results)
@@ -62,7 +73,9 @@ def describe_configs(request: Request[DescribeConfigsRequest], services: Service
 
 
 class _Description:
-    """One request. Thousands of topics have most of their settings in common: these are one row each; a broker's are kept for the next request."""
+    """One request. Thousands of topics have most of their settings in common: these are one row
+    each; a broker's are kept for the next request.
+    """
 
     def __init__(self, request: Request[DescribeConfigsRequest], services: Services) -> None:
         self.request = request
@@ -71,7 +84,12 @@ class _Description:
         self.rows: dict[Shown, tuple[ConfigRow, DescribeConfigsResourceResult]] = {}
 
     def result(self, resource: DescribeConfigsResource) -> Steps[DescribeConfigsResult]:
-        row = response.results(error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name)
+        row = response.results(
+            error_code=0,
+            error_message="",
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
         try:
             row.configs = yield from self._configs(resource)
         except KafkaError as error:
@@ -80,14 +98,26 @@ class _Description:
                 self.services.context.metrics.hit(limit)
         return row
 
-    def _configs(self, resource: DescribeConfigsResource) -> Steps[EncodedRows[DescribeConfigsResourceResult]]:
+    def _configs(
+        self, resource: DescribeConfigsResource
+    ) -> Steps[EncodedRows[DescribeConfigsResourceResult]]:
         describe = DESCRIBED[resource.resource_type]
-        check_allowed(self.request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name)
+        check_allowed(
+            self.request, "DESCRIBE_CONFIGS", resource.resource_type, resource.resource_name
+        )
         wanted = set(resource.configuration_keys or ())
-        entries = [each for each in describe(self.services, resource.resource_name) if not wanted or each.name in wanted]
+        entries = [
+            each
+            for each in describe(self.services, resource.resource_name)
+            if not wanted or each.name in wanted
+        ]
         check_limit(DESCRIBED_SETTINGS, self.described + len(entries))
         self.described += len(entries)
-        kept = self.services.metadata.broker_rows.shown if resource.resource_type == BROKER and resource.resource_name else self.rows
+        kept = (
+            self.services.metadata.broker_rows.shown
+            if resource.resource_type == BROKER and resource.resource_name
+            else self.rows
+        )
         rows = self.request.encoded_rows(response.results.configs)
         for place, entry in enumerate(entries):
             rows.add(self._row(entry, kept))
@@ -95,7 +125,9 @@ class _Description:
                 yield
         return rows
 
-    def _row(self, entry: ConfigRow, kept: dict[Shown, tuple[ConfigRow, DescribeConfigsResourceResult]]) -> DescribeConfigsResourceResult:
+    def _row(
+        self, entry: ConfigRow, kept: dict[Shown, tuple[ConfigRow, DescribeConfigsResourceResult]]
+    ) -> DescribeConfigsResourceResult:
         body = self.request.body
         key = id(entry), body.include_synonyms, body.include_documentation
         known = kept.get(key)
@@ -108,7 +140,9 @@ def _topic(services: Services, name: str) -> list[ConfigRow]:
     check_topic_name(name)
     if services.metadata.image.topic_named(name) is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-    return services.metadata.topic_rows.of(services.metadata.settings, services.metadata.image, name)
+    return services.metadata.topic_rows.of(
+        services.metadata.settings, services.metadata.image, name
+    )
 
 
 def _broker(services: Services, name: str) -> list[ConfigRow]:
@@ -117,7 +151,11 @@ def _broker(services: Services, name: str) -> list[ConfigRow]:
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
     if int(name) != services.context.node_id:
-        raise KafkaError(Code.INVALID_REQUEST, f"Unexpected broker id, expected {services.context.node_id} or empty string, but received {name}")
+        raise KafkaError(
+            Code.INVALID_REQUEST,
+            f"Unexpected broker id, expected {services.context.node_id} or empty string, but "
+            f"received {name}",
+        )
     return services.metadata.broker_rows.of(services.metadata.settings, services.metadata.image)
 
 
@@ -133,10 +171,18 @@ def _client_metrics(services: Services, name: str) -> list[ConfigRow]:
     return describe_client_metrics(services.metadata.image, name)
 
 
-DESCRIBED = {TOPIC: _topic, BROKER: _broker, BROKER_LOGGER: describe_loggers, CLIENT_METRICS: _client_metrics, GROUP: _group}
+DESCRIBED = {
+    TOPIC: _topic,
+    BROKER: _broker,
+    BROKER_LOGGER: describe_loggers,
+    CLIENT_METRICS: _client_metrics,
+    GROUP: _group,
+}
 
 
-def _config(request: Request[DescribeConfigsRequest], entry: ConfigRow) -> DescribeConfigsResourceResult:
+def _config(
+    request: Request[DescribeConfigsRequest], entry: ConfigRow
+) -> DescribeConfigsResourceResult:
     row = response.results.configs
     return row(
         name=entry.name,
@@ -144,7 +190,13 @@ def _config(request: Request[DescribeConfigsRequest], entry: ConfigRow) -> Descr
         read_only=entry.read_only,
         config_source=int(entry.source),
         is_sensitive=entry.is_sensitive,
-        synonyms=[row.synonyms(name=s.name, value=s.value, source=int(s.source)) for s in entry.synonyms] if request.body.include_synonyms else [],
+        synonyms=[
+            row.synonyms(name=s.name, value=s.value, source=int(s.source)) for s in entry.synonyms
+        ]
+        if request.body.include_synonyms
+        else [],
         config_type=int(entry.type),
-        documentation=entry.documentation if request.body.include_documentation or entry.source == LOGGER_SOURCE else None,
+        documentation=entry.documentation
+        if request.body.include_documentation or entry.source == LOGGER_SOURCE
+        else None,
     )

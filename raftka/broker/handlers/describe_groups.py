@@ -1,4 +1,5 @@
-"""DescribeGroups: v0-6; classic groups with their members. A group that is not there is Dead; from version 6 on that is an error too.
+"""DescribeGroups: v0-6; classic groups with their members. A group that is not there is Dead; from
+version 6 on that is an error too.
 
 One that is named twice is described once: an answer is no larger than what there is.
 """
@@ -12,7 +13,13 @@ from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator import commands
 from raftka.coordinator.commands import DescribeGroup
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.groups import DESCRIBE_GROUPS, DescribedGroup, DescribedGroupMember, DescribeGroupsRequest, DescribeGroupsResponse
+from raftka.wire.messages.groups import (
+    DESCRIBE_GROUPS,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 
 response = DESCRIBE_GROUPS.response
 
@@ -26,11 +33,24 @@ def _refused(request: Request[DescribeGroupsRequest], code: Code) -> Steps[Descr
 
 
 @handles(DESCRIBE_GROUPS, refused=_refused)
-def describe_groups(request: Request[DescribeGroupsRequest], services: Services) -> Steps[DescribeGroupsResponse | Delayed]:
-    return (yield from ask_of_each(request, services, dict.fromkeys(request.body.groups), "DESCRIBE", DescribeGroup, _answer))
+def describe_groups(
+    request: Request[DescribeGroupsRequest], services: Services
+) -> Steps[DescribeGroupsResponse | Delayed]:
+    return (
+        yield from ask_of_each(
+            request,
+            services,
+            dict.fromkeys(request.body.groups),
+            "DESCRIBE",
+            DescribeGroup,
+            _answer,
+        )
+    )
 
 
-def _answer(request: Request[DescribeGroupsRequest], answers: list[commands.DescribedGroup | KafkaError]) -> Steps[DescribeGroupsResponse]:
+def _answer(
+    request: Request[DescribeGroupsRequest], answers: list[commands.DescribedGroup | KafkaError]
+) -> Steps[DescribeGroupsResponse]:
     groups = request.encoded_rows(response.groups)
     for group_id, answer in zip(dict.fromkeys(request.body.groups), answers, strict=True):
         groups.add((yield from _group(request, group_id, answer)))
@@ -38,12 +58,23 @@ def _answer(request: Request[DescribeGroupsRequest], answers: list[commands.Desc
     return response(groups=groups)
 
 
-def _group(request: Request[DescribeGroupsRequest], group_id: str, answer: commands.DescribedGroup | KafkaError) -> Steps[DescribedGroup]:
+def _group(
+    request: Request[DescribeGroupsRequest],
+    group_id: str,
+    answer: commands.DescribedGroup | KafkaError,
+) -> Steps[DescribedGroup]:
     if isinstance(answer, KafkaError):
         if answer.code is not Code.GROUP_ID_NOT_FOUND:
-            return response.groups(group_id=group_id, error_code=int(answer.code), error_message=answer.message)
+            return response.groups(
+                group_id=group_id, error_code=int(answer.code), error_message=answer.message
+            )
         code = int(answer.code) if request.version >= 6 else 0
-        row = response.groups(group_id=group_id, error_code=code, error_message=answer.message if code else None, group_state="Dead")
+        row = response.groups(
+            group_id=group_id,
+            error_code=code,
+            error_message=answer.message if code else None,
+            group_state="Dead",
+        )
     else:
         members = request.encoded_rows(response.groups.members)
         for member in answer.members:

@@ -1,4 +1,6 @@
-"""DescribeLogDirs: v1-5; what lies in which directory of this broker, how large it is, how far behind (KIP-113, KIP-827)."""
+"""DescribeLogDirs: v1-5; what lies in which directory of this broker, how large it is, how far
+behind (KIP-113, KIP-827).
+"""
 
 from collections import defaultdict
 
@@ -24,11 +26,19 @@ Topics = dict[str, EncodedRows[DescribeLogDirsPartition]]
 
 
 @handles(DESCRIBE_LOG_DIRS)
-def describe_log_dirs(request: Request[DescribeLogDirsRequest], services: Services) -> Steps[DescribeLogDirsResponse]:
+def describe_log_dirs(
+    request: Request[DescribeLogDirsRequest], services: Services
+) -> Steps[DescribeLogDirsResponse]:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
     found = yield from _replicas(request, services, (yield from _asked(request, services)))
-    return response(error_code=0, results=[_directory(services, path, found[path]) for path in dict.fromkeys(services.metadata.settings.log_dirs)])
+    return response(
+        error_code=0,
+        results=[
+            _directory(services, path, found[path])
+            for path in dict.fromkeys(services.metadata.settings.log_dirs)
+        ],
+    )
 
 
 def _directory(services: Services, path: str, topics: Topics) -> DescribeLogDirsResult:
@@ -44,7 +54,9 @@ def _directory(services: Services, path: str, topics: Topics) -> DescribeLogDirs
     return row
 
 
-def _asked(request: Request[DescribeLogDirsRequest], services: Services) -> Steps[list[tuple[str, int]]]:
+def _asked(
+    request: Request[DescribeLogDirsRequest], services: Services
+) -> Steps[list[tuple[str, int]]]:
     """The replicas of this broker that the request names; with none named, all."""
     topics, partitions = request.body.topics, services.replicas.partitions
     if topics is None:
@@ -59,8 +71,12 @@ def _asked(request: Request[DescribeLogDirsRequest], services: Services) -> Step
     return sorted(asked)
 
 
-def _replicas(request: Request[DescribeLogDirsRequest], services: Services, asked: list[tuple[str, int]]) -> Steps[dict[str, Topics]]:
-    found: dict[str, Topics] = defaultdict(lambda: defaultdict(lambda: request.encoded_rows(of_partition)))
+def _replicas(
+    request: Request[DescribeLogDirsRequest], services: Services, asked: list[tuple[str, int]]
+) -> Steps[dict[str, Topics]]:
+    found: dict[str, Topics] = defaultdict(
+        lambda: defaultdict(lambda: request.encoded_rows(of_partition))
+    )
     partitions, moves = services.replicas.partitions, services.care.mover.moves
     for key in asked:
         yield
@@ -68,12 +84,20 @@ def _replicas(request: Request[DescribeLogDirsRequest], services: Services, aske
         if partition is None:
             continue  # it was removed meanwhile
         lag = max(0, partition.high_watermark - partition.log.end_offset)
-        found[partition.home.path][partition.topic].add(_partition(partition.index, partition.log.size_bytes, lag))
+        found[partition.home.path][partition.topic].add(
+            _partition(partition.index, partition.log.size_bytes, lag)
+        )
         if partition in moves:
             move = moves[partition]
-            found[move.target.path][partition.topic].add(_partition(partition.index, move.future.size_bytes, move.lag, is_future=True))
+            found[move.target.path][partition.topic].add(
+                _partition(partition.index, move.future.size_bytes, move.lag, is_future=True)
+            )
     return found
 
 
-def _partition(index: int, size_bytes: int, lag: int, *, is_future: bool = False) -> DescribeLogDirsPartition:
-    return of_partition(partition_index=index, partition_size=size_bytes, offset_lag=lag, is_future_key=is_future)
+def _partition(
+    index: int, size_bytes: int, lag: int, *, is_future: bool = False
+) -> DescribeLogDirsPartition:
+    return of_partition(
+        partition_index=index, partition_size=size_bytes, offset_lag=lag, is_future_key=is_future
+    )

@@ -1,4 +1,6 @@
-"""DescribeProducers: v0; who writes idempotently or in transactions to a partition, as this replica knows (KIP-664)."""
+"""DescribeProducers: v0; who writes idempotently or in transactions to a partition, as this replica
+knows (KIP-664).
+"""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,13 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.producers import DESCRIBE_PRODUCERS, DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState
+from raftka.wire.messages.producers import (
+    DESCRIBE_PRODUCERS,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+)
 
 if TYPE_CHECKING:
     from raftka.log.producers.state import Producer
@@ -20,7 +28,9 @@ partition_row = response.topics.partitions
 ABSENT = "This server does not host this topic-partition."  # Kafka's words
 
 
-def _refused(request: Request[DescribeProducersRequest], code: Code) -> Steps[DescribeProducersResponse]:
+def _refused(
+    request: Request[DescribeProducersRequest], code: Code
+) -> Steps[DescribeProducersResponse]:
     topics = yield from rows_by_topic(
         request,
         response.topics,
@@ -32,8 +42,12 @@ def _refused(request: Request[DescribeProducersRequest], code: Code) -> Steps[De
 
 
 @handles(DESCRIBE_PRODUCERS, refused=_refused)
-def describe_producers(request: Request[DescribeProducersRequest], services: Services) -> Steps[DescribeProducersResponse]:
-    """A partition that is named twice is described once: an answer is no larger than what there is."""
+def describe_producers(
+    request: Request[DescribeProducersRequest], services: Services
+) -> Steps[DescribeProducersResponse]:
+    """A partition that is named twice is described once: an answer is no larger than what there
+    is.
+    """
     topics = request.encoded_rows(response.topics)
     described: set[tuple[str, int]] = set()
     for topic in request.body.topics:
@@ -48,7 +62,9 @@ def describe_producers(request: Request[DescribeProducersRequest], services: Ser
     return response(topics=topics)
 
 
-def _partition(request: Request[DescribeProducersRequest], services: Services, topic: str, index: int) -> Steps[PartitionResponse]:
+def _partition(
+    request: Request[DescribeProducersRequest], services: Services, topic: str, index: int
+) -> Steps[PartitionResponse]:
     row = partition_row(partition_index=index, error_code=0)
     try:
         check_topic_name(topic)
@@ -67,7 +83,9 @@ def _partition(request: Request[DescribeProducersRequest], services: Services, t
 
 
 def _producer(producer_id: int, producer: "Producer") -> ProducerState:
-    """One without batches that have sequences has none: only a marker is left, or a coordinator has written its records."""
+    """One without batches that have sequences has none: only a marker is left, or a coordinator has
+    written its records.
+    """
     last = producer.batches[-1][1] if producer.batches else -1
     return partition_row.active_producers(
         producer_id=producer_id,

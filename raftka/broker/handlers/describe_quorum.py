@@ -1,4 +1,6 @@
-"""DescribeQuorum: v0-2. The metadata quorum is shown as the log `__cluster_metadata`, partition 0; there is no other quorum."""
+"""DescribeQuorum: v0-2. The metadata quorum is shown as the log `__cluster_metadata`, partition 0;
+there is no other quorum.
+"""
 
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.services import Services
@@ -25,11 +27,19 @@ partition = response.topics.partitions
 
 
 @handles(DESCRIBE_QUORUM)
-async def describe_quorum(request: Request[DescribeQuorumRequest], services: Services) -> DescribeQuorumResponse:
+async def describe_quorum(
+    request: Request[DescribeQuorumRequest], services: Services
+) -> DescribeQuorumResponse:
     if not request.may("DESCRIBE", THE_CLUSTER):
-        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
+        return response(
+            error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
+        )
     topics = request.body.topics
-    if len(topics) != 1 or topics[0].topic_name != CLUSTER_METADATA or [each.partition_index for each in topics[0].partitions[:2]] != [0]:
+    if (
+        len(topics) != 1
+        or topics[0].topic_name != CLUSTER_METADATA
+        or [each.partition_index for each in topics[0].partitions[:2]] != [0]
+    ):
         return await request.finish(_nothing_here(request))
     try:
         state: QuorumState = await services.controller.ask(DescribeQuorum())
@@ -64,16 +74,25 @@ def _nodes(services: Services) -> list[Node]:
     name = services.metadata.settings["controller.listener.names"][0]
     row = response.nodes
     return [
-        row(node_id=each.node_id, listeners=[row.listeners(name=name, host=each.host, port=each.port)]) for each in services.metadata.settings.voters
+        row(
+            node_id=each.node_id,
+            listeners=[row.listeners(name=name, host=each.host, port=each.port)],
+        )
+        for each in services.metadata.settings.voters
     ]
 
 
 def _nothing_here(request: Request[DescribeQuorumRequest]) -> Steps[DescribeQuorumResponse]:
     """Of every partition that was named, the errors are in its own row."""
-    error, text = int(Code.UNKNOWN_TOPIC_OR_PARTITION), "This server does not host this topic-partition."
+    error = int(Code.UNKNOWN_TOPIC_OR_PARTITION)
+    text = "This server does not host this topic-partition."
 
     def row(_: RequestTopicData, asked: RequestPartitionData) -> PartitionData:
-        return partition(partition_index=asked.partition_index, error_code=error, error_message=text)
+        return partition(
+            partition_index=asked.partition_index, error_code=error, error_message=text
+        )
 
-    topics = yield from rows_by_topic(request, response.topics, request.body.topics, row, name="topic_name")
+    topics = yield from rows_by_topic(
+        request, response.topics, request.body.topics, row, name="topic_name"
+    )
     return response(error_message="", topics=topics)

@@ -1,4 +1,6 @@
-"""DescribeTopicPartitions: v0; a page of partitions over all topics by name, and where the next page begins. Answers from the local image."""
+"""DescribeTopicPartitions: v0; a page of partitions over all topics by name, and where the next
+page begins. Answers from the local image.
+"""
 
 from collections.abc import Collection
 from heapq import merge
@@ -25,7 +27,9 @@ response = DESCRIBE_TOPIC_PARTITIONS.response
 SORTED_AT_ONCE = 256  # names
 
 
-def _refused(request: Request[DescribeTopicPartitionsRequest], code: Code) -> Steps[DescribeTopicPartitionsResponse]:
+def _refused(
+    request: Request[DescribeTopicPartitionsRequest], code: Code
+) -> Steps[DescribeTopicPartitionsResponse]:
     topics = request.encoded_rows(response.topics)
     for topic in request.body.topics:
         topics.add(response.topics(error_code=int(code), name=topic.name))
@@ -37,11 +41,19 @@ def _refused(request: Request[DescribeTopicPartitionsRequest], code: Code) -> St
 def describe_topic_partitions(
     request: Request[DescribeTopicPartitionsRequest], services: Services
 ) -> Steps[DescribeTopicPartitionsResponse | Delayed]:
-    return (yield from services.suspects.answer(request, lambda leaders: _answer(request, services, leaders)))
+    return (
+        yield from services.suspects.answer(
+            request, lambda leaders: _answer(request, services, leaders)
+        )
+    )
 
 
-def _answer(request: Request[DescribeTopicPartitionsRequest], services: Services, leaders: set[int]) -> Steps[DescribeTopicPartitionsResponse]:
-    """A cursor that names none of the asked topics, or a partition that can not be, is refused for each of them."""
+def _answer(
+    request: Request[DescribeTopicPartitionsRequest], services: Services, leaders: set[int]
+) -> Steps[DescribeTopicPartitionsResponse]:
+    """A cursor that names none of the asked topics, or a partition that can not be, is refused for
+    each of them.
+    """
     image, cursor = services.metadata.image, request.body.cursor
     everything = not request.body.topics
     asked = image.topic_ids.keys() if everything else {topic.name for topic in request.body.topics}
@@ -57,7 +69,9 @@ def _answer(request: Request[DescribeTopicPartitionsRequest], services: Services
 
 
 def _in_order(names: Collection[str], first: str) -> Steps[list[str]]:
-    """Those from `first` on, sorted by portions: sorting 100,000 names at once would take some 50 ms."""
+    """Those from `first` on, sorted by portions: sorting 100,000 names at once would take some 50
+    ms.
+    """
     portions: list[list[str]] = []
     rest = iter(names)
     while portion := list(islice(rest, SORTED_AT_ONCE)):
@@ -86,21 +100,34 @@ def _page(
         yield
         if not request.may("DESCRIBE", (TOPIC, name)):  # whether it is there or not
             if not everything:
-                topics.add(response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=name))
+                topics.add(
+                    response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=name)
+                )
             continue
         known = image.topic_named(name)
         if known is None:
             operations = request.authorized_operations((TOPIC, name))
-            topics.add(response.topics(error_code=int(_missing(name)), name=name, topic_authorized_operations=operations))
+            topics.add(
+                response.topics(
+                    error_code=int(_missing(name)),
+                    name=name,
+                    topic_authorized_operations=operations,
+                )
+            )
             continue
         if room == 0:
-            return response(topics=topics, next_cursor=response.next_cursor(topic_name=name, partition_index=0))
+            return response(
+                topics=topics, next_cursor=response.next_cursor(topic_name=name, partition_index=0)
+            )
         first = start[1] if name == start[0] else 0
         last = min(first + room, len(known.partitions))
         leaders.update([partition.leader for partition in known.partitions[first:last]])
         topics.add((yield from _topic(request, image, known, range(first, last))))
         if last < len(known.partitions):
-            return response(topics=topics, next_cursor=response.next_cursor(topic_name=name, partition_index=last))
+            return response(
+                topics=topics,
+                next_cursor=response.next_cursor(topic_name=name, partition_index=last),
+            )
         room -= max(0, last - first)
     return response(topics=topics)
 
@@ -114,7 +141,10 @@ def _missing(name: str) -> Code:
 
 
 def _topic(
-    request: Request[DescribeTopicPartitionsRequest], image: MetadataImage, topic: TopicImage, indexes: range
+    request: Request[DescribeTopicPartitionsRequest],
+    image: MetadataImage,
+    topic: TopicImage,
+    indexes: range,
 ) -> Steps[DescribeTopicPartitionsResponseTopic]:
     partitions = request.encoded_rows(response.topics.partitions)
     for index in indexes:
@@ -130,7 +160,9 @@ def _topic(
     )
 
 
-def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
+def _partition(
+    image: MetadataImage, index: int, partition: PartitionImage
+) -> DescribeTopicPartitionsResponsePartition:
     """The eligible leader replicas are empty, not null: ELR is off."""
     brokers = image.brokers
     return response.topics.partitions(
@@ -142,5 +174,11 @@ def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> D
         isr_nodes=partition.isr,
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=tuple([each for each in partition.replicas if each not in brokers or brokers[each].fenced or each in partition.offline]),
+        offline_replicas=tuple(
+            [
+                each
+                for each in partition.replicas
+                if each not in brokers or brokers[each].fenced or each in partition.offline
+            ]
+        ),
     )

@@ -1,4 +1,6 @@
-"""DescribeTransactions: v0; the state of transactional ids that this broker looks after. One that is named twice is described once."""
+"""DescribeTransactions: v0; the state of transactional ids that this broker looks after. One that
+is named twice is described once.
+"""
 
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
@@ -20,12 +22,18 @@ response = DESCRIBE_TRANSACTIONS.response
 row, topic_row = response.transaction_states, response.transaction_states.topics
 
 
-def _refused(request: Request[DescribeTransactionsRequest], code: Code) -> Steps[DescribeTransactionsResponse]:
-    return (yield from _answer(request, [KafkaError(code)] * len(set(request.body.transactional_ids))))
+def _refused(
+    request: Request[DescribeTransactionsRequest], code: Code
+) -> Steps[DescribeTransactionsResponse]:
+    return (
+        yield from _answer(request, [KafkaError(code)] * len(set(request.body.transactional_ids)))
+    )
 
 
 @handles(DESCRIBE_TRANSACTIONS, refused=_refused)
-def describe_transactions(request: Request[DescribeTransactionsRequest], services: Services) -> Steps[DescribeTransactionsResponse | Delayed]:
+def describe_transactions(
+    request: Request[DescribeTransactionsRequest], services: Services
+) -> Steps[DescribeTransactionsResponse | Delayed]:
     asking: CoordinatorRequest[DescribeTransactionsRequest, DescribeTransactionsResponse]
     asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
     request.stays = True
@@ -36,23 +44,31 @@ def describe_transactions(request: Request[DescribeTransactionsRequest], service
         try:
             if not request.may("DESCRIBE", (TRANSACTIONAL_ID, transactional_id)):
                 raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            services.transactions.submit(transactional_id, DescribeTransaction(transactional_id), ticket)
+            services.transactions.submit(
+                transactional_id, DescribeTransaction(transactional_id), ticket
+            )
         except KafkaError as error:
             ticket(error.with_traceback(None))
         yield
     return asking.result()
 
 
-def _answer(request: Request[DescribeTransactionsRequest], answers: list[DescribedTransaction | KafkaError]) -> Steps[DescribeTransactionsResponse]:
+def _answer(
+    request: Request[DescribeTransactionsRequest], answers: list[DescribedTransaction | KafkaError]
+) -> Steps[DescribeTransactionsResponse]:
     rows = request.encoded_rows(row)
-    for transactional_id, answer in zip(dict.fromkeys(request.body.transactional_ids), answers, strict=True):
+    for transactional_id, answer in zip(
+        dict.fromkeys(request.body.transactional_ids), answers, strict=True
+    ):
         rows.add((yield from _state(request, transactional_id, answer)))
         yield
     return response(transaction_states=rows)
 
 
 def _state(
-    request: Request[DescribeTransactionsRequest], transactional_id: str, answer: DescribedTransaction | KafkaError
+    request: Request[DescribeTransactionsRequest],
+    transactional_id: str,
+    answer: DescribedTransaction | KafkaError,
 ) -> Steps[DescribedTransactionState]:
     """Topics that the client may not describe are left out."""
     if isinstance(answer, KafkaError):

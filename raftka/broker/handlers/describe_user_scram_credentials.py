@@ -1,4 +1,6 @@
-"""DescribeUserScramCredentials: v0 (KIP-554). Mechanisms and iterations; salts and keys never leave the cluster."""
+"""DescribeUserScramCredentials: v0 (KIP-554). Mechanisms and iterations; salts and keys never leave
+the cluster.
+"""
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
@@ -26,10 +28,15 @@ def describe_user_scram_credentials(
     request: Request[DescribeUserScramCredentialsRequest], services: Services
 ) -> Steps[DescribeUserScramCredentialsResponse]:
     if not request.may("DESCRIBE", THE_CLUSTER):
-        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message="Cluster authorization failed.")
+        return response(
+            error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED),
+            error_message="Cluster authorization failed.",
+        )
     infos: dict[str, list[CredentialInfo]] = {}
     for (mechanism, user), credential in services.metadata.image.scram.items():
-        infos.setdefault(user, []).append(result.credential_infos(mechanism=mechanism, iterations=credential.iterations))
+        infos.setdefault(user, []).append(
+            result.credential_infos(mechanism=mechanism, iterations=credential.iterations)
+        )
         yield
     asked: dict[str, int] = {}
     for each in request.body.users or ():
@@ -42,9 +49,21 @@ def describe_user_scram_credentials(
     return response(error_message="", results=rows)
 
 
-def _row(user: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:
+def _row(
+    user: str, times: int, infos: list[CredentialInfo] | None
+) -> DescribeUserScramCredentialsResult:
     if times > 1:
-        return result(user=user, error_code=int(Code.DUPLICATE_RESOURCE), error_message=TWICE + user[:LONGEST_SHOWN])
+        return result(
+            user=user,
+            error_code=int(Code.DUPLICATE_RESOURCE),
+            error_message=TWICE + user[:LONGEST_SHOWN],
+        )
     if infos is None:
-        return result(user=user, error_code=int(Code.RESOURCE_NOT_FOUND), error_message=UNKNOWN + user[:LONGEST_SHOWN])
-    return result(user=user, error_message="", credential_infos=sorted(infos, key=lambda info: info.mechanism))
+        return result(
+            user=user,
+            error_code=int(Code.RESOURCE_NOT_FOUND),
+            error_message=UNKNOWN + user[:LONGEST_SHOWN],
+        )
+    return result(
+        user=user, error_message="", credential_infos=sorted(infos, key=lambda info: info.mechanism)
+    )

@@ -1,4 +1,5 @@
-"""EndTxn: v0-5; commits or aborts a transaction. From version 5 on the end raises the producer's epoch (KIP-890).
+"""EndTxn: v0-5; commits or aborts a transaction. From version 5 on the end raises the producer's
+epoch (KIP-890).
 
 The answer comes when the decision is committed; the markers in the partitions follow it.
 """
@@ -26,7 +27,14 @@ def end_txn(request: Request[EndTxnRequest], services: Services) -> EndTxnRespon
     fresh_id = NO_PRODUCER_ID
     if version == VERSION_2 and body.producer_epoch >= LAST_EPOCH:
         fresh_id = _fresh_id(services)
-    command = EndTransaction(body.transactional_id, body.producer_id, body.producer_epoch, body.committed, version, fresh_id)
+    command = EndTransaction(
+        body.transactional_id,
+        body.producer_id,
+        body.producer_epoch,
+        body.committed,
+        version,
+        fresh_id,
+    )
     return ask_transaction(request, services, body.transactional_id, command, _answer)
 
 

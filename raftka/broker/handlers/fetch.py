@@ -1,10 +1,13 @@
-"""Fetch: v4-18; topic ids from v13 on (KIP-516), sessions from v7 on (KIP-227). Consumers and followers ask alike.
+"""Fetch: v4-18; topic ids from v13 on (KIP-516), sessions from v7 on (KIP-227). Consumers and
+followers ask alike.
 
-A consumer reads what is committed, a follower what is written; a follower's fetch offset tells what it has on its disk. With too little to
-read the request is parked in its session and looks again, at the end of a turn, where something has changed.
+A consumer reads what is committed, a follower what is written; a follower's fetch offset tells what
+it has on its disk. With too little to read the request is parked in its session and looks again, at
+the end of a turn, where something has changed.
 
-A request of very many partitions reads them in slices (long_work.py). The files of records that it found in an earlier turn may be
-gone by now: so it looks for no more when its first slice with records is over, and reads these again in the turn of its answer.
+A request of very many partitions reads them in slices (long_work.py). The files of records that it
+found in an earlier turn may be gone by now: so it looks for no more when its first slice with
+records is over, and reads these again in the turn of its answer.
 """
 
 from contextlib import suppress
@@ -21,19 +24,34 @@ from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps, drained
 from raftka.broker.network.request import Delayed, Request
-from raftka.broker.replica.fetch_session_cache import BEGIN, END, CachedPartition, FetchSession, Reader
+from raftka.broker.replica.fetch_session_cache import (
+    BEGIN,
+    END,
+    CachedPartition,
+    FetchSession,
+    Reader,
+)
 from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.replica_selector import nearest
 from raftka.limits import PARKED_REQUESTS
 from raftka.log.log import Log
 from raftka.runtime.interfaces import Timer
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchPartition, FetchRequest, FetchResponse, PartitionData
+from raftka.wire.messages.fetch import (
+    FETCH,
+    READ_COMMITTED,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from raftka.wire.schema import Row
 
 CONSUMER = -1
 FAILED = "kafka_server_brokertopicmetrics_failedfetchrequests_total"
-ROWS_OF_TURN = 256  # with records, at the most, in an answer that takes several turns: they are read once more in the last of them
+# with records, at the most, in an answer that takes several turns: they are read once more in the
+# last of them
+ROWS_OF_TURN = 256
 response = FETCH.response
 of_partition = response.responses.partitions
 
@@ -42,7 +60,11 @@ of_partition = response.responses.partitions
 def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResponse | Delayed]:
     run = Fetch(request, services)
     if run.replica >= 0:
-        if request.meter is not None and run.is_genuine() and request.may("CLUSTER_ACTION", THE_CLUSTER):
+        if (
+            request.meter is not None
+            and run.is_genuine()
+            and request.may("CLUSTER_ACTION", THE_CLUSTER)
+        ):
             request.meter = None  # no quota of clients holds replication back
         request.dispatcher.kind = services.context.metrics.kind(follow.FOLLOWER)
     yield from run.begin()
@@ -54,7 +76,9 @@ def fetch(request: Request[FetchRequest], services: Services) -> Steps[FetchResp
     return result
 
 
-def remember_follower(request: Request[FetchRequest], services: Services, session: FetchSession) -> None:
+def remember_follower(
+    request: Request[FetchRequest], services: Services, session: FetchSession
+) -> None:
     """Its next requests tell of other offsets, and of nothing else."""
 
     def go_on(short: Request[FetchRequest]) -> FetchResponse | Delayed:
@@ -62,7 +86,9 @@ def remember_follower(request: Request[FetchRequest], services: Services, sessio
         run.has(session, goes_on=True)
         return drained(run.outcome())
 
-    follow.remember(request, services.fetch_sessions, services.context, services.replicas, session, go_on)
+    follow.remember(
+        request, services.fetch_sessions, services.context, services.replicas, session, go_on
+    )
 
 
 class AbortedUnknown(Exception):
@@ -117,14 +143,18 @@ class Fetch:
         self.max_bytes: int = min(body.max_bytes, services.metadata.settings["fetch.max.bytes"])
         self.min_bytes: int = body.min_bytes
         if request.meter is not None:
-            self.max_bytes, self.min_bytes = request.meter.bound_fetch(self.max_bytes, self.min_bytes)
+            self.max_bytes, self.min_bytes = request.meter.bound_fetch(
+                self.max_bytes, self.min_bytes
+            )
         self.pending: Delayed | None = None
         self.timer: Timer | None = None
         self.settled = False  # there is something to tell: enough bytes, an error, a divergence
-        self.plain: CachedPartition | None = None  # of a consumer of one partition that got records: its next request will look the same
+        # of a consumer of one partition that got records: its next request will look the same
+        self.plain: CachedPartition | None = None
         self.bytes = 0
         self.rows: dict[CachedPartition, PartitionData] = {}  # what is to be told
-        self.encoded: FetchAnswer | None = None  # errors of a request of very many partitions, whose rows nothing else needs
+        # errors of a request of very many partitions, whose rows nothing else needs
+        self.encoded: FetchAnswer | None = None
         self.held: dict[CachedPartition, None] = {}  # those with records
         self.slice = services.dispatcher.long_work.slices  # in which the records were found
         self.interrupted = False  # it goes on in a later turn than it began
@@ -143,7 +173,9 @@ class Fetch:
         """Find the request's session. Raises KafkaError for the answer's top level."""
         services, now = self.services, self.services.context.runtime.clock.now()
         reader = Reader(self.replica, self.broker_epoch)
-        session, goes_on = yield from services.fetch_sessions.for_request(self.body, reader, now, by_id=self.request.version >= 13)
+        session, goes_on = yield from services.fetch_sessions.for_request(
+            self.body, reader, now, by_id=self.request.version >= 13
+        )
         if reader.follows and self.is_genuine():
             session.heard = now
             self.request.connection.follower = self.replica
@@ -151,7 +183,10 @@ class Fetch:
 
     def has(self, session: FetchSession, *, goes_on: bool) -> None:
         self.session, self.goes_on = session, goes_on
-        self.watching = session.lasting or (self.body.max_wait_ms > 0 and len(session.partitions) > ROWS_OF_TURN)  # what happens while it reads
+        # what happens while it reads
+        self.watching = session.lasting or (
+            self.body.max_wait_ms > 0 and len(session.partitions) > ROWS_OF_TURN
+        )
         if self.watching:
             session.parked = self
 
@@ -182,7 +217,11 @@ class Fetch:
         """Read where there is news."""
         session = self.session
         self.settled = not session.partitions
-        if len(session.partitions) > ROWS_OF_TURN and not self._may_last() and self.request.meter is None:
+        if (
+            len(session.partitions) > ROWS_OF_TURN
+            and not self._may_last()
+            and self.request.meter is None
+        ):
             self.encoded = self.encoded or FetchAnswer(self.request, session, told=False)
         self._note_slice()
         for cached in session.take_dirty():
@@ -213,12 +252,24 @@ class Fetch:
         fetch_request = cached.fetch_request
         try:
             partition = self._find(cached)
-            row = self._consumer_read(partition, cached) if self.replica < 0 else self._follower_read(partition, cached)
+            row = (
+                self._consumer_read(partition, cached)
+                if self.replica < 0
+                else self._follower_read(partition, cached)
+            )
         except KafkaError as error:
             self.settled = True
-            known = self.services.metadata.image.topic_named(cached.topic) or self.services.metadata.image.topics.get(cached.topic_id)
-            self.services.context.metrics.count_of_topic(FAILED, known.name if known is not None else None)
-            leads = self.services.metadata.image.partition(cached.topic_id, fetch_request.partition) if self.request.version >= 16 else None
+            known = self.services.metadata.image.topic_named(
+                cached.topic
+            ) or self.services.metadata.image.topics.get(cached.topic_id)
+            self.services.context.metrics.count_of_topic(
+                FAILED, known.name if known is not None else None
+            )
+            leads = (
+                self.services.metadata.image.partition(cached.topic_id, fetch_request.partition)
+                if self.request.version >= 16
+                else None
+            )
             row = error_row(fetch_request, error, leads)
         else:
             if self.watching:
@@ -245,7 +296,9 @@ class Fetch:
         else:
             name, replicas = cached.name, self.services.replicas
             partition = (
-                replicas.find_by_id(name, fetch_request.partition) if isinstance(name, bytes) else replicas.find(name, fetch_request.partition)
+                replicas.find_by_id(name, fetch_request.partition)
+                if isinstance(name, bytes)
+                else replicas.find(name, fetch_request.partition)
             )
         if cached.partition is not partition:
             cached.leave()
@@ -256,47 +309,82 @@ class Fetch:
     def _consumer_read(self, partition: Partition, cached: CachedPartition) -> PartitionData:
         rack = self.body.rack_id
         leader = partition.leader
-        if leader is None and (not rack or partition.log.failed is not None):  # KIP-392: a follower serves those that the leader may have sent
+        # KIP-392: a follower serves those that the leader may have sent
+        if leader is None and (not rack or partition.log.failed is not None):
             partition.leading()
         fetch_request, high_watermark = cached.fetch_request, partition.high_watermark
-        if rack and leader is not None and (preferred := nearest(partition, leader, rack, fetch_request.fetch_offset)) is not None:
+        if (
+            rack
+            and leader is not None
+            and (preferred := nearest(partition, leader, rack, fetch_request.fetch_offset))
+            is not None
+        ):
             self.settled = True
-            return self._row(partition, fetch_request, high_watermark, preferred_read_replica=preferred)
-        if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
+            return self._row(
+                partition, fetch_request, high_watermark, preferred_read_replica=preferred
+            )
+        if (
+            fetch_request.last_fetched_epoch >= 0
+            and (diverging := self._divergence(partition, fetch_request)) is not None
+        ):
             return diverging
-        return self._read(partition, cached, partition.last_stable_offset if self.isolated else high_watermark, high_watermark)
+        return self._read(
+            partition,
+            cached,
+            partition.last_stable_offset if self.isolated else high_watermark,
+            high_watermark,
+        )
 
     def _follower_read(self, partition: Partition, cached: CachedPartition) -> PartitionData:
         leader, fetch_request = partition.leading(), cached.fetch_request
         if not self.is_genuine():
             raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
-        if fetch_request.last_fetched_epoch >= 0 and (diverging := self._divergence(partition, fetch_request)) is not None:
+        if (
+            fetch_request.last_fetched_epoch >= 0
+            and (diverging := self._divergence(partition, fetch_request)) is not None
+        ):
             # it learns these when it has cut its log: else its session never said them again
             diverging.high_watermark = diverging.last_stable_offset = -1
             return diverging
         before, now = partition.high_watermark, self.services.context.runtime.clock.now()
-        throttle = self.services.replicas.throttles.sends(partition) if self.replica not in leader.isr else None
+        throttle = (
+            self.services.replicas.throttles.sends(partition)
+            if self.replica not in leader.isr
+            else None
+        )
         if throttle is not None and throttle.free_at > now:
             row = self._row(partition, fetch_request, before)
         else:
             row = self._read(partition, cached, partition.log.end_offset, before)
             if throttle is not None:
                 throttle.passed(cached.size, now)
-        partition.apply(leader.fetched(self.replica, fetch_request.fetch_offset, now, self.broker_epoch))
+        partition.apply(
+            leader.fetched(self.replica, fetch_request.fetch_offset, now, self.broker_epoch)
+        )
         partition.start_told(self.replica, fetch_request.log_start_offset)
         if 0 <= fetch_request.log_start_offset < partition.log.start_offset:
             self.settled = True  # somebody may wait for it to follow
         if leader.high_watermark != before:
-            row.high_watermark, row.last_stable_offset = leader.high_watermark, partition.last_stable_offset
-        if self.goes_on and partition.manager.prefers_racks and row.high_watermark > cached.high_watermark:
+            row.high_watermark = leader.high_watermark
+            row.last_stable_offset = partition.last_stable_offset
+        if (
+            self.goes_on
+            and partition.manager.prefers_racks
+            and row.high_watermark > cached.high_watermark
+        ):
             self.settled = True  # its consumers wait for that
         if self.replica not in leader.isr:
             self.session.dirty[cached] = None  # each of its fetches may be the one that lets it in
         return row
 
-    def _divergence(self, partition: Partition, fetch_request: FetchPartition) -> PartitionData | None:
+    def _divergence(
+        self, partition: Partition, fetch_request: FetchPartition
+    ) -> PartitionData | None:
         """KIP-320: where the reader's log and ours part, if they do."""
-        if fetch_request.last_fetched_epoch == partition.log.latest_epoch and fetch_request.fetch_offset <= partition.log.end_offset:
+        if (
+            fetch_request.last_fetched_epoch == partition.log.latest_epoch
+            and fetch_request.fetch_offset <= partition.log.end_offset
+        ):
             return None
         epoch, end = partition.log.epoch_end(fetch_request.last_fetched_epoch)
         if epoch < 0 or fetch_request.last_fetched_epoch > partition.leader_epoch:
@@ -305,10 +393,15 @@ class Fetch:
             return None
         self.settled = True
         return self._row(
-            partition, fetch_request, partition.high_watermark, diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end)
+            partition,
+            fetch_request,
+            partition.high_watermark,
+            diverging_epoch=of_partition.diverging_epoch(epoch=epoch, end_offset=end),
         )
 
-    def _read(self, partition: Partition, cached: CachedPartition, readable: int, high_watermark: int) -> PartitionData:
+    def _read(
+        self, partition: Partition, cached: CachedPartition, readable: int, high_watermark: int
+    ) -> PartitionData:
         log, fetch_request = partition.log, cached.fetch_request
         offset = fetch_request.fetch_offset
         if offset < log.start_offset:
@@ -325,8 +418,14 @@ class Fetch:
         may_read = not self.full and (room > 0 or not self.bytes)
         try:
             read = log.read if self.replica >= 0 else log.read_for_consumer
-            spans, size = read(offset, max(room, 0), readable, not self.bytes) if may_read else ((), 0)
-            aborted = log.aborted(offset, log.bound_of(offset, spans[-1])) if spans and self.isolated else ()
+            spans, size = (
+                read(offset, max(room, 0), readable, not self.bytes) if may_read else ((), 0)
+            )
+            aborted = (
+                log.aborted(offset, log.bound_of(offset, spans[-1]))
+                if spans and self.isolated
+                else ()
+            )
         except OSError as error:
             self.services.care.directory_failed(partition.home, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -337,10 +436,20 @@ class Fetch:
         row = self._row(partition, fetch_request, high_watermark, records=spans)
         if aborted:
             entry = of_partition.aborted_transactions
-            row.aborted_transactions = [entry(producer_id=each.producer_id, first_offset=each.first_offset) for each in aborted]
+            row.aborted_transactions = [
+                entry(producer_id=each.producer_id, first_offset=each.first_offset)
+                for each in aborted
+            ]
         return row
 
-    def _row(self, partition: Partition, fetch_request: FetchPartition, high_watermark: int, records: Any = b"", **fields: Any) -> PartitionData:
+    def _row(
+        self,
+        partition: Partition,
+        fetch_request: FetchPartition,
+        high_watermark: int,
+        records: Any = b"",
+        **fields: Any,
+    ) -> PartitionData:
         return of_partition(
             partition_index=fetch_request.partition,
             high_watermark=high_watermark,
@@ -356,7 +465,9 @@ class Fetch:
     def answer(self) -> Steps[FetchResponse]:
         """With what there is; the session then knows what was told."""
         session, version = self.session, self.request.version
-        if (meter := self.request.meter) is not None and not meter.may_send(answer_bytes(self.request, self.rows)):
+        if (meter := self.request.meter) is not None and not meter.may_send(
+            answer_bytes(self.request, self.rows)
+        ):
             self.abandon()
             return response(session_id=session.id if session.lasting else 0)
         lasted = session.lasting
@@ -388,18 +499,30 @@ class Fetch:
         if self.replica >= 0:
             self.services.context.metrics.replication_bytes_out += self.bytes
         self._finish()
-        return response(session_id=session.id if session.lasting else 0, responses=answer.topics(), node_endpoints=answer.endpoints(self.services))
+        return response(
+            session_id=session.id if session.lasting else 0,
+            responses=answer.topics(),
+            node_endpoints=answer.endpoints(self.services),
+        )
 
     def _admitted(self) -> bool:
         """Whether the request begins a session that lasts."""
-        return self._may_last() and self.services.fetch_sessions.admit(self.session, self.session.created)
+        return self._may_last() and self.services.fetch_sessions.admit(
+            self.session, self.session.created
+        )
 
     def _may_last(self) -> bool:
         """Return whether its session may outlive the answer."""
-        return self.session.lasting or (self.body.session_epoch == BEGIN and self.request.version >= 7 and not self.goes_on)
+        return self.session.lasting or (
+            self.body.session_epoch == BEGIN and self.request.version >= 7 and not self.goes_on
+        )
 
     def _plain(self) -> CachedPartition | None:
-        if not len(self.session.partitions) == len(self.body.topics) == 1 or self.replica != CONSUMER or not self.bytes:
+        if (
+            not len(self.session.partitions) == len(self.body.topics) == 1
+            or self.replica != CONSUMER
+            or not self.bytes
+        ):
             return None
         if (
             self.pending is not None
@@ -410,7 +533,13 @@ class Fetch:
             return None
         (cached,) = self.rows
         partition, epoch = cached.partition, cached.fetch_request.last_fetched_epoch
-        return cached if partition is not None and partition.leader is not None and (epoch < 0 or epoch == partition.leader_epoch) else None
+        return (
+            cached
+            if partition is not None
+            and partition.leader is not None
+            and (epoch < 0 or epoch == partition.leader_epoch)
+            else None
+        )
 
     # waiting
 
@@ -491,7 +620,9 @@ class Fetch:
             self._resume(at_once=self.hurried)
 
     def overtaken(self) -> None:
-        """Another request of the session came before this one's answer, so it is not known any more what the reader knows."""
+        """Another request of the session came before this one's answer, so it is not known any more
+        what the reader knows.
+        """
         pending = self.pending
         if pending is None:
             self.lost = True

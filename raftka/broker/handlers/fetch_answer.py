@@ -1,4 +1,6 @@
-"""The answer to a Fetch: its rows by topic, and what its session knows to have told. Reads no log."""
+"""The answer to a Fetch: its rows by topic, and what its session knows to have told. Reads no
+log.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -11,7 +13,15 @@ from raftka.metadata.image import PartitionImage
 from raftka.wire.codec import varint
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchableTopicResponse, FetchPartition, FetchRequest, NodeEndpoint, PartitionData
+from raftka.wire.messages.fetch import (
+    FETCH,
+    READ_COMMITTED,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    NodeEndpoint,
+    PartitionData,
+)
 
 response = FETCH.response
 of_topic = response.responses
@@ -46,7 +56,8 @@ class FetchAnswer:
                 partition.bytes_out += cached.size
         if self._told:
             self._added.add(cached)
-            # records and errors are told again, even if nothing happens, until the reader asks for something else
+            # records and errors are told again, even if nothing happens, until the reader asks for
+            # something else
             cached.high_watermark, cached.log_start = row.high_watermark, row.log_start_offset
             if cached.size:
                 session.to_the_end(cached)
@@ -59,17 +70,24 @@ class FetchAnswer:
                 self.add(cached, row)
 
     def finish_topics(self, but: Iterable[CachedPartition]) -> Steps[None]:
-        """Encode the topics of a long answer, except those of the partitions `but`, to which rows will be added."""
+        """Encode the topics of a long answer, except those of the partitions `but`, to which rows
+        will be added.
+        """
         self._finished = self._request.encoded_rows(of_topic)
         names = {cached.name for cached in but}
         for name, (first, rows) in list(self._rows.items()):
             if name not in names:
                 del self._rows[name]
-                self._finished.add(of_topic(topic=first.topic, topic_id=first.topic_id, partitions=rows))
+                self._finished.add(
+                    of_topic(topic=first.topic, topic_id=first.topic_id, partitions=rows)
+                )
             yield
 
     def topics(self) -> Sequence[FetchableTopicResponse] | EncodedRows[FetchableTopicResponse]:
-        rest = [of_topic(topic=first.topic, topic_id=first.topic_id, partitions=rows) for first, rows in self._rows.values()]
+        rest = [
+            of_topic(topic=first.topic, topic_id=first.topic_id, partitions=rows)
+            for first, rows in self._rows.values()
+        ]
         if self._finished is None:
             return rest
         for topic in rest:
@@ -80,12 +98,20 @@ class FetchAnswer:
         request = self._request
         if not self._leaders or request.version < 16:
             return []
-        return services.endpoints_of(self._leaders, request.session.listener, response.node_endpoints)
+        return services.endpoints_of(
+            self._leaders, request.session.listener, response.node_endpoints
+        )
 
 
-def error_row(fetch_request: FetchPartition, error: KafkaError, leads: PartitionImage | None) -> PartitionData:
+def error_row(
+    fetch_request: FetchPartition, error: KafkaError, leads: PartitionImage | None
+) -> PartitionData:
     """`leads`: the partition's state, where the reader may be told who leads it."""
-    absent = error.code in (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID, Code.TOPIC_AUTHORIZATION_FAILED)
+    absent = error.code in (
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.UNKNOWN_TOPIC_ID,
+        Code.TOPIC_AUTHORIZATION_FAILED,
+    )
     row = of_partition(
         partition_index=fetch_request.partition,
         error_code=int(error.code),
@@ -94,22 +120,34 @@ def error_row(fetch_request: FetchPartition, error: KafkaError, leads: Partition
         records=b"",
     )
     if error.code in LEADER_TOLD and leads is not None:
-        row.current_leader = of_partition.current_leader(leader_id=leads.leader, leader_epoch=leads.leader_epoch)
+        row.current_leader = of_partition.current_leader(
+            leader_id=leads.leader, leader_epoch=leads.leader_epoch
+        )
     return row
 
 
 def is_news(cached: CachedPartition, row: PartitionData) -> bool:
     """Return whether a session tells a row without records."""
-    return bool(row.high_watermark != cached.high_watermark or row.log_start_offset != cached.log_start or told_again(row))
+    return bool(
+        row.high_watermark != cached.high_watermark
+        or row.log_start_offset != cached.log_start
+        or told_again(row)
+    )
 
 
 def told_again(row: PartitionData) -> bool:
-    """Whether a session tells it with each answer: errors, divergences, another replica to read from."""
+    """Whether a session tells it with each answer: errors, divergences, another replica to read
+    from.
+    """
     return bool(row.error_code or row.diverging_epoch.epoch >= 0 or row.preferred_read_replica >= 0)
 
 
-def answer_bytes(request: Request[FetchRequest], rows: Mapping[CachedPartition, PartitionData]) -> int:
-    """The size of an answer with these rows as a quota counts it: with its size field, without its header. Rows of errors count as any."""
+def answer_bytes(
+    request: Request[FetchRequest], rows: Mapping[CachedPartition, PartitionData]
+) -> int:
+    """The size of an answer with these rows as a quota counts it: with its size field, without its
+    header. Rows of errors count as any.
+    """
     version, flexible = request.version, request.version in FETCH.flexible
     size, of_a_topic, of_a_row = _sizes(version, request.body.isolation_level == READ_COMMITTED)
     topics: set[str | bytes] = set()
@@ -125,6 +163,10 @@ def answer_bytes(request: Request[FetchRequest], rows: Mapping[CachedPartition, 
 def _sizes(version: int, isolated: bool) -> tuple[int, int, int]:
     """Bytes of an answer without rows, of a topic, of a partition without records."""
     row = of_partition(aborted_transactions=[] if isolated else None, records=b"")
-    answers = (response(), response(responses=[of_topic(partitions=[])]), response(responses=[of_topic(partitions=[row])]))
+    answers = (
+        response(),
+        response(responses=[of_topic(partitions=[])]),
+        response(responses=[of_topic(partitions=[row])]),
+    )
     none, topic, partition = [len(FETCH.encode_response(version, each)) for each in answers]
     return 4 + none, topic - none, partition - topic

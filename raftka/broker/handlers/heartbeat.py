@@ -12,10 +12,18 @@ response = HEARTBEAT.response
 
 
 @handles(HEARTBEAT)
-def heartbeat(request: Request[HeartbeatRequest], services: Services) -> HeartbeatResponse | Delayed:
+def heartbeat(
+    request: Request[HeartbeatRequest], services: Services
+) -> HeartbeatResponse | Delayed:
     body = request.body
     check_group(request, "READ", body.group_id)
-    return ask(request, services, body.group_id, Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id), _answer)
+    return ask(
+        request,
+        services,
+        body.group_id,
+        Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id),
+        _answer,
+    )
 
 
 def _answer(request: Request[HeartbeatRequest], answer: object) -> HeartbeatResponse:

@@ -1,4 +1,5 @@
-"""InitProducerId: v0-5; the producer id and epoch of an idempotent producer, or of a transactional id, which its coordinator remembers.
+"""InitProducerId: v0-5; the producer id and epoch of an idempotent producer, or of a transactional
+id, which its coordinator remembers.
 
 Ids come in blocks from the controller, so most requests ask nobody.
 """
@@ -12,27 +13,38 @@ from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.transactions.commands import InitProducer, Producer
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse
+from raftka.wire.messages.producer_ids import (
+    INIT_PRODUCER_ID,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 
 NO_PRODUCER_ID, NO_PRODUCER_EPOCH = -1, -1
 SAYS_FENCED = 4  # the version from which on a producer knows PRODUCER_FENCED
-NOTHING_WRITTEN = frozenset({Code.PRODUCER_FENCED, Code.CONCURRENT_TRANSACTIONS})  # refused by the coordinator's rules
+# refused by the coordinator's rules
+NOTHING_WRITTEN = frozenset({Code.PRODUCER_FENCED, Code.CONCURRENT_TRANSACTIONS})
 response = INIT_PRODUCER_ID.response
 
 
 def _refused(request: Request[InitProducerIdRequest], code: Code) -> InitProducerIdResponse:
     if code is Code.PRODUCER_FENCED and request.version < SAYS_FENCED:
         code = Code.INVALID_PRODUCER_EPOCH
-    return response(error_code=int(code), producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+    return response(
+        error_code=int(code), producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+    )
 
 
 @handles(INIT_PRODUCER_ID, refused=_refused)
-async def init_producer_id(request: Request[InitProducerIdRequest], services: Services) -> InitProducerIdResponse | Delayed:
+async def init_producer_id(
+    request: Request[InitProducerIdRequest], services: Services
+) -> InitProducerIdResponse | Delayed:
     body = request.body
     transactional_id = body.transactional_id
     if transactional_id is not None:
         check_transactional_id(request, transactional_id)
-    elif not request.may("IDEMPOTENT_WRITE", THE_CLUSTER) and not request.may_with_any_topic("WRITE"):
+    elif not request.may("IDEMPOTENT_WRITE", THE_CLUSTER) and not request.may_with_any_topic(
+        "WRITE"
+    ):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     if (body.producer_id == NO_PRODUCER_ID) != (body.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(Code.INVALID_REQUEST)
@@ -40,15 +52,32 @@ async def init_producer_id(request: Request[InitProducerIdRequest], services: Se
         return response(producer_id=await services.producer_ids.next(), producer_epoch=0)
     if not transactional_id:
         raise KafkaError(Code.INVALID_REQUEST)
-    if not 0 < body.transaction_timeout_ms <= services.metadata.settings["transaction.max.timeout.ms"]:
+    if (
+        not 0
+        < body.transaction_timeout_ms
+        <= services.metadata.settings["transaction.max.timeout.ms"]
+    ):
         raise KafkaError(Code.INVALID_TRANSACTION_TIMEOUT)
     services.transactions.runtime.find(transactional_id)  # else an id would be taken for nothing
     fresh_id = await services.producer_ids.next()
-    command = InitProducer(transactional_id, body.transaction_timeout_ms, fresh_id, body.producer_id, body.producer_epoch)
-    return ask_transaction(request, services, transactional_id, command, partial(_answer, services, fresh_id))
+    command = InitProducer(
+        transactional_id,
+        body.transaction_timeout_ms,
+        fresh_id,
+        body.producer_id,
+        body.producer_epoch,
+    )
+    return ask_transaction(
+        request, services, transactional_id, command, partial(_answer, services, fresh_id)
+    )
 
 
-def _answer(services: Services, fresh_id: int, request: Request[InitProducerIdRequest], answer: Producer | KafkaError) -> InitProducerIdResponse:
+def _answer(
+    services: Services,
+    fresh_id: int,
+    request: Request[InitProducerIdRequest],
+    answer: Producer | KafkaError,
+) -> InitProducerIdResponse:
     if isinstance(answer, KafkaError):
         if answer.code in NOTHING_WRITTEN:
             services.producer_ids.give_back(fresh_id)

@@ -14,12 +14,20 @@ MEMBERS_OF_COMMAND = 100
 
 
 @handles(LEAVE_GROUP)
-def leave_group(request: Request[LeaveGroupRequest], services: Services) -> Steps[LeaveGroupResponse | Delayed]:
+def leave_group(
+    request: Request[LeaveGroupRequest], services: Services
+) -> Steps[LeaveGroupResponse | Delayed]:
     """Very many members leave by several commands."""
     body = request.body
     check_group(request, "READ", body.group_id)
     if request.version < 3:
-        return ask(request, services, body.group_id, Leave(body.group_id, (LeavingMember(body.member_id, None),)), _one)
+        return ask(
+            request,
+            services,
+            body.group_id,
+            Leave(body.group_id, (LeavingMember(body.member_id, None),)),
+            _one,
+        )
     questions = []
     for first in range(0, len(body.members), MEMBERS_OF_COMMAND) or (0,):
         part = body.members[first : first + MEMBERS_OF_COMMAND]
@@ -30,10 +38,14 @@ def leave_group(request: Request[LeaveGroupRequest], services: Services) -> Step
 
 
 def _one(request: Request[LeaveGroupRequest], answer: Left | KafkaError) -> LeaveGroupResponse:
-    return response(error_code=int(answer.code if isinstance(answer, KafkaError) else answer.errors[0]))
+    return response(
+        error_code=int(answer.code if isinstance(answer, KafkaError) else answer.errors[0])
+    )
 
 
-def _all(request: Request[LeaveGroupRequest], answers: list[Left | KafkaError]) -> Steps[LeaveGroupResponse]:
+def _all(
+    request: Request[LeaveGroupRequest], answers: list[Left | KafkaError]
+) -> Steps[LeaveGroupResponse]:
     codes: list[Code] = []
     for answer in answers:
         if isinstance(answer, KafkaError):
@@ -41,6 +53,12 @@ def _all(request: Request[LeaveGroupRequest], answers: list[Left | KafkaError]) 
         codes += answer.errors
     rows = request.encoded_rows(response.members)
     for member, code in zip(request.body.members, codes, strict=True):
-        rows.add(response.members(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=int(code)))
+        rows.add(
+            response.members(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                error_code=int(code),
+            )
+        )
         yield
     return response(members=rows)

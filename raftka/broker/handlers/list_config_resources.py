@@ -1,4 +1,6 @@
-"""ListConfigResources: v0-1; what there is of which settings can be described, and in v0 client metrics alone (KIP-1142)."""
+"""ListConfigResources: v0-1; what there is of which settings can be described, and in v0 client
+metrics alone (KIP-1142).
+"""
 
 from collections.abc import Callable
 
@@ -9,7 +11,11 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.configs import LIST_CONFIG_RESOURCES, ListConfigResourcesRequest, ListConfigResourcesResponse
+from raftka.wire.messages.configs import (
+    LIST_CONFIG_RESOURCES,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 
 response = LIST_CONFIG_RESOURCES.response
 
@@ -32,7 +38,9 @@ LISTED: dict[int, Callable[[MetadataImage], list[str]]] = {
 
 
 @handles(LIST_CONFIG_RESOURCES)
-def list_config_resources(request: Request[ListConfigResourcesRequest], services: Services) -> Steps[ListConfigResourcesResponse]:
+def list_config_resources(
+    request: Request[ListConfigResourcesRequest], services: Services
+) -> Steps[ListConfigResourcesResponse]:
     if not request.may("DESCRIBE_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     asked = set()

@@ -1,4 +1,6 @@
-"""ListGroups: v0-5; the groups that this broker looks after, by state from version 4 on, by type from version 5 on."""
+"""ListGroups: v0-5; the groups that this broker looks after, by state from version 4 on, by type
+from version 5 on.
+"""
 
 from collections.abc import Iterable
 
@@ -21,7 +23,9 @@ TYPES = frozenset((CLASSIC, CONSUMER))
 
 
 @handles(LIST_GROUPS)
-def list_groups(request: Request[ListGroupsRequest], services: Services) -> Steps[ListGroupsResponse | Delayed]:
+def list_groups(
+    request: Request[ListGroupsRequest], services: Services
+) -> Steps[ListGroupsResponse | Delayed]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
     coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
@@ -30,7 +34,9 @@ def list_groups(request: Request[ListGroupsRequest], services: Services) -> Step
 
 
 def _filter(names: Iterable[str], known: frozenset[str]) -> Steps[tuple[str, ...]]:
-    """Filters ignore case. A filter of names that nobody knows keeps one of them, so that nothing is listed."""
+    """Filters ignore case. A filter of names that nobody knows keeps one of them, so that nothing
+    is listed.
+    """
     wanted: set[str] = set()
     unknown: tuple[str, ...] = ()
     for name in names:
@@ -42,7 +48,9 @@ def _filter(names: Iterable[str], known: frozenset[str]) -> Steps[tuple[str, ...
     return tuple(sorted(wanted)) or unknown
 
 
-def _answer(request: Request[ListGroupsRequest], answers: list[GroupsListed] | KafkaError) -> Steps[ListGroupsResponse]:
+def _answer(
+    request: Request[ListGroupsRequest], answers: list[GroupsListed] | KafkaError
+) -> Steps[ListGroupsResponse]:
     if isinstance(answers, KafkaError):
         return response(error_code=int(answers.code))
     everything = request.may("DESCRIBE", THE_CLUSTER)
@@ -50,6 +58,13 @@ def _answer(request: Request[ListGroupsRequest], answers: list[GroupsListed] | K
     for answer in answers:
         for each in answer.groups:
             if everything or request.may("DESCRIBE", (GROUP, each.group_id)):
-                groups.add(response.groups(group_id=each.group_id, protocol_type=each.protocol_type, group_state=each.state, group_type=each.type))
+                groups.add(
+                    response.groups(
+                        group_id=each.group_id,
+                        protocol_type=each.protocol_type,
+                        group_state=each.state,
+                        group_type=each.type,
+                    )
+                )
             yield
     return response(groups=groups)

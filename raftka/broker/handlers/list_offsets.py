@@ -1,4 +1,6 @@
-"""ListOffsets: v1-11; the ends of a partition, or the first offset at or after a timestamp. Reads the log, never waits."""
+"""ListOffsets: v1-11; the ends of a partition, or the first offset at or after a timestamp. Reads
+the log, never waits.
+"""
 
 from raftka.broker.fastpath.list_offsets import remember
 from raftka.broker.handlers.by_topic import rows_by_topic
@@ -26,7 +28,15 @@ from raftka.wire.messages.list_offsets import (
 )
 
 response = LIST_OFFSETS.response
-SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # versions
+# versions
+SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 CONSUMER, DEBUGGER = -1, -2  # replica ids; others are those of followers
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 NOT_FOUND: Found = (-1, -1, -1)
@@ -34,13 +44,19 @@ NOT_FOUND: Found = (-1, -1, -1)
 
 def _refused(request: Request[ListOffsetsRequest], code: Code) -> Steps[ListOffsetsResponse]:
     def partition(_: ListOffsetsTopic, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        return response.topics.partitions(partition_index=asked.partition_index, error_code=int(code))
+        return response.topics.partitions(
+            partition_index=asked.partition_index, error_code=int(code)
+        )
 
-    return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition)))
+    return response(
+        topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition))
+    )
 
 
 @handles(LIST_OFFSETS, refused=_refused)
-def list_offsets(request: Request[ListOffsetsRequest], services: Services) -> Steps[ListOffsetsResponse]:
+def list_offsets(
+    request: Request[ListOffsetsRequest], services: Services
+) -> Steps[ListOffsetsResponse]:
     """A partition that a topic names twice is refused, once."""
     topics = request.encoded_rows(response.topics)
     for topic in request.body.topics:
@@ -51,7 +67,13 @@ def list_offsets(request: Request[ListOffsetsRequest], services: Services) -> St
         rows = request.encoded_rows(response.topics.partitions)
         for partition in topic.partitions:
             if (count := times.pop(partition.partition_index, 0)) > 0:
-                rows.add((yield from _partition(request, services, topic.name, partition, repeated=count > 1)))
+                rows.add(
+                    (
+                        yield from _partition(
+                            request, services, topic.name, partition, repeated=count > 1
+                        )
+                    )
+                )
             yield
         topics.add(response.topics(name=topic.name, partitions=rows))
         yield
@@ -59,13 +81,20 @@ def list_offsets(request: Request[ListOffsetsRequest], services: Services) -> St
 
 
 def _partition(
-    request: Request[ListOffsetsRequest], services: Services, topic: str, partition: ListOffsetsPartition, *, repeated: bool
+    request: Request[ListOffsetsRequest],
+    services: Services,
+    topic: str,
+    partition: ListOffsetsPartition,
+    *,
+    repeated: bool,
 ) -> Steps[ListOffsetsPartitionResponse]:
     row = response.topics.partitions(partition_index=partition.partition_index, error_code=0)
     try:
         if repeated:
             raise KafkaError(Code.INVALID_REQUEST)
-        row.timestamp, row.offset, row.leader_epoch = yield from _find(request, services, topic, partition)
+        row.timestamp, row.offset, row.leader_epoch = yield from _find(
+            request, services, topic, partition
+        )
     except KafkaError as error:
         row.error_code = int(error.code)
         if request.version < 5 and error.code is Code.OFFSET_NOT_AVAILABLE:
@@ -73,7 +102,12 @@ def _partition(
     return row
 
 
-def _find(request: Request[ListOffsetsRequest], services: Services, topic: str, asked: ListOffsetsPartition) -> Steps[Found]:
+def _find(
+    request: Request[ListOffsetsRequest],
+    services: Services,
+    topic: str,
+    asked: ListOffsetsPartition,
+) -> Steps[Found]:
     timestamp: int = asked.timestamp
     check(request, "DESCRIBE", topic)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
@@ -83,18 +117,31 @@ def _find(request: Request[ListOffsetsRequest], services: Services, topic: str, 
         partition.leading()
     partition.check_epoch(asked.current_leader_epoch)
     consumer = request.body.replica_id == CONSUMER
-    if consumer and timestamp in (LATEST, EARLIEST) and len(request.body.topics) == len(request.body.topics[0].partitions) == 1:
+    if (
+        consumer
+        and timestamp in (LATEST, EARLIEST)
+        and len(request.body.topics) == len(request.body.topics[0].partitions) == 1
+    ):
         remember(request, partition)
-    if consumer and not partition.leading().knows_its_end and timestamp not in (EARLIEST, EARLIEST_LOCAL):
+    if (
+        consumer
+        and not partition.leading().knows_its_end
+        and timestamp not in (EARLIEST, EARLIEST_LOCAL)
+    ):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
-    end = _readable(partition, request.body.isolation_level) if consumer else partition.log.end_offset
+    end = (
+        _readable(partition, request.body.isolation_level) if consumer else partition.log.end_offset
+    )
     log = partition.log
     try:
         steps = _special(partition, timestamp, end)
         while True:
             next(steps)
             yield
-            if services.replicas.find(topic, asked.partition_index) is not partition or partition.log is not log:
+            if (
+                services.replicas.find(topic, asked.partition_index) is not partition
+                or partition.log is not log
+            ):
                 raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)  # its log may be closed by now
             if request.body.replica_id != DEBUGGER:
                 partition.leading()
@@ -106,7 +153,11 @@ def _find(request: Request[ListOffsetsRequest], services: Services, topic: str, 
 
 
 def _readable(partition: Partition, isolation_level: int) -> int:
-    return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
+    return (
+        partition.last_stable_offset
+        if isolation_level == READ_COMMITTED
+        else partition.high_watermark
+    )
 
 
 def _special(partition: Partition, timestamp: int, end: int) -> Steps[Found]:
@@ -117,11 +168,15 @@ def _special(partition: Partition, timestamp: int, end: int) -> Steps[Found]:
         return -1, log.start_offset, _epoch(partition, log.start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOT_FOUND
-    found = yield from (log.search_largest(end) if timestamp == MAX_TIMESTAMP else log.search_time(timestamp, end))
+    found = yield from (
+        log.search_largest(end) if timestamp == MAX_TIMESTAMP else log.search_time(timestamp, end)
+    )
     return NOT_FOUND if found is None else found
 
 
 def _epoch(partition: Partition, offset: int) -> int:
-    """The leader epoch in which the record at `offset` was (or, at the end of the log, will be) written."""
+    """The leader epoch in which the record at `offset` was (or, at the end of the log, will be)
+    written.
+    """
     epoch = partition.log.epoch_of(offset)
     return epoch if epoch >= 0 else partition.leader_epoch

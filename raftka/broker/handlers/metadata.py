@@ -31,17 +31,32 @@ response = METADATA.response
 def _nothing(request: Request[MetadataRequest], code: Code) -> Steps[MetadataResponse]:
     topics = request.encoded_rows(response.topics)
     for topic in request.body.topics or ():
-        topics.add(response.topics(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id))
+        topics.add(
+            response.topics(error_code=int(code), name=topic.name or "", topic_id=topic.topic_id)
+        )
         yield
-    return response(cluster_id=None, controller_id=-1, topics=topics, error_code=int(code) if request.version >= 13 else 0)
+    return response(
+        cluster_id=None,
+        controller_id=-1,
+        topics=topics,
+        error_code=int(code) if request.version >= 13 else 0,
+    )
 
 
 @handles(METADATA, refused=_nothing)
-def metadata(request: Request[MetadataRequest], services: Services) -> Steps[MetadataResponse | Delayed]:
-    return (yield from services.suspects.answer(request, lambda leaders: _answer(request, services, leaders)))
+def metadata(
+    request: Request[MetadataRequest], services: Services
+) -> Steps[MetadataResponse | Delayed]:
+    return (
+        yield from services.suspects.answer(
+            request, lambda leaders: _answer(request, services, leaders)
+        )
+    )
 
 
-def _answer(request: Request[MetadataRequest], services: Services, leaders: set[int]) -> Steps[MetadataResponse]:
+def _answer(
+    request: Request[MetadataRequest], services: Services, leaders: set[int]
+) -> Steps[MetadataResponse]:
     """`leaders`: those that the answer names are added."""
     image, listener = services.metadata.image, request.session.listener
     asked = request.body.topics
@@ -49,16 +64,26 @@ def _answer(request: Request[MetadataRequest], services: Services, leaders: set[
     if not everything and (code := (yield from _badly_asked(request))) is not Code.NONE:
         return (yield from _nothing(request, code))
     topics = request.encoded_rows(response.topics)
-    for steps in _all(request, services, leaders) if everything else _each_asked(request, services, leaders):
+    for steps in (
+        _all(request, services, leaders) if everything else _each_asked(request, services, leaders)
+    ):
         row = yield from steps
-        if request.body.include_topic_authorized_operations and row.name is not None and row.error_code != Code.TOPIC_AUTHORIZATION_FAILED:
+        if (
+            request.body.include_topic_authorized_operations
+            and row.name is not None
+            and row.error_code != Code.TOPIC_AUTHORIZATION_FAILED
+        ):
             row.topic_authorized_operations = request.authorized_operations((TOPIC, row.name))
         topics.add(row)
         yield
-    endpoints = [(broker, broker.endpoint(listener)) for broker in services.listed_brokers.of(image)]
+    endpoints = [
+        (broker, broker.endpoint(listener)) for broker in services.listed_brokers.of(image)
+    ]
     return response(
         brokers=[
-            response.brokers(node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+            response.brokers(
+                node_id=broker.broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack
+            )
             for broker, endpoint in endpoints
             if endpoint is not None
         ],
@@ -73,7 +98,9 @@ def _answer(request: Request[MetadataRequest], services: Services, leaders: set[
     )
 
 
-def _all(request: Request[MetadataRequest], services: Services, leaders: set[int]) -> Iterator[Steps[MetadataResponseTopic]]:
+def _all(
+    request: Request[MetadataRequest], services: Services, leaders: set[int]
+) -> Iterator[Steps[MetadataResponseTopic]]:
     return (
         _topic(request, services.metadata.image, topic, leaders)
         for topic in services.metadata.image.topics.values()
@@ -81,20 +108,39 @@ def _all(request: Request[MetadataRequest], services: Services, leaders: set[int
     )
 
 
-def _each_asked(request: Request[MetadataRequest], services: Services, leaders: set[int]) -> Iterator[Steps[MetadataResponseTopic]]:
+def _each_asked(
+    request: Request[MetadataRequest], services: Services, leaders: set[int]
+) -> Iterator[Steps[MetadataResponseTopic]]:
     """One answer for a topic that is asked for more than once."""
     image = services.metadata.image
     seen: set[object] = set()
     for topic in request.body.topics or ():
-        by_name = image.topic_named(topic.name) if topic.topic_id == ZERO_UUID and topic.name is not None else None
-        key = topic.topic_id if topic.topic_id != ZERO_UUID else by_name.topic_id if by_name is not None else topic.name
+        by_name = (
+            image.topic_named(topic.name)
+            if topic.topic_id == ZERO_UUID and topic.name is not None
+            else None
+        )
+        key = (
+            topic.topic_id
+            if topic.topic_id != ZERO_UUID
+            else by_name.topic_id
+            if by_name is not None
+            else topic.name
+        )
         if key not in seen:
             seen.add(key)
             yield _asked(request, services, topic, leaders)
 
 
-def _asked(request: Request[MetadataRequest], services: Services, topic: MetadataRequestTopic, leaders: set[int]) -> Steps[MetadataResponseTopic]:
-    """An id counts, whatever the name beside it: a client may have the name of a topic that was made anew (as Kafka does)."""
+def _asked(
+    request: Request[MetadataRequest],
+    services: Services,
+    topic: MetadataRequestTopic,
+    leaders: set[int],
+) -> Steps[MetadataResponseTopic]:
+    """An id counts, whatever the name beside it: a client may have the name of a topic that was
+    made anew (as Kafka does).
+    """
     image = services.metadata.image
     if topic.topic_id != ZERO_UUID:
         known = image.topics.get(topic.topic_id)
@@ -107,7 +153,9 @@ def _asked(request: Request[MetadataRequest], services: Services, topic: Metadat
         return response.topics(error_code=int(Code.TOPIC_AUTHORIZATION_FAILED), name=topic.name)
     known = image.topic_named(topic.name)
     if known is None:
-        return response.topics(error_code=int(_missing(request, services, topic.name)), name=topic.name)
+        return response.topics(
+            error_code=int(_missing(request, services, topic.name)), name=topic.name
+        )
     return (yield from _topic(request, image, known, leaders))
 
 
@@ -115,13 +163,22 @@ def _missing(request: Request[MetadataRequest], services: Services, name: str) -
     """Created on the way, where that is wanted: then it is there the next time."""
     if not _valid(name):
         return Code.INVALID_TOPIC_EXCEPTION
-    if request.body.allow_auto_topic_creation and services.metadata.settings["auto.create.topics.enable"]:
+    if (
+        request.body.allow_auto_topic_creation
+        and services.metadata.settings["auto.create.topics.enable"]
+    ):
         if not request.may("CREATE", THE_CLUSTER) and not request.may("CREATE", (TOPIC, name)):
             return Code.TOPIC_AUTHORIZATION_FAILED
         settings = services.metadata.settings  # this broker's, whichever node is the controller
         partitions: int = settings["num.partitions"]
-        if request.meter is None or services.topic_creation.wants(name) or request.meter.may_create(partitions):
-            services.topic_creation.want(NewTopic(name, partitions, settings["default.replication.factor"]))
+        if (
+            request.meter is None
+            or services.topic_creation.wants(name)
+            or request.meter.may_create(partitions)
+        ):
+            services.topic_creation.want(
+                NewTopic(name, partitions, settings["default.replication.factor"])
+            )
     return Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -133,18 +190,34 @@ def _valid(name: str) -> bool:
     return True
 
 
-def _topic(request: Request[MetadataRequest], image: MetadataImage, topic: TopicImage, leaders: set[int]) -> Steps[MetadataResponseTopic]:
+def _topic(
+    request: Request[MetadataRequest], image: MetadataImage, topic: TopicImage, leaders: set[int]
+) -> Steps[MetadataResponseTopic]:
     partitions = request.encoded_rows(response.topics.partitions)
     for index, partition in enumerate(topic.partitions):
         partitions.add(_partition(image, index, partition))
         leaders.add(partition.leader)
         yield
-    return response.topics(error_code=0, name=topic.name, topic_id=topic.topic_id, is_internal=topic.name in INTERNAL_TOPICS, partitions=partitions)
+    return response.topics(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=partitions,
+    )
 
 
-def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> MetadataResponsePartition:
+def _partition(
+    image: MetadataImage, index: int, partition: PartitionImage
+) -> MetadataResponsePartition:
     brokers = image.brokers
-    offline = tuple([i for i in partition.replicas if (broker := brokers.get(i)) is None or broker.fenced or i in partition.offline])
+    offline = tuple(
+        [
+            i
+            for i in partition.replicas
+            if (broker := brokers.get(i)) is None or broker.fenced or i in partition.offline
+        ]
+    )
     return response.topics.partitions(
         error_code=int(Code.LEADER_NOT_AVAILABLE) if partition.leader < 0 else 0,
         partition_index=index,
@@ -157,7 +230,9 @@ def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> M
 
 
 def _badly_asked(request: Request[MetadataRequest]) -> Steps[Code]:
-    """NONE if no topic is refused: ids are for versions from 12 on, and a null name is for asking by id."""
+    """NONE if no topic is refused: ids are for versions from 12 on, and a null name is for asking
+    by id.
+    """
     for topic in request.body.topics or ():
         if request.version < 12 and (topic.name is None or topic.topic_id != ZERO_UUID):
             return Code.INVALID_REQUEST

@@ -1,19 +1,36 @@
-"""OffsetCommit: v2-10; topics by id from version 10 on. What is wrong with the whole group is said of each partition."""
+"""OffsetCommit: v2-10; topics by id from version 10 on. What is wrong with the whole group is said
+of each partition.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
 
 from raftka.broker.fastpath.commit import remember
-from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, ask, ask_all, check_group
+from raftka.broker.handlers.coordinator_request import (
+    PARTITIONS_OF_COMMAND,
+    ask,
+    ask_all,
+    check_group,
+)
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
-from raftka.coordinator.commands import CommitOffsets, CommitPartition, CommitTopic, OffsetsCommitted
+from raftka.coordinator.commands import (
+    CommitOffsets,
+    CommitPartition,
+    CommitTopic,
+    OffsetsCommitted,
+)
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitRequestTopic, OffsetCommitResponse
+from raftka.wire.messages.offsets import (
+    OFFSET_COMMIT,
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from raftka.wire.messages.transactions import TxnOffsetCommitRequestTopic
 from raftka.wire.schema import Row
 
@@ -26,23 +43,47 @@ def _refused(request: Request[OffsetCommitRequest], code: Code) -> Steps[OffsetC
 
 
 @handles(OFFSET_COMMIT, refused=_refused)
-def offset_commit(request: Request[OffsetCommitRequest], services: Services) -> Steps[OffsetCommitResponse | Delayed]:
-    """Very many partitions are several commands: what is wrong with the group is then said of the partitions of each."""
+def offset_commit(
+    request: Request[OffsetCommitRequest], services: Services
+) -> Steps[OffsetCommitResponse | Delayed]:
+    """Very many partitions are several commands: what is wrong with the group is then said of the
+    partitions of each.
+    """
     check_group(request, "READ", request.body.group_id)
-    parts, refused = yield from parts_of(request, request.body.topics, (_name(request, services, topic) for topic in request.body.topics))
+    parts, refused = yield from parts_of(
+        request,
+        request.body.topics,
+        (_name(request, services, topic) for topic in request.body.topics),
+    )
     commands = [_command(request, part) for part in parts]
     if len(commands) == 1:
         if not refused:
             remember(request, commands[0], services.groups.runtime, services.metadata)
-        return ask(request, services, request.body.group_id, commands[0], lambda request, answer: _answer(refused, commands, request, [answer]))
-    questions = [(request.body.group_id, command, "READ", PARTITIONS_OF_COMMAND) for command in commands]
-    return (yield from ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))
+        return ask(
+            request,
+            services,
+            request.body.group_id,
+            commands[0],
+            lambda request, answer: _answer(refused, commands, request, [answer]),
+        )
+    questions = [
+        (request.body.group_id, command, "READ", PARTITIONS_OF_COMMAND) for command in commands
+    ]
+    return (
+        yield from ask_all(
+            request, services, len(questions), questions, partial(_answer, refused, commands)
+        )
+    )
 
 
 def parts_of(
-    request: Request[Row], topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic], names: Iterable[str | None]
+    request: Request[Row],
+    topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic],
+    names: Iterable[str | None],
 ) -> Steps[tuple[list[list[CommitTopic]], dict[int, Code]]]:
-    """The topics of each command, and what is refused here: by the topic's place in the request. `names`: None for nobody's id."""
+    """The topics of each command, and what is refused here: by the topic's place in the request.
+    `names`: None for nobody's id.
+    """
     parts: list[list[CommitTopic]] = []
     refused: dict[int, Code] = {}
     part: list[CommitTopic] = []
@@ -53,7 +94,12 @@ def parts_of(
             continue
         for first in range(0, len(topic.partitions), PARTITIONS_OF_COMMAND):
             partitions = [
-                CommitPartition(each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
+                CommitPartition(
+                    each.partition_index,
+                    each.committed_offset,
+                    each.committed_leader_epoch,
+                    each.committed_metadata,
+                )
                 for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]
             ]
             if part and len(partitions) > room:
@@ -65,7 +111,9 @@ def parts_of(
     return [*parts, part], refused
 
 
-def _name(request: Request[OffsetCommitRequest], services: Services, topic: OffsetCommitRequestTopic) -> str | None:
+def _name(
+    request: Request[OffsetCommitRequest], services: Services, topic: OffsetCommitRequestTopic
+) -> str | None:
     """None: nobody's id."""
     if request.version < 10:
         return str(topic.name)
@@ -87,12 +135,17 @@ def _command(request: Request[OffsetCommitRequest], topics: list[CommitTopic]) -
 
 
 def _answer(
-    refused: dict[int, Code], commands: list[CommitOffsets], request: Request[OffsetCommitRequest], answers: list[OffsetsCommitted | KafkaError]
+    refused: dict[int, Code],
+    commands: list[CommitOffsets],
+    request: Request[OffsetCommitRequest],
+    answers: list[OffsetsCommitted | KafkaError],
 ) -> Steps[OffsetCommitResponse]:
     return (yield from _rows(request, codes_of(commands, answers), refused))
 
 
-def codes_of(commands: Sequence[CommitOffsets], answers: Sequence[OffsetsCommitted | KafkaError]) -> Iterator[Code]:
+def codes_of(
+    commands: Sequence[CommitOffsets], answers: Sequence[OffsetsCommitted | KafkaError]
+) -> Iterator[Code]:
     """One for each partition, in the order of the request."""
     for command, answer in zip(commands, answers, strict=True):
         if isinstance(answer, KafkaError):
@@ -101,14 +154,18 @@ def codes_of(commands: Sequence[CommitOffsets], answers: Sequence[OffsetsCommitt
             yield from chain.from_iterable(answer.errors)
 
 
-def _rows(request: Request[OffsetCommitRequest], codes: Iterator[Code], refused: dict[int, Code]) -> Steps[OffsetCommitResponse]:
+def _rows(
+    request: Request[OffsetCommitRequest], codes: Iterator[Code], refused: dict[int, Code]
+) -> Steps[OffsetCommitResponse]:
     """`refused`: by the topic's place in the request, those that no coordinator was asked for."""
     topics = request.encoded_rows(topic_row)
     for place, topic in enumerate(request.body.topics):
         partitions = request.encoded_rows(partition_row)
         for each in topic.partitions:
             code = refused[place] if place in refused else next(codes)
-            partitions.add(partition_row(partition_index=each.partition_index, error_code=int(code)))
+            partitions.add(
+                partition_row(partition_index=each.partition_index, error_code=int(code))
+            )
             yield
         topics.add(topic_row(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         yield

@@ -18,7 +18,9 @@ response = OFFSET_DELETE.response
 
 
 @handles(OFFSET_DELETE)
-def offset_delete(request: Request[OffsetDeleteRequest], services: Services) -> Steps[OffsetDeleteResponse | Delayed]:
+def offset_delete(
+    request: Request[OffsetDeleteRequest], services: Services
+) -> Steps[OffsetDeleteResponse | Delayed]:
     body = request.body
     check_group(request, "DELETE", body.group_id)
     allowed: list[bool] = []
@@ -28,7 +30,12 @@ def offset_delete(request: Request[OffsetDeleteRequest], services: Services) -> 
     for topic in body.topics:
         allowed.append(request.may("READ", (TOPIC, topic.name)))
         for first in range(0, len(topic.partitions) if allowed[-1] else 0, PARTITIONS_OF_COMMAND):
-            part = tuple([each.partition_index for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]])
+            part = tuple(
+                [
+                    each.partition_index
+                    for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]
+                ]
+            )
             if topics and len(part) > room:
                 commands.append(DeleteOffsets(body.group_id, tuple(topics)))
                 topics, room = [], PARTITIONS_OF_COMMAND
@@ -38,12 +45,21 @@ def offset_delete(request: Request[OffsetDeleteRequest], services: Services) -> 
         yield
     if topics or not body.topics:
         commands.append(DeleteOffsets(body.group_id, tuple(topics)))
-    questions = [(body.group_id, command, "DELETE", sum([1 + len(part) for _, part in command.topics])) for command in commands]
-    return (yield from ask_all(request, services, len(questions), questions, partial(_answer, allowed)))
+    questions = [
+        (body.group_id, command, "DELETE", sum([1 + len(part) for _, part in command.topics]))
+        for command in commands
+    ]
+    return (
+        yield from ask_all(request, services, len(questions), questions, partial(_answer, allowed))
+    )
 
 
-def _answer(allowed: list[bool], request: Request[OffsetDeleteRequest], answers: list[Any]) -> Steps[OffsetDeleteResponse]:
-    if (error := next((each for each in answers if isinstance(each, KafkaError)), None)) is not None:
+def _answer(
+    allowed: list[bool], request: Request[OffsetDeleteRequest], answers: list[Any]
+) -> Steps[OffsetDeleteResponse]:
+    if (
+        error := next((each for each in answers if isinstance(each, KafkaError)), None)
+    ) is not None:
         return response(error_code=int(error.code))
     codes = chain.from_iterable(codes for answer in answers for codes in answer.errors)
     may = iter(allowed)
@@ -53,7 +69,11 @@ def _answer(allowed: list[bool], request: Request[OffsetDeleteRequest], answers:
         partitions = request.encoded_rows(response.topics.partitions)
         for each in topic.partitions:
             code = next(codes) if known else Code.TOPIC_AUTHORIZATION_FAILED
-            partitions.add(response.topics.partitions(partition_index=each.partition_index, error_code=int(code)))
+            partitions.add(
+                response.topics.partitions(
+                    partition_index=each.partition_index, error_code=int(code)
+                )
+            )
             yield
         topics.add(response.topics(name=topic.name, partitions=partitions))
         yield

@@ -1,4 +1,6 @@
-"""OffsetFetch: v1-10; one group, from version 8 on several (KIP-709), topics by id from version 10 on. A group that is not there has no offsets."""
+"""OffsetFetch: v1-10; one group, from version 8 on several (KIP-709), topics by id from version 10
+on. A group that is not there has no offsets.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +32,9 @@ response = OFFSET_FETCH.response
 
 
 def _refused(request: Request[OffsetFetchRequest], code: Code) -> Steps[OffsetFetchResponse]:
-    """Kafka says it once from version 2 on; aiokafka 0.14 looks at partitions alone, and takes none for nothing committed."""
+    """Kafka says it once from version 2 on; aiokafka 0.14 looks at partitions alone, and takes none
+    for nothing committed.
+    """
     if request.version >= 8:
         groups = request.encoded_rows(response.groups)
         for group in request.body.groups:
@@ -41,7 +45,9 @@ def _refused(request: Request[OffsetFetchRequest], code: Code) -> Steps[OffsetFe
     for topic in request.body.topics or ():
         partitions = request.encoded_rows(response.topics.partitions)
         for index in topic.partition_indexes:
-            partitions.add(_partition(response.topics.partitions, FetchedPartition(index, error=code)))
+            partitions.add(
+                _partition(response.topics.partitions, FetchedPartition(index, error=code))
+            )
             yield
         topics.add(response.topics(name=topic.name, partitions=partitions))
         yield
@@ -49,18 +55,29 @@ def _refused(request: Request[OffsetFetchRequest], code: Code) -> Steps[OffsetFe
 
 
 @handles(OFFSET_FETCH, refused=_refused)
-def offset_fetch(request: Request[OffsetFetchRequest], services: Services) -> Steps[OffsetFetchResponse | Delayed]:
+def offset_fetch(
+    request: Request[OffsetFetchRequest], services: Services
+) -> Steps[OffsetFetchResponse | Delayed]:
     groups: list[_OneGroup] = []
     questions: list[Question] = []
     for group in (yield from _groups(request)):
         groups.append(one := _OneGroup(request, services.metadata.image, group))
-        questions += [(group.group_id, command, "DESCRIBE", _size(command)) for command in (yield from one.commands())]
+        questions += [
+            (group.group_id, command, "DESCRIBE", _size(command))
+            for command in (yield from one.commands())
+        ]
         yield
-    return (yield from ask_all(request, services, len(questions), questions, partial(_answer, groups)))
+    return (
+        yield from ask_all(request, services, len(questions), questions, partial(_answer, groups))
+    )
 
 
-def _groups(request: Request[OffsetFetchRequest]) -> Steps[Sequence[OffsetFetchRequest | OffsetFetchRequestGroup]]:
-    """Until version 7 the request itself is the only one. All that a group has is told once, however often it is asked for in one request."""
+def _groups(
+    request: Request[OffsetFetchRequest],
+) -> Steps[Sequence[OffsetFetchRequest | OffsetFetchRequestGroup]]:
+    """Until version 7 the request itself is the only one. All that a group has is told once,
+    however often it is asked for in one request.
+    """
     if request.version < 8:
         return (request.body,)
     whole: set[str] = set()
@@ -80,22 +97,34 @@ def _size(command: FetchOffsets) -> int:
 
 
 class _OneGroup:
-    """What is asked of one group: the commands to its coordinator, and the topics that the client may not know. A request may have 100,000."""
+    """What is asked of one group: the commands to its coordinator, and the topics that the client
+    may not know. A request may have 100,000.
+    """
 
     __slots__ = ("allowed", "group", "image", "names", "questions", "request")
 
-    def __init__(self, request: Request[OffsetFetchRequest], image: MetadataImage, group: OffsetFetchRequest | OffsetFetchRequestGroup) -> None:
+    def __init__(
+        self,
+        request: Request[OffsetFetchRequest],
+        image: MetadataImage,
+        group: OffsetFetchRequest | OffsetFetchRequestGroup,
+    ) -> None:
         self.request = request
         self.image = image
         self.group = group
-        self.names: Sequence[str | None] = ()  # by place, as the request has them; None: nobody's id
+        # by place, as the request has them; None: nobody's id
+        self.names: Sequence[str | None] = ()
         self.allowed: Sequence[bool] = ()
         self.questions = 0
 
     def commands(self) -> Steps[list[FetchOffsets]]:
         """One, or several for very many partitions."""
         request, group = self.request, self.group
-        member = (group.member_id, group.member_epoch) if isinstance(group, OffsetFetchRequestGroup) else (None, -1)
+        member = (
+            (group.member_id, group.member_epoch)
+            if isinstance(group, OffsetFetchRequestGroup)
+            else (None, -1)
+        )
         stable = request.body.require_stable
         if group.topics is None:
             self.questions = 1
@@ -134,16 +163,31 @@ class _OneGroup:
 
     def topics(self, row: Any, answers: Sequence[OffsetsFetched]) -> Steps[EncodedRows[Any]]:
         """In the order of the request, each with its id."""
-        asked: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] = self.group.topics or ()
+        asked: Sequence[OffsetFetchRequestTopic | OffsetFetchRequestTopics] = (
+            self.group.topics or ()
+        )
         rows = self.request.encoded_rows(row)
-        found = chain.from_iterable(topic.partitions for answer in answers for topic in answer.topics)
+        found = chain.from_iterable(
+            topic.partitions for answer in answers for topic in answer.topics
+        )
         for name, allowed, topic in zip(self.names, self.allowed, asked, strict=True):
             partitions = self.request.encoded_rows(row.partitions)
             for index in topic.partition_indexes:
-                each = next(found) if allowed else FetchedPartition(index, error=Code.TOPIC_AUTHORIZATION_FAILED)
+                each = (
+                    next(found)
+                    if allowed
+                    else FetchedPartition(index, error=Code.TOPIC_AUTHORIZATION_FAILED)
+                )
                 partitions.add(_partition(row.partitions, each))
                 yield
-            rows.add(_topic(row, name, ZERO_UUID if isinstance(topic, OffsetFetchRequestTopic) else topic.topic_id, partitions))
+            rows.add(
+                _topic(
+                    row,
+                    name,
+                    ZERO_UUID if isinstance(topic, OffsetFetchRequestTopic) else topic.topic_id,
+                    partitions,
+                )
+            )
             yield
         return rows
 
@@ -163,14 +207,20 @@ class _OneGroup:
         return rows
 
 
-def _answer(asked: list[_OneGroup], request: Request[OffsetFetchRequest], answers: list[Any]) -> Steps[OffsetFetchResponse]:
+def _answer(
+    asked: list[_OneGroup], request: Request[OffsetFetchRequest], answers: list[Any]
+) -> Steps[OffsetFetchResponse]:
     rest = iter(answers)
     if request.version < 8:
         (group,) = asked
         found = list(rest)
         if (error := _error(found)) is not None:
             return (yield from _refused(request, error.code))
-        whole = group.everything(response.topics, found[0]) if group.group.topics is None else group.topics(response.topics, found)
+        whole = (
+            group.everything(response.topics, found[0])
+            if group.group.topics is None
+            else group.topics(response.topics, found)
+        )
         return response(topics=(yield from whole))
     groups = request.encoded_rows(response.groups)
     for group in asked:
@@ -188,12 +238,20 @@ def _answer(asked: list[_OneGroup], request: Request[OffsetFetchRequest], answer
 
 
 def _error(answers: list[object]) -> KafkaError | None:
-    """The first. Of a record of its own consumers know nothing; asked again, another broker may coordinate (KAFKA-17267)."""
+    """The first. Of a record of its own consumers know nothing; asked again, another broker may
+    coordinate (KAFKA-17267).
+    """
     error = next((each for each in answers if isinstance(each, KafkaError)), None)
-    return KafkaError(Code.NOT_COORDINATOR) if error is not None and error.code is Code.COORDINATOR_NOT_AVAILABLE else error
+    return (
+        KafkaError(Code.NOT_COORDINATOR)
+        if error is not None and error.code is Code.COORDINATOR_NOT_AVAILABLE
+        else error
+    )
 
 
-def _topic(row: type[Element], name: str | None, topic_id: bytes, partitions: EncodedRows[Any]) -> Element:
+def _topic(
+    row: type[Element], name: str | None, topic_id: bytes, partitions: EncodedRows[Any]
+) -> Element:
     made = row(name=name or "", partitions=partitions)
     if isinstance(made, OffsetFetchResponseTopics):
         made.topic_id = topic_id

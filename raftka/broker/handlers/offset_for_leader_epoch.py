@@ -1,4 +1,6 @@
-"""OffsetForLeaderEpoch: v2-4; where an epoch ended (KIP-320). A consumer asks after each change of leader, before it reads on."""
+"""OffsetForLeaderEpoch: v2-4; where an epoch ended (KIP-320). A consumer asks after each change of
+leader, before it reads on.
+"""
 
 from collections.abc import Callable
 
@@ -22,27 +24,55 @@ from raftka.wire.messages.epochs import (
 response = OFFSET_FOR_LEADER_EPOCH.response
 
 
-def _refused(request: Request[OffsetForLeaderEpochRequest], code: Code) -> Steps[OffsetForLeaderEpochResponse]:
+def _refused(
+    request: Request[OffsetForLeaderEpochRequest], code: Code
+) -> Steps[OffsetForLeaderEpochResponse]:
     row = response.topics.partitions
-    return (yield from _answer(request, lambda _, asked: row(partition=asked.partition, error_code=int(code))))
+    return (
+        yield from _answer(
+            request, lambda _, asked: row(partition=asked.partition, error_code=int(code))
+        )
+    )
 
 
 @handles(OFFSET_FOR_LEADER_EPOCH, refused=_refused)
-def offset_for_leader_epoch(request: Request[OffsetForLeaderEpochRequest], services: Services) -> Steps[OffsetForLeaderEpochResponse]:
-    return (yield from _answer(request, lambda topic, asked: _partition(request, services, topic.topic, asked)))
+def offset_for_leader_epoch(
+    request: Request[OffsetForLeaderEpochRequest], services: Services
+) -> Steps[OffsetForLeaderEpochResponse]:
+    return (
+        yield from _answer(
+            request, lambda topic, asked: _partition(request, services, topic.topic, asked)
+        )
+    )
 
 
 def _answer(
-    request: Request[OffsetForLeaderEpochRequest], partition: Callable[[OffsetForLeaderTopic, OffsetForLeaderPartition], EpochEndOffset]
+    request: Request[OffsetForLeaderEpochRequest],
+    partition: Callable[[OffsetForLeaderTopic, OffsetForLeaderPartition], EpochEndOffset],
 ) -> Steps[OffsetForLeaderEpochResponse]:
-    return response(topics=(yield from rows_by_topic(request, response.topics, request.body.topics, partition, name="topic")))
+    return response(
+        topics=(
+            yield from rows_by_topic(
+                request, response.topics, request.body.topics, partition, name="topic"
+            )
+        )
+    )
 
 
-def _partition(request: Request[OffsetForLeaderEpochRequest], services: Services, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _partition(
+    request: Request[OffsetForLeaderEpochRequest],
+    services: Services,
+    topic: str,
+    asked: OffsetForLeaderPartition,
+) -> EpochEndOffset:
     row = response.topics.partitions(partition=asked.partition, error_code=0)
     try:
         of_cluster = request.may("CLUSTER_ACTION", THE_CLUSTER)
-        partition = services.replicas.find(topic, asked.partition) if of_cluster else find(request, services, "DESCRIBE", topic, asked.partition)
+        partition = (
+            services.replicas.find(topic, asked.partition)
+            if of_cluster
+            else find(request, services, "DESCRIBE", topic, asked.partition)
+        )
         partition.leading()
         partition.check_epoch(asked.current_leader_epoch)
         row.leader_epoch, row.end_offset = partition.log.epoch_end(asked.leader_epoch)

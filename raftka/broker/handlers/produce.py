@@ -1,7 +1,8 @@
-"""Produce: v3-13; by topic id from v13 on. Appends here and now; with acks=all the answer waits for the high watermark, with acks=1 for the
-flush of a leader that is alone in the ISR.
+"""Produce: v3-13; by topic id from v13 on. Appends here and now; with acks=all the answer waits for
+the high watermark, with acks=1 for the flush of a leader that is alone in the ISR.
 
-The checks of a batch are the log's. A request like the one before it on its connection is answered by its plan (fastpath/produce.py).
+The checks of a batch are the log's. A request like the one before it on its connection is answered
+by its plan (fastpath/produce.py).
 """
 
 from collections import deque
@@ -23,18 +24,43 @@ from raftka.broker.schemas.dead_letters import Origin
 from raftka.log.checkpoints import uuid_text
 from raftka.log.producers.markers import VERSION_1, VERSION_2
 from raftka.log.producers.state import ProducerState
-from raftka.log.validation import MAGIC_POSITION, NeedsSchemas, Prepared, RefusedRecords, TakesLong, one_batch
+from raftka.log.validation import (
+    MAGIC_POSITION,
+    NeedsSchemas,
+    Prepared,
+    RefusedRecords,
+    TakesLong,
+    one_batch,
+)
 from raftka.runtime.memory import Owned
 from raftka.wire.errors import Code, KafkaError, ProtocolError, without_frames
-from raftka.wire.messages.produce import PRODUCE, PartitionProduceData, PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData
-from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, COMPRESSION_MASK, MAGIC, TRANSACTIONAL, read_header
+from raftka.wire.messages.produce import (
+    PRODUCE,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from raftka.wire.records import (
+    ATTRIBUTES_POSITION,
+    BATCH_HEADER_BYTES,
+    COMPRESSION_MASK,
+    MAGIC,
+    TRANSACTIONAL,
+    read_header,
+)
 from raftka.wire.schema import ZERO_UUID, Row
 
 ADMIN_CLIENT = "__admin_client"
 response = PRODUCE.response
-BY_PRODUCER_STATE = frozenset({Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE})  # refused behind the CRC
+# refused behind the CRC
+BY_PRODUCER_STATE = frozenset(
+    {Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE}
+)
 SAYS_ABORTABLE = 11  # the version from which on a producer knows TRANSACTION_ABORTABLE
-ADDS_PARTITIONS = 12  # from which on it leaves it to the leader to add partitions to its transaction
+# from which on it leaves it to the leader to add partitions to its transaction
+ADDS_PARTITIONS = 12
 PASSING = frozenset(  # the coordinator cannot answer now
     {
         Code.NETWORK_EXCEPTION,
@@ -59,22 +85,36 @@ def _refused(request: Request[ProduceRequest], code: Code) -> Steps[ProduceRespo
         for asked in topic.partition_data:
             partitions.add(row(index=asked.index, error_code=int(code), base_offset=-1))
             yield
-        topics.add(response.responses(name=topic.name, topic_id=topic.topic_id or ZERO_UUID, partition_responses=partitions))
+        topics.add(
+            response.responses(
+                name=topic.name,
+                topic_id=topic.topic_id or ZERO_UUID,
+                partition_responses=partitions,
+            )
+        )
         yield
     return response(responses=topics)
 
 
 @handles(PRODUCE, refused=_refused)
-def produce(request: Request[ProduceRequest], services: Services) -> Steps[ProduceResponse | Delayed | None]:
+def produce(
+    request: Request[ProduceRequest], services: Services
+) -> Steps[ProduceResponse | Delayed | None]:
     run = _Produce(request, services)
     if (yield from run.list_partitions()) and not _may_use_its_id(request):
         raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return (yield from (run.append_all() if request.body.transactional_id is None else run.verify_and_append()))
+    return (
+        yield from (
+            run.append_all() if request.body.transactional_id is None else run.verify_and_append()
+        )
+    )
 
 
 def _may_use_its_id(request: Request[ProduceRequest]) -> bool:
     transactional_id = request.body.transactional_id
-    return transactional_id is not None and request.may("WRITE", (TRANSACTIONAL_ID, transactional_id))
+    return transactional_id is not None and request.may(
+        "WRITE", (TRANSACTIONAL_ID, transactional_id)
+    )
 
 
 def _transactional(records: Owned | None) -> bool:
@@ -84,7 +124,9 @@ def _transactional(records: Owned | None) -> bool:
 
 
 class NotVerified(KafkaError):
-    """The transaction coordinator does not know of a transaction in the partition: nobody has looked at the batch."""
+    """The transaction coordinator does not know of a transaction in the partition: nobody has
+    looked at the batch.
+    """
 
 
 Outcome = Prepared | BaseException
@@ -105,15 +147,18 @@ class _Produce:
     def __init__(self, request: Request[ProduceRequest], services: Services) -> None:
         self.request = request
         self.services = services
-        self.rows: dict[int, list[PartitionProduceResponse]] = {}  # by the topic's place in the request
+        # by the topic's place in the request
+        self.rows: dict[int, list[PartitionProduceResponse]] = {}
         self.failed = False
         self.pending: Delayed | None = None
         self.waiting = 1  # partitions, and ourselves until all are appended
         self.now_ms = services.context.runtime.clock.wall_ms()
         self.topics: dict[int, int] = {}  # places in the request, by the id of a topic's row
         self.left: deque[tuple[TopicProduceData, PartitionProduceData]] = deque()
-        self.not_verified: dict[Hashable, KafkaError] = {}  # by the id of a partition's row in the request
-        self.asked_for: dict[Hashable, ProducerState] = {}  # by the same: what the leader knew of producers when the coordinator was asked
+        # by the id of a partition's row in the request
+        self.not_verified: dict[Hashable, KafkaError] = {}
+        # by the same: what the leader knew of producers when the coordinator was asked
+        self.asked_for: dict[Hashable, ProducerState] = {}
         self.is_verified = False  # the coordinator has answered
         self.is_held = False  # until it does
 
@@ -131,7 +176,9 @@ class _Produce:
     # transactions
 
     def verify_and_append(self) -> Steps[ProduceResponse | Delayed | None]:
-        """Ask the transaction's coordinator first where a transaction would begin; nothing behind on this connection is looked at meanwhile."""
+        """Ask the transaction's coordinator first where a transaction would begin; nothing behind
+        on this connection is looked at meanwhile.
+        """
         question = yield from self._question()
         if question is None or not question.partitions:
             return (yield from self.append_all())
@@ -155,7 +202,10 @@ class _Produce:
             yield
         if len(producers) > 1:
             text = "Transactional records contained more than one producer ID"
-            self.not_verified = {id(partition): NotVerified(Code.INVALID_PRODUCER_ID_MAPPING, text) for _, partition, _ in asked}
+            self.not_verified = {
+                id(partition): NotVerified(Code.INVALID_PRODUCER_ID_MAPPING, text)
+                for _, partition, _ in asked
+            }
         if len(producers) != 1 or request.body.transactional_id is None:
             return None
         ((producer_id, epoch),) = producers
@@ -163,12 +213,20 @@ class _Produce:
         question = Question(request.body.transactional_id, producer_id, epoch, version)
         for topic, partition, records in asked:
             try:
-                found = find(request, self.services, "WRITE", topic.name if request.version < 13 else topic.topic_id, partition.index)
+                found = find(
+                    request,
+                    self.services,
+                    "WRITE",
+                    topic.name if request.version < 13 else topic.topic_id,
+                    partition.index,
+                )
                 self._check(found, records)
                 found.leading()
                 one_batch(records)
                 if found.log.producers.must_verify(producer_id, epoch):
-                    guard = found.log.producers.guard(producer_id, epoch, read_header(records).base_sequence, version, self.now_ms)
+                    guard = found.log.producers.guard(
+                        producer_id, epoch, read_header(records).base_sequence, version, self.now_ms
+                    )
                     question.add(found, guard, id(partition))
                     self.asked_for[id(partition)] = found.log.producers
             except KafkaError as error:
@@ -192,15 +250,22 @@ class _Produce:
             return NotVerified(Code.INVALID_TXN_STATE, "Partition was not added to the transaction")
         if code is Code.PRODUCER_FENCED:
             return NotVerified(Code.INVALID_PRODUCER_EPOCH)
-        is_passing = code in PASSING or (code is Code.CONCURRENT_TRANSACTIONS and self.request.version < ADDS_PARTITIONS)
+        is_passing = code in PASSING or (
+            code is Code.CONCURRENT_TRANSACTIONS and self.request.version < ADDS_PARTITIONS
+        )
         if is_passing:
-            return NotVerified(Code.NOT_ENOUGH_REPLICAS, f"Unable to verify the partition has been added to the transaction: {code.name}")
+            return NotVerified(
+                Code.NOT_ENOUGH_REPLICAS,
+                f"Unable to verify the partition has been added to the transaction: {code.name}",
+            )
         return NotVerified(code, message)
 
     # appending
 
     def append_all(self, outcome: Outcome | None = None) -> Steps[ProduceResponse | Delayed | None]:
-        """Append one batch after the other, until one takes long; `outcome` is what came of the first of those that are left."""
+        """Append one batch after the other, until one takes long; `outcome` is what came of the
+        first of those that are left.
+        """
         while self.left:
             topic, partition = self.left[0]
             try:
@@ -219,7 +284,9 @@ class _Produce:
         return (yield from self._answer())
 
     def _hold(self) -> None:
-        """The answer comes later, and until then nothing that comes behind it on its connection is looked at."""
+        """The answer comes later, and until then nothing that comes behind it on its connection is
+        looked at.
+        """
         request = self.request
         request.connection.hold()
         if self.pending is None and request.body.acks != 0:
@@ -227,13 +294,21 @@ class _Produce:
         request.keep(self.services.pool)
 
     def _run_beside(self, partition: PartitionProduceData, much: TakesLong) -> None:
-        """Nothing behind it on this connection is looked at meanwhile: what comes first is first in the log."""
+        """Nothing behind it on this connection is looked at meanwhile: what comes first is first in
+        the log.
+        """
         self._hold()
         partition.records = much.batch
-        self.services.background.run(much.opened_bytes, partial(_outcome, much), self._append_rest, self._is_waited_for)
+        self.services.background.run(
+            much.opened_bytes, partial(_outcome, much), self._append_rest, self._is_waited_for
+        )
 
-    def _compare(self, topic: TopicProduceData, partition: PartitionProduceData, needed: NeedsSchemas) -> Outcome | None:
-        """Compare the records with the topic's schemas. Return the outcome, or None when it comes later."""
+    def _compare(
+        self, topic: TopicProduceData, partition: PartitionProduceData, needed: NeedsSchemas
+    ) -> Outcome | None:
+        """Compare the records with the topic's schemas. Return the outcome, or None when it comes
+        later.
+        """
         at_once: list[Outcome] = []
         is_held = False
 
@@ -246,13 +321,28 @@ class _Produce:
         def done(outcome: Outcome) -> None:
             (self._append_rest if is_held else at_once.append)(outcome)
 
-        origin = Origin(topic.name or self.services.replicas.find_by_id(topic.topic_id, partition.index).topic, partition.index)
+        origin = Origin(
+            topic.name or self.services.replicas.find_by_id(topic.topic_id, partition.index).topic,
+            partition.index,
+        )
         may_write = lambda name: self.request.may("WRITE", (TOPIC, name))  # noqa: E731
-        self.services.schemas.begin(Check(needed, origin, may_write, self._is_waited_for, self.services.context.runtime.clock.now(), hold), done)
+        self.services.schemas.begin(
+            Check(
+                needed,
+                origin,
+                may_write,
+                self._is_waited_for,
+                self.services.context.runtime.clock.now(),
+                hold,
+            ),
+            done,
+        )
         return at_once[0] if at_once else None
 
     def _is_waited_for(self) -> bool:
-        """Who asks for no acknowledgement does not wait, and may have gone; else nobody was told, nor will be, that the records are there."""
+        """Who asks for no acknowledgement does not wait, and may have gone; else nobody was told,
+        nor will be, that the records are there.
+        """
         return self.request.body.acks == 0 or not self.request.connection.abandoned
 
     def _append_rest(self, outcome: Outcome | None = None) -> None:
@@ -272,7 +362,9 @@ class _Produce:
             self.pending.complete(answer)
         request.connection.release()
 
-    def _partition(self, topic: TopicProduceData, asked: PartitionProduceData, outcome: Outcome | None) -> None:
+    def _partition(
+        self, topic: TopicProduceData, asked: PartitionProduceData, outcome: Outcome | None
+    ) -> None:
         place = self.topics[id(topic)]
         try:
             try:
@@ -285,11 +377,16 @@ class _Produce:
         except KafkaError as error:
             self.failed = True
             row = self._error(topic, asked, error)
-            without_frames(error)  # one of them may hold the error itself: a cycle with the batch in it
+            # one of them may hold the error itself: a cycle with the batch in it
+            without_frames(error)
         else:
             if self.request.body.acks == -1:
                 self.waiting += 1
-                partition.wait_for_commit(offset, self.services.context.runtime.clock.now() + self.request.body.timeout_ms / 1000, _Wait(self, row))
+                partition.wait_for_commit(
+                    offset,
+                    self.services.context.runtime.clock.now() + self.request.body.timeout_ms / 1000,
+                    _Wait(self, row),
+                )
             elif self.request.body.acks == 1 and partition.answers_after_flush:
                 self.waiting += 1
                 partition.wait_for_flush(offset, _Wait(self, row))
@@ -299,7 +396,13 @@ class _Produce:
         self, topic: TopicProduceData, asked: PartitionProduceData, outcome: Outcome | None
     ) -> tuple[PartitionProduceResponse, Partition, int]:
         request, records = self.request, asked.records
-        partition = find(request, self.services, "WRITE", topic.name if request.version < 13 else topic.topic_id, asked.index)
+        partition = find(
+            request,
+            self.services,
+            "WRITE",
+            topic.name if request.version < 13 else topic.topic_id,
+            asked.index,
+        )
         if records is None:
             raise KafkaError(Code.INVALID_RECORD)
         try:
@@ -307,48 +410,80 @@ class _Produce:
             if (refusal := self.not_verified.get(id(asked))) is not None:
                 raise refusal
             if self.asked_for.get(id(asked), producers := partition.log.producers) is not producers:
-                raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)  # it was made anew, after a truncation, and the answer is lost: the client asks again
+                # it was made anew, after a truncation, and the answer is lost: the client asks
+                # again
+                raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)
             if isinstance(outcome, BaseException):
                 raise outcome
             batch = records if outcome is None else outcome
-            base, following, time_ms, _ = partition.append(batch, request.body.acks, self.now_ms, request.connection, later=True)
+            base, following, time_ms, _ = partition.append(
+                batch, request.body.acks, self.now_ms, request.connection, later=True
+            )
         except (TakesLong, NeedsSchemas):
             raise
         except KafkaError:
             one_batch(records)  # what is no batch is told before anything else
             raise
         alone = len(self.topics) == 1 and len(topic.partition_data) == 1
-        if alone and request.meter is None and partition.topic not in INTERNAL_TOPICS and partition.log.config.schemas is None:
+        if (
+            alone
+            and request.meter is None
+            and partition.topic not in INTERNAL_TOPICS
+            and partition.log.config.schemas is None
+        ):
             remember(request, partition, self.services.context)
         row = response.responses.partition_responses(
-            index=asked.index, error_code=0, base_offset=base, log_append_time_ms=time_ms, log_start_offset=partition.log.start_offset
+            index=asked.index,
+            error_code=0,
+            base_offset=base,
+            log_append_time_ms=time_ms,
+            log_start_offset=partition.log.start_offset,
         )
         return row, partition, following
 
     def _check(self, partition: Partition, records: Owned) -> None:
         request = self.request
-        if request.version < 7 and len(records) >= BATCH_HEADER_BYTES and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == ZSTD:
+        if (
+            request.version < 7
+            and len(records) >= BATCH_HEADER_BYTES
+            and records[ATTRIBUTES_POSITION + 1] & COMPRESSION_MASK == ZSTD
+        ):
             raise KafkaError(Code.UNSUPPORTED_COMPRESSION_TYPE)
         if request.body.acks not in (-1, 0, 1):
             raise KafkaError(Code.INVALID_REQUIRED_ACKS)
-        if partition.topic in INTERNAL_TOPICS and not (request.session.client_id == ADMIN_CLIENT and request.may("CLUSTER_ACTION", THE_CLUSTER)):
+        if partition.topic in INTERNAL_TOPICS and not (
+            request.session.client_id == ADMIN_CLIENT and request.may("CLUSTER_ACTION", THE_CLUSTER)
+        ):
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)  # a client may call itself as it likes
 
-    def _error(self, topic: TopicProduceData, asked: PartitionProduceData, error: KafkaError) -> PartitionProduceResponse:
+    def _error(
+        self, topic: TopicProduceData, asked: PartitionProduceData, error: KafkaError
+    ) -> PartitionProduceResponse:
         rows = response.responses.partition_responses
-        row = rows(index=asked.index, error_code=int(error.code), base_offset=-1, error_message=error.message)
+        row = rows(
+            index=asked.index,
+            error_code=int(error.code),
+            base_offset=-1,
+            error_message=error.message,
+        )
         if isinstance(error, RefusedRecords):
-            row.record_errors = [rows.record_errors(batch_index=i, batch_index_error_message=text) for i, text in error.record_errors]
+            row.record_errors = [
+                rows.record_errors(batch_index=i, batch_index_error_message=text)
+                for i, text in error.record_errors
+            ]
             if isinstance(cause := error.__cause__, ProtocolError) and cause.limit is not None:
                 self.services.context.metrics.hit(cause.limit)
-        partition = self.services.replicas.partitions.get((topic.name, asked.index)) or self.services.replicas.by_id.get(
-            (topic.topic_id, asked.index)
-        )
+        partition = self.services.replicas.partitions.get(
+            (topic.name, asked.index)
+        ) or self.services.replicas.by_id.get((topic.topic_id, asked.index))
         self.services.context.metrics.count_of_topic(
-            "kafka_server_brokertopicmetrics_failedproducerequests_total", partition.topic if partition is not None else None
+            "kafka_server_brokertopicmetrics_failedproducerequests_total",
+            partition.topic if partition is not None else None,
         )
         self.services.context.batch_refused(
-            partition=f"{topic.name or uuid_text(topic.topic_id)}-{asked.index}" if partition is None else partition.name,
+            partition=f"{topic.name or uuid_text(topic.topic_id)}-{asked.index}"
+            if partition is None
+            else partition.name,
             error=error.code.name,
             reason=error.message,
             bytes=None if asked.records is None else len(asked.records),
@@ -356,10 +491,14 @@ class _Produce:
             peer=self.request.session.peer,
         )
         if partition is not None:
-            if isinstance(error, RefusedRecords) or (error.code in BY_PRODUCER_STATE and not isinstance(error, NotVerified)):
+            if isinstance(error, RefusedRecords) or (
+                error.code in BY_PRODUCER_STATE and not isinstance(error, NotVerified)
+            ):
                 row.log_start_offset = partition.log.start_offset
             if error.code in NOT_TOLD and self.request.version >= 10:
-                row.current_leader = rows.current_leader(leader_id=partition.image.leader, leader_epoch=partition.image.leader_epoch)
+                row.current_leader = rows.current_leader(
+                    leader_id=partition.image.leader, leader_epoch=partition.image.leader_epoch
+                )
         return row
 
     def complete(self) -> None:
@@ -389,10 +528,16 @@ class _Produce:
                 if row.error_code and row.current_leader is not None:
                     leaders.add(row.current_leader.leader_id)
                 yield
-            topics.add(response.responses(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions))
+            topics.add(
+                response.responses(
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=partitions
+                )
+            )
         endpoints = []
         if self.request.version >= 10:
-            endpoints = self.services.endpoints_of(leaders, self.request.session.listener, response.node_endpoints)
+            endpoints = self.services.endpoints_of(
+                leaders, self.request.session.listener, response.node_endpoints
+            )
         return response(responses=topics, node_endpoints=endpoints)
 
 

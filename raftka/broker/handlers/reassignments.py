@@ -1,4 +1,6 @@
-"""AlterPartitionReassignments: v0-1; ListPartitionReassignments: v0 (KIP-455). Answered when it has begun, not when the replicas have caught up."""
+"""AlterPartitionReassignments: v0-1; ListPartitionReassignments: v0 (KIP-455). Answered when it has
+begun, not when the replicas have caught up.
+"""
 
 from collections.abc import Sequence
 
@@ -36,15 +38,21 @@ altered, listed = ALTER_PARTITION_REASSIGNMENTS.response, LIST_PARTITION_REASSIG
 async def alter_partition_reassignments(
     request: Request[AlterPartitionReassignmentsRequest], services: Services
 ) -> AlterPartitionReassignmentsResponse:
-    """A request for very many partitions is several commands, each of which is committed as a whole."""
+    """A request for very many partitions is several commands, each of which is committed as a
+    whole.
+    """
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
-        return altered(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
+        return altered(
+            error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
+        )
     results: dict[str, list[PartitionResult]] = {}
     for topics in await request.finish(_commands(request)):
         try:
             command = AlterReassignments(topics, body.allow_replication_factor_change)
-            found: tuple[TopicResults, ...] = await services.controller.ask(command, body.timeout_ms / 1000)
+            found: tuple[TopicResults, ...] = await services.controller.ask(
+                command, body.timeout_ms / 1000
+            )
         except KafkaError as error:
             return altered(error_code=int(error.code), error_message=error.message)
         for topic in found:
@@ -52,7 +60,9 @@ async def alter_partition_reassignments(
     return await request.finish(_altered(request, results))
 
 
-def _commands(request: Request[AlterPartitionReassignmentsRequest]) -> Steps[list[tuple[MovedTopic, ...]]]:
+def _commands(
+    request: Request[AlterPartitionReassignmentsRequest],
+) -> Steps[list[tuple[MovedTopic, ...]]]:
     commands: list[tuple[MovedTopic, ...]] = []
     command: list[MovedTopic] = []
     room = PARTITIONS_OF_COMMAND
@@ -60,7 +70,12 @@ def _commands(request: Request[AlterPartitionReassignmentsRequest]) -> Steps[lis
         for first in range(0, len(topic.partitions), PARTITIONS_OF_COMMAND) or (0,):
             moves = []
             for each in topic.partitions[first : first + PARTITIONS_OF_COMMAND]:
-                moves.append(Move(each.partition_index, None if each.replicas is None else tuple(each.replicas)))
+                moves.append(
+                    Move(
+                        each.partition_index,
+                        None if each.replicas is None else tuple(each.replicas),
+                    )
+                )
                 yield
             if command and len(moves) > room:
                 commands.append(tuple(command))
@@ -78,26 +93,39 @@ def _altered(
     for name, found in results.items():
         partitions = request.encoded_rows(row.partitions)
         for index, error, message in found:
-            partitions.add(row.partitions(partition_index=index, error_code=error, error_message=message))
+            partitions.add(
+                row.partitions(partition_index=index, error_code=error, error_message=message)
+            )
             yield
         topics.add(row(name=name, partitions=partitions))
         yield
-    return altered(allow_replication_factor_change=request.body.allow_replication_factor_change, responses=topics)
+    return altered(
+        allow_replication_factor_change=request.body.allow_replication_factor_change,
+        responses=topics,
+    )
 
 
 @handles(LIST_PARTITION_REASSIGNMENTS)
-async def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], services: Services) -> ListPartitionReassignmentsResponse:
+async def list_partition_reassignments(
+    request: Request[ListPartitionReassignmentsRequest], services: Services
+) -> ListPartitionReassignmentsResponse:
     """By the controller, so that who has just asked for one finds it."""
     body = request.body
     if not request.may("DESCRIBE", THE_CLUSTER):
-        return listed(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
+        return listed(
+            error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
+        )
     ongoing: dict[str, list[OngoingPartition]] = {}
     commands: Sequence[tuple[TopicPartitions, ...] | None] = (None,)
     if body.topics is not None:
-        commands = await request.finish(partition_commands((each.name, each.partition_indexes) for each in body.topics))
+        commands = await request.finish(
+            partition_commands((each.name, each.partition_indexes) for each in body.topics)
+        )
     for topics in commands:
         try:
-            found: tuple[OngoingTopic, ...] = await services.controller.ask(ListReassignments(topics), body.timeout_ms / 1000)
+            found: tuple[OngoingTopic, ...] = await services.controller.ask(
+                ListReassignments(topics), body.timeout_ms / 1000
+            )
         except KafkaError as error:
             return listed(error_code=int(error.code), error_message=error.message)
         for topic in found:
@@ -113,7 +141,14 @@ def _listed(
     for name, found in ongoing.items():
         partitions = request.encoded_rows(row.partitions)
         for index, replicas, adding, removing in found:
-            partitions.add(row.partitions(partition_index=index, replicas=replicas, adding_replicas=adding, removing_replicas=removing))
+            partitions.add(
+                row.partitions(
+                    partition_index=index,
+                    replicas=replicas,
+                    adding_replicas=adding,
+                    removing_replicas=removing,
+                )
+            )
             yield
         topics.add(row(name=name, partitions=partitions))
         yield

@@ -1,4 +1,6 @@
-"""SaslHandshake: v0-1, and SaslAuthenticate: v0-2, where no login is due: without SASL, and after it. The login is in authentication.py."""
+"""SaslHandshake: v0-1, and SaslAuthenticate: v0-2, where no login is due: without SASL, and after
+it. The login is in authentication.py.
+"""
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
@@ -15,13 +17,19 @@ from raftka.wire.messages.sasl import (
 
 
 @handles(SASL_HANDSHAKE)
-def sasl_handshake(request: Request[SaslHandshakeRequest], services: Services) -> SaslHandshakeResponse:
+def sasl_handshake(
+    request: Request[SaslHandshakeRequest], services: Services
+) -> SaslHandshakeResponse:
     return SASL_HANDSHAKE.response(error_code=int(Code.ILLEGAL_SASL_STATE))
 
 
 @handles(SASL_AUTHENTICATE)
-def sasl_authenticate(request: Request[SaslAuthenticateRequest], services: Services) -> SaslAuthenticateResponse:
+def sasl_authenticate(
+    request: Request[SaslAuthenticateRequest], services: Services
+) -> SaslAuthenticateResponse:
     logged_in = bool(request.session.mechanism)
     text = "after successful authentication" if logged_in else "on a listener without SASL"
     message = f"SaslAuthenticate request received {text}"
-    return SASL_AUTHENTICATE.response(error_code=int(Code.ILLEGAL_SASL_STATE), error_message=message)
+    return SASL_AUTHENTICATE.response(
+        error_code=int(Code.ILLEGAL_SASL_STATE), error_message=message
+    )

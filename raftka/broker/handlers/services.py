@@ -1,4 +1,6 @@
-"""What handlers may use: the parts of a broker that requests are about. The node makes it when it has them all."""
+"""What handlers may use: the parts of a broker that requests are about. The node makes it when it
+has them all.
+"""
 
 from dataclasses import dataclass
 
@@ -54,7 +56,9 @@ class Services:
     extensions: dict[str, Extension]  # packages on this node, by name
 
     def controller_for_clients(self) -> int:
-        """The broker that clients may send admin requests to: the active controller if it is a broker, else any broker, which passes them on."""
+        """The broker that clients may send admin requests to: the active controller if it is a
+        broker, else any broker, which passes them on.
+        """
         image, leader = self.metadata.image, self.quorum.leader
         if leader is not None and image.alive(leader):
             return leader
@@ -67,5 +71,7 @@ class Services:
             broker = self.metadata.image.brokers.get(broker_id)
             endpoint = broker.endpoint(listener) if broker is not None else None
             if broker is not None and endpoint is not None:
-                rows.append(row(node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack))
+                rows.append(
+                    row(node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+                )
         return rows

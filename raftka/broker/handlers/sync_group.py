@@ -13,7 +13,9 @@ response = SYNC_GROUP.response
 
 
 @handles(SYNC_GROUP)
-def sync_group(request: Request[SyncGroupRequest], services: Services) -> Steps[SyncGroupResponse | Delayed]:
+def sync_group(
+    request: Request[SyncGroupRequest], services: Services
+) -> Steps[SyncGroupResponse | Delayed]:
     body = request.body
     check_group(request, "READ", body.group_id)
     assignments = []
@@ -36,4 +38,8 @@ def sync_group(request: Request[SyncGroupRequest], services: Services) -> Steps[
 def _answer(request: Request[SyncGroupRequest], answer: Synced | KafkaError) -> SyncGroupResponse:
     if isinstance(answer, KafkaError):
         return response(error_code=int(answer.code))
-    return response(protocol_type=answer.protocol_type, protocol_name=answer.protocol_name, assignment=answer.assignment)
+    return response(
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )

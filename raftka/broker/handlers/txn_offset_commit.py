@@ -1,5 +1,6 @@
-"""TxnOffsetCommit: v0-5. Offsets of a group that count when the producer's transaction is committed; from version 5 on this broker adds the group's
-partition of `__consumer_offsets` to the transaction, until then the producer has done so (AddOffsetsToTxn).
+"""TxnOffsetCommit: v0-5. Offsets of a group that count when the producer's transaction is
+committed; from version 5 on this broker adds the group's partition of `__consumer_offsets` to the
+transaction, until then the producer has done so (AddOffsetsToTxn).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +20,11 @@ from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import CommitOffsets, CommitTopic, OffsetsCommitted
 from raftka.log.producers.markers import VERSION_1, VERSION_2
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.transactions import TXN_OFFSET_COMMIT, TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from raftka.wire.messages.transactions import (
+    TXN_OFFSET_COMMIT,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
 
 response = TXN_OFFSET_COMMIT.response
 ADDS_PARTITIONS = 5
@@ -28,17 +33,23 @@ SAYS_LOADING = 2
 NO_SEQUENCE = -1
 
 
-def _refused(request: Request[TxnOffsetCommitRequest], code: Code) -> Steps[TxnOffsetCommitResponse]:
+def _refused(
+    request: Request[TxnOffsetCommitRequest], code: Code
+) -> Steps[TxnOffsetCommitResponse]:
     return (yield from _rows(request, repeat(code), {}))
 
 
 @handles(TXN_OFFSET_COMMIT, refused=_refused)
-async def txn_offset_commit(request: Request[TxnOffsetCommitRequest], services: Services) -> TxnOffsetCommitResponse | Delayed:
+async def txn_offset_commit(
+    request: Request[TxnOffsetCommitRequest], services: Services
+) -> TxnOffsetCommitResponse | Delayed:
     body = request.body
     if not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
         raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     check_group(request, "READ", body.group_id)
-    parts, refused = await request.finish(parts_of(request, body.topics, (topic.name for topic in body.topics)))
+    parts, refused = await request.finish(
+        parts_of(request, body.topics, (topic.name for topic in body.topics))
+    )
     commands = [_command(request, part) for part in parts]
     try:
         if await request.finish(_names_a_partition(services, parts)):
@@ -46,10 +57,19 @@ async def txn_offset_commit(request: Request[TxnOffsetCommitRequest], services: 
         elif not body.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
     except KafkaError as error:
-        code = Code.COORDINATOR_NOT_AVAILABLE if request.version < SAYS_LOADING and error.code is Code.COORDINATOR_LOAD_IN_PROGRESS else error.code
+        code = (
+            Code.COORDINATOR_NOT_AVAILABLE
+            if request.version < SAYS_LOADING and error.code is Code.COORDINATOR_LOAD_IN_PROGRESS
+            else error.code
+        )
         return await request.finish(_rows(request, _codes(services, parts, code), refused))
-    questions = [(body.group_id, command, "READ", sum([1 + len(each.partitions) for each in command.topics])) for command in commands]
-    return await request.finish(ask_all(request, services, len(questions), questions, partial(_answer, refused, commands)))
+    questions = [
+        (body.group_id, command, "READ", sum([1 + len(each.partitions) for each in command.topics]))
+        for command in commands
+    ]
+    return await request.finish(
+        ask_all(request, services, len(questions), questions, partial(_answer, refused, commands))
+    )
 
 
 def _names_a_partition(services: Services, parts: Iterable[Sequence[CommitTopic]]) -> Steps[bool]:
@@ -58,14 +78,18 @@ def _names_a_partition(services: Services, parts: Iterable[Sequence[CommitTopic]
     for part in parts:
         for topic in part:
             known = image.topic_named(topic.name or "")
-            if known is not None and any(0 <= each.partition < len(known.partitions) for each in topic.partitions):
+            if known is not None and any(
+                0 <= each.partition < len(known.partitions) for each in topic.partitions
+            ):
                 return True
             yield
     return False
 
 
 async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) -> None:
-    """Raises KafkaError unless the transaction's coordinator knows that the group's partition is in the transaction."""
+    """Raises KafkaError unless the transaction's coordinator knows that the group's partition is in
+    the transaction.
+    """
     body = request.body
     if not body.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
@@ -79,7 +103,11 @@ async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) 
     version = VERSION_2 if request.version >= ADDS_PARTITIONS else VERSION_1
     question = Question(body.transactional_id, body.producer_id, body.producer_epoch, version)
     now_ms = services.context.runtime.clock.wall_ms()
-    question.add(partition, producers.guard(body.producer_id, body.producer_epoch, NO_SEQUENCE, version, now_ms), None)
+    question.add(
+        partition,
+        producers.guard(body.producer_id, body.producer_epoch, NO_SEQUENCE, version, now_ms),
+        None,
+    )
     answered, outcome = trio.Event(), list[KafkaError]()
 
     def done(refused: Refused) -> None:
@@ -91,7 +119,8 @@ async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) 
     if outcome:
         raise KafkaError(_as_told(outcome[0].code, request.version))
     if partition.log.producers is not producers:
-        raise KafkaError(Code.NOT_COORDINATOR)  # it was made anew, after a truncation, and the answer is lost: the client asks again
+        # it was made anew, after a truncation, and the answer is lost: the client asks again
+        raise KafkaError(Code.NOT_COORDINATOR)
 
 
 def _as_told(code: Code, version: int) -> Code:
@@ -102,13 +131,24 @@ def _as_told(code: Code, version: int) -> Code:
     return Code.COORDINATOR_LOAD_IN_PROGRESS if code is Code.NETWORK_EXCEPTION else code
 
 
-def _command(request: Request[TxnOffsetCommitRequest], topics: Sequence[CommitTopic]) -> CommitOffsets:
+def _command(
+    request: Request[TxnOffsetCommitRequest], topics: Sequence[CommitTopic]
+) -> CommitOffsets:
     body = request.body
     producer = body.producer_id, body.producer_epoch
-    return CommitOffsets(body.group_id, body.generation_id, body.member_id, body.group_instance_id, tuple(topics), producer=producer)
+    return CommitOffsets(
+        body.group_id,
+        body.generation_id,
+        body.member_id,
+        body.group_instance_id,
+        tuple(topics),
+        producer=producer,
+    )
 
 
-def _codes(services: Services, parts: Iterable[Sequence[CommitTopic]], code: Code) -> Iterator[Code]:
+def _codes(
+    services: Services, parts: Iterable[Sequence[CommitTopic]], code: Code
+) -> Iterator[Code]:
     """What is wrong with the group or the transaction, for each partition that there is."""
     for part in parts:
         for topic in part:
@@ -127,7 +167,9 @@ def _answer(
     return (yield from _rows(request, codes_of(commands, answers), refused))
 
 
-def _rows(request: Request[TxnOffsetCommitRequest], codes: Iterator[Code], refused: dict[int, Code]) -> Steps[TxnOffsetCommitResponse]:
+def _rows(
+    request: Request[TxnOffsetCommitRequest], codes: Iterator[Code], refused: dict[int, Code]
+) -> Steps[TxnOffsetCommitResponse]:
     """`refused`: by the topic's place in the request, those that no coordinator was asked for."""
     row = response.topics
     topics = request.encoded_rows(row)
@@ -135,7 +177,9 @@ def _rows(request: Request[TxnOffsetCommitRequest], codes: Iterator[Code], refus
         partitions = request.encoded_rows(row.partitions)
         for each in topic.partitions:
             code = refused[place] if place in refused else next(codes)
-            partitions.add(row.partitions(partition_index=each.partition_index, error_code=int(code)))
+            partitions.add(
+                row.partitions(partition_index=each.partition_index, error_code=int(code))
+            )
             yield
         topics.add(row(name=topic.name, partitions=partitions))
         yield

@@ -6,15 +6,23 @@ from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.metadata.commands import UnregisterBroker
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.cluster import UNREGISTER_BROKER, UnregisterBrokerRequest, UnregisterBrokerResponse
+from raftka.wire.messages.cluster import (
+    UNREGISTER_BROKER,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
 
 response = UNREGISTER_BROKER.response
 
 
 @handles(UNREGISTER_BROKER)
-async def unregister_broker(request: Request[UnregisterBrokerRequest], services: Services) -> UnregisterBrokerResponse:
+async def unregister_broker(
+    request: Request[UnregisterBrokerRequest], services: Services
+) -> UnregisterBrokerResponse:
     if not request.may("ALTER", THE_CLUSTER):
-        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
+        return response(
+            error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
+        )
     try:
         await services.controller.ask(UnregisterBroker(request.body.broker_id))
     except KafkaError as error:

@@ -8,20 +8,31 @@ from raftka.broker.network.request import Request
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
 from raftka.metadata.controller.features import SAFE_DOWNGRADE, UPGRADE
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.quorum import UPDATE_FEATURES, FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from raftka.wire.messages.quorum import (
+    UPDATE_FEATURES,
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 
 response = UPDATE_FEATURES.response
 MOST_UPDATES = 100  # there are far fewer features
 
 
 @handles(UPDATE_FEATURES)
-async def update_features(request: Request[UpdateFeaturesRequest], services: Services) -> UpdateFeaturesResponse:
+async def update_features(
+    request: Request[UpdateFeaturesRequest], services: Services
+) -> UpdateFeaturesResponse:
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
-        return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER])
+        return response(
+            error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
+        )
     updates = await request.finish(_updates(request))
     try:
-        await services.controller.ask(UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000)
+        await services.controller.ask(
+            UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000
+        )
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message)
     rows = [response.results(feature=each.name) for each in updates] if request.version < 2 else []
@@ -29,11 +40,16 @@ async def update_features(request: Request[UpdateFeaturesRequest], services: Ser
 
 
 def _updates(request: Request[UpdateFeaturesRequest]) -> Steps[tuple[FeatureUpdate, ...]]:
-    """One for each feature that is named; of names that nobody knows the first is refused, so many are not needed."""
+    """One for each feature that is named; of names that nobody knows the first is refused, so many
+    are not needed.
+    """
     updates: dict[str, FeatureUpdate] = {}
     for each in request.body.feature_updates:
         if len(updates) < MOST_UPDATES:
-            updates.setdefault(each.feature, FeatureUpdate(each.feature, each.max_version_level, _upgrade_type(request, each)))
+            updates.setdefault(
+                each.feature,
+                FeatureUpdate(each.feature, each.max_version_level, _upgrade_type(request, each)),
+            )
         yield
     return tuple(updates.values())
 

@@ -1,4 +1,6 @@
-"""WriteTxnMarkers: v1-2, from transaction coordinators, and from the tool that ends a hanging transaction."""
+"""WriteTxnMarkers: v1-2, from transaction coordinators, and from the tool that ends a hanging
+transaction.
+"""
 
 from functools import partial
 
@@ -9,19 +11,35 @@ from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
 from raftka.log.producers.markers import Marker
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.messages.transactions import WRITE_TXN_MARKERS, WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from raftka.wire.messages.transactions import (
+    WRITE_TXN_MARKERS,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 
 response = WRITE_TXN_MARKERS.response
 Codes = list[list[list[Code]]]  # by marker, topic and partition of the request
 
 
-def _refused(request: Request[WriteTxnMarkersRequest], code: Code) -> Steps[WriteTxnMarkersResponse]:
+def _refused(
+    request: Request[WriteTxnMarkersRequest], code: Code
+) -> Steps[WriteTxnMarkersResponse]:
     markers = request.body.markers
-    return (yield from _rows(request, [[[code] * len(topic.partition_indexes) for topic in marker.topics] for marker in markers]))
+    return (
+        yield from _rows(
+            request,
+            [
+                [[code] * len(topic.partition_indexes) for topic in marker.topics]
+                for marker in markers
+            ],
+        )
+    )
 
 
 @handles(WRITE_TXN_MARKERS, refused=_refused)
-def write_txn_markers(request: Request[WriteTxnMarkersRequest], services: Services) -> Steps[WriteTxnMarkersResponse | Delayed]:
+def write_txn_markers(
+    request: Request[WriteTxnMarkersRequest], services: Services
+) -> Steps[WriteTxnMarkersResponse | Delayed]:
     if not request.may("ALTER", THE_CLUSTER) and not request.may("CLUSTER_ACTION", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     run = _Writing(request, services)
@@ -42,7 +60,13 @@ class _Writing:
     def begin(self) -> Steps[None]:
         writer = self.services.marker_writer
         for asked in self.request.body.markers:
-            marker = Marker(asked.producer_id, asked.producer_epoch, asked.coordinator_epoch, asked.transaction_result, asked.transaction_version)
+            marker = Marker(
+                asked.producer_id,
+                asked.producer_epoch,
+                asked.coordinator_epoch,
+                asked.transaction_result,
+                asked.transaction_version,
+            )
             of_marker: list[list[Code]] = []
             self.codes.append(of_marker)
             for topic in asked.topics:
@@ -58,7 +82,9 @@ class _Writing:
         codes[place] = code
         self.waiting -= 1
         if not self.waiting and self.pending is not None:
-            self.services.dispatcher.long_work.run(self.request.api.name, _rows(self.request, self.codes), self.pending.settle)
+            self.services.dispatcher.long_work.run(
+                self.request.api.name, _rows(self.request, self.codes), self.pending.settle
+            )
 
     def result(self) -> Steps[WriteTxnMarkersResponse | Delayed]:
         self.waiting -= 1

@@ -1,1 +1,3 @@
-"""Care of the logs: opening, retention, cleaning, moving between directories, and logs that a disk has damaged."""
+"""Care of the logs: opening, retention, cleaning, moving between directories, and logs that a disk
+has damaged.
+"""

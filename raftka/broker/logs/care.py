@@ -1,4 +1,6 @@
-"""The care of a broker's logs: what its replica manager tells of them, handed to the parts of this room."""
+"""The care of a broker's logs: what its replica manager tells of them, handed to the parts of this
+room.
+"""
 
 from raftka.broker.logs.directories import LogDirectories
 from raftka.broker.logs.flush_scheduler import FlushScheduler

@@ -1,8 +1,10 @@
-"""Compaction on this broker: which log is next, a process that works on it, and its new segments taken as they come. Knows no record.
+"""Compaction on this broker: which log is next, a process that works on it, and its new segments
+taken as they come. Knows no record.
 
-The process works beside the running log (log/compaction/). This module renames files, and flushes the directory between the steps. When a log is
-truncated, moved or deleted meanwhile, its round is given up. A log that cannot be read is left alone until the node is started again; after a full
-disk the round is tried again after log.cleaner.backoff.ms.
+The process works beside the running log (log/compaction/). This module renames files, and flushes
+the directory between the steps. When a log is truncated, moved or deleted meanwhile, its round is
+given up. A log that cannot be read is left alone until the node is started again; after a full disk
+the round is tried again after log.cleaner.backoff.ms.
 """
 
 from collections import deque
@@ -43,7 +45,10 @@ class LogCleaner:
     def _schedule(self) -> None:
         if not self._due and not self._closed:
             self._due = True
-            self.clock.call_at(self.clock.now() + self.context.metadata.settings.seconds("log.cleaner.backoff.ms"), self._timer)
+            self.clock.call_at(
+                self.clock.now() + self.context.metadata.settings.seconds("log.cleaner.backoff.ms"),
+                self._timer,
+            )
 
     def _timer(self) -> None:
         self._due = False
@@ -69,7 +74,12 @@ class LogCleaner:
         to_disk = False
         for partition in self.replicas.partitions.values():
             log = partition.log
-            if not log.config.compacted or log.cleaning or log.failed is not None or log in self.uncleanable:
+            if (
+                not log.config.compacted
+                or log.cleaning
+                or log.failed is not None
+                or log in self.uncleanable
+            ):
                 continue
             dirt = dirt_of(log, partition.last_stable_offset, now_ms)
             if dirt is not None and is_worth_it(log, dirt):
@@ -82,7 +92,9 @@ class LogCleaner:
         return best
 
     def _find_aborted(self, log: Log) -> bool:
-        """What compaction leaves out, in pieces; False: the rounds begin when it is found, in a later turn."""
+        """What compaction leaves out, in pieces; False: the rounds begin when it is found, in a
+        later turn.
+        """
         try:
             pieces = sum(1 for _ in islice(log.find_aborted(0), PIECES_AT_ONCE))
         except (KafkaError, OSError) as error:
@@ -94,12 +106,32 @@ class LogCleaner:
 
     def _begin(self, partition: Partition, dirt: Dirt, now_ms: int, threads: int) -> None:
         settings = self.context.metadata.settings
-        memory = settings["log.cleaner.dedupe.buffer.size"] * settings["log.cleaner.io.buffer.load.factor"] / threads
-        job = job_for(partition.log, dirt, now_ms, map_bytes=int(memory), read_bytes=max(4096, settings["log.cleaner.io.buffer.size"] // threads))
-        self.context.events.debug("compaction_began", partition=partition.name, dirty_bytes=dirt.bytes, ratio=round(dirt.ratio, 3), end=dirt.end)
-        each = self.rounds[partition] = Round(self, partition, now_ms, sum(size for _, size in job.segments))
+        memory = (
+            settings["log.cleaner.dedupe.buffer.size"]
+            * settings["log.cleaner.io.buffer.load.factor"]
+            / threads
+        )
+        job = job_for(
+            partition.log,
+            dirt,
+            now_ms,
+            map_bytes=int(memory),
+            read_bytes=max(4096, settings["log.cleaner.io.buffer.size"] // threads),
+        )
+        self.context.events.debug(
+            "compaction_began",
+            partition=partition.name,
+            dirty_bytes=dirt.bytes,
+            ratio=round(dirt.ratio, 3),
+            end=dirt.end,
+        )
+        each = self.rounds[partition] = Round(
+            self, partition, now_ms, sum(size for _, size in job.segments)
+        )
         pace = settings["log.cleaner.io.max.bytes.per.second"] / threads
-        each.cancel = self.context.runtime.offload.run_in_process(compact, tuple(job), each.came, each.over, pace)
+        each.cancel = self.context.runtime.offload.run_in_process(
+            compact, tuple(job), each.came, each.over, pace
+        )
 
     # how rounds end
 
@@ -111,19 +143,35 @@ class LogCleaner:
         count("raftka_compaction_bytes_written_total", ended.bytes_written)
         if ended.unreadable:
             count("raftka_compaction_unreadable_batches_total", ended.unreadable)
-        figures = {"bytes_in": each.bytes_in, "bytes_written": ended.bytes_written, "keys": ended.keys, "until": ended.clean_until}
-        self.context.events.info("log_compacted", partition=each.partition.name, seconds=round(self.clock.now() - each.began, 3), **figures)
+        figures = {
+            "bytes_in": each.bytes_in,
+            "bytes_written": ended.bytes_written,
+            "keys": ended.keys,
+            "until": ended.clean_until,
+        }
+        self.context.events.info(
+            "log_compacted",
+            partition=each.partition.name,
+            seconds=round(self.clock.now() - each.began, 3),
+            **figures,
+        )
         self.replicas.checkpoint_later()
         self.begin_rounds()
 
     def failed(self, each: "Round", error: BaseException) -> None:
         del self.rounds[each.partition]
         self.context.metrics.count("raftka_compaction_failures_total")
-        passing = isinstance(error, OSError) or getattr(error, "kind", None) == "Killed"  # a full disk, too little memory
+        # a full disk, too little memory
+        passing = isinstance(error, OSError) or getattr(error, "kind", None) == "Killed"
         if not passing:
             self.uncleanable[each.log] = str(error)
         until = "the next round" if passing else "the node is started again"
-        self.context.events.error("compaction_failed", partition=each.partition.name, error=str(error).strip().rpartition("\n")[2], until=until)
+        self.context.events.error(
+            "compaction_failed",
+            partition=each.partition.name,
+            error=str(error).strip().rpartition("\n")[2],
+            until=until,
+        )
 
     def given_up(self, each: "Round") -> None:
         del self.rounds[each.partition]
@@ -133,7 +181,9 @@ class LogCleaner:
 class Round:
     """One compaction under way. New segments may come faster than the names change: they queue."""
 
-    def __init__(self, cleaner: LogCleaner, partition: Partition, now_ms: int, bytes_in: int) -> None:
+    def __init__(
+        self, cleaner: LogCleaner, partition: Partition, now_ms: int, bytes_in: int
+    ) -> None:
         self.cleaner = cleaner
         self.partition = partition
         self.log = partition.log
@@ -152,7 +202,11 @@ class Round:
 
     @property
     def _is_live(self) -> bool:
-        return self.cleaner.replicas.partitions.get((self.partition.topic, self.partition.index)) is self.partition and self.log.failed is None
+        return (
+            self.cleaner.replicas.partitions.get((self.partition.topic, self.partition.index))
+            is self.partition
+            and self.log.failed is None
+        )
 
     @property
     def _is_wanted(self) -> bool:
@@ -215,7 +269,9 @@ class Round:
             self.cleaner.done(self, self._ended)
         else:
             self.log.drop_cleaned()
-            self.cleaner.failed(self, self._error or RuntimeError("the process ended without a result"))
+            self.cleaner.failed(
+                self, self._error or RuntimeError("the process ended without a result")
+            )
 
     def give_up(self) -> None:
         self._given_up = True

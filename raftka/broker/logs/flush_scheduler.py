@@ -1,6 +1,8 @@
-"""Flushes by time, for logs whose answers do not wait for the disk (raftka.log.flush=os): flush.ms after a write, all that is written is on its way.
+"""Flushes by time, for logs whose answers do not wait for the disk (raftka.log.flush=os): flush.ms
+after a write, all that is written is on its way.
 
-Kafka looks every log.flush.scheduler.interval.ms, which is for ever until somebody sets it; here flush.ms alone is enough. Knows no answer.
+Kafka looks every log.flush.scheduler.interval.ms, which is for ever until somebody sets it; here
+flush.ms alone is enough. Knows no answer.
 """
 
 from math import inf
@@ -30,7 +32,9 @@ class FlushScheduler:
 
     def _flush_due(self) -> None:
         now, self._scheduled_at = self._clock.now(), inf
-        for partition in [partition for partition, due in self._due.items() if due <= now][:FLUSHED_IN_A_TURN]:
+        for partition in [partition for partition, due in self._due.items() if due <= now][
+            :FLUSHED_IN_A_TURN
+        ]:
             del self._due[partition]
             self._flush(partition)
         if self._due:
@@ -38,7 +42,10 @@ class FlushScheduler:
 
     def _flush(self, partition: Partition) -> None:
         log = partition.log
-        if self._replicas.partitions.get((partition.topic, partition.index)) is not partition or not log.unflushed:
+        if (
+            self._replicas.partitions.get((partition.topic, partition.index)) is not partition
+            or not log.unflushed
+        ):
             return
         files, settle = log.begin_late_flush()
 

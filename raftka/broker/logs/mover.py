@@ -1,7 +1,9 @@
-"""Moves replicas between this broker's log directories (KIP-113): a piece at a time, read off the loop, flushed, at a rate; the last on the loop.
+"""Moves replicas between this broker's log directories (KIP-113): a piece at a time, read off the
+loop, flushed, at a rate; the last on the loop.
 
-Meanwhile the present log serves and follows as ever. When both are the same, and nothing of the present one is staged or under way to the disk, the
-future one takes its place in one go. Who moves is not told to the controller: a replica counts wherever in its broker it lies.
+Meanwhile the present log serves and follows as ever. When both are the same, and nothing of the
+present one is staged or under way to the disk, the future one takes its place in one go. Who moves
+is not told to the controller: a replica counts wherever in its broker it lies.
 """
 
 from errno import ENOSPC
@@ -31,9 +33,11 @@ class LogMover:
         self.throttle = Throttle()
 
     def alter(self, path: str, topic: str, index: int) -> None:
-        """AlterReplicaLogDirs of one partition: its replica is to lie there. Where it lies already: what was under way is called off.
+        """AlterReplicaLogDirs of one partition: its replica is to lie there. Where it lies already:
+        what was under way is called off.
 
-        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and what `ReplicaManager.find` raises; then it will be made there.
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and what
+        `ReplicaManager.find` raises; then it will be made there.
         """
         key = (topic, index)
         if not fits(key):
@@ -54,17 +58,24 @@ class LogMover:
     def _target(self, path: str) -> LogDirectory:
         logs = self.replicas.logs
         if path not in self.context.metadata.settings.log_dirs:
-            raise KafkaError(Code.LOG_DIR_NOT_FOUND, f"The given log dir {path} was not found in the log.dirs config")
+            raise KafkaError(
+                Code.LOG_DIR_NOT_FOUND,
+                f"The given log dir {path} was not found in the log.dirs config",
+            )
         if path in logs.offline:
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
         return next(home for home in logs.directories if home.path == path)
 
     def opened(self, partition: Partition) -> None:
         """Continue a move that an earlier process began."""
-        target = self.replicas.logs.leftovers.get(((partition.topic, partition.index), partition.topic_id))
+        target = self.replicas.logs.leftovers.get(
+            ((partition.topic, partition.index), partition.topic_id)
+        )
         if target is not None and target.path not in self.replicas.logs.offline:
             if target is partition.home:
-                self.replicas.logs.drop_leftover((partition.topic, partition.index), partition.topic_id)
+                self.replicas.logs.drop_leftover(
+                    (partition.topic, partition.index), partition.topic_id
+                )
             else:
                 try:
                     self._begin(partition, target)
@@ -77,10 +88,20 @@ class LogMover:
             future = self.replicas.logs.begin_move(key, target)
         except OSError as error:
             if not self.directories.failed(target, error):
-                self.context.events.error("log_directory_move_failed", partition=partition.name, target=target.path, error=str(error))
+                self.context.events.error(
+                    "log_directory_move_failed",
+                    partition=partition.name,
+                    target=target.path,
+                    error=str(error),
+                )
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         move = self.moves[partition] = Move(self, partition, target, future)
-        self.context.events.info("log_directory_move_began", partition=partition.name, target=target.path, size_bytes=partition.log.size_bytes)
+        self.context.events.info(
+            "log_directory_move_began",
+            partition=partition.name,
+            target=target.path,
+            size_bytes=partition.log.size_bytes,
+        )
         self.clock.call_at(self.clock.now(), move.step)
 
     def stop(self, partition: Partition) -> None:
@@ -95,7 +116,9 @@ class LogMover:
 
 
 class Move:
-    def __init__(self, mover: LogMover, partition: Partition, target: LogDirectory, future: Log) -> None:
+    def __init__(
+        self, mover: LogMover, partition: Partition, target: LogDirectory, future: Log
+    ) -> None:
         self.mover = mover
         self.partition = partition
         self.target = target
@@ -111,8 +134,16 @@ class Move:
     @property
     def _is_live(self) -> bool:
         replicas = self.mover.replicas
-        there = replicas.partitions.get((self.partition.topic, self.partition.index)) is self.partition and self.partition.log is self.present
-        return not self.over and there and self.present.failed is None and self.target.path not in replicas.logs.offline
+        there = (
+            replicas.partitions.get((self.partition.topic, self.partition.index)) is self.partition
+            and self.partition.log is self.present
+        )
+        return (
+            not self.over
+            and there
+            and self.present.failed is None
+            and self.target.path not in replicas.logs.offline
+        )
 
     def step(self) -> None:
         """Copy one piece, or take the present log's place."""
@@ -132,7 +163,10 @@ class Move:
             self._try_to_end()
 
     def _align(self) -> None:
-        if self._aligned_at != self.present.truncations or self.future.end_offset < self.present.start_offset:
+        if (
+            self._aligned_at != self.present.truncations
+            or self.future.end_offset < self.present.start_offset
+        ):
             self._aligned_at = self.present.truncations
             align(self.future, self.present)
 
@@ -166,7 +200,10 @@ class Move:
 
     def _pay(self, size_bytes: int) -> None:
         throttle, now = self.mover.throttle, self.mover.clock.now()
-        throttle.set_rate(self.mover.context.metadata.settings["replica.alter.log.dirs.io.max.bytes.per.second"], now)
+        throttle.set_rate(
+            self.mover.context.metadata.settings["replica.alter.log.dirs.io.max.bytes.per.second"],
+            now,
+        )
         throttle.passed(size_bytes, now)
 
     def _flushed(self, offset: int, error: OSError | None) -> None:
@@ -178,7 +215,9 @@ class Move:
         clock.call_at(max(clock.now(), self.mover.throttle.free_at), self.step)
 
     def _try_to_end(self) -> None:
-        """At once, or when the flush that is under way has come back: under load there is always one."""
+        """At once, or when the flush that is under way has come back: under load there is always
+        one.
+        """
         if self.partition.flushing or self.partition.touched or self.present.cleaning:
             if self.partition.flushing:
                 self.partition.on_quiet = self.step
@@ -197,30 +236,56 @@ class Move:
 
     def _next_data(self) -> bytes:
         with failing(self.partition.home):
-            return b"".join([span.file.read(span.position, span.size) for span in next_spans(self.future, self.present, PIECE_BYTES)])
+            return b"".join(
+                [
+                    span.file.read(span.position, span.size)
+                    for span in next_spans(self.future, self.present, PIECE_BYTES)
+                ]
+            )
 
     def _end(self) -> None:
         mover, partition = self.mover, self.partition
         logs = mover.replicas.logs
         before = partition.home
-        log, doomed, error = logs.end_move((partition.topic, partition.index), self.future, self.target)
+        log, doomed, error = logs.end_move(
+            (partition.topic, partition.index), self.future, self.target
+        )
         del mover.moves[partition]
         self.over = True
         mover.replicas.log_moved(partition, log, self.target)
         if error is not None and not mover.directories.failed(before, error):
             mover.replicas.fail(error)
             return
-        mover.context.events.info("log_directory_moved", partition=partition.name, target=self.target.path, end=log.end_offset)
+        mover.context.events.info(
+            "log_directory_moved",
+            partition=partition.name,
+            target=self.target.path,
+            end=log.end_offset,
+        )
         old = self.present
-        mover.clock.call_at(mover.clock.now() + old.config.file_delete_delay_ms / 1000, lambda: _discard(mover, old, doomed))
+        mover.clock.call_at(
+            mover.clock.now() + old.config.file_delete_delay_ms / 1000,
+            lambda: _discard(mover, old, doomed),
+        )
 
     def _failed(self, error: Exception) -> None:
-        """A copy that finds no room is none: what it was to take the place of goes on, and so does its directory."""
-        self.mover.context.events.error("log_directory_move_failed", partition=self.partition.name, target=self.target.path, error=str(error))
+        """A copy that finds no room is none: what it was to take the place of goes on, and so does
+        its directory.
+        """
+        self.mover.context.events.error(
+            "log_directory_move_failed",
+            partition=self.partition.name,
+            target=self.target.path,
+            error=str(error),
+        )
         self.give_up()
         if isinstance(error, DirectoryFailure) and error.errno != ENOSPC:
             self.mover.directories.failed(error.home, error)
-        if self.present.failed is not None and self.partition.log is self.present and isinstance(error, OSError):
+        if (
+            self.present.failed is not None
+            and self.partition.log is self.present
+            and isinstance(error, OSError)
+        ):
             self.partition.home = self.target
             self.mover.replicas.log_failed(self.partition, error)
 
@@ -232,7 +297,9 @@ class Move:
             return
         self.over = True
         files = self.mover.context.runtime.files
-        path = future_path(self.target, (self.partition.topic, self.partition.index), self.partition.topic_id)
+        path = future_path(
+            self.target, (self.partition.topic, self.partition.index), self.partition.topic_id
+        )
         try:
             self.future.close(clean=False)
             if files.exists(path):

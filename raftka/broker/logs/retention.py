@@ -1,6 +1,8 @@
-"""Retention, and closing of deleted segments, beside the data path: a slice at a time, the disk off the loop.
+"""Retention, and closing of deleted segments, beside the data path: a slice at a time, the disk off
+the loop.
 
-Compaction stands in cleaner.py. Knows no role of a replica: leaders and followers forget by themselves, each below its own high watermark.
+Compaction stands in cleaner.py. Knows no role of a replica: leaders and followers forget by
+themselves, each below its own high watermark.
 """
 
 from contextlib import suppress
@@ -24,7 +26,8 @@ class LogRetention:
         self.clock = replicas.clock
         self.cleaner = LogCleaner(replicas)
         self._round: list[Partition] = []
-        self._waiting: dict[Partition, None] = {}  # for a checkpoint, before more of their segments may go
+        # for a checkpoint, before more of their segments may go
+        self._waiting: dict[Partition, None] = {}
         self._deleted = 0
         self._more = False  # segments of the log to delete, without waiting
         self._budget = Budget()
@@ -36,15 +39,19 @@ class LogRetention:
         self.cleaner.start()
 
     def close(self) -> None:
-        """Delete nothing from now on: the logs will be closed, and the next start may have the directory before the last timer fires."""
+        """Delete nothing from now on: the logs will be closed, and the next start may have the
+        directory before the last timer fires.
+        """
         self._closed = True
         self._round, self._waiting = [], {}
         self.cleaner.close()
 
     def _close_later(self, log: Log, file: File) -> None:
-        """The segment is gone: its file is closed after file.delete.delay.ms. One that is kept may be written over in a later turn.
+        """The segment is gone: its file is closed after file.delete.delay.ms. One that is kept may
+        be written over in a later turn.
 
-        Answers have what they read in the turn that made them, or have it pinned until it has left. So no delay would make reuse safer.
+        Answers have what they read in the turn that made them, or have it pinned until it has left.
+        So no delay would make reuse safer.
         """
         delay_s = 0.0 if log.spare.has(file) else log.config.file_delete_delay_ms / 1000
         self.clock.call_at(self.clock.now() + delay_s, lambda: self._release(log, file))
@@ -54,12 +61,15 @@ class LogRetention:
             self.context.runtime.files.discard(file)
 
     def _set_budget(self) -> None:
-        """Files are kept up to raftka.log.segment.reuse.bytes, and to half of what is free on the fullest volume."""
+        """Files are kept up to raftka.log.segment.reuse.bytes, and to half of what is free on the
+        fullest volume.
+        """
         free = []
         for home in self.replicas.logs.usable:
             with suppress(OSError):  # its next write says what is wrong
                 free.append(self.context.runtime.files.space(home.path)[1])
-        setting, used = self.context.metadata.settings["raftka.log.segment.reuse.bytes"], self._budget.used_bytes
+        setting = self.context.metadata.settings["raftka.log.segment.reuse.bytes"]
+        used = self._budget.used_bytes
         self._budget.limit_bytes = min(setting, (min(free, default=0) + used) // 2)
 
     # retention
@@ -76,7 +86,9 @@ class LogRetention:
             self._round = list(self.replicas.partitions.values())
             self._set_budget()
             for partition in self._round:
-                partition.log.spare.begin_round(self.clock.now() - partition.log.config.segment_reuse_ms / 1000, self._budget)
+                partition.log.spare.begin_round(
+                    self.clock.now() - partition.log.config.segment_reuse_ms / 1000, self._budget
+                )
             self._delete_some()
 
     def checkpointed(self) -> None:
@@ -100,14 +112,21 @@ class LogRetention:
         self.clock.call_at(self.clock.now(), self._delete_some)
 
     def _delete_oldest(self, partition: Partition) -> bool:
-        """Return whether the rest waits for the disk. `_more` is set where it does not, and another segment may follow."""
+        """Return whether the rest waits for the disk. `_more` is set where it does not, and another
+        segment may follow.
+        """
         log, self._more = partition.log, False
-        if log.failed is not None or self.replicas.partitions.get((partition.topic, partition.index)) is not partition:
+        if (
+            log.failed is not None
+            or self.replicas.partitions.get((partition.topic, partition.index)) is not partition
+        ):
             return False
         try:
             outlived = log.delete_oldest(self.clock.wall_ms(), partition.high_watermark)
         except OSError as error:
-            self.context.events.error("retention_failed", partition=partition.name, error=str(error))
+            self.context.events.error(
+                "retention_failed", partition=partition.name, error=str(error)
+            )
             self.replicas.log_failed(partition, error)
             return False
         if log.retention_waits:
@@ -116,9 +135,13 @@ class LogRetention:
             self._deleted += 1
             self.context.metrics.count("raftka_segments_deleted_total")
             partition.start_moved()
-            self._more = not log.syncs  # no crash may leave a hole between those that stay, where answers promise what is on disk
+            # no crash may leave a hole between those that stay, where answers promise what is on
+            # disk
+            self._more = not log.syncs
         if (outlived and log.syncs) or (not outlived and log.spare.needs_flush):
-            self.context.runtime.files.flush([log.directory], lambda error: self._flushed(partition, log, error))
+            self.context.runtime.files.flush(
+                [log.directory], lambda error: self._flushed(partition, log, error)
+            )
             return True
         return False
 

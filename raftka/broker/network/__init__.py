@@ -1,1 +1,3 @@
-"""Connections of clients: frames, dispatch, long requests, quotas of connections, and the authorizer's interface."""
+"""Connections of clients: frames, dispatch, long requests, quotas of connections, and the
+authorizer's interface.
+"""

@@ -1,7 +1,8 @@
-"""Work that a turn has no time for, in threads beside the loop: one at a time, in the order in which it came. Knows no request.
+"""Work that a turn has no time for, in threads beside the loop: one at a time, in the order in
+which it came. Knows no request.
 
-One, because it shares the interpreter with the loop: a second one would hold that up as much again and be no sooner done. What finds no room is
-refused, and never done on the loop.
+One, because it shares the interpreter with the loop: a second one would hold that up as much again
+and be no sooner done. What finds no room is refused, and never done on the loop.
 """
 
 from collections import deque
@@ -28,12 +29,22 @@ class BackgroundWorker:
         """Raises REQUEST_TIMED_OUT, which clients try again, when more waits than may."""
         if self._bytes and self._bytes + size > BESIDE_BYTES.value:
             self._metrics.hit(BESIDE_BYTES)
-            raise KafkaError(Code.REQUEST_TIMED_OUT, str(LimitExceeded(BESIDE_BYTES, self._bytes + size)))
+            raise KafkaError(
+                Code.REQUEST_TIMED_OUT, str(LimitExceeded(BESIDE_BYTES, self._bytes + size))
+            )
 
-    def run(self, size: int, work: Callable[[], object], done: Done, wanted: Callable[[], bool] = lambda: True) -> None:
-        """`done` with the result, or the exception, in a later turn. `size`: bytes of memory that `work` may take.
+    def run(
+        self,
+        size: int,
+        work: Callable[[], object],
+        done: Done,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`done` with the result, or the exception, in a later turn. `size`: bytes of memory that
+        `work` may take.
 
-        `wanted` is asked when its turn comes: work that nobody waits for any more is not begun, and `done` is called with a KafkaError.
+        `wanted` is asked when its turn comes: work that nobody waits for any more is not begun, and
+        `done` is called with a KafkaError.
         """
         self._bytes += size
         self._waiting.append((size, work, done, wanted))

@@ -1,7 +1,9 @@
-"""One client connection, sans-IO: bytes in, frames to dispatch, answers out in the order of their requests. Knows no API.
+"""One client connection, sans-IO: bytes in, frames to dispatch, answers out in the order of their
+requests. Knows no API.
 
-A request is *answered*, *waiting* (its effect is made: appended, parked; what follows goes on) or *holding* (it asks the controller or
-authenticates: nothing behind it is decoded until it has its answer).
+A request is *answered*, *waiting* (its effect is made: appended, parked; what follows goes on) or
+*holding* (it asks the controller or authenticates: nothing behind it is decoded until it has its
+answer).
 """
 
 from bisect import bisect_left
@@ -16,7 +18,16 @@ from raftka.broker.network.access.authorizer import Authorizer
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency, Metrics
-from raftka.limits import IDLE_SECONDS, LOGIN_SECONDS, OUTPUT_BYTES, PARTIAL_FRAME_SECONDS, REQUEST_BYTES, REQUESTS_IN_HAND, Limit, LimitExceeded
+from raftka.limits import (
+    IDLE_SECONDS,
+    LOGIN_SECONDS,
+    OUTPUT_BYTES,
+    PARTIAL_FRAME_SECONDS,
+    REQUEST_BYTES,
+    REQUESTS_IN_HAND,
+    Limit,
+    LimitExceeded,
+)
 from raftka.runtime.interfaces import Buffer, FileSpan, Timer, Transport, pin, unpin
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
@@ -24,7 +35,8 @@ from raftka.wire.frame import FrameBuffer
 REPLANS = 32  # of one connection
 TURN_S = 0.005  # CPU time of one connection's requests in a row, before others have theirs
 HEAD = Struct(">hhi")  # api key, api version, correlation id
-SHORT_READ_BYTES = 16 * 1024  # while no long frame is to be read: such a frame does not come whole in one go
+# while no long frame is to be read: such a frame does not come whole in one go
+SHORT_READ_BYTES = 16 * 1024
 DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
 
 Parts = Sequence[Buffer | FileSpan]
@@ -32,14 +44,18 @@ Received = TypeVar("Received")  # frames, or bytes that may be whole frames
 
 
 class Plan(Protocol):
-    """Answers a request that differs from the last one of its kind only in its records, or its offset, without decoding it."""
+    """Answers a request that differs from the last one of its kind only in its records, or its
+    offset, without decoding it.
+    """
 
     version: int
     kind: Latency
     operation: str
     resource: tuple[str, str]
 
-    def run(self, connection: "ServerConnection", frame: memoryview, correlation_id: int) -> bool: ...
+    def run(
+        self, connection: "ServerConnection", frame: memoryview, correlation_id: int
+    ) -> bool: ...
 
 
 class PipelinePlan(Plan, Protocol):
@@ -51,7 +67,9 @@ class PipelinePlan(Plan, Protocol):
         """Return how many frames from the front are answered."""
 
     def run_alike(self, connection: "ServerConnection", view: memoryview) -> int:
-        """Return how many requests are answered, all or none, when `view` seems to be requests of `alike_bytes`."""
+        """Return how many requests are answered, all or none, when `view` seems to be requests of
+        `alike_bytes`.
+        """
 
 
 class Gate(Protocol):
@@ -62,7 +80,9 @@ class Gate(Protocol):
         """Return whether the client should be known by now."""
 
     def passes(self, frame: memoryview) -> bool:
-        """Return whether the frame is the dispatcher's; else the gate has handled it. Raises ProtocolError."""
+        """Return whether the frame is the dispatcher's; else the gate has handled it. Raises
+        ProtocolError.
+        """
 
 
 class LongFrames(Protocol):
@@ -90,7 +110,12 @@ class Dispatching(Protocol):
     def dispatch(self, connection: "ServerConnection", frame: memoryview) -> None:
         """Raises ProtocolError."""
 
-    def dispatch_many(self, connection: "ServerConnection", run: Callable[["ServerConnection", Received], int], received: Received) -> int:
+    def dispatch_many(
+        self,
+        connection: "ServerConnection",
+        run: Callable[["ServerConnection", Received], int],
+        received: Received,
+    ) -> int:
         """Return how many requests from the front are answered."""
 
     def connection_opened(self, connection: "ServerConnection") -> None: ...
@@ -103,11 +128,18 @@ class Dispatching(Protocol):
 
 
 class Slot:
-    """A request's place in the order of answers; `complete_early`: answer now with what there is, a request of another kind waits behind."""
+    """A request's place in the order of answers; `complete_early`: answer now with what there is, a
+    request of another kind waits behind.
+    """
 
     __slots__ = ("began", "complete_early", "connection", "kind", "parts", "requests")
 
-    def __init__(self, connection: "ServerConnection", complete_early: Callable[[], None] | None = None, requests: int = 1) -> None:
+    def __init__(
+        self,
+        connection: "ServerConnection",
+        complete_early: Callable[[], None] | None = None,
+        requests: int = 1,
+    ) -> None:
         self.connection = connection
         self.requests = requests  # more than one where a plan answers many in one go
         self.parts: Parts | None = None
@@ -162,7 +194,8 @@ class ServerConnection:
         self.out: list[Buffer | FileSpan] = []
         self.out_bytes = 0
         self.plans: dict[int, Plan] = {}
-        self.pipeline: PipelinePlan | None = None  # the one of them for requests that come many at a time
+        # the one of them for requests that come many at a time
+        self.pipeline: PipelinePlan | None = None
         self.follower = -1  # the broker that follows us on this connection
         self.silent_s = 0.0
         self.active = True  # something came since `overdue` was asked
@@ -208,7 +241,8 @@ class ServerConnection:
         if not view:
             self._ended = True
             self._frames.drop()  # no more bytes come
-            self.complete_early()  # perhaps nobody is there any more: that is known when an answer is sent
+            # perhaps nobody is there any more: that is known when an answer is sent
+            self.complete_early()
             self.settle()
             return
         if (
@@ -254,7 +288,9 @@ class ServerConnection:
         return slot
 
     def answer(self, parts: Parts, size_bytes: int = 0) -> None:
-        """An answer that is there at once; it still leaves behind those before it. Its pieces of files may wait for long: they are pinned."""
+        """An answer that is there at once; it still leaves behind those before it. Its pieces of
+        files may wait for long: they are pinned.
+        """
         if self.transport is not None:
             pin(parts)
         if self.slots:
@@ -263,7 +299,9 @@ class ServerConnection:
             self.slots.append(slot)
         else:
             self.out.extend(parts)
-            self.out_bytes += size_bytes or sum([len(part) for part in parts if not isinstance(part, FileSpan)])
+            self.out_bytes += size_bytes or sum(
+                [len(part) for part in parts if not isinstance(part, FileSpan)]
+            )
             if self.out_bytes > OUTPUT_BYTES.value:
                 self.check_crowded()
             if self.transport is not None:
@@ -305,7 +343,9 @@ class ServerConnection:
         self._resume()
 
     def mute(self, until: float) -> None:
-        """Nothing more is read before (seconds on the runtime's clock); what has come is answered. For quotas (KIP-219); now: a turn later."""
+        """Nothing more is read before (seconds on the runtime's clock); what has come is answered.
+        For quotas (KIP-219); now: a turn later.
+        """
         if self._unmutes is None:
             self.hold()
         else:  # it is muted already
@@ -323,18 +363,24 @@ class ServerConnection:
         self.dispatcher.context.runtime.clock.call_at(self.dispatcher.now(), self.release)
 
     def postpone(self, frame: memoryview, until: float) -> None:
-        """Dispatch it again at `until` (seconds on the runtime's clock), before what came behind it."""
+        """Dispatch it again at `until` (seconds on the runtime's clock), before what came behind
+        it.
+        """
         self._backlog.appendleft(bytearray(frame))
         self.mute(until)
 
     def complete_early(self) -> None:
-        """A request of another kind has come, or none will: whoever waits for more to send need not wait on."""
+        """A request of another kind has come, or none will: whoever waits for more to send need not
+        wait on.
+        """
         for slot in tuple(self.slots):
             if slot.parts is None and slot.complete_early is not None:
                 slot.complete_early()
 
     def refuse(self, error: ProtocolError | LimitExceeded) -> None:
-        """The other side does not keep to the protocol: one line in the log, and the connection ends when what was answered has left."""
+        """The other side does not keep to the protocol: one line in the log, and the connection
+        ends when what was answered has left.
+        """
         if self.transport is not None and not self._over:
             if error.limit is not None:
                 self.dispatcher.metrics.refused(error.limit)
@@ -379,13 +425,24 @@ class ServerConnection:
             if len(frames) == 1 and not self._stopped and not self._over:  # most often
                 dispatch(self, frames[0])
                 return
-            if self.pipeline is not None and self.gate is None and len(frames) > 1 and not self._stopped and not self._over:
+            if (
+                self.pipeline is not None
+                and self.gate is None
+                and len(frames) > 1
+                and not self._stopped
+                and not self._over
+            ):
                 frames = frames[dispatcher.dispatch_many(self, self.pipeline.run_many, frames) :]
             until = dispatcher.cpu_s() + TURN_S if len(frames) > 1 else inf
             for at, frame in enumerate(frames):
                 if self._over:
                     return
-                if at and not self._stopped and dispatcher.now() - dispatcher.began > TURN_S and dispatcher.cpu_s() > until:
+                if (
+                    at
+                    and not self._stopped
+                    and dispatcher.now() - dispatcher.began > TURN_S
+                    and dispatcher.cpu_s() > until
+                ):
                     self.mute(dispatcher.now())
                 if self._stopped:
                     self._backlog.append(bytearray(frame))
@@ -423,7 +480,9 @@ class ServerConnection:
 
     @property
     def abandoned(self) -> bool:
-        """Return whether the client is gone or has closed its side; for connections that hold. Costs a syscall."""
+        """Return whether the client is gone or has closed its side; for connections that hold.
+        Costs a syscall.
+        """
         return self.gone or self.transport is None or self.transport.left()
 
     def overdue(self, passed_s: float) -> Limit | None:
@@ -438,7 +497,10 @@ class ServerConnection:
         if self._muted_until > self.dispatcher.now():
             self.silent_s = 0.0  # nothing is read, so nothing is missed
             return IDLE_SECONDS if self.abandoned else None
-        limit = PARTIAL_FRAME_SECONDS if (pending and not self._stopped) or self._over else IDLE_SECONDS  # who is held is not to blame
+        # who is held is not to blame
+        limit = (
+            PARTIAL_FRAME_SECONDS if (pending and not self._stopped) or self._over else IDLE_SECONDS
+        )
         return limit if self.silent_s >= limit.value else None
 
     @property
@@ -449,7 +511,9 @@ class ServerConnection:
         """With too much in hand nothing more is read."""
         if self.crowded and not self._full:
             self._full = True
-            self.dispatcher.metrics.hit(REQUESTS_IN_HAND if self.out_bytes <= OUTPUT_BYTES.value else OUTPUT_BYTES)
+            self.dispatcher.metrics.hit(
+                REQUESTS_IN_HAND if self.out_bytes <= OUTPUT_BYTES.value else OUTPUT_BYTES
+            )
             self._stop()
 
     def _stop(self) -> None:
@@ -471,7 +535,8 @@ class ServerConnection:
         began = now = dispatcher.now()
         try:
             while self._backlog and not self._stopped:
-                if now - began > TURN_S and dispatcher.cpu_s() > until:  # the first clock costs next to nothing
+                # the first clock costs next to nothing
+                if now - began > TURN_S and dispatcher.cpu_s() > until:
                     self.mute(now)
                     return
                 dispatcher.began = now
@@ -492,7 +557,9 @@ class ServerConnection:
                 self.transport.hold_reading(False)
 
     def worth_a_plan(self, api_key: int) -> bool:
-        """Return whether the client repeats its partition: else plans gain nothing, and making one costs more than a request."""
+        """Return whether the client repeats its partition: else plans gain nothing, and making one
+        costs more than a request.
+        """
         if api_key in self.plans:
             self._replanned += 1
         return self._replanned <= REPLANS

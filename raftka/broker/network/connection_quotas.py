@@ -1,6 +1,8 @@
-"""Decide which connections are accepted and kept: Kafka's limits for a node, a listener, an address and a second; and idle time. Knows no request.
+"""Decide which connections are accepted and kept: Kafka's limits for a node, a listener, an address
+and a second; and idle time. Knows no request.
 
-A connection beyond a limit is closed at once. Kafka lets it wait unaccepted, where the client cannot tell a queue from a dead broker.
+A connection beyond a limit is closed at once. Kafka lets it wait unaccepted, where the client
+cannot tell a queue from a dead broker.
 """
 
 from collections import Counter
@@ -18,7 +20,15 @@ from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.quotas.precedence import Quotas, plain_address, rates_of_addresses
 from raftka.broker.network.quotas.sensors import Sensors
-from raftka.limits import CONNECTION_RATE, CONNECTIONS, CONNECTIONS_OF_ADDRESS, CONNECTIONS_OF_LISTENER, HELD_CONNECTIONS, UNBOUNDED, Limit
+from raftka.limits import (
+    CONNECTION_RATE,
+    CONNECTIONS,
+    CONNECTIONS_OF_ADDRESS,
+    CONNECTIONS_OF_LISTENER,
+    HELD_CONNECTIONS,
+    UNBOUNDED,
+    Limit,
+)
 from raftka.metadata.image import Endpoint
 from raftka.metadata.quotas import CONNECTION_CREATION_RATE
 from raftka.runtime.interfaces import Connection
@@ -56,7 +66,8 @@ class ConnectionQuotas:
         self._of_listener: Counter[str] = Counter()
         self._rates: dict[str, Rate] = {}  # by listener; "": of all
         self._sweeping = False
-        self._rates_of_addresses: Mapping[str | None, float] = {}  # connections a second; None: of the others
+        # connections a second; None: of the others
+        self._rates_of_addresses: Mapping[str | None, float] = {}
         self._sensors = Sensors(context)
         self._held = 0  # connections that came too fast, until they are closed
 
@@ -65,8 +76,16 @@ class ConnectionQuotas:
     def acceptor(self, endpoint: Endpoint) -> Callable[[], Connection | None]:
         """Raises TlsError when the listener's keys or certificates cannot be used."""
         listener = endpoint.listener
-        logins = ListenerMechanisms(self._context, listener).logins() if uses_sasl(endpoint.security_protocol) else None
-        tls = ListenerTls(self._context, endpoint, self._handshakes) if uses_tls(endpoint.security_protocol) else None
+        logins = (
+            ListenerMechanisms(self._context, listener).logins()
+            if uses_sasl(endpoint.security_protocol)
+            else None
+        )
+        tls = (
+            ListenerTls(self._context, endpoint, self._handshakes)
+            if uses_tls(endpoint.security_protocol)
+            else None
+        )
 
         def accept() -> Connection | None:
             if not self._context.metadata.published:
@@ -92,9 +111,17 @@ class ConnectionQuotas:
         address = _address(connection.session.peer)
         self._of_address[address] += 1
         settings = self._context.metadata.settings
-        allowed = overrides(settings["max.connections.per.ip.overrides"]).get(address, settings["max.connections.per.ip"])
+        allowed = overrides(settings["max.connections.per.ip.overrides"]).get(
+            address, settings["max.connections.per.ip"]
+        )
         if self._of_address[address] > allowed:
-            self._context.metrics.hit(replace(CONNECTIONS_OF_ADDRESS, value=allowed, reason=f"{CONNECTIONS_OF_ADDRESS.reason}, {address}"))
+            self._context.metrics.hit(
+                replace(
+                    CONNECTIONS_OF_ADDRESS,
+                    value=allowed,
+                    reason=f"{CONNECTIONS_OF_ADDRESS.reason}, {address}",
+                )
+            )
             connection.abort("too many connections from that address")
         elif self._rates_of_addresses and not self._protected(connection.session.listener):
             self._check_rate(connection, address)
@@ -103,7 +130,9 @@ class ConnectionQuotas:
         self._rates_of_addresses = rates_of_addresses(quotas)
 
     def _check_rate(self, connection: ServerConnection, address: str) -> None:
-        """A connection that comes too fast is not read, and closed when its address may come again, at most a sample of the window later."""
+        """A connection that comes too fast is not read, and closed when its address may come again,
+        at most a sample of the window later.
+        """
         per_s = self._rates_of_addresses.get(address, self._rates_of_addresses.get(None))
         if per_s is None:
             return
@@ -134,12 +163,20 @@ class ConnectionQuotas:
                 _less(self._of_address, _address(connection.session.peer))
 
     def _reached(self, listener: str) -> Limit | None:
-        """The limit that another connection would exceed. Brokers that have a listener of their own take the place of a client."""
+        """The limit that another connection would exceed. Brokers that have a listener of their own
+        take the place of a client.
+        """
         own = self._context.metadata.settings.of_listener(listener, "max.connections")
         if own is not None and self._of_listener[listener] >= own:
-            return replace(CONNECTIONS_OF_LISTENER, value=own, reason=f"{CONNECTIONS_OF_LISTENER.reason}, {listener}")
+            return replace(
+                CONNECTIONS_OF_LISTENER,
+                value=own,
+                reason=f"{CONNECTIONS_OF_LISTENER.reason}, {listener}",
+            )
         protected = self._protected(listener)
-        if len(self._connections) >= self._allowed() and (not protected or self._of_listener[listener] >= CONNECTIONS.value):
+        if len(self._connections) >= self._allowed() and (
+            not protected or self._of_listener[listener] >= CONNECTIONS.value
+        ):
             return replace(CONNECTIONS, value=self._allowed())
         if (limit := self._too_fast(listener, protected)) is None and protected:
             self.keep_within(self._allowed() - 1)
@@ -150,10 +187,18 @@ class ConnectionQuotas:
         asked = [] if protected else [("", settings["max.connection.creation.rate"])]
         if (own := settings.of_listener(listener, "max.connection.creation.rate")) is not None:
             asked.append((listener, own))
-        rates = [(self._rates.setdefault(of, Rate()), of, per_s) for of, per_s in asked if per_s < UNBOUNDED]
+        rates = [
+            (self._rates.setdefault(of, Rate()), of, per_s)
+            for of, per_s in asked
+            if per_s < UNBOUNDED
+        ]
         for rate, of, per_s in rates:
             if not rate.left(self._clock.now(), per_s):
-                return replace(CONNECTION_RATE, value=per_s, reason=f"{CONNECTION_RATE.reason}, {of}" if of else CONNECTION_RATE.reason)
+                return replace(
+                    CONNECTION_RATE,
+                    value=per_s,
+                    reason=f"{CONNECTION_RATE.reason}, {of}" if of else CONNECTION_RATE.reason,
+                )
         for rate, _, _ in rates:
             rate.take()
         return None
@@ -168,7 +213,9 @@ class ConnectionQuotas:
     # going
 
     def keep_within(self, allowed: int | None = None) -> None:
-        """The limit may have become less, or a broker wants in: whoever has been silent longest goes."""
+        """The limit may have become less, or a broker wants in: whoever has been silent longest
+        goes.
+        """
         excess = len(self._connections) - (self._allowed() if allowed is None else allowed)
         if excess > 0:
             staying = [each for each in self._connections if not each.gone]
@@ -187,7 +234,12 @@ class ConnectionQuotas:
         for connection in tuple(self._connections):
             if (limit := connection.overdue(SWEEP_S)) is not None:
                 self._context.metrics.refused(limit)
-                self._context.events.info("connection_idle", peer=connection.session.peer, limit=limit.name, allowed_s=limit.value)
+                self._context.events.info(
+                    "connection_idle",
+                    peer=connection.session.peer,
+                    limit=limit.name,
+                    allowed_s=limit.value,
+                )
                 connection.abort("idle")
         self._sweeping = False
         if self._connections:
@@ -196,7 +248,10 @@ class ConnectionQuotas:
 
 def overrides(text: str) -> dict[str, int]:
     """`address:count,...`"""
-    return {str(ip_address(address.strip(" []"))): int(count) for address, _, count in (each.rpartition(":") for each in text.split(",") if each)}
+    return {
+        str(ip_address(address.strip(" []"))): int(count)
+        for address, _, count in (each.rpartition(":") for each in text.split(",") if each)
+    }
 
 
 def _address(peer: str) -> str:

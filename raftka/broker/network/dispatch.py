@@ -1,8 +1,11 @@
-"""From a frame to its handler and back: decode, authorise, call, encode. Knows no API beyond ApiVersions' special case, and no socket.
+"""From a frame to its handler and back: decode, authorise, call, encode. Knows no API beyond
+ApiVersions' special case, and no socket.
 
-A handler is a plain function that answers with a row, or hands back a Delayed (parked produce, fetch). The handler of a request that can
-have many items is a generator: it yields between items, so that one long request does not keep the loop (long_work.py); a long frame is
-decoded in the same way. Handlers that must ask the controller are `async`. The connection holds behind all that is not done at once.
+A handler is a plain function that answers with a row, or hands back a Delayed (parked produce,
+fetch). The handler of a request that can have many items is a generator: it yields between items,
+so that one long request does not keep the loop (long_work.py); a long frame is decoded in the same
+way. Handlers that must ask the controller are `async`. The connection holds behind all that is not
+done at once.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterable
@@ -45,10 +48,12 @@ class Postponed(Exception):
 
 
 Answer = Row | Delayed | None
-Answers = Union[Resp, Delayed, None, Steps[Union[Resp, Delayed, None]], Awaitable[Union[Resp, Delayed, None]]]  # noqa: UP007
+AnswerOf = Union[Resp, Delayed, None]  # noqa: UP007
+Answers = Union[AnswerOf[Resp], Steps[AnswerOf[Resp]], Awaitable[AnswerOf[Resp]]]  # noqa: UP007
 Handler = Callable[[Request[Req], Services], Answers[Resp]]
 Refusal = Callable[[Request[Req], Code], Resp | Steps[Resp | None] | None]
-Interceptor = Callable[[Request[Any]], Row | None]  # the answer; None: as if it was not there. May raise KafkaError and Postponed
+# the answer; None: as if it was not there. May raise KafkaError and Postponed
+Interceptor = Callable[[Request[Any]], Row | None]
 
 
 def _refused(request: Request[Any], code: Code) -> Any:
@@ -63,7 +68,8 @@ def _missing(request: Request[Any], services: Any) -> Any:
 class Registration:
     api: AnyApi
     module: str  # imported when the first request comes; it sets what follows
-    handler: Callable[[Request[Any], Any], Any] = _missing  # a Handler: what it returns tell `waits` and `in_steps`
+    # a Handler: what it returns tell `waits` and `in_steps`
+    handler: Callable[[Request[Any], Any], Any] = _missing
     refused: Refusal[Any, Any] = _refused
     waits: bool = False  # async: asks the controller
     in_steps: bool = False  # a generator
@@ -77,18 +83,26 @@ HANDLERS: dict[int, Registration] = {}
 
 
 def register(module: str, apis: Iterable[AnyApi]) -> None:
-    """Register APIs: ApiVersions announces exactly these. The import of the module sets their handlers."""
+    """Register APIs: ApiVersions announces exactly these. The import of the module sets their
+    handlers.
+    """
     HANDLERS.update((api.key, Registration(api, module)) for api in apis)
 
 
-def handles(api: Api[Req, Resp], refused: Refusal[Req, Resp] = _refused) -> Callable[[Handler[Req, Services, Resp]], Handler[Req, Services, Resp]]:
-    """Set the handler of a registered API. `refused` makes the answer to a request that failed as a whole; by default the top level
-    `error_code` is set."""
+def handles(
+    api: Api[Req, Resp], refused: Refusal[Req, Resp] = _refused
+) -> Callable[[Handler[Req, Services, Resp]], Handler[Req, Services, Resp]]:
+    """Set the handler of a registered API. `refused` makes the answer to a request that failed as a
+    whole; by default the top level `error_code` is set.
+    """
 
     def handle(handler: Handler[Req, Services, Resp]) -> Handler[Req, Services, Resp]:
         registration = HANDLERS[api.key]
         registration.handler, registration.refused = handler, refused
-        registration.waits, registration.in_steps = iscoroutinefunction(handler), isgeneratorfunction(handler)
+        registration.waits, registration.in_steps = (
+            iscoroutinefunction(handler),
+            isgeneratorfunction(handler),
+        )
         return handler
 
     return handle
@@ -98,10 +112,12 @@ class Dispatcher:
     def __init__(self, context: BrokerContext, pool: FramePool) -> None:
         self.context = context
         self.pool = pool
-        self.services: Any = None  # what handlers are given: the node sets it when it has all its parts
+        # what handlers are given: the node sets it when it has all its parts
+        self.services: Any = None
         self.on_opened: Callable[[ServerConnection], None] = _ignore
         self.on_closed: Callable[[ServerConnection], None] = _ignore
-        self.on_broken: Callable[[int], None] = _ignore  # the connection of a follower, by its broker id
+        # the connection of a follower, by its broker id
+        self.on_broken: Callable[[int], None] = _ignore
         self.long_work = LongWork(context.runtime.clock, self.work_failed)
         self.long_requests = LongRequests(context.metrics, self._abandoned)
         self.events = context.events
@@ -113,7 +129,8 @@ class Dispatcher:
         self.now = context.runtime.clock.now
         self.cpu_s = context.runtime.clock.cpu_s
         self.began = 0.0  # when the bytes under way were handed to us
-        self.kind: Latency | None = None  # of the request under way, until somebody else answers for its time
+        # of the request under way, until somebody else answers for its time
+        self.kind: Latency | None = None
 
     # the way of a request
 
@@ -127,7 +144,9 @@ class Dispatcher:
             if key != FETCH_KEY:
                 connection.complete_early()
             connection.check_crowded()
-        if not self.interceptors and not (self.quotas.active and self.quotas.limits(connection.session)):
+        if not self.interceptors and not (
+            self.quotas.active and self.quotas.limits(connection.session)
+        ):
             plan = connection.plans.get(key)
             if plan is not None:
                 self.kind = plan.kind
@@ -158,11 +177,22 @@ class Dispatcher:
         if self.kind is not None:
             self.kind.add(self.now() - self.began)
 
-    def dispatch_many(self, connection: ServerConnection, run: Callable[[ServerConnection, Received], int], received: Received) -> int:
-        """Return how many requests from the front a plan has answered together; `run` is its way, `run_many` or `run_alike`."""
+    def dispatch_many(
+        self,
+        connection: ServerConnection,
+        run: Callable[[ServerConnection, Received], int],
+        received: Received,
+    ) -> int:
+        """Return how many requests from the front a plan has answered together; `run` is its way,
+        `run_many` or `run_alike`.
+        """
         plan = connection.pipeline
         session = connection.session
-        if plan is None or self.interceptors or not self.authorizer.allowed(session, plan.operation, plan.resource):
+        if (
+            plan is None
+            or self.interceptors
+            or not self.authorizer.allowed(session, plan.operation, plan.resource)
+        ):
             return 0
         if self.quotas.active and self.quotas.limits(session):
             return 0
@@ -176,18 +206,32 @@ class Dispatcher:
             plan.kind.sum_s += count * (self.now() - self.began)
         return count
 
-    def _decode(self, connection: ServerConnection, api: AnyApi, version: int, received: memoryview) -> Request[Row]:
+    def _decode(
+        self, connection: ServerConnection, api: AnyApi, version: int, received: memoryview
+    ) -> Request[Row]:
         began_s = self.cpu_s() if self.quotas.active else 0.0
         frame = owned(received)  # its handler may go on in a later turn, and cannot know beforehand
         header, position = self._header(connection, api, version, frame)
         body, _ = api.decode_request(version, frame, position)
-        request = Request(api, version, header.correlation_id, body, connection.session, connection, self, frame, position)
+        request = Request(
+            api,
+            version,
+            header.correlation_id,
+            body,
+            connection.session,
+            connection,
+            self,
+            frame,
+            position,
+        )
         if self.quotas.active:
             request.meter = self.quotas.meter(request, began_s)
         return request
 
     @staticmethod
-    def _header(connection: ServerConnection, api: AnyApi, version: int, frame: memoryview) -> tuple[RequestHeader, int]:
+    def _header(
+        connection: ServerConnection, api: AnyApi, version: int, frame: memoryview
+    ) -> tuple[RequestHeader, int]:
         header, position = decode_request_header(frame, flexible=version in api.flexible)
         if header.client_id != connection.session.client_id:  # plans are those of one client id
             connection.session.client_id = header.client_id
@@ -195,16 +239,41 @@ class Dispatcher:
             connection.pipeline = None
         return header, position
 
-    def _decode_long(self, connection: ServerConnection, registration: Registration, version: int, received: memoryview) -> None:
+    def _decode_long(
+        self,
+        connection: ServerConnection,
+        registration: Registration,
+        version: int,
+        received: memoryview,
+    ) -> None:
         api, pool = registration.api, self.pool
-        frame = Owned(received) if pool.lends(received) else owned(received)  # the pool's buffer is held when a later turn reads it
+        # the pool's buffer is held when a later turn reads it
+        frame = Owned(received) if pool.lends(received) else owned(received)
         header, position = self._header(connection, api, version, frame)
-        request: Request[Row] = Request(api, version, header.correlation_id, api.request(), connection.session, connection, self, frame, position)
+        request: Request[Row] = Request(
+            api,
+            version,
+            header.correlation_id,
+            api.request(),
+            connection.session,
+            connection,
+            self,
+            frame,
+            position,
+        )
         steps = api.decode_request_in_steps(version, frame, position)
         done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
         if self.quotas.active:
             request.meter = self.quotas.meter(request, self.cpu_s())
-        resume = partial(self.long_work.resume, api.name, steps, done, wanted, partial(self.request_failed, request), request.spent)
+        resume = partial(
+            self.long_work.resume,
+            api.name,
+            steps,
+            done,
+            wanted,
+            partial(self.request_failed, request),
+            request.spent,
+        )
         try:
             if not self.long_requests.enter(request, len(frame), resume):
                 raise Unfinished
@@ -238,18 +307,30 @@ class Dispatcher:
 
     @staticmethod
     def _abandoned(request: Request[Row]) -> bool:
-        """Records with acks=0 come from clients that do not wait; else who sends no more is not worth the time of a long request."""
-        return request.connection.gone if request.api.key == PRODUCE_KEY else request.connection.abandoned
+        """Records with acks=0 come from clients that do not wait; else who sends no more is not
+        worth the time of a long request.
+        """
+        return (
+            request.connection.gone
+            if request.api.key == PRODUCE_KEY
+            else request.connection.abandoned
+        )
 
     def answered(self, request: Request[Row]) -> None:
-        """Free the request, which no code reads any more; in steps, before the next one enters, because a long one takes longer than a slice."""
+        """Free the request, which no code reads any more; in steps, before the next one enters,
+        because a long one takes longer than a slice.
+        """
         if self.long_requests.has(request):
-            self.long_work.resume("freeing a request", free(request.body), lambda _: self._freed(request))
+            self.long_work.resume(
+                "freeing a request", free(request.body), lambda _: self._freed(request)
+            )
 
     def _freed(self, request: Request[Row]) -> None:
         self.long_requests.leave(request)
 
-    def _decoded(self, registration: Registration, request: Request[Row], result: tuple[Row, int] | Exception) -> None:
+    def _decoded(
+        self, registration: Registration, request: Request[Row], result: tuple[Row, int] | Exception
+    ) -> None:
         connection = request.connection
         try:
             if isinstance(result, Exception):
@@ -316,7 +397,9 @@ class Dispatcher:
             return (yield from refusal) if isinstance(refusal, Generator) else refusal
 
     def _call_later(self, request: Request[Row], steps: Steps[Answer]) -> None:
-        """The handler of a long request goes on in later turns; nothing behind it on its connection is looked at meanwhile."""
+        """The handler of a long request goes on in later turns; nothing behind it on its connection
+        is looked at meanwhile.
+        """
         connection = request.connection
         request.keep(self.pool)
         request.slot = request.slot or request.promised or connection.slot()
@@ -331,7 +414,14 @@ class Dispatcher:
                 self.long_requests.leave(request)
             connection.release()
 
-        self.long_work.resume(request.api.name, steps, done, partial(self.wanted, request), partial(self.request_failed, request), request.spent)
+        self.long_work.resume(
+            request.api.name,
+            steps,
+            done,
+            partial(self.wanted, request),
+            partial(self.request_failed, request),
+            request.spent,
+        )
 
     def _answer(self, request: Request[Row], answer: Answer | Exception) -> None:
         slot = request.slot
@@ -352,9 +442,13 @@ class Dispatcher:
         request.goes_on = True
         pending = Delayed(request)
         request.slot = pending.slot  # an answer that comes later still takes the same place
-        self.context.runtime.spawn(partial(self._wait, registration, request, pending), registration.api.name)
+        self.context.runtime.spawn(
+            partial(self._wait, registration, request, pending), registration.api.name
+        )
 
-    async def _wait(self, registration: Registration, request: Request[Row], pending: Delayed) -> None:
+    async def _wait(
+        self, registration: Registration, request: Request[Row], pending: Delayed
+    ) -> None:
         try:
             answer: Answer = await registration.handler(request, self.services)
         except KafkaError as error:
@@ -385,10 +479,17 @@ class Dispatcher:
             return self.broken(request, error)
 
     def broken(self, request: Request[Row], error: Exception) -> Parts:
-        """A bug of ours: this one request is answered with UNKNOWN_SERVER_ERROR, or its connection ends; nobody else hears of it."""
+        """A bug of ours: this one request is answered with UNKNOWN_SERVER_ERROR, or its connection
+        ends; nobody else hears of it.
+        """
         self.metrics.count("raftka_handler_errors_total")
         self.events.error(
-            "handler_failed", api=request.api.name, version=request.version, peer=request.session.peer, error=repr(error), where=_where(error)
+            "handler_failed",
+            api=request.api.name,
+            version=request.version,
+            peer=request.session.peer,
+            error=repr(error),
+            where=_where(error),
         )
         try:
             row = _drained(HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR))
@@ -398,9 +499,13 @@ class Dispatcher:
             return ()
 
     def failed(self, connection: ServerConnection, error: Exception) -> None:
-        """End the connection after a bug of ours outside of a handler: the state of its requests is unknown. Other connections are not affected."""
+        """End the connection after a bug of ours outside of a handler: the state of its requests is
+        unknown. Other connections are not affected.
+        """
         self.metrics.count("raftka_handler_errors_total")
-        self.events.error("plan_failed", peer=connection.session.peer, error=repr(error), where=_where(error))
+        self.events.error(
+            "plan_failed", peer=connection.session.peer, error=repr(error), where=_where(error)
+        )
         connection.end("a request failed")
 
     def request_failed(self, request: Request[Row], error: Exception) -> None:
@@ -413,13 +518,25 @@ class Dispatcher:
         self.metrics.count("raftka_handler_errors_total")
         self.events.error("long_work_failed", work=name, error=repr(error), where=_where(error))
 
-    def _unsupported(self, connection: ServerConnection, frame: memoryview, key: int, version: int, correlation_id: int) -> None:
-        """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that client and broker find a common version."""
+    def _unsupported(
+        self,
+        connection: ServerConnection,
+        frame: memoryview,
+        key: int,
+        version: int,
+        correlation_id: int,
+    ) -> None:
+        """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that
+        client and broker find a common version.
+        """
         if key != API_VERSIONS_KEY:
             raise ProtocolError(f"API key {key} version {version} is not supported")
         api = HANDLERS[key].api
-        decode_request_header(frame, flexible=version > api.max_version)  # what has none is no such request
-        entry = api.response.api_keys(api_key=key, min_version=api.announced.low, max_version=api.announced.high)
+        # what has none is no such request
+        decode_request_header(frame, flexible=version > api.max_version)
+        entry = api.response.api_keys(
+            api_key=key, min_version=api.announced.low, max_version=api.announced.high
+        )
         row = api.response(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[entry])
         connection.answer(encode_response(api, 0, correlation_id, row))
 
@@ -436,7 +553,12 @@ class Dispatcher:
 
     def refused(self, connection: ServerConnection, reason: str) -> None:
         self.metrics.count("raftka_protocol_errors_total")
-        self.events.warning("connection_refused", peer=connection.session.peer, listener=connection.session.listener, reason=reason)
+        self.events.warning(
+            "connection_refused",
+            peer=connection.session.peer,
+            listener=connection.session.listener,
+            reason=reason,
+        )
 
 
 def _drained(refusal: Row | Steps[Row | None] | None) -> Row | None:

@@ -1,4 +1,6 @@
-"""Buffers for frames that have not come whole, shared by all connections of a node: used again, and counted. Knows no connection."""
+"""Buffers for frames that have not come whole, shared by all connections of a node: used again, and
+counted. Knows no connection.
+"""
 
 from collections.abc import Callable
 
@@ -10,9 +12,15 @@ LOOK = 256  # buffers that come back, between two looks for those that nobody ne
 
 
 class FramePool:
-    """A fresh 1 MB buffer for each frame would cost 65 % more CPU than one that is used again (page faults)."""
+    """A fresh 1 MB buffer for each frame would cost 65 % more CPU than one that is used again (page
+    faults).
+    """
 
-    def __init__(self, at_turn_end: Callable[[Callable[[], None]], None], poison: Callable[[bytearray], None] | None = None) -> None:
+    def __init__(
+        self,
+        at_turn_end: Callable[[Callable[[], None]], None],
+        poison: Callable[[bytearray], None] | None = None,
+    ) -> None:
         """`poison`: in a debug run, overwrites a buffer that came back when its turn is over."""
         self._at_turn_end = at_turn_end
         self._poison = poison
@@ -24,7 +32,9 @@ class FramePool:
         self.taken_bytes = 0
 
     def take(self, size: int, total: int) -> bytearray:
-        """A buffer of at least `size` bytes, a kept one if there is one; one that has room for `total` is preferred. Raises LimitExceeded."""
+        """A buffer of at least `size` bytes, a kept one if there is one; one that has room for
+        `total` is preferred. Raises LimitExceeded.
+        """
         if self.taken_bytes + size > PARTIAL_BYTES.value:
             raise LimitExceeded(PARTIAL_BYTES, self.taken_bytes + size)
         buffer = self._kept(total) or self._kept(size) or bytearray(size)
@@ -55,7 +65,9 @@ class FramePool:
         self.taken_bytes -= len(buffer)
 
     def lends(self, frame: memoryview) -> bool:
-        """Return whether the frame lies in one of our buffers, and can be held; else the next turn uses its memory again."""
+        """Return whether the frame lies in one of our buffers, and can be held; else the next turn
+        uses its memory again.
+        """
         return any(buffer is frame.obj for buffer in self._returned)
 
     def hold(self, frame: memoryview) -> None:

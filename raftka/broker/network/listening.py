@@ -13,7 +13,15 @@ class CannotListen(OSError):
         self.setting = setting
 
 
-def listen(network: Network, setting: str, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> Listener:
+def listen(
+    network: Network,
+    setting: str,
+    host: str,
+    port: int,
+    accept: Callable[[], Connection | None],
+    *,
+    first: bool = False,
+) -> Listener:
     """`first`: as Network.listen has it. Raises CannotListen."""
     try:
         return network.listen(host, port, accept, first=first)

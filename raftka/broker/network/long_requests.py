@@ -1,4 +1,6 @@
-"""Admits long requests to be decoded and handled: as Python objects a request takes twenty times its bytes. Knows no API."""
+"""Admits long requests to be decoded and handled: as Python objects a request takes twenty times
+its bytes. Knows no API.
+"""
 
 from collections import deque
 from collections.abc import Callable
@@ -15,7 +17,9 @@ CLOSED = "closed by the other side"
 
 class LongRequests:
     def __init__(self, metrics: Metrics, abandoned: Callable[["Request[Row]"], bool]) -> None:
-        """`abandoned` tells whether the client has gone, or closed its side: then its request is not worth its time."""
+        """`abandoned` tells whether the client has gone, or closed its side: then its request is
+        not worth its time.
+        """
         self._metrics = metrics
         self._abandoned = abandoned
         self._inside: dict[int, int] = {}  # bytes of a request, by its identity
@@ -27,7 +31,8 @@ class LongRequests:
         self._held_back: list[ServerConnection] = []
 
     def enter(self, request: "Request[Row]", size: int, begin: Callable[[], None]) -> bool:
-        """Return whether there is room for its `size` bytes now; else `begin` is called when there is. Requests enter in order of arrival.
+        """Return whether there is room for its `size` bytes now; else `begin` is called when there
+        is. Requests enter in order of arrival.
 
         One is always let in.
         """
@@ -62,7 +67,9 @@ class LongRequests:
         connection.hold()
 
     def leave(self, request: "Request[Row]") -> bool:
-        """The request is answered, or nobody wants the answer any more. False: it had not entered, or had left before."""
+        """The request is answered, or nobody wants the answer any more. False: it had not entered,
+        or had left before.
+        """
         size = self._inside.pop(id(request), None)
         if size is None:
             return False
@@ -74,7 +81,9 @@ class LongRequests:
         return not self._inside or self._bytes + size <= LONG_REQUEST_BYTES.value
 
     def _admit(self) -> None:
-        while self._waiting and (self._has_room(self._waiting[0][1]) or self._abandoned(self._waiting[0][0])):
+        while self._waiting and (
+            self._has_room(self._waiting[0][1]) or self._abandoned(self._waiting[0][0])
+        ):
             request, size, begin = self._waiting.popleft()
             self._waiting_bytes -= size
             if self._abandoned(request):
@@ -92,7 +101,9 @@ class LongRequests:
                 connection.release_soon()
 
     def _drop_abandoned(self) -> None:
-        """Clients that send a long request and go would otherwise fill the memory: what waits is at most twice what somebody waits for."""
+        """Clients that send a long request and go would otherwise fill the memory: what waits is at
+        most twice what somebody waits for.
+        """
         gone = [each for each in self._waiting if self._abandoned(each[0])]
         left = {id(each[0]) for each in gone}
         self._waiting = deque(each for each in self._waiting if id(each[0]) not in left)

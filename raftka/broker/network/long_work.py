@@ -1,7 +1,9 @@
-"""Long work on the loop, in slices: a request over many items, or anything else that is written as a generator which yields between items.
+"""Long work on the loop, in slices: a request over many items, or anything else that is written as
+a generator which yields between items.
 
-Each turn of the loop has SLICE_S seconds of CPU time for all long work of the node together. Work that begins gets what is left of its turn; what is
-not done then waits in line, and from then on each turn goes to the work at the front, which goes to the back if that was not enough. So a request
+Each turn of the loop has SLICE_S seconds of CPU time for all long work of the node together. Work
+that begins gets what is left of its turn; what is not done then waits in line, and from then on
+each turn goes to the work at the front, which goes to the back if that was not enough. So a request
 of 100,000 items delays the requests of other connections by one slice, not by its own length.
 """
 
@@ -19,12 +21,15 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]  # yields between items, returns the result
 
 SLICE_S = 0.005  # CPU time
-FIRST_STEPS = 16  # of work that begins, before the clock is read: nearly all requests are done with these
+# of work that begins, before the clock is read: nearly all requests are done with these
+FIRST_STEPS = 16
 STEPS = 8  # between two readings of the clock, which cost some 0.3 us each
 
 
 def counted_as(items: int) -> Steps[None]:
-    """Count the step before as so many: the clock is read between every few steps, and a command for 200 items is no small one."""
+    """Count the step before as so many: the clock is read between every few steps, and a command
+    for 200 items is no small one.
+    """
     for _ in range(items):
         yield
 
@@ -44,17 +49,22 @@ class Unfinished(Exception):
 
 class LongWork:
     def __init__(self, clock: Clock, failed: Callable[[str, Exception], None]) -> None:
-        """`failed` is told of work whose `done` raised, when that work has no `failed` of its own: the node goes on."""
+        """`failed` is told of work whose `done` raised, when that work has no `failed` of its own:
+        the node goes on.
+        """
         self._clock = clock
         self.failed = failed
         self.handled: str | None = None  # the work that had the last slice
         self._queue: deque[_Work[Any]] = deque()
         self._turn_ends = inf  # on the CPU clock; inf: this turn has had no long work yet
         self._scheduled = False
-        self.slices = 0  # how many have begun: work that sees another number than before has been interrupted
+        # how many have begun: work that sees another number than before has been interrupted
+        self.slices = 0
 
     def begin(self, steps: Steps[T]) -> T:
-        """Run new work in what is left of this turn's slice. Raises Unfinished (then hand it to `go_on`), and what the work raises."""
+        """Run new work in what is left of this turn's slice. Raises Unfinished (then hand it to
+        `go_on`), and what the work raises.
+        """
         try:
             for _ in range(FIRST_STEPS):
                 next(steps)
@@ -71,12 +81,16 @@ class LongWork:
         failed: Callable[[Exception], None] | None = None,
         spent: Callable[[float], None] | None = None,
     ) -> None:
-        """Run the rest of `steps` in later turns, then call `done` with its result, or with the exception that ended it.
+        """Run the rest of `steps` in later turns, then call `done` with its result, or with the
+        exception that ended it.
 
-        `wanted` is asked before each slice: when nobody wants the result any more, the generator is closed and `done` is not called.
-        `failed` is called with what `done` raises: a bug of ours, which ends this work and nothing else. `spent`: with the CPU time of each slice.
+        `wanted` is asked before each slice: when nobody wants the result any more, the generator is
+        closed and `done` is not called. `failed` is called with what `done` raises: a bug of ours,
+        which ends this work and nothing else. `spent`: with the CPU time of each slice.
         """
-        self._queue.append(_Work(name, steps, done, wanted, failed or partial(self.failed, name), spent))
+        self._queue.append(
+            _Work(name, steps, done, wanted, failed or partial(self.failed, name), spent)
+        )
         self._schedule()
 
     def run(
@@ -88,7 +102,9 @@ class LongWork:
         failed: Callable[[Exception], None] | None = None,
         spent: Callable[[float], None] | None = None,
     ) -> None:
-        """Begin now, go on in later turns if need be. What `done` raises in this turn is the caller's."""
+        """Begin now, go on in later turns if need be. What `done` raises in this turn is the
+        caller's.
+        """
         try:
             result = self.begin(steps) if spent is None else self._counted(self.begin, steps, spent)
         except Unfinished:
@@ -98,15 +114,21 @@ class LongWork:
         else:
             done(result)
 
-    def _counted(self, work: Callable[[Steps[T]], T], steps: Steps[T], spent: Callable[[float], None]) -> T:
+    def _counted(
+        self, work: Callable[[Steps[T]], T], steps: Steps[T], spent: Callable[[float], None]
+    ) -> T:
         began = self._clock.cpu_s()
         try:
             return work(steps)
         finally:
             spent(self._clock.cpu_s() - began)
 
-    async def finish(self, name: str, steps: Steps[T], spent: Callable[[float], None] | None = None) -> T:
-        """For async handlers: run `steps` to its end and return its result, or raise what it raises."""
+    async def finish(
+        self, name: str, steps: Steps[T], spent: Callable[[float], None] | None = None
+    ) -> T:
+        """For async handlers: run `steps` to its end and return its result, or raise what it
+        raises.
+        """
         ended = trio.Event()
         outcome: list[T | Exception] = []
 
@@ -152,7 +174,11 @@ class LongWork:
                     work.steps.close()
                     continue
                 some = partial(self._some_steps, until=until)
-                result = some(work.steps) if work.spent is None else self._counted(some, work.steps, work.spent)
+                result = (
+                    some(work.steps)
+                    if work.spent is None
+                    else self._counted(some, work.steps, work.spent)
+                )
             except Unfinished:
                 self._queue.append(work)
             except Exception as error:

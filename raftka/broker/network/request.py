@@ -42,13 +42,19 @@ class Answering(Protocol):
 
 
 class Delayed:
-    """An answer that comes later. What it waits for calls `complete`; a second call does nothing."""
+    """An answer that comes later. What it waits for calls `complete`; a second call does
+    nothing.
+    """
 
     __slots__ = ("request", "slot")
 
-    def __init__(self, request: "Request[Row]", complete_early: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, request: "Request[Row]", complete_early: Callable[[], None] | None = None
+    ) -> None:
         self.request = request
-        self.slot: Slot | None = request.slot or request.promised or request.connection.slot(complete_early)
+        self.slot: Slot | None = (
+            request.slot or request.promised or request.connection.slot(complete_early)
+        )
         request.promised = self.slot
         self.slot.complete_early = complete_early
 
@@ -87,12 +93,15 @@ class Request(Generic[Body_co]):
     session: Session
     connection: ServerConnection
     dispatcher: Answering = field(repr=False)
-    frame: Owned = field(repr=False)  # empty from the first later turn on; the body's records are parts of it
+    # empty from the first later turn on; the body's records are parts of it
+    frame: Owned = field(repr=False)
     body_position: int  # in the frame
     goes_on: bool = False  # its handler is at work in later turns too
-    stays: bool = False  # among the long requests until its answer is written, also when that comes later
+    # among the long requests until its answer is written, also when that comes later
+    stays: bool = False
     slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
-    promised: Slot | None = None  # the place of a Delayed, which its handler may make before it is interrupted
+    # the place of a Delayed, which its handler may make before it is interrupted
+    promised: Slot | None = None
     meter: Meter | None = field(default=None, repr=False)  # of a client with quotas
 
     def keep(self, pool: FramePool) -> None:
@@ -101,7 +110,9 @@ class Request(Generic[Body_co]):
         self.frame = NO_BYTES
 
     def encoded_rows(self, row: type[Element], count: int = 0) -> EncodedRows[Element]:
-        """For an array of the answer that may be long; `row` is the class of its elements, `count` the number of all, if it is known."""
+        """For an array of the answer that may be long; `row` is the class of its elements, `count`
+        the number of all, if it is known.
+        """
         return self.api.encoded_rows(self.version, row)
 
     def encoded_strings(self) -> EncodedRows[str]:

@@ -16,6 +16,7 @@ class Session:
     authenticated: bool = True
     mechanism: str = ""  # of SASL, with which the client logged in
     by_token: bool = False  # it logged in with a delegation token
-    decisions: dict[tuple[str, tuple[str, str]], bool] = field(default_factory=dict, repr=False)  # of the authorizer, about this client
+    # of the authorizer, about this client
+    decisions: dict[tuple[str, tuple[str, str]], bool] = field(default_factory=dict, repr=False)
     decided_at: int = -1  # the state of the ACLs that they are about
     quotas: Applied | None = None  # that applied when it was asked last

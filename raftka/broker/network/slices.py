@@ -1,6 +1,8 @@
-"""Work over thousands of things, some in each turn, in the order in which they were added. So nothing that happens to all partitions keeps the loop.
+"""Work over thousands of things, some in each turn, in the order in which they were added. So
+nothing that happens to all partitions keeps the loop.
 
-What is added while others wait goes behind them; what waits already is not added again. As long as few come, nothing waits.
+What is added while others wait goes behind them; what waits already is not added again. As long as
+few come, nothing waits.
 """
 
 from collections import OrderedDict
@@ -41,7 +43,9 @@ class Slices(Generic[T]):
         if not self._scheduled:
             self._scheduled = True
             self._clock.call_at(self._clock.now(), self._next_turn)
-        some = [self._waiting.popitem(last=False)[0] for _ in range(min(self._left, len(self._waiting)))]
+        some = [
+            self._waiting.popitem(last=False)[0] for _ in range(min(self._left, len(self._waiting)))
+        ]
         self._left -= len(some)
         if some:
             self._at_work = True

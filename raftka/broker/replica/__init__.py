@@ -1,1 +1,3 @@
-"""Replicas of partitions: the replica manager, ISR, fetch sessions, and followers that fetch from leaders."""
+"""Replicas of partitions: the replica manager, ISR, fetch sessions, and followers that fetch from
+leaders.
+"""

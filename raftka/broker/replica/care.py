@@ -1,4 +1,6 @@
-"""What the replica manager tells whoever takes care of the logs beside the data path: raftka/broker/logs/care.py, a room above."""
+"""What the replica manager tells whoever takes care of the logs beside the data path:
+raftka/broker/logs/care.py, a room above.
+"""
 
 from typing import Protocol
 

@@ -1,6 +1,8 @@
-"""Logs that have lost what was on disk while other replicas have it: they are not opened before this broker has left their ISRs.
+"""Logs that have lost what was on disk while other replicas have it: they are not opened before
+this broker has left their ISRs.
 
-Until then the broker is fenced, so that it leads nobody with what is left; then each log is opened, and takes from its leader what it has forgotten.
+Until then the broker is fenced, so that it leads nobody with what is left; then each log is opened,
+and takes from its leader what it has forgotten.
 """
 
 from raftka.broker.context import BrokerContext
@@ -25,7 +27,12 @@ class DamagedLogs:
         key = topic.topic_id, index
         if key not in self._doubtful:
             self._doubtful[key] = None
-            self.context.events.error("log_damaged", partition=f"{topic.name}-{index}", error=str(damage), until="it has left the ISR")
+            self.context.events.error(
+                "log_damaged",
+                partition=f"{topic.name}-{index}",
+                error=str(damage),
+                until="it has left the ISR",
+            )
             self.context.metrics.count("raftka_log_failures_total")
             self.lifecycle.withdraw(REASON)
             self.report()
@@ -51,9 +58,18 @@ class DamagedLogs:
         self._reporting = False
         lifecycle = self.lifecycle
         if self._doubtful and lifecycle.broker_epoch >= 0:
-            lifecycle.controller.call(ReplicasLost(self.context.node_id, lifecycle.broker_epoch, by_topic(self._doubtful)), self._reported)
+            lifecycle.controller.call(
+                ReplicasLost(
+                    self.context.node_id, lifecycle.broker_epoch, by_topic(self._doubtful)
+                ),
+                self._reported,
+            )
 
     def _reported(self, error: KafkaError | None, _: object) -> None:
-        if error is not None and error.code not in (Code.STALE_BROKER_EPOCH, Code.BROKER_ID_NOT_REGISTERED):  # then it registers anew
+        # then it registers anew
+        if error is not None and error.code not in (
+            Code.STALE_BROKER_EPOCH,
+            Code.BROKER_ID_NOT_REGISTERED,
+        ):
             clock = self.context.runtime.clock
             clock.call_at(clock.now() + RETRY_S, self.report)

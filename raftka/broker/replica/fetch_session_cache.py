@@ -1,7 +1,9 @@
-"""Fetch sessions (KIP-227): what a reader wants, what it was told last, and in which of its partitions something has happened since.
+"""Fetch sessions (KIP-227): what a reader wants, what it was told last, and in which of its
+partitions something has happened since.
 
-A partition that was read stays *idle* until something happens in it; then it is *dirty*, and the next look is at dirty ones alone: a
-session of thousands of partitions costs what changes in it. A Fetch without a session has one that is forgotten with its answer. Reads no log.
+A partition that was read stays *idle* until something happens in it; then it is *dirty*, and the
+next look is at dirty ones alone: a session of thousands of partitions costs what changes in it. A
+Fetch without a session has one that is forgotten with its answer. Reads no log.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +21,9 @@ from raftka.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic,
 
 BEGIN, END = 0, -1  # epochs of full fetches: one that would like a session, one without
 LAST_EPOCH = 0x7FFFFFFF
-SAFE_S = 120.0  # a session that is younger than that, or was used within it, is not taken from its reader; Kafka's constant
+# a session that is younger than that, or was used within it, is not taken from its reader; Kafka's
+# constant
+SAFE_S = 120.0
 NO_SESSION = 0
 
 TURN = attrgetter("turn")
@@ -50,9 +54,21 @@ class Waiting(Protocol):
 class CachedPartition:
     """One partition that a reader wants."""
 
-    __slots__ = ("fetch_request", "high_watermark", "log_start", "partition", "session", "size", "topic", "topic_id", "turn")
+    __slots__ = (
+        "fetch_request",
+        "high_watermark",
+        "log_start",
+        "partition",
+        "session",
+        "size",
+        "topic",
+        "topic_id",
+        "turn",
+    )
 
-    def __init__(self, session: "FetchSession", topic: FetchTopic, fetch_request: FetchPartition, turn: int) -> None:
+    def __init__(
+        self, session: "FetchSession", topic: FetchTopic, fetch_request: FetchPartition, turn: int
+    ) -> None:
         self.session = session
         self.topic = topic.topic
         self.topic_id = topic.topic_id
@@ -120,7 +136,8 @@ class FetchSession:
         self.counted = 0  # partitions, by the cache
 
     def want(self, topics: Sequence[FetchTopic]) -> Steps[None]:
-        """What is new comes last, what was there stays at its place. A partition that is named twice is the one named last.
+        """What is new comes last, what was there stays at its place. A partition that is named
+        twice is the one named last.
 
         Between its steps others may look at what is dirty, or have everything looked at again.
         """
@@ -131,10 +148,16 @@ class FetchSession:
                 cached = self.partitions.get((name, fetch_request.partition))
                 if cached is None:
                     self.turns += 1
-                    cached = self.partitions[name, fetch_request.partition] = CachedPartition(self, topic, fetch_request, self.turns)
+                    cached = self.partitions[name, fetch_request.partition] = CachedPartition(
+                        self, topic, fetch_request, self.turns
+                    )
                 else:
-                    if fetch_request.current_leader_epoch != cached.fetch_request.current_leader_epoch:
-                        cached.high_watermark = cached.log_start = -1  # a reader that began anew may not have heard what was told before
+                    if (
+                        fetch_request.current_leader_epoch
+                        != cached.fetch_request.current_leader_epoch
+                    ):
+                        # a reader that began anew may not have heard what was told before
+                        cached.high_watermark = cached.log_start = -1
                     cached.fetch_request = fetch_request
                 self.dirty[cached] = None
                 yield
@@ -166,7 +189,9 @@ class FetchSession:
         self.dirty = dict.fromkeys(self.partitions.values())
 
     def end(self) -> Steps[None]:
-        """Nobody goes on with it. Its partitions lead to it, and it to them: they would stay until all garbage is collected."""
+        """Nobody goes on with it. Its partitions lead to it, and it to them: they would stay until
+        all garbage is collected.
+        """
         partitions, self.partitions = self.partitions, {}
         while partitions:
             partitions.popitem()[1].leave()
@@ -175,10 +200,16 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """The sessions of a node, which one a request goes on with, and who must go when there are too many."""
+    """The sessions of a node, which one a request goes on with, and who must go when there are too
+    many.
+    """
 
     def __init__(
-        self, slots: int, random: Random, metrics: Metrics, end: Callable[[FetchSession], None] = lambda session: drained(session.end())
+        self,
+        slots: int,
+        random: Random,
+        metrics: Metrics,
+        end: Callable[[FetchSession], None] = lambda session: drained(session.end()),
     ) -> None:
         """`end` is called with sessions that are closed: to run their `end`."""
         self.end = end
@@ -188,8 +219,12 @@ class FetchSessionCache:
         self.partitions = 0
         self._random = random
 
-    def for_request(self, body: FetchRequest, reader: Reader, now: float, *, by_id: bool) -> Steps[tuple[FetchSession, bool]]:
-        """The request's session, and whether it goes on with it. Raises KafkaError for the answer's top level."""
+    def for_request(
+        self, body: FetchRequest, reader: Reader, now: float, *, by_id: bool
+    ) -> Steps[tuple[FetchSession, bool]]:
+        """The request's session, and whether it goes on with it. Raises KafkaError for the answer's
+        top level.
+        """
         if body.session_epoch in (BEGIN, END):
             known = self.by_id.get(body.session_id)
             if known is not None:
@@ -211,7 +246,8 @@ class FetchSessionCache:
 
     def _known(self, body: FetchRequest, reader: Reader, *, by_id: bool) -> FetchSession:
         session = self.by_id.get(body.session_id)
-        if session is None or session.follows != reader.follows:  # nobody reads with another's rights
+        # nobody reads with another's rights
+        if session is None or session.follows != reader.follows:
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
         self._check(session, body)
         if session.by_id != by_id:
@@ -259,7 +295,9 @@ class FetchSessionCache:
         self.by_id[session.id] = self.by_id.pop(session.id)
 
     def admit(self, session: FetchSession, now: float) -> bool:
-        """Give it an id, if there is a slot or one to be had: from a session long unused, or of less worth (followers' and large ones count more)."""
+        """Give it an id, if there is a slot or one to be had: from a session long unused, or of
+        less worth (followers' and large ones count more).
+        """
         size = len(session.partitions)
         if self.partitions + size > SESSION_PARTITIONS.value:
             self.metrics.refused(SESSION_PARTITIONS)
@@ -279,7 +317,11 @@ class FetchSessionCache:
         if oldest is None:
             return False
         if now - oldest.used <= SAFE_S:
-            evictable = [s for s in self.by_id.values() if s.used - s.created > SAFE_S or (of_follower and not s.follows)]
+            evictable = [
+                s
+                for s in self.by_id.values()
+                if s.used - s.created > SAFE_S or (of_follower and not s.follows)
+            ]
             oldest = min(evictable, key=_worth, default=None)
             if oldest is None or (of_follower, size) <= _worth(oldest):
                 return False

@@ -1,4 +1,5 @@
-"""The follower's side of a fetch session (KIP-227): what the leader knows of our positions, so that a request tells only what is new.
+"""The follower's side of a fetch session (KIP-227): what the leader knows of our positions, so that
+a request tells only what is new.
 
 Knows no connection and no log. As long as the leader gives no session, every request is whole.
 """
@@ -37,18 +38,25 @@ class FetchSessionHandler:
         return self.epoch == WHOLE
 
     def lost(self) -> None:
-        """No answer came: what the leader knows is not known. The next request ends the session, if there is one, and begins another."""
+        """No answer came: what the leader knows is not known. The next request ends the session, if
+        there is one, and begins another.
+        """
         self.epoch = WHOLE
 
     def knows(self, key: Key, leader_epoch: int) -> bool:
-        """The leader has been told of it in that epoch: what it has said since it does not say again."""
+        """The leader has been told of it in that epoch: what it has said since it does not say
+        again.
+        """
         place = self._known.get(key)
         return place is not None and place.position.leader_epoch == leader_epoch
 
-    def request(self, wanted: Mapping[Key, Place], gone: Iterable[Key], max_bytes: int) -> FetchRequest:
+    def request(
+        self, wanted: Mapping[Key, Place], gone: Iterable[Key], max_bytes: int
+    ) -> FetchRequest:
         """The next request, with what concerns the session.
 
-        `wanted`: everything if it is whole, else at least what may be new; `gone`: not to be fetched any more.
+        `wanted`: everything if it is whole, else at least what may be new; `gone`: not to be
+        fetched any more.
         """
         known = self._known
         forgotten: dict[bytes, list[int]] = {}
@@ -67,17 +75,24 @@ class FetchSessionHandler:
             session_id=self.id,
             session_epoch=self.epoch,
             topics=topics,
-            forgotten_topics_data=[request.forgotten_topics_data(topic_id=i, partitions=tuple(gone)) for i, gone in forgotten.items()],
+            forgotten_topics_data=[
+                request.forgotten_topics_data(topic_id=i, partitions=tuple(gone))
+                for i, gone in forgotten.items()
+            ],
         )
 
     def changes(self, wanted: Mapping[Key, Place], max_bytes: int) -> dict[bytes, list[Asked]]:
-        """Return the places that the leader does not know, by topic. From now on they count as told."""
+        """Return the places that the leader does not know, by topic. From now on they count as
+        told.
+        """
         known, topics = self._known, dict[bytes, list[Asked]]()
         for key, place in wanted.items():
             if known.get(key) != place:
                 known[key] = place
                 (offset, last_epoch, leader_epoch), log_start = place
-                topics.setdefault(key[0], []).append(Asked(key[1], leader_epoch, offset, last_epoch, log_start, max_bytes))
+                topics.setdefault(key[0], []).append(
+                    Asked(key[1], leader_epoch, offset, last_epoch, log_start, max_bytes)
+                )
         return topics
 
     def answered(self, answer: FetchResponse) -> bool:

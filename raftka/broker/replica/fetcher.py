@@ -1,8 +1,10 @@
-"""Follows leaders: one connection and at most one Fetch in flight for each broker that leads something we replicate.
+"""Follows leaders: one connection and at most one Fetch in flight for each broker that leads
+something we replicate.
 
-What a partition does with its answer is replication/follower.py's; here its effects meet the log, and many partitions share a request and a
-session: what has not changed costs nothing. A partition that becomes ready while a Fetch waits at the leader is not kept waiting: a tiny request
-behind it makes the leader answer.
+What a partition does with its answer is replication/follower.py's; here its effects meet the log,
+and many partitions share a request and a session: what has not changed costs nothing. A partition
+that becomes ready while a Fetch waits at the leader is not kept waiting: a tiny request behind it
+makes the leader answer.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,9 +40,17 @@ from raftka.wire.replica_fetch import MOST, VERSION, Terms, read_answer, request
 
 RECONNECT_S = (0.05, 1.0)
 LOOK_AGAIN_S = 1.0  # at a throttle
-OF_TURN = 500  # partitions that are asked for with one Fetch, or whose answers are carried out in a turn: 3 to 10 ms
+# partitions that are asked for with one Fetch, or whose answers are carried out in a turn: 3 to 10
+# ms
+OF_TURN = 500
 EARLIEST, LATEST = -2, -1
-SESSION_ERRORS = frozenset({Code.FETCH_SESSION_ID_NOT_FOUND, Code.INVALID_FETCH_SESSION_EPOCH, Code.FETCH_SESSION_TOPIC_ID_ERROR})
+SESSION_ERRORS = frozenset(
+    {
+        Code.FETCH_SESSION_ID_NOT_FOUND,
+        Code.INVALID_FETCH_SESSION_EPOCH,
+        Code.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
 
 
 class PartitionFetchState:
@@ -56,7 +66,14 @@ class PartitionFetchState:
         self.phase = Phase.READY  # as its fetcher knows it
         self.among: dict[PartitionFetchState, None] = {}  # of its fetcher's, those in this phase
         self.place: Place  # as the leader knows it, or will with the next request
-        self.fetch = FollowerFetch(partition.follower_state, log.start_offset, log.end_offset, log.flushed_offset, log.latest_epoch, log.epoch_end)
+        self.fetch = FollowerFetch(
+            partition.follower_state,
+            log.start_offset,
+            log.end_offset,
+            log.flushed_offset,
+            log.latest_epoch,
+            log.epoch_end,
+        )
         partition.on_flushed = self._flushed
 
     def start(self) -> None:
@@ -89,7 +106,8 @@ class PartitionFetchState:
             if kind is AppendRecords:
                 self._append(effect.records, effect.leader_epoch)
             elif kind is Flush:
-                if not self.partition.touched:  # else the partition flushes at the end of the turn, when it has written
+                # else the partition flushes at the end of the turn, when it has written
+                if not self.partition.touched:
                     self.partition.flush()
             elif kind is AdvanceHighWatermark:
                 self.partition.committed(effect.offset)
@@ -100,11 +118,15 @@ class PartitionFetchState:
         fetch, partition, context = self.fetch, self.partition, self.fetcher.context
         log, throttle = partition.log, self._throttle() if fetch.catches_up else None
         try:
-            log.append_as_follower(memoryview(records), leader_epoch, context.runtime.clock.wall_ms())
+            log.append_as_follower(
+                memoryview(records), leader_epoch, context.runtime.clock.wall_ms()
+            )
         except KafkaError as error:
             if log.failed is not None:
                 raise log.failed from error
-            context.events.error("replica_append_refused", partition=partition.name, error=str(error))
+            context.events.error(
+                "replica_append_refused", partition=partition.name, error=str(error)
+            )
             fetch.append_failed(self.fetcher.now())
             return
         context.metrics.replication_bytes_in += len(records)
@@ -119,7 +141,12 @@ class PartitionFetchState:
         fetch, log = self.fetch, self.partition.log
         match effect:
             case TruncateTo(offset):
-                self.fetcher.context.events.info("truncated", partition=self.partition.name, offset=offset, log_end=log.end_offset)
+                self.fetcher.context.events.info(
+                    "truncated",
+                    partition=self.partition.name,
+                    offset=offset,
+                    log_end=log.end_offset,
+                )
                 self.fetcher.context.metrics.count("raftka_truncations_total")
                 log.truncate_to(offset)
                 self._carry_out(fetch.truncated(log.end_offset, log.latest_epoch))
@@ -169,7 +196,8 @@ class ReplicaFetcher:
         self.writing: dict[PartitionFetchState, None] = {}
         self.resting: dict[PartitionFetchState, None] = {}
         self.others: dict[PartitionFetchState, None] = {}
-        self.lapsed: dict[Key, None] = {}  # not to be fetched any more, or not now; the leader does not know
+        # not to be fetched any more, or not now; the leader does not know
+        self.lapsed: dict[Key, None] = {}
         self.session = FetchSessionHandler()
         self.connection: ClientConnection | None = None
         self.in_flight = False
@@ -204,7 +232,8 @@ class ReplicaFetcher:
         self.follows[follow.key] = follow
         follow.among = self._set_of(follow.phase)
         follow.among[follow] = None
-        if self.session.knows(follow.key, follow.fetch.state.leader_epoch):  # its log has moved, perhaps while an answer is under way
+        # its log has moved, perhaps while an answer is under way
+        if self.session.knows(follow.key, follow.fetch.state.leader_epoch):
             self.begin_anew = True
         follow.start()
         self.pump_later()
@@ -264,7 +293,9 @@ class ReplicaFetcher:
                 self.pump_later()  # the others with the next Fetch
         elif ready and not self.interrupted:
             self.interrupted = True
-            self.connection.request(API_VERSIONS, API_VERSIONS.request(), lambda row, error: None, version=0)
+            self.connection.request(
+                API_VERSIONS, API_VERSIONS.request(), lambda row, error: None, version=0
+            )
         if resting:
             self.wake_at(max(min(follow.fetch.retry_at for follow in resting), now + 0.01))
 
@@ -273,12 +304,16 @@ class ReplicaFetcher:
         if self.begin_anew:
             self.begin_anew = False
             session.lost()
-        wanted = {follow.key: follow.place for follow in (self.fetching if session.whole else asked)}
+        wanted = {
+            follow.key: follow.place for follow in (self.fetching if session.whole else asked)
+        }
         if not session.whole and not self.lapsed and len(wanted) <= MOST and self._sent(wanted):
             return
         lapsed, self.lapsed = self.lapsed, {}
         row = session.request(wanted, lapsed, settings["replica.fetch.max.bytes"])
-        row.replica_state = FETCH.request.replica_state(replica_id=self.context.node_id, replica_epoch=self.fetchers.lifecycle.broker_epoch)
+        row.replica_state = FETCH.request.replica_state(
+            replica_id=self.context.node_id, replica_epoch=self.fetchers.lifecycle.broker_epoch
+        )
         row.max_wait_ms, row.min_bytes = settings["replica.fetch.wait.max.ms"], 1
         row.max_bytes = settings["replica.fetch.response.max.bytes"]
         self.in_flight = True
@@ -287,13 +322,22 @@ class ReplicaFetcher:
         self.connection.request(FETCH, row, self._answered, version=VERSION)
 
     def _sent(self, wanted: Mapping[Key, Place]) -> bool:
-        """Whether the request left the short way: it goes on with a session, and tells of new places alone."""
-        connection, settings, session = self.connection, self.context.metadata.settings.values, self.session
+        """Whether the request left the short way: it goes on with a session, and tells of new
+        places alone.
+        """
+        connection, settings = self.connection, self.context.metadata.settings.values
+        session = self.session
         if connection is None or not connection.speaks(FETCH, VERSION):
             return False
         changes = session.changes(wanted, settings["replica.fetch.max.bytes"])
         most = settings["replica.fetch.response.max.bytes"]
-        terms = Terms(settings["replica.fetch.wait.max.ms"], 1, most, self.context.node_id, self.fetchers.lifecycle.broker_epoch)
+        terms = Terms(
+            settings["replica.fetch.wait.max.ms"],
+            1,
+            most,
+            self.context.node_id,
+            self.fetchers.lifecycle.broker_epoch,
+        )
         body = request_body(terms, session.id, session.epoch, changes)
         self.in_flight, self.interrupted = True, False
         connection.exchange(FETCH, VERSION, body, self._came, self._answered)
@@ -338,7 +382,9 @@ class ReplicaFetcher:
         ]
         self._take(answers, was_whole=was_whole)
 
-    def _take(self, answers: list[tuple[PartitionFetchState, Answer]], first: int = 0, *, was_whole: bool) -> None:
+    def _take(
+        self, answers: list[tuple[PartitionFetchState, Answer]], first: int = 0, *, was_whole: bool
+    ) -> None:
         """Some now, the rest in turns to come; the next Fetch waits for all of them."""
         now, end = self.now(), first + OF_TURN
         for follow, answer in answers[first:end]:
@@ -347,8 +393,14 @@ class ReplicaFetcher:
         if end < len(answers):
             if not self.taking:
                 self.taking = True
-                answers = [(follow, answer._replace(records=bytes(answer.records))) for follow, answer in answers]  # the buffer goes with the turn
-            self.context.runtime.clock.call_at(now, lambda: self._take(answers, end, was_whole=was_whole))
+                # the buffer goes with the turn
+                answers = [
+                    (follow, answer._replace(records=bytes(answer.records)))
+                    for follow, answer in answers
+                ]
+            self.context.runtime.clock.call_at(
+                now, lambda: self._take(answers, end, was_whole=was_whole)
+            )
             return
         if self.taking:
             self.taking = False
@@ -384,8 +436,17 @@ class ReplicaFetcher:
         assert self.connection is not None
         request = LIST_OFFSETS.request
         for which in (EARLIEST, LATEST):
-            rows = [request.topics.partitions(partition_index=follow.partition.index, current_leader_epoch=leader_epoch, timestamp=which)]
-            row = request(replica_id=self.context.node_id, topics=[request.topics(name=follow.partition.topic, partitions=rows)])
+            rows = [
+                request.topics.partitions(
+                    partition_index=follow.partition.index,
+                    current_leader_epoch=leader_epoch,
+                    timestamp=which,
+                )
+            ]
+            row = request(
+                replica_id=self.context.node_id,
+                topics=[request.topics(name=follow.partition.topic, partitions=rows)],
+            )
             self.connection.request(LIST_OFFSETS, row, answered(which), version=7)
 
     # the connection
@@ -396,16 +457,23 @@ class ReplicaFetcher:
             self.wake_at(self.connect_at)
             return
         broker = self.context.metadata.image.brokers.get(self.leader)
-        endpoint = broker.endpoint(self.context.metadata.settings.inter_broker_listener) if broker is not None else None
+        endpoint = (
+            broker.endpoint(self.context.metadata.settings.inter_broker_listener)
+            if broker is not None
+            else None
+        )
         if endpoint is None:
             return  # an image that knows it wakes us
         name, address = f"broker-{self.context.node_id}-fetcher", (endpoint.host, endpoint.port)
         network, secured = self.context.runtime.network, self.context.secured()
-        self.connection = open_connection(network, address, name, on_closed=self._closed, pool=self.fetchers.pool, secured=secured)
+        self.connection = open_connection(
+            network, address, name, on_closed=self._closed, pool=self.fetchers.pool, secured=secured
+        )
         self.pump_later()
 
     def _closed(self, reason: str) -> None:
-        if self.follows and self.connection is not None and self.connection.versions:  # it was up, and we did not close it
+        # it was up, and we did not close it
+        if self.follows and self.connection is not None and self.connection.versions:
             self.fetchers.broken(self.leader)
         self.connection = None
         self.in_flight = False
@@ -424,7 +492,12 @@ class ReplicaFetcher:
 
 class ReplicaFetcherManager:
     def __init__(
-        self, context: BrokerContext, lifecycle: BrokerLifecycle, throttles: ReplicationThrottles, pool: FramePool, broken: Callable[[int], None]
+        self,
+        context: BrokerContext,
+        lifecycle: BrokerLifecycle,
+        throttles: ReplicationThrottles,
+        pool: FramePool,
+        broken: Callable[[int], None],
     ) -> None:
         """`broken` hears of a leader whose connection broke."""
         self.context = context
@@ -453,7 +526,14 @@ class ReplicaFetcherManager:
                 fetcher.pump_later()
 
     def max_lag(self) -> int:
-        return max((follow.fetch.lag for fetcher in self.by_leader.values() for follow in fetcher.follows.values()), default=0)
+        return max(
+            (
+                follow.fetch.lag
+                for fetcher in self.by_leader.values()
+                for follow in fetcher.follows.values()
+            ),
+            default=0,
+        )
 
     def on_brokers(self, image: MetadataImage) -> None:
         """A broker that came back, perhaps elsewhere: no need to wait for the back-off."""

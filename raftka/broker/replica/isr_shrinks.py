@@ -1,4 +1,5 @@
-"""When followers have lagged for too long: looks at the partitions that this broker leads whenever the earliest of them is due, some a turn.
+"""When followers have lagged for too long: looks at the partitions that this broker leads whenever
+the earliest of them is due, some a turn.
 
 Decides nothing: `LeaderState.tick` does.
 """
@@ -15,7 +16,9 @@ SOONEST_S = 0.05
 
 
 class IsrShrinks:
-    def __init__(self, context: BrokerContext, partitions: Mapping[tuple[str, int], Partition]) -> None:
+    def __init__(
+        self, context: BrokerContext, partitions: Mapping[tuple[str, int], Partition]
+    ) -> None:
         """`partitions`: all partitions of this broker."""
         self._metadata = context.metadata
         self._clock = context.runtime.clock
@@ -30,7 +33,8 @@ class IsrShrinks:
         if not self._due and when < inf:
             self._due = True
             now = self._clock.now()
-            at_most_s = self._metadata.settings.seconds("replica.lag.time.max.ms") / 2  # another partition's follower may have to leave before
+            # another partition's follower may have to leave before
+            at_most_s = self._metadata.settings.seconds("replica.lag.time.max.ms") / 2
             self._clock.call_at(min(max(when, now + SOONEST_S), now + at_most_s), self._begin)
 
     def note_lag(self, leader: LeaderState) -> None:
@@ -49,7 +53,10 @@ class IsrShrinks:
         for _ in range(min(len(self._left), LOOKED_AT_IN_A_TURN)):
             partition = self._left.pop()
             leader = partition.leader
-            if leader is not None and partitions.get((partition.topic, partition.index)) is partition:
+            if (
+                leader is not None
+                and partitions.get((partition.topic, partition.index)) is partition
+            ):
                 deadline = leader.deadline()
                 if deadline <= now:
                     partition.apply(leader.tick(now))

@@ -1,7 +1,9 @@
-"""Partitions whose logs are still to be opened: some in each turn, so that thousands at once do not keep the node from its heartbeats.
+"""Partitions whose logs are still to be opened: some in each turn, so that thousands at once do not
+keep the node from its heartbeats.
 
-New ones are made off the loop first: while a disk is flushed, a kernel may take a millisecond for each name. Those that lie on the disk are opened
-off the loop: a crash may have left gigabytes to be read again. Until a partition's turn has come this broker answers for it as one that does not lead
+New ones are made off the loop first: while a disk is flushed, a kernel may take a millisecond for
+each name. Those that lie on the disk are opened off the loop: a crash may have left gigabytes to be
+read again. Until a partition's turn has come this broker answers for it as one that does not lead
 it, and clients ask again. Knows no log and no role.
 """
 
@@ -9,14 +11,18 @@ from collections.abc import Callable
 
 from raftka.runtime.interfaces import Clock
 
-OPENED_IN_A_TURN = 25  # some 10 ms; prepared in two parts at a time, as a new file can cost the kernel more than all else here
+# some 10 ms; prepared in two parts at a time, as a new file can cost the kernel more than all else
+# here
+OPENED_IN_A_TURN = 25
 
 Key = tuple[bytes, int]  # topic id, partition
 Prepare = Callable[[list[Key], Callable[[], None]], None]
 
 
 class LogOpener:
-    def __init__(self, clock: Clock, prepare: Prepare, records_arrived: Callable[[list[Key]], None]) -> None:
+    def __init__(
+        self, clock: Clock, prepare: Prepare, records_arrived: Callable[[list[Key]], None]
+    ) -> None:
         self._clock = clock
         self._prepare = prepare
         self._look_again = records_arrived
@@ -27,7 +33,9 @@ class LogOpener:
         self._prepared_now = False  # they are being looked at again
 
     def may_open(self, key: Key, *, new: bool) -> bool:
-        """Now; else it is remembered, and its turn comes. One that is not `new` is prepared first."""
+        """Now; else it is remembered, and its turn comes. One that is not `new` is prepared
+        first.
+        """
         if not self._busy:
             self._later()
         if self._left > 0 and (new or self._prepared_now):
@@ -41,8 +49,14 @@ class LogOpener:
         return bool(self._waiting)
 
     def gone(self, topic_id: bytes, partition: int | None = None) -> bool:
-        """It, or all of the topic, need not be opened any more. True when some were waiting: what lies on disk of them is nobody's now."""
-        doomed = [key for key in self._waiting if key[0] == topic_id and partition in (None, key[1])] if self._waiting else []
+        """It, or all of the topic, need not be opened any more. True when some were waiting: what
+        lies on disk of them is nobody's now.
+        """
+        doomed = (
+            [key for key in self._waiting if key[0] == topic_id and partition in (None, key[1])]
+            if self._waiting
+            else []
+        )
         for key in doomed:
             del self._waiting[key]
         return bool(doomed)

@@ -1,8 +1,10 @@
-"""When new requests are passed on: at once, or some turns later together with more. Knows no partition and no coordinator.
+"""When new requests are passed on: at once, or some turns later together with more. Knows no
+partition and no coordinator.
 
-To pass requests on costs a flush, and a write, a flush and a fetch of each follower, however few they are. Clients that were answered just now
-often ask again at once: as long as fewer requests have come than were answered, the node looks for the rest. Where these do not come, because
-clients send every few seconds, it does not look for a while.
+To pass requests on costs a flush, and a write, a flush and a fetch of each follower, however few
+they are. Clients that were answered just now often ask again at once: as long as fewer requests
+have come than were answered, the node looks for the rest. Where these do not come, because clients
+send every few seconds, it does not look for a while.
 """
 
 from math import inf
@@ -25,8 +27,15 @@ class Looks:
         self._answered += requests
 
     def looks_for_more(self, waiting: int, now: float) -> bool:
-        """Return whether `waiting` requests stay for another turn; False: they are passed on now (seconds on the runtime's clock)."""
-        if waiting < self._answered and not self._pause and self._looks < LOOKS and now < self._until:
+        """Return whether `waiting` requests stay for another turn; False: they are passed on now
+        (seconds on the runtime's clock).
+        """
+        if (
+            waiting < self._answered
+            and not self._pause
+            and self._looks < LOOKS
+            and now < self._until
+        ):
             if not self._looks:
                 self._until = now + LOOK_S
             self._looks += 1

@@ -1,4 +1,6 @@
-"""The partitions of this broker: follows the metadata image, writes at the end of each turn, flushes, keeps deadlines. Knows no request format."""
+"""The partitions of this broker: follows the metadata image, writes at the end of each turn,
+flushes, keeps deadlines. Knows no request format.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -37,7 +39,14 @@ REVIEWED_IN_A_TURN = 500  # of those where perhaps nothing has to be done
 
 
 class ReplicaManager:
-    def __init__(self, context: BrokerContext, logs: LogManager, lifecycle: BrokerLifecycle, pool: FramePool, broken: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        context: BrokerContext,
+        logs: LogManager,
+        lifecycle: BrokerLifecycle,
+        pool: FramePool,
+        broken: Callable[[int], None],
+    ) -> None:
         """`broken` hears of a broker whose connection to this node broke."""
         self.context = context
         self.lifecycle = lifecycle
@@ -50,7 +59,9 @@ class ReplicaManager:
         self.fetchers = ReplicaFetcherManager(context, lifecycle, self.throttles, pool, broken)
         self.care: Care  # the node sets it
         self.isr_changes = IsrChanges(context)
-        self._alter_partition_manager = AlterPartitionManager(context, lifecycle, self._altered, self.isr_changes.publish)
+        self._alter_partition_manager = AlterPartitionManager(
+            context, lifecycle, self._altered, self.isr_changes.publish
+        )
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
         self.doubtful = DamagedLogs(context, lifecycle)
         self._touched: list[Partition] = []
@@ -62,29 +73,43 @@ class ReplicaManager:
         self.isr_shrinks = IsrShrinks(context, self.partitions)
         self._loaded = False  # the first image has come
         self._loading = False  # logs that lay here at the start are not open yet
-        self._changed: Slices[tuple[bytes, int]] = Slices(self.clock, PARTITIONS_OF_TURN, self._on_partitions)
-        self._doomed: Slices[Partition] = Slices(self.clock, PARTITIONS_OF_TURN, self._remove_doomed)
+        self._changed: Slices[tuple[bytes, int]] = Slices(
+            self.clock, PARTITIONS_OF_TURN, self._on_partitions
+        )
+        self._doomed: Slices[Partition] = Slices(
+            self.clock, PARTITIONS_OF_TURN, self._remove_doomed
+        )
         self._reviewed: Slices[Partition] = Slices(self.clock, REVIEWED_IN_A_TURN, self._review)
-        self._configured: Slices[Partition] = Slices(self.clock, PARTITIONS_OF_TURN, self._configure)
+        self._configured: Slices[Partition] = Slices(
+            self.clock, PARTITIONS_OF_TURN, self._configure
+        )
         self.strays = StrayLogs(context, logs)
         self._opener = LogOpener(self.clock, self._make_ahead, self._open_more)
         logs.work_in_turns(self.next_turn)
-        self.leaderships: dict[str, Callable[[Partition], None]] = {}  # by topic: who is told when one begins, goes on in another epoch, or ended
-        self.prefers_racks = (context.metadata.settings["replica.selector.class"] or "").endswith("RackAwareReplicaSelector")
+        # by topic: who is told when one begins, goes on in another epoch, or ended
+        self.leaderships: dict[str, Callable[[Partition], None]] = {}
+        self.prefers_racks = (context.metadata.settings["replica.selector.class"] or "").endswith(
+            "RackAwareReplicaSelector"
+        )
 
     def start(self) -> None:
         self.care.start()
 
     def _rolled(self, partition: Partition) -> None:
         self.context.events.info(
-            "segment_rolled", partition=partition.name, base_offset=partition.log.active.base_offset, segments=len(partition.log.segments)
+            "segment_rolled",
+            partition=partition.name,
+            base_offset=partition.log.active.base_offset,
+            segments=len(partition.log.segments),
         )
         self.context.metrics.count("raftka_segments_rolled_total")
 
     # finding
 
     def find(self, topic: str, index: int) -> Partition:
-        """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when the replica is elsewhere."""
+        """Raises UNKNOWN_TOPIC_OR_PARTITION, or NOT_LEADER_OR_FOLLOWER when the replica is
+        elsewhere.
+        """
         partition = self.partitions.get((topic, index))
         if partition is None:
             known = self.context.metadata.image.topic_named(topic)
@@ -95,7 +120,9 @@ class ReplicaManager:
         """Raises UNKNOWN_TOPIC_ID, or as `find`."""
         partition = self.by_id.get((topic_id, index))
         if partition is None:
-            raise self._absent(self.context.metadata.image.topics.get(topic_id), index, Code.UNKNOWN_TOPIC_ID)
+            raise self._absent(
+                self.context.metadata.image.topics.get(topic_id), index, Code.UNKNOWN_TOPIC_ID
+            )
         return partition
 
     def _absent(self, topic: TopicImage | None, index: int, unknown: Code) -> KafkaError:
@@ -131,13 +158,17 @@ class ReplicaManager:
             fetch.records_arrived()
 
     def flush(self, home: LogDirectory, files: "list[File | str]", done: Flushed) -> None:
-        """At the turn's end, together with what else it made dirty there: many files cost little more than one."""
+        """At the turn's end, together with what else it made dirty there: many files cost little
+        more than one.
+        """
         if not self._to_flush:
             self.clock.at_turn_end(self._flush)
         self._to_flush.setdefault(home, []).append((files, done))
 
     def _flush(self) -> None:
-        """Each directory by itself: an error says which has failed, and one that is slow keeps no other waiting."""
+        """Each directory by itself: an error says which has failed, and one that is slow keeps no
+        other waiting.
+        """
         asked, self._to_flush = self._to_flush, {}
         for together in asked.values():
             self._flush_together(together)
@@ -164,9 +195,11 @@ class ReplicaManager:
             self.fail(error)
 
     def log_failed(self, partition: Partition, error: OSError) -> None:
-        """The disk is full or broken: this replica serves no more, nor does any other in its directory.
+        """The disk is full or broken: this replica serves no more, nor does any other in its
+        directory.
 
-        When that cannot be spared the broker withdraws, so that others lead; a controller on this node goes on.
+        When that cannot be spared the broker withdraws, so that others lead; a controller on this
+        node goes on.
         """
         if not self.care.directory_failed(partition.home, error):
             self._unusable(partition.name, error)
@@ -188,7 +221,9 @@ class ReplicaManager:
         partition.give_up(Code.KAFKA_STORAGE_ERROR)
 
     def _unusable(self, partition: str, error: OSError) -> None:
-        self.context.events.error("log_failed", partition=partition, error=str(error), until="the node is started again")
+        self.context.events.error(
+            "log_failed", partition=partition, error=str(error), until="the node is started again"
+        )
         self.context.metrics.count("raftka_log_failures_total")
         self.lifecycle.withdraw("a log failed")
 
@@ -205,7 +240,11 @@ class ReplicaManager:
     def _expire(self) -> None:
         """Runs only while somebody waits: an idle broker has no timer."""
         now = self.clock.now()
-        for partition in [each for each, deadline in self._watched.items() if deadline <= now or not each.has_deadlines]:
+        for partition in [
+            each
+            for each, deadline in self._watched.items()
+            if deadline <= now or not each.has_deadlines
+        ]:
             following = partition.expire(now)
             if following is None:
                 del self._watched[partition]
@@ -256,7 +295,10 @@ class ReplicaManager:
 
     def _altered(self, partition: Partition, effect: AlterIsr, answer: Altered | Code) -> None:
         leader = partition.leader
-        if leader is None or self.partitions.get((partition.topic, partition.index)) is not partition:
+        if (
+            leader is None
+            or self.partitions.get((partition.topic, partition.index)) is not partition
+        ):
             return
         before = leader.isr
         if not isinstance(answer, Altered):
@@ -271,13 +313,27 @@ class ReplicaManager:
     def on_image(self, image: MetadataImage, delta: Delta) -> None:
         live_changed = bool(delta.brokers_changed) or delta.reloaded
         if live_changed:
-            self.live = {broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.alive}
+            self.live = {
+                broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.alive
+            }
         for topic_id, topic in delta.topics_deleted.items():
             self._delete_topic(topic_id, len(topic.partitions))
         if delta.reloaded:
-            self._doomed.add([partition for partition in self.partitions.values() if partition.topic_id not in image.topics])
+            self._doomed.add(
+                [
+                    partition
+                    for partition in self.partitions.values()
+                    if partition.topic_id not in image.topics
+                ]
+            )
             self.strays.remove()
-            self._changed.add([(topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))])
+            self._changed.add(
+                [
+                    (topic_id, index)
+                    for topic_id, topic in image.topics.items()
+                    for index in range(len(topic.partitions))
+                ]
+            )
         else:
             self._changed.add(delta.partitions_changed)
         if live_changed:
@@ -288,7 +344,8 @@ class ReplicaManager:
         if not self._loaded:
             self._loaded = True
             if self._changed or self._opener:
-                self._loading = True  # a log that has lost records is found before this broker may be elected
+                # a log that has lost records is found before this broker may be elected
+                self._loading = True
                 self.lifecycle.withdraw(LOADING)
 
     def _on_partitions(self, keys: list[tuple[bytes, int]]) -> None:
@@ -309,7 +366,9 @@ class ReplicaManager:
             topic = image.topics.get(topic_id)
             if topic is not None and index < len(topic.partitions):
                 config = self.context.metadata.topic_configs.of(image, topic.name).log
-                wanted.append(((topic.name, index), topic_id, config, self._others_have(topic, index)))
+                wanted.append(
+                    ((topic.name, index), topic_id, config, self._others_have(topic, index))
+                )
         self.context.runtime.offload.run(self.logs.prepare(wanted), lambda _: done())
 
     def _others_have(self, topic: TopicImage, index: int) -> bool:
@@ -337,9 +396,13 @@ class ReplicaManager:
                 self.strays.remove()
             return
         if partition is None:
-            if self.me in image.offline or self.logs.lies_offline((topic.name, index), topic.topic_id):
+            if self.me in image.offline or self.logs.lies_offline(
+                (topic.name, index), topic.topic_id
+            ):
                 return
-            if not self._opener.may_open((topic.topic_id, index), new=not self.logs.lies_here((topic.name, index))):
+            if not self._opener.may_open(
+                (topic.topic_id, index), new=not self.logs.lies_here((topic.name, index))
+            ):
                 return
             try:
                 partition = self._open(topic, index)
@@ -353,7 +416,13 @@ class ReplicaManager:
                     self._unusable(f"{topic.name}-{index}", error)
                 return
             if (cut := partition.log.cut) is not None and (cut.bytes or cut.segments):
-                self.context.events.warning("log_cut", partition=partition.name, end=cut.offset, bytes=cut.bytes, segments=cut.segments)
+                self.context.events.warning(
+                    "log_cut",
+                    partition=partition.name,
+                    end=cut.offset,
+                    bytes=cut.bytes,
+                    segments=cut.segments,
+                )
         before, partition.image = partition.image, image
         if image.leader == self.me:
             self._lead(partition, image)
@@ -363,9 +432,18 @@ class ReplicaManager:
     def _open(self, topic: TopicImage, index: int) -> Partition:
         config = self.context.metadata.topic_configs.of(self.context.metadata.image, topic.name).log
         whole = self._others_have(topic, index)
-        log = self.logs.get_or_create(topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=whole)
+        log = self.logs.get_or_create(
+            topic.name, index, topic.topic_id, config, self.clock.wall_ms(), whole=whole
+        )
         self.doubtful.discard(topic.topic_id, index)
-        partition = Partition(self, topic, index, log, self.logs.home((topic.name, index)), self.logs.high_watermark(topic.name, index))
+        partition = Partition(
+            self,
+            topic,
+            index,
+            log,
+            self.logs.home((topic.name, index)),
+            self.logs.high_watermark(topic.name, index),
+        )
         partition.image = PartitionImage(partition.image.replicas, (), -1, -1, -1)
         log.on_rolled = lambda: self._rolled(partition)
         self.partitions[topic.name, index] = partition
@@ -377,7 +455,9 @@ class ReplicaManager:
     def _lead(self, partition: Partition, image: PartitionImage) -> None:
         leader = partition.leader
         now = self.clock.now()
-        min_isr = self.context.metadata.topic_configs.of(self.context.metadata.image, partition.topic).min_insync_replicas
+        min_isr = self.context.metadata.topic_configs.of(
+            self.context.metadata.image, partition.topic
+        ).min_insync_replicas
         if leader is None or leader.leader_epoch != image.leader_epoch:
             if partition.log.failed is not None:
                 return
@@ -391,7 +471,9 @@ class ReplicaManager:
                 image.isr,
                 partition.log.end_offset,
                 partition.log.flushed_offset,
-                partition.follower_state.high_watermark if leader is None else leader.high_watermark,
+                partition.follower_state.high_watermark
+                if leader is None
+                else leader.high_watermark,
                 now,
                 self.context.metadata.settings.seconds("replica.lag.time.max.ms"),
                 min_isr,
@@ -400,8 +482,11 @@ class ReplicaManager:
             partition.lead(leader)
             partition.flush()  # what an earlier role left
             partition.wake_all()
-            partition.committed(leader.high_watermark)  # the same broker may have led before, and what waits then be committed
-            self.context.events.debug("leading", partition=partition.name, epoch=image.leader_epoch, isr=image.isr)
+            # the same broker may have led before, and what waits then be committed
+            partition.committed(leader.high_watermark)
+            self.context.events.debug(
+                "leading", partition=partition.name, epoch=image.leader_epoch, isr=image.isr
+            )
             self.leadership_changed(partition)
         else:
             isr_before = leader.isr
@@ -417,19 +502,28 @@ class ReplicaManager:
 
     def _live_of(self, image: PartitionImage) -> Mapping[int, int]:
         """Who may be in its ISR: not those whose directory failed, although they live."""
-        return {each: epoch for each, epoch in self.live.items() if each not in image.offline} if image.offline else self.live
+        return (
+            {each: epoch for each, epoch in self.live.items() if each not in image.offline}
+            if image.offline
+            else self.live
+        )
 
     def _follow(self, partition: Partition, before: PartitionImage, image: PartitionImage) -> None:
         if partition.leader is not None:
             high_watermark = partition.leader.high_watermark
             partition.stop_leading()
-            partition.follower_state = FollowerState(image.leader, image.leader_epoch, partition.log.end_offset, high_watermark)
+            partition.follower_state = FollowerState(
+                image.leader, image.leader_epoch, partition.log.end_offset, high_watermark
+            )
             partition.give_up(Code.NOT_LEADER_OR_FOLLOWER)
         elif (before.leader, before.leader_epoch) == (image.leader, image.leader_epoch):
             return
         else:
             partition.follower_state = FollowerState(
-                image.leader, image.leader_epoch, partition.log.end_offset, partition.follower_state.high_watermark
+                image.leader,
+                image.leader_epoch,
+                partition.log.end_offset,
+                partition.follower_state.high_watermark,
             )
             partition.wake_all()
         self.fetchers.remove(partition)
@@ -441,7 +535,9 @@ class ReplicaManager:
         now = self.clock.now()
         for partition in partitions:
             if partition.leader is not None:
-                partition.apply(partition.leader.on_image(partition.image, self._live_of(partition.image), now))
+                partition.apply(
+                    partition.leader.on_image(partition.image, self._live_of(partition.image), now)
+                )
                 partition.complete_deletions()
         self.isr_changes.publish()
 
@@ -450,48 +546,91 @@ class ReplicaManager:
         topics = {name for kind, name in delta.configs_changed if kind == TOPIC}
         everyone = delta.reloaded or any(kind == BROKER for kind, _ in delta.configs_changed)
         if everyone or topics:
-            self._configured.add([partition for partition in self.partitions.values() if everyone or partition.topic in topics])
+            self._configured.add(
+                [
+                    partition
+                    for partition in self.partitions.values()
+                    if everyone or partition.topic in topics
+                ]
+            )
 
     def _configure(self, partitions: list[Partition]) -> None:
         now, image = self.clock.now(), self.context.metadata.image
-        configs = {topic: self.context.metadata.topic_configs.of(image, topic) for topic in {partition.topic for partition in partitions}}
+        configs = {
+            topic: self.context.metadata.topic_configs.of(image, topic)
+            for topic in {partition.topic for partition in partitions}
+        }
         for partition in partitions:
             if self.partitions.get((partition.topic, partition.index)) is partition:
                 config = configs[partition.topic]
                 partition.configure(config.log)
                 if partition.leader is not None:
-                    partition.apply(partition.leader.on_image(partition.image, self._live_of(partition.image), now, config.min_insync_replicas))
+                    partition.apply(
+                        partition.leader.on_image(
+                            partition.image,
+                            self._live_of(partition.image),
+                            now,
+                            config.min_insync_replicas,
+                        )
+                    )
 
     def _delete_topic(self, topic_id: bytes, partitions: int) -> None:
         self.doubtful.discard_topic(topic_id)
-        self._doomed.add([partition for index in range(partitions) if (partition := self.by_id.get((topic_id, index))) is not None])
+        self._doomed.add(
+            [
+                partition
+                for index in range(partitions)
+                if (partition := self.by_id.get((topic_id, index))) is not None
+            ]
+        )
         if self._opener.gone(topic_id):
             self.strays.remove()
 
     def _remove_doomed(self, partitions: list[Partition]) -> None:
-        self._remove([partition for partition in partitions if self.partitions.get((partition.topic, partition.index)) is partition])
+        self._remove(
+            [
+                partition
+                for partition in partitions
+                if self.partitions.get((partition.topic, partition.index)) is partition
+            ]
+        )
 
     def _remove(self, partitions: list[Partition]) -> None:
-        self._flush()  # what is asked for stays open until it is done; what is closed can not be asked for
+        # what is asked for stays open until it is done; what is closed can not be asked for
+        self._flush()
         for partition in partitions:
             self.care.stopped(partition)
             self.fetchers.remove(partition)
             self.partitions.pop((partition.topic, partition.index), None)
             self.by_id.pop((partition.topic_id, partition.index), None)
             partition.stop_leading()
-            self.context.metrics.partition_gone(partition.messages_in, partition.bytes_in, partition.bytes_out, partition.produced, partition.fetched)
+            self.context.metrics.partition_gone(
+                partition.messages_in,
+                partition.bytes_in,
+                partition.bytes_out,
+                partition.produced,
+                partition.fetched,
+            )
             self._watched.pop(partition, None)
             partition.give_up(Code.UNKNOWN_TOPIC_OR_PARTITION)
         self.logs.remove([(partition.topic, partition.index) for partition in partitions])
 
     def close(self) -> None:
         """Clean shutdown: everything written, indexes and checkpoints too."""
-        for waiting in (self._changed, self._doomed, self._reviewed, self._configured, self.strays.waiting, self.strays.namesakes):
+        for waiting in (
+            self._changed,
+            self._doomed,
+            self._reviewed,
+            self._configured,
+            self.strays.waiting,
+            self.strays.namesakes,
+        ):
             waiting.clear()
         self.care.close()
         self._write()
         high_watermarks = dict(HighWatermarks(self.partitions))
-        for partition in self.partitions.values():  # who comes before the process ends is sent on: what is closed is not written to
+        # who comes before the process ends is sent on: what is closed is not written to
+        for partition in self.partitions.values():
             self.fetchers.remove(partition)
             partition.stop_leading()
         self.logs.close(high_watermarks, self.lifecycle.broker_epoch)

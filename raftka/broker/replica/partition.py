@@ -1,6 +1,8 @@
-"""One replica on this broker: its log joined with its role. Carries out what the pure replication state asks for. Knows no request format.
+"""One replica on this broker: its log joined with its role. Carries out what the pure replication
+state asks for. Knows no request format.
 
-Answers wait here: produces for the high watermark or for the leader's own flush, DeleteRecords for the low watermark, fetches for more to read.
+Answers wait here: produces for the high watermark or for the leader's own flush, DeleteRecords for
+the low watermark, fetches for more to read.
 """
 
 from collections.abc import Callable
@@ -20,7 +22,8 @@ from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, Followe
 from raftka.runtime.interfaces import Clock, File
 from raftka.wire.errors import Code, KafkaError
 
-LITTLE_BYTES = 512 * 1024  # more is passed on at once: to move it takes longer than what waiting would save
+# more is passed on at once: to move it takes longer than what waiting would save
+LITTLE_BYTES = 512 * 1024
 
 
 class Manager(Protocol):
@@ -35,7 +38,12 @@ class Manager(Protocol):
 
     def next_turn(self, action: Callable[[], None]) -> None: ...
 
-    def flush(self, home: LogDirectory, files: "list[File | str]", done: "Callable[[OSError | None], None]") -> None: ...
+    def flush(
+        self,
+        home: LogDirectory,
+        files: "list[File | str]",
+        done: "Callable[[OSError | None], None]",
+    ) -> None: ...
 
     def written(self, partition: "Partition") -> None: ...
 
@@ -63,7 +71,9 @@ class IdleReader(Protocol):
 
 
 class Traffic:
-    """What came from producers in earlier leaderships, and where the log was when the present one began."""
+    """What came from producers in earlier leaderships, and where the log was when the present one
+    began.
+    """
 
     __slots__ = ("begun_at", "bytes_in", "messages_in")
 
@@ -104,7 +114,15 @@ class Partition:
         "traffic",
     )
 
-    def __init__(self, manager: Manager, topic: TopicImage, index: int, log: Log, home: LogDirectory, high_watermark: int) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        topic: TopicImage,
+        index: int,
+        log: Log,
+        home: LogDirectory,
+        high_watermark: int,
+    ) -> None:
         self.manager = manager
         self.topic = topic.name
         self.topic_id = topic.topic_id
@@ -115,12 +133,17 @@ class Partition:
         self.home = home
         self.leader: LeaderState | None = None
         self.follower_state = FollowerState(-1, -1, log.end_offset, high_watermark)
-        self.delayed_by_commit = Purgatory()  # produces with acks=all, by the offset that the high watermark must reach
-        self.delayed_by_flush = Purgatory()  # produces with acks=1, by the offset below which all must be on this leader's disk
-        self.delayed_by_low_watermark = Purgatory()  # DeleteRecords, by the offset where the logs of all replicas that live must begin
-        self.idle_consumers: dict[IdleReader, None] = {}  # readers that have looked here since anything happened
+        # produces with acks=all, by the offset that the high watermark must reach
+        self.delayed_by_commit = Purgatory()
+        # produces with acks=1, by the offset below which all must be on this leader's disk
+        self.delayed_by_flush = Purgatory()
+        # DeleteRecords, by the offset where the logs of all replicas that live must begin
+        self.delayed_by_low_watermark = Purgatory()
+        # readers that have looked here since anything happened
+        self.idle_consumers: dict[IdleReader, None] = {}
         self.idle_followers: dict[IdleReader, None] = {}
-        self.staged_by: list[Any] = []  # connections whose answers are right only if this turn's write succeeds
+        # connections whose answers are right only if this turn's write succeeds
+        self.staged_by: list[Any] = []
         self.touched = False
         self.flushing = False
         self._flushes_to = -1  # the offset that the flush under way makes durable
@@ -130,7 +153,8 @@ class Partition:
         self._passed_on = 0  # `appended_bytes` of the log then
         self.on_quiet: Callable[[], None] | None = None  # who waits for a moment without a flush
         self.on_flushed: Callable[[int], None] | None = None  # the replica fetcher, while following
-        self.produced = self.fetched = self.bytes_out = 0  # requests for this partition, and bytes sent to consumers
+        # requests for this partition, and bytes sent to consumers
+        self.produced = self.fetched = self.bytes_out = 0
         self.traffic = Traffic()
 
     # leading
@@ -169,7 +193,11 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        return self.leader.high_watermark if self.leader is not None else self.follower_state.high_watermark
+        return (
+            self.leader.high_watermark
+            if self.leader is not None
+            else self.follower_state.high_watermark
+        )
 
     @property
     def last_stable_offset(self) -> int:
@@ -184,21 +212,39 @@ class Partition:
         """Raises NOT_LEADER_OR_FOLLOWER (KAFKA_STORAGE_ERROR when the log has failed)."""
         leader = self.leader
         if leader is None:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR if self.log.failed is not None else Code.NOT_LEADER_OR_FOLLOWER)
+            raise KafkaError(
+                Code.KAFKA_STORAGE_ERROR
+                if self.log.failed is not None
+                else Code.NOT_LEADER_OR_FOLLOWER
+            )
         return leader
 
     def check_epoch(self, epoch: int) -> None:
         """KIP-320: -1 is not checked."""
         if epoch >= 0 and epoch != self.image.leader_epoch:
-            raise KafkaError(Code.FENCED_LEADER_EPOCH if epoch < self.image.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+            raise KafkaError(
+                Code.FENCED_LEADER_EPOCH
+                if epoch < self.image.leader_epoch
+                else Code.UNKNOWN_LEADER_EPOCH
+            )
 
     # writing
 
-    def append(self, batch: memoryview | Prepared, acks: int, now_ms: int, connection: object, *, later: bool = False) -> tuple[int, int, int, bool]:
-        """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with the answer's code.
+    def append(
+        self,
+        batch: memoryview | Prepared,
+        acks: int,
+        now_ms: int,
+        connection: object,
+        *,
+        later: bool = False,
+    ) -> tuple[int, int, int, bool]:
+        """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with
+        the answer's code.
 
-        With `later` it raises TakesLong rather than keep the loop from its work, and NeedsSchemas for a client's records; what comes of these is a
-        Prepared. The broker's own records are compared with no schema.
+        With `later` it raises TakesLong rather than keep the loop from its work, and NeedsSchemas
+        for a client's records; what comes of these is a Prepared. The broker's own records are
+        compared with no schema.
         """
         leader = self.leader or self.leading()
         if acks == -1 and leader.under_min_isr:
@@ -228,22 +274,31 @@ class Partition:
         return result
 
     def append_marker(self, marker: Marker, now_ms: int, connection: object) -> int:
-        """As leader, end a transaction here; returns the next offset, -1: there is nothing to end. Raises KafkaError.
+        """As leader, end a transaction here; returns the next offset, -1: there is nothing to end.
+        Raises KafkaError.
 
         `connection` hears by its `abort` when the log cannot be written.
         """
-        return self._append_own(lambda epoch: self.log.append_marker(marker, epoch, now_ms), connection)
+        return self._append_own(
+            lambda epoch: self.log.append_marker(marker, epoch, now_ms), connection
+        )
 
     def append_made(self, batch: memoryview, now_ms: int, connection: object) -> int:
-        """As leader, append records that a coordinator has made; returns the next offset. Raises KafkaError."""
+        """As leader, append records that a coordinator has made; returns the next offset. Raises
+        KafkaError.
+        """
         if not self.log.takes_as_made(len(batch)):
             return self.append(batch, -1, now_ms, connection)[1]
         self.produced += 1
         return self.append_of_coordinator(batch, connection)
 
     def append_of_coordinator(self, batch: memoryview, connection: object) -> int:
-        """As leader, append a coordinator's records in a producer's transaction; returns the next offset. Raises KafkaError."""
-        return self._append_own(lambda epoch: self.log.append_of_coordinator(batch, epoch), connection)
+        """As leader, append a coordinator's records in a producer's transaction; returns the next
+        offset. Raises KafkaError.
+        """
+        return self._append_own(
+            lambda epoch: self.log.append_of_coordinator(batch, epoch), connection
+        )
 
     def _append_own(self, append: Callable[[int], int], connection: object) -> int:
         """`append` gets the leader epoch."""
@@ -260,7 +315,9 @@ class Partition:
         return end
 
     def appended(self, requests: int, end: int, connection: object) -> None:
-        """What follows from appends of a connection to the log; `end` is where the last of them ended, -1: they were duplicates."""
+        """What follows from appends of a connection to the log; `end` is where the last of them
+        ended, -1: they were duplicates.
+        """
         self.produced += requests
         leader = self.leader
         if end >= 0 and leader is not None:
@@ -295,13 +352,16 @@ class Partition:
     def answers_after_flush(self) -> bool:
         """Whether the answer to acks=1 waits for this leader's flush.
 
-        A leader that is alone in the ISR moves the high watermark when it has flushed: before that, nobody can read the record.
+        A leader that is alone in the ISR moves the high watermark when it has flushed: before that,
+        nobody can read the record.
         """
         leader = self.leader
         return leader is not None and len(leader.isr) == 1 and self.log.syncs
 
     def wait_for_flush(self, offset: int, operation: Operation) -> None:
-        """Complete `operation` when everything below `offset` is on this leader's disk. No deadline: a flush comes back, or the log fails."""
+        """Complete `operation` when everything below `offset` is on this leader's disk. No
+        deadline: a flush comes back, or the log fails.
+        """
         if offset <= self.log.flushed_offset:
             operation.complete(Code.NONE)
         elif self.log.failed is not None:
@@ -335,7 +395,9 @@ class Partition:
     def _pass_on_soon(self) -> None:
         """A few turns later, while more is likely to come and this is little."""
         size = self.log.appended_bytes
-        if size - self._passed_on < LITTLE_BYTES and self._looks.looks_for_more(self._new, self.manager.clock.now()):
+        if size - self._passed_on < LITTLE_BYTES and self._looks.looks_for_more(
+            self._new, self.manager.clock.now()
+        ):
             if not self._looking:
                 self._looking = True
                 self.manager.next_turn(self._look)
@@ -376,7 +438,9 @@ class Partition:
             self.flush()
 
     def configure(self, config: LogConfig) -> None:
-        """The topic's settings changed. Where answers do not wait for the disk any more, what waited for it is answered now."""
+        """The topic's settings changed. Where answers do not wait for the disk any more, what
+        waited for it is answered now.
+        """
         self.log.configure(config)
         self._durable(self.log.flushed_offset)
         self.flush()
@@ -402,21 +466,27 @@ class Partition:
     def committed(self, offset: int) -> None:
         waiting = self.delayed_by_commit.waiting
         if waiting:
-            waited, under_min_isr = len(waiting), self.leader is not None and self.leader.under_min_isr
-            self.delayed_by_commit.reached(offset, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if under_min_isr else Code.NONE)
+            waited = len(waiting)
+            under_min_isr = self.leader is not None and self.leader.under_min_isr
+            self.delayed_by_commit.reached(
+                offset, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if under_min_isr else Code.NONE
+            )
             self._looks.answered(waited - len(self.delayed_by_commit.waiting))
         self.manager.high_watermark_changed(self)
         if self.idle_consumers:
             idle, self.idle_consumers = self.idle_consumers, {}
             for reader in idle:
                 reader.changed(wake=True)
-        for reader in self.idle_followers:  # it is told with its next answer; at once where consumers read from followers
+        # it is told with its next answer; at once where consumers read from followers
+        for reader in self.idle_followers:
             reader.changed(wake=self.manager.prefers_racks)
 
     # readers
 
     def watched_by(self, reader: IdleReader) -> None:
-        """Whatever happens from now on, it is told of it: followers when the log has grown, consumers when more is committed."""
+        """Whatever happens from now on, it is told of it: followers when the log has grown,
+        consumers when more is committed.
+        """
         (self.idle_followers if reader.follower is not None else self.idle_consumers)[reader] = None
 
     def _grown(self) -> None:
@@ -425,7 +495,9 @@ class Partition:
             reader.changed(wake=True)
 
     def start_moved(self) -> None:
-        """Records may be gone at the log's start. Nobody is woken for it, but it is told with the next answer."""
+        """Records may be gone at the log's start. Nobody is woken for it, but it is told with the
+        next answer.
+        """
         start = self.log.start_offset
         for reader in (*self.idle_consumers, *self.idle_followers):
             if reader.log_start != start:
@@ -452,7 +524,9 @@ class Partition:
         return self.leading().low_watermark(self.log.start_offset)
 
     def delete_before(self, offset: int) -> int:
-        """As leader: the log starts at `offset`, or later already; -1: at the high watermark. Returns what that was. Raises KafkaError."""
+        """As leader: the log starts at `offset`, or later already; -1: at the high watermark.
+        Returns what that was. Raises KafkaError.
+        """
         leader, config = self.leading(), self.log.config
         if config.compacted and not config.deleted_by_age:
             raise KafkaError(Code.POLICY_VIOLATION)
@@ -473,7 +547,9 @@ class Partition:
             self.complete_deletions()
 
     def wait_for_low_watermark(self, offset: int, deadline: float, operation: Operation) -> None:
-        """Complete `operation` when the logs of all replicas that live begin at `offset`, or later."""
+        """Complete `operation` when the logs of all replicas that live begin at `offset`, or
+        later.
+        """
         self.delayed_by_low_watermark.add(offset, operation, deadline)
         self.manager.watch(self, deadline)
         self.complete_deletions()
@@ -488,7 +564,9 @@ class Partition:
         return bool(self.delayed_by_commit or self.delayed_by_low_watermark)
 
     def expire(self, now: float) -> float | None:
-        """Complete what has waited too long; returns the next deadline, None when nothing waits for one."""
+        """Complete what has waited too long; returns the next deadline, None when nothing waits for
+        one.
+        """
         deadline = inf
         for purgatory in (self.delayed_by_commit, self.delayed_by_low_watermark):
             purgatory.expire(now)

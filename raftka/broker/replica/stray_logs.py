@@ -1,4 +1,6 @@
-"""Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was down: they go, some a turn. Opens no log."""
+"""Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was
+down: they go, some a turn. Opens no log.
+"""
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.slices import Slices
@@ -12,8 +14,12 @@ class StrayLogs:
     def __init__(self, context: BrokerContext, logs: LogManager) -> None:
         self.context = context
         self.logs = logs
-        self.waiting: Slices[tuple[str, int]] = Slices(context.runtime.clock, LOOKED_AT_IN_A_TURN, self._remove_strays)
-        self.namesakes: Slices[tuple[tuple[str, int], bytes]] = Slices(context.runtime.clock, LOOKED_AT_IN_A_TURN, self._remove_namesakes)
+        self.waiting: Slices[tuple[str, int]] = Slices(
+            context.runtime.clock, LOOKED_AT_IN_A_TURN, self._remove_strays
+        )
+        self.namesakes: Slices[tuple[tuple[str, int], bytes]] = Slices(
+            context.runtime.clock, LOOKED_AT_IN_A_TURN, self._remove_namesakes
+        )
 
     def remove(self) -> None:
         """Whatever lies here that this image does not give to this broker."""
@@ -29,15 +35,20 @@ class StrayLogs:
                 self.logs.remove([key])
 
     def _remove_namesakes(self, namesakes: list[tuple[tuple[str, int], bytes]]) -> None:
-        self.logs.remove_namesakes([each for each in namesakes if each in self.logs.namesakes and self._is_stray(*each)])
+        self.logs.remove_namesakes(
+            [each for each in namesakes if each in self.logs.namesakes and self._is_stray(*each)]
+        )
 
     def _is_stray(self, key: tuple[str, int], topic_id: bytes) -> bool:
         """Whether to remove it; the event log has it either way."""
         if self._is_mine(topic_id, key[1]):
             return False
         partition, recovered = f"{key[0]}-{key[1]}", bool(recoveries(self.context.metadata.image))
-        if recovered:  # the metadata may have forgotten what the logs have not: somebody must decide
-            self.context.events.warning("stray_log_kept", partition=partition, because="the cluster was recovered")
+        # the metadata may have forgotten what the logs have not: somebody must decide
+        if recovered:
+            self.context.events.warning(
+                "stray_log_kept", partition=partition, because="the cluster was recovered"
+            )
         else:
             self.context.events.info("stray_log_removed", partition=partition)
         return not recovered

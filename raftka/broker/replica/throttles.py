@@ -1,6 +1,8 @@
-"""Which replicas are throttled, and at what rate: settings of the topics and of this broker (KIP-73). Decides nothing about a fetch.
+"""Which replicas are throttled, and at what rate: settings of the topics and of this broker
+(KIP-73). Decides nothing about a fetch.
 
-Only what catches up is throttled and counted: a replica in sync is needed for the next acknowledgement.
+Only what catches up is throttled and counted: a replica in sync is needed for the next
+acknowledgement.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,12 +18,15 @@ Names = tuple[str, ...]
 
 
 class Throttled:
-    """The partitions that one of the topics' two settings names, each as partition:broker, or all of them as *."""
+    """The partitions that one of the topics' two settings names, each as partition:broker, or all
+    of them as *.
+    """
 
     def __init__(self, me: int, read: Callable[[str], Names]) -> None:
         self.me = me
         self.read = read
-        self._known: dict[str, tuple[Mapping[str, str], Names]] = {}  # by topic: all that it sets, and what this setting says
+        # by topic: all that it sets, and what this setting says
+        self._known: dict[str, tuple[Mapping[str, str], Names]] = {}
 
     def has(self, topic: str, index: int, configs: Mapping[str, str]) -> bool:
         """`configs`: all that the topic sets; the same object as long as nothing changes."""
@@ -36,19 +41,41 @@ class ReplicationThrottles:
         self.context = context
         self.clock = context.runtime.clock
         self.sent, self.taken = Throttle(), Throttle()
-        self._leaders = Throttled(context.node_id, lambda topic: self._topic(topic).values["leader.replication.throttled.replicas"])
-        self._followers = Throttled(context.node_id, lambda topic: self._topic(topic).values["follower.replication.throttled.replicas"])
+        self._leaders = Throttled(
+            context.node_id,
+            lambda topic: self._topic(topic).values["leader.replication.throttled.replicas"],
+        )
+        self._followers = Throttled(
+            context.node_id,
+            lambda topic: self._topic(topic).values["follower.replication.throttled.replicas"],
+        )
 
     def sends(self, partition: Partition) -> Throttle | None:
         """What a replica that catches up with us is throttled by; None: by nothing."""
-        return self._of(partition, self._leaders, self.sent, self.context.metadata.settings["leader.replication.throttled.rate"])
+        return self._of(
+            partition,
+            self._leaders,
+            self.sent,
+            self.context.metadata.settings["leader.replication.throttled.rate"],
+        )
 
     def takes(self, partition: Partition) -> Throttle | None:
         """The same of ourselves, as we catch up with another."""
-        return self._of(partition, self._followers, self.taken, self.context.metadata.settings["follower.replication.throttled.rate"])
+        return self._of(
+            partition,
+            self._followers,
+            self.taken,
+            self.context.metadata.settings["follower.replication.throttled.rate"],
+        )
 
-    def _of(self, partition: Partition, throttled: Throttled, throttle: Throttle, rate: int) -> Throttle | None:
-        if rate == FOREVER or not throttled.has(partition.topic, partition.index, self.context.metadata.image.config(TOPIC, partition.topic)):
+    def _of(
+        self, partition: Partition, throttled: Throttled, throttle: Throttle, rate: int
+    ) -> Throttle | None:
+        if rate == FOREVER or not throttled.has(
+            partition.topic,
+            partition.index,
+            self.context.metadata.image.config(TOPIC, partition.topic),
+        ):
             return None
         throttle.set_rate(rate, self.clock.now())
         return throttle

@@ -1,1 +1,3 @@
-"""Batches of clients compared with schemas of a registry, for topics with confluent.*.schema.validation."""
+"""Batches of clients compared with schemas of a registry, for topics with
+confluent.*.schema.validation.
+"""

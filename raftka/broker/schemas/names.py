@@ -1,6 +1,8 @@
-"""The record's name in a schema, for subjects that are named after it, as Confluent's serializers have it. Knows no registry.
+"""The record's name in a schema, for subjects that are named after it, as Confluent's serializers
+have it. Knows no registry.
 
-Names in Protobuf are read from the serialized descriptor by hand, so that a broker needs no library for them.
+Names in Protobuf are read from the serialized descriptor by hand, so that a broker needs no library
+for them.
 """
 
 import json
@@ -17,11 +19,14 @@ MOST_MESSAGES = 10_000  # of a descriptor
 PACKAGE, MESSAGE, NAME, NESTED = 2, 4, 1, 3  # fields of FileDescriptorProto and of DescriptorProto
 VARINT, FIXED_64, SIZED, FIXED_32 = 0, 1, 2, 5  # kinds of fields
 
-Indexes = tuple[int, ...]  # of a message in its file: place of the outermost, place within that one, ...
+# of a message in its file: place of the outermost, place within that one, ...
+Indexes = tuple[int, ...]
 
 
 def record_name(kind: str, text: str) -> str | None:
-    """Of an Avro schema the full name of its type, of a JSON Schema its title; None: it has none. Takes time for a long text."""
+    """Of an Avro schema the full name of its type, of a JSON Schema its title; None: it has none.
+    Takes time for a long text.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -39,14 +44,17 @@ def record_name(kind: str, text: str) -> str | None:
 
 
 def message_names(descriptor: str) -> Mapping[Indexes, str]:
-    """The full names of the messages in a file; `descriptor` is its FileDescriptorProto in base64. Raises ValueError."""
+    """The full names of the messages in a file; `descriptor` is its FileDescriptorProto in base64.
+    Raises ValueError.
+    """
     found: dict[Indexes, str] = {}
     try:
         data = b64decode(descriptor, validate=True)
         fields = _fields(data, (PACKAGE, MESSAGE))
         package = next((part.decode() for number, part in fields if number == PACKAGE), "")
         waiting: list[tuple[Indexes, bytes, str]] = [
-            ((place,), part, package) for place, part in enumerate(part for number, part in fields if number == MESSAGE)
+            ((place,), part, package)
+            for place, part in enumerate(part for number, part in fields if number == MESSAGE)
         ]
         while waiting:
             indexes, part, outer = waiting.pop()
@@ -55,7 +63,10 @@ def message_names(descriptor: str) -> Mapping[Indexes, str]:
             full = found[indexes] = f"{outer}.{name}" if outer else name
             if len(found) > MOST_MESSAGES or len(full) > LONGEST or len(indexes) > MOST_INDEXES:
                 raise ValueError("a descriptor with too many messages, or too long names")
-            waiting += [((*indexes, place), each, full) for place, each in enumerate(each for number, each in inner if number == NESTED)]
+            waiting += [
+                ((*indexes, place), each, full)
+                for place, each in enumerate(each for number, each in inner if number == NESTED)
+            ]
     except (IndexError, ProtocolError) as error:
         raise ValueError("no descriptor") from error
     return found
@@ -90,7 +101,9 @@ def _unsigned(data: bytes, position: int) -> tuple[int, int]:
 
 
 def message_indexes(value: bytes, position: int) -> tuple[Indexes, int]:
-    """Which message of its file a value is, and where that begins. In Confluent's form one byte of zero is the first message. Raises ValueError."""
+    """Which message of its file a value is, and where that begins. In Confluent's form one byte of
+    zero is the first message. Raises ValueError.
+    """
     try:
         count, position = signed(value, position, 32)
         if not 0 <= count <= MOST_INDEXES:

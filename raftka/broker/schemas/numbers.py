@@ -1,4 +1,5 @@
-"""The numbers of schemas in front of keys and values of a batch, and the payloads behind them. Knows no registry.
+"""The numbers of schemas in front of keys and values of a batch, and the payloads behind them.
+Knows no registry.
 
 Off the loop for a batch that is not small: nothing here touches what the loop does.
 """
@@ -43,7 +44,9 @@ def rules_of(rules: SchemaRules) -> list[tuple[Part, SchemaRule]]:
 
 
 def numbers_of(batch: memoryview, rules: SchemaRules, messages: Container[int] = ()) -> Numbers:
-    """`messages`: the numbers of Protobuf schemas where it matters which message a value is. Raises RefusedRecords, and LimitExceeded."""
+    """`messages`: the numbers of Protobuf schemas where it matters which message a value is. Raises
+    RefusedRecords, and LimitExceeded.
+    """
     found = Numbers()
     parts = rules_of(rules)
 
@@ -53,7 +56,9 @@ def numbers_of(batch: memoryview, rules: SchemaRules, messages: Container[int] =
             if content is None:
                 continue  # no key, or a tombstone
             if len(content) < HEADER_BYTES or content[0]:
-                found.errors.setdefault(place, f"the {part} does not begin with a zero byte and the number of a schema")
+                found.errors.setdefault(
+                    place, f"the {part} does not begin with a zero byte and the number of a schema"
+                )
                 continue
             number = int.from_bytes(content[1:HEADER_BYTES], signed=True)
             indexes: Indexes = ()
@@ -77,13 +82,18 @@ def walk(batch: memoryview, look: Callable[[int, Record], None]) -> None:
         for place, record in enumerate(records_of(batch)):
             look(place, record)
     except ProtocolError as error:
-        if error.limit is DECOMPRESSED_BYTES:  # producers split such a batch, and the parts may be taken
+        # producers split such a batch, and the parts may be taken
+        if error.limit is DECOMPRESSED_BYTES:
             raise RefusedRecords(Code.MESSAGE_TOO_LARGE, str(error)) from error
         raise RefusedRecords(Code.INVALID_RECORD, str(error)) from error
 
 
-def payloads_of(batch: memoryview, uses: Mapping[tuple[Part, int], Container[int]]) -> dict[tuple[Part, int], list[tuple[int, bytes]]]:
-    """(place, bytes behind the number) of the records at these places, by part and number of the schema. Raises RefusedRecords."""
+def payloads_of(
+    batch: memoryview, uses: Mapping[tuple[Part, int], Container[int]]
+) -> dict[tuple[Part, int], list[tuple[int, bytes]]]:
+    """(place, bytes behind the number) of the records at these places, by part and number of the
+    schema. Raises RefusedRecords.
+    """
     found: dict[tuple[Part, int], list[tuple[int, bytes]]] = {use: [] for use in uses}
     parts: set[Part] = {part for part, _ in uses}
 

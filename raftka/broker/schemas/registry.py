@@ -1,7 +1,8 @@
-"""Questions to a schema registry by HTTP, through the runtime's network, and its answers, which are kept. Knows no batch.
+"""Questions to a schema registry by HTTP, through the runtime's network, and its answers, which are
+kept. Knows no batch.
 
-One question a document at a time, however many ask for it. A registry that does not answer is no fault of a record: that is RegistryAway, and never
-an answer about a schema.
+One question a document at a time, however many ask for it. A registry that does not answer is no
+fault of a record: that is RegistryAway, and never an answer about a schema.
 """
 
 import json
@@ -17,7 +18,14 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.http_get import HttpFailed, HttpGet
 from raftka.broker.schemas.names import Indexes, message_names, record_name
 from raftka.json_values import Json
-from raftka.limits import SCHEMA_DOCUMENT_BYTES, SCHEMA_DOCUMENTS, SCHEMA_DOCUMENTS_BYTES, SCHEMA_LOOKUP_SECONDS, SCHEMA_LOOKUPS, LimitExceeded
+from raftka.limits import (
+    SCHEMA_DOCUMENT_BYTES,
+    SCHEMA_DOCUMENTS,
+    SCHEMA_DOCUMENTS_BYTES,
+    SCHEMA_LOOKUP_SECONDS,
+    SCHEMA_LOOKUPS,
+    LimitExceeded,
+)
 from raftka.security.tls_connection import Side, TlsConnection
 from raftka.security.tls_context import TlsContexts, client_context
 from raftka.security.tls_settings import TlsError, TlsSettings
@@ -36,7 +44,9 @@ class RegistryAway(Exception):
 
 class Question(NamedTuple, Generic[T_co]):
     path: str
-    read: Callable[[Json], T_co]  # makes the document's value, off the loop; raises ValueError, TypeError and LookupError for what is none
+    # makes the document's value, off the loop; raises ValueError, TypeError and LookupError for
+    # what is none
+    read: Callable[[Json], T_co]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +66,13 @@ class Schema(NamedTuple):
 
 
 def subjects_of(number: int) -> Question[frozenset[str]]:
-    """The subjects that have the schema of that number in a version that is not deleted, as a frozenset."""
-    return Question(f"/schemas/ids/{number}/versions", lambda value: frozenset(_plain(str(each["subject"])) for each in value))
+    """The subjects that have the schema of that number in a version that is not deleted, as a
+    frozenset.
+    """
+    return Question(
+        f"/schemas/ids/{number}/versions",
+        lambda value: frozenset(_plain(str(each["subject"])) for each in value),
+    )
 
 
 def _plain(subject: str) -> str:
@@ -71,7 +86,9 @@ def schema_of(number: int) -> Question[Schema]:
 
 def messages_of(number: int) -> Question[Mapping[Indexes, str]]:
     """The names of the messages in a Protobuf schema, by their indexes."""
-    return Question(f"/schemas/ids/{number}?format=serialized", lambda value: message_names(value["schema"]))
+    return Question(
+        f"/schemas/ids/{number}?format=serialized", lambda value: message_names(value["schema"])
+    )
 
 
 def version_of(subject: str, version: int) -> Question[Schema]:
@@ -80,7 +97,10 @@ def version_of(subject: str, version: int) -> Question[Schema]:
 
 
 def _schema(value: Json) -> Schema:
-    references = tuple((str(each["name"]), str(each["subject"]), int(each["version"])) for each in value.get("references") or ())
+    references = tuple(
+        (str(each["name"]), str(each["subject"]), int(each["version"]))
+        for each in value.get("references") or ()
+    )
     text, kind = value["schema"], value.get("schemaType") or "AVRO"
     if not isinstance(text, str) or not isinstance(kind, str):
         raise TypeError
@@ -101,12 +121,16 @@ class SchemaRegistry:
         self._waiting: deque[Question[object]] = deque()
         self._in_hand = 0
         self._is_failing = False
-        self._tls = TlsContexts(self._tls_settings, client_context, context.store_files, self._clock.now)
+        self._tls = TlsContexts(
+            self._tls_settings, client_context, context.store_files, self._clock.now
+        )
         self.own_url: str | None = None  # of the registry in this node
 
     @property
     def urls(self) -> tuple[str, ...]:
-        given: tuple[str, ...] = self._context.metadata.settings["confluent.schema.registry.url"] or ()
+        given: tuple[str, ...] = (
+            self._context.metadata.settings["confluent.schema.registry.url"] or ()
+        )
         return given or ((self.own_url,) if self.own_url is not None else ())
 
     def known(self, question: Question[T], most_s: float) -> Document | None:
@@ -115,7 +139,9 @@ class SchemaRegistry:
         return found if found is not None and self._clock.now() - found.at <= most_s else None
 
     def ask(self, question: Question[T], done: Done) -> None:
-        """Ask for a document, or wait for the answer that others wait for; `done` is called once, in a later turn."""
+        """Ask for a document, or wait for the answer that others wait for; `done` is called once,
+        in a later turn.
+        """
         waiting = self._asking.get(question.path)
         if waiting is not None:
             waiting.append(done)
@@ -130,7 +156,11 @@ class SchemaRegistry:
     def _begin(self, question: Question[T]) -> None:
         self._in_hand += 1
         self._context.metrics.count(LOOKUPS)
-        self._get(question, list(self.urls), "no registry is known here: set confluent.schema.registry.url, or registry.port")
+        self._get(
+            question,
+            list(self.urls),
+            "no registry is known here: set confluent.schema.registry.url, or registry.port",
+        )
 
     def _get(self, question: Question[T], urls: list[str], reason: str) -> None:
         """Ask one after the other."""
@@ -157,8 +187,16 @@ class SchemaRegistry:
 
         offload, limit = self._context.runtime.offload, SCHEMA_LOOKUP_SECONDS
         url = urlsplit(base.rstrip("/") + question.path)
-        connection = HttpGet(url, document, limit=SCHEMA_DOCUMENT_BYTES, headers=self._headers(), statuses=("200", "404"))
-        timer = self._clock.call_at(asked_at + limit.value, partial(connection.give_up, LimitExceeded(limit, limit.value)))
+        connection = HttpGet(
+            url,
+            document,
+            limit=SCHEMA_DOCUMENT_BYTES,
+            headers=self._headers(),
+            statuses=("200", "404"),
+        )
+        timer = self._clock.call_at(
+            asked_at + limit.value, partial(connection.give_up, LimitExceeded(limit, limit.value))
+        )
         try:
             self._connect(url, connection)
         except TlsError as error:
@@ -168,12 +206,19 @@ class SchemaRegistry:
     def _connect(self, url: SplitResult, connection: HttpGet) -> None:
         """Raises TlsError."""
         host = url.hostname or ""
-        outer = connection if url.scheme == "http" else TlsConnection(connection, self._tls.current(), Side(host), self._context.later)
+        outer = (
+            connection
+            if url.scheme == "http"
+            else TlsConnection(connection, self._tls.current(), Side(host), self._context.later)
+        )
         self._context.runtime.network.connect(host, url.port or PORTS[url.scheme], outer)
 
     def _headers(self) -> tuple[str, ...]:
         user: str | None = self._context.metadata.settings["confluent.basic.auth.user.info"]
-        return (f"Accept: {ACCEPT}", *((f"Authorization: Basic {b64encode(user.encode()).decode()}",) if user else ()))
+        return (
+            f"Accept: {ACCEPT}",
+            *((f"Authorization: Basic {b64encode(user.encode()).decode()}",) if user else ()),
+        )
 
     def _tls_settings(self) -> TlsSettings:
         settings = self._context.metadata.settings
@@ -210,8 +255,13 @@ class SchemaRegistry:
     def _keep(self, path: str, document: Document) -> None:
         kept = self._kept
         self._forget(path)
-        while kept and (len(kept) >= SCHEMA_DOCUMENTS.value or self._kept_bytes + document.size > SCHEMA_DOCUMENTS_BYTES.value):
-            self._context.metrics.hit(SCHEMA_DOCUMENTS if len(kept) >= SCHEMA_DOCUMENTS.value else SCHEMA_DOCUMENTS_BYTES)
+        while kept and (
+            len(kept) >= SCHEMA_DOCUMENTS.value
+            or self._kept_bytes + document.size > SCHEMA_DOCUMENTS_BYTES.value
+        ):
+            self._context.metrics.hit(
+                SCHEMA_DOCUMENTS if len(kept) >= SCHEMA_DOCUMENTS.value else SCHEMA_DOCUMENTS_BYTES
+            )
             self._forget(next(iter(kept)))
         kept[path] = document
         self._kept_bytes += document.size
@@ -232,7 +282,10 @@ def _read(question: Question[T], status: str, data: bytes, asked_at: float) -> D
         try:
             return Document(question.read(value), len(data), asked_at)
         except (ValueError, TypeError, LookupError, AttributeError):
-            raise HttpFailed(f"the answer to {question.path[:100]} is another document than it should be: is it a schema registry?") from None
+            raise HttpFailed(
+                f"the answer to {question.path[:100]} is another document than it should be: is "
+                "it a schema registry?"
+            ) from None
     if isinstance(value, dict) and value.get("error_code") in NOT_THERE:
         return Document(None, len(data), asked_at)
     raise HttpFailed(f"the answer is {status}: is it a schema registry?")

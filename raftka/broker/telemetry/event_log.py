@@ -1,6 +1,7 @@
 """Structured log: one line an event, `key=value` on a terminal and JSON elsewhere. Knows no broker.
 
-Its own forty lines because structlog costs an idle node 7 MB and a start 0.1 s (docs/architecture.md).
+Its own forty lines because structlog costs an idle node 7 MB and a start 0.1 s
+(docs/architecture.md).
 """
 
 import json
@@ -21,7 +22,13 @@ class Events:
 
     __slots__ = ("_fields", "_level", "_stream", "_wall_ms")
 
-    def __init__(self, stream: IO[str] | None, wall_ms: Callable[[], int], level: str = "info", **fields: object) -> None:
+    def __init__(
+        self,
+        stream: IO[str] | None,
+        wall_ms: Callable[[], int],
+        level: str = "info",
+        **fields: object,
+    ) -> None:
         self._stream = stream
         self._wall_ms = wall_ms
         self._level = LEVELS[level]
@@ -55,10 +62,14 @@ class Events:
     def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
         if self._stream is None or LEVELS[level] < self._level:
             return
-        moment = datetime.fromtimestamp(self._wall_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+        moment = datetime.fromtimestamp(self._wall_ms() / 1000, UTC).isoformat(
+            timespec="milliseconds"
+        )
         line = {"time": moment, "level": level, "event": event} | self._fields | fields
         try:
-            self._stream.write(_human(line) if self._stream.isatty() else json.dumps(line, default=str) + "\n")
+            self._stream.write(
+                _human(line) if self._stream.isatty() else json.dumps(line, default=str) + "\n"
+            )
             self._stream.flush()
         except OSError:
             pass  # nobody reads the log any more; the node goes on
@@ -72,18 +83,27 @@ class LimitHits:
     def __init__(self, events: Events, now: Callable[[], float]) -> None:
         self._events = events
         self._now = now
-        self._quiet: dict[str, list[float]] = {}  # by limit: until when, and how often it was hit since its last line
+        # by limit: until when, and how often it was hit since its last line
+        self._quiet: dict[str, list[float]] = {}
 
     def __call__(self, limit: Limit) -> None:
         quiet = self._quiet.setdefault(limit.name, [-inf, 0])
         quiet[1] += 1
         if self._now() >= quiet[0]:
-            self._events.warning("limit_hit", limit=limit.name, allowed=limit.value, times=int(quiet[1]), reason=limit.reason)
+            self._events.warning(
+                "limit_hit",
+                limit=limit.name,
+                allowed=limit.value,
+                times=int(quiet[1]),
+                reason=limit.reason,
+            )
             quiet[:] = self._now() + QUIET_S, 0
 
 
 class BoundedRate:
-    """An event of what clients cause: at most so many lines in a second, the next one says how many were left out."""
+    """An event of what clients cause: at most so many lines in a second, the next one says how many
+    were left out.
+    """
 
     __slots__ = ("_begun", "_event", "_left_out", "_lines", "_now", "_write")
 

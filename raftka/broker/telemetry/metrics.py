@@ -1,13 +1,34 @@
-"""Counters of a working node: plain numbers, cheap enough for the hot path. Knows no exporter: `/metrics` reads them (snapshot.py)."""
+"""Counters of a working node: plain numbers, cheap enough for the hot path. Knows no exporter:
+`/metrics` reads them (snapshot.py).
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable
 
 from raftka.limits import Limit
 
-BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # upper bounds of a histogram's buckets
+# upper bounds of a histogram's buckets
+BOUNDS_S = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+)
 FAST_S = BOUNDS_S[0]
-SAMPLED = 16  # of the answers that a plan gives at once, one in so many is timed: two readings of the clock would be a tenth of its cost
+# of the answers that a plan gives at once, one in so many is timed: two readings of the clock would
+# be a tenth of its cost
+SAMPLED = 16
 
 
 class Latency:
@@ -16,7 +37,8 @@ class Latency:
     __slots__ = ("at_once", "fast", "slots", "sum_s")
 
     def __init__(self) -> None:
-        self.at_once = 0  # answered by a plan within the turn; every sixteenth stands for all in the sum
+        # answered by a plan within the turn; every sixteenth stands for all in the sum
+        self.at_once = 0
         self.fast = 0  # the first bucket, without those
         self.slots = [0] * (len(BOUNDS_S) + 1)
         self.sum_s = 0.0
@@ -59,11 +81,14 @@ class Metrics:
         """`hit` reports limits that have no other report."""
         self._hit = hit
         self.counters: dict[str, int] = {}
-        self.of_topics: dict[tuple[str, str], int] = {}  # counters by name and topic; only of topics that there are
+        # counters by name and topic; only of topics that there are
+        self.of_topics: dict[tuple[str, str], int] = {}
         self.connections_made = 0
-        self.certificates: dict[str, int] = {}  # when they end, seconds since the epoch, by listener
+        # when they end, seconds since the epoch, by listener
+        self.certificates: dict[str, int] = {}
         self.parked_fetches = 0  # now
-        self.requests: dict[str, Latency] = {}  # by kind, from the bytes' arrival to the answer's place among those that leave
+        # by kind, from the bytes' arrival to the answer's place among those that leave
+        self.requests: dict[str, Latency] = {}
         self.replication_bytes_in = self.replication_bytes_out = 0
         self.flushes = Latency()
         self.turns = Latency()  # of the loop
@@ -74,12 +99,16 @@ class Metrics:
         self.counters[name] = self.counters.get(name, 0) + by
 
     def count_of_topic(self, name: str, topic: str | None) -> None:
-        """With None, of a topic that is not here: strangers can name as many as they like, those count in the sum alone."""
+        """With None, of a topic that is not here: strangers can name as many as they like, those
+        count in the sum alone.
+        """
         self.count(name)
         if topic is not None:
             self.of_topics[name, topic] = self.of_topics.get((name, topic), 0) + 1
 
-    def partition_gone(self, messages_in: int, bytes_in: int, bytes_out: int, produced: int, fetched: int) -> None:
+    def partition_gone(
+        self, messages_in: int, bytes_in: int, bytes_out: int, produced: int, fetched: int
+    ) -> None:
         """The sums over all topics keep what it had: a counter never goes back."""
         self.count("kafka_server_brokertopicmetrics_messagesin_total", messages_in)
         self.count("kafka_server_brokertopicmetrics_bytesin_total", bytes_in)

@@ -1,4 +1,6 @@
-"""Durations of the loop's turns: a histogram, and a log line for each long piece of one. Knows no request."""
+"""Durations of the loop's turns: a histogram, and a log line for each long piece of one. Knows no
+request.
+"""
 
 from functools import partial
 
@@ -20,7 +22,9 @@ class TurnTimes:
 
 
 def name_of(piece: object) -> str:
-    """The request that a connection, or the long work of the node, has handled last; or the name of a function."""
+    """The request that a connection, or the long work of the node, has handled last; or the name of
+    a function.
+    """
     owner = getattr(piece, "connection", None) or getattr(piece, "__self__", None)
     handled = getattr(owner, "handled", None)
     if handled is not None:

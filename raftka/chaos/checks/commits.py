@@ -1,6 +1,8 @@
-"""A group's offset is a register: a reader gets the last offset committed before, or one whose commit was under way.
+"""A group's offset is a register: a reader gets the last offset committed before, or one whose
+commit was under way.
 
-commit-lost     asked, it is one that a later commit had replaced, or none, though one was acknowledged
+commit-lost     asked, it is one that a later commit had replaced, or none, though one was
+                acknowledged
 phantom-commit  nobody ever committed that
 zombie-commit   acknowledged to a generation of the group after a later one had committed
 """
@@ -63,7 +65,9 @@ def _gather(operation: Operation, registers: dict[str, Register]) -> None:
         if reads:
             register.reads.append((operation, offset))
         else:
-            register.commits[offset].append(Commit(operation, operation.began, operation.ended, operation.generation))
+            register.commits[offset].append(
+                Commit(operation, operation.began, operation.ended, operation.generation)
+            )
 
 
 def _witness(register: Register) -> None:
@@ -74,7 +78,8 @@ def _witness(register: Register) -> None:
             commits[0].ended = min(commits[0].ended, operation.ended)
 
 
-Known = tuple[int, int]  # of all that had happened by a position: when the latest began, and the latest generation
+# of all that had happened by a position: when the latest began, and the latest generation
+Known = tuple[int, int]
 
 
 def _judge(register: Register, findings: Findings) -> None:
@@ -95,19 +100,37 @@ def _judge(register: Register, findings: Findings) -> None:
             said = f"{offset} was read after {last.offsets[register.key]} had been committed"
             findings.wrong("commit-lost", register.name, said, (before[-1], last, operation))
         else:
-            findings.wrong("phantom-commit", register.name, f"{offset} was read, nobody had committed it", (operation,))
+            findings.wrong(
+                "phantom-commit",
+                register.name,
+                f"{offset} was read, nobody had committed it",
+                (operation,),
+            )
 
 
-def _explained(commits: Sequence[Commit], read_ended: int, latest_began: int, generation: int) -> bool:
-    """By one that no other has replaced: neither one that began after it had ended, nor one of a later generation, after which its own is refused."""
+def _explained(
+    commits: Sequence[Commit], read_ended: int, latest_began: int, generation: int
+) -> bool:
+    """By one that no other has replaced: neither one that began after it had ended, nor one of a
+    later generation, after which its own is refused.
+    """
     for commit in reversed(commits):  # mostly it is the last
-        if commit.began < read_ended and commit.ended >= latest_began and not NONE < commit.generation < generation:
+        if (
+            commit.began < read_ended
+            and commit.ended >= latest_began
+            and not NONE < commit.generation < generation
+        ):
             return True
     return False
 
 
 def _happened(register: Register) -> Iterator[Commit]:
-    return (each for commits in register.commits.values() for each in commits if each.operation is not None and each.ended < NEVER)
+    return (
+        each
+        for commits in register.commits.values()
+        for each in commits
+        if each.operation is not None and each.ended < NEVER
+    )
 
 
 def _generations(ended: Sequence[Operation], findings: Findings) -> None:
@@ -118,5 +141,7 @@ def _generations(ended: Sequence[Operation], findings: Findings) -> None:
         before = rising.known(operation.group, operation.began)
         if before is not None and before[0] > operation.generation:
             said = f"generation {operation.generation} has committed after generation {before[0]}"
-            findings.wrong("zombie-commit", f"group {operation.group}", said, (before[1], operation))
+            findings.wrong(
+                "zombie-commit", f"group {operation.group}", said, (before[1], operation)
+            )
         rising.learn(operation.group, operation.generation, operation)

@@ -1,6 +1,8 @@
-"""G1c: transactions that read in a circle, each what the next one wrote. With read-committed each would have to be committed before the other.
+"""G1c: transactions that read in a circle, each what the next one wrote. With read-committed each
+would have to be committed before the other.
 
-That their writes interleave in a circle is as it must be in Kafka, where writes are not isolated: it is a note.
+That their writes interleave in a circle is as it must be in Kafka, where writes are not isolated:
+it is a note.
 """
 
 from collections import defaultdict
@@ -13,18 +15,34 @@ from raftka.chaos.verdict import Findings, Rules
 Graph = dict[int, list[int]]  # by where a transaction began
 
 
-def check(history: History, versions: Mapping[str, Versions], rules: Rules, findings: Findings) -> None:
-    there = {each.began: each for each in history.operations if each.verb == TRANSACTION and happened(each, versions)}
+def check(
+    history: History, versions: Mapping[str, Versions], rules: Rules, findings: Findings
+) -> None:
+    there = {
+        each.began: each
+        for each in history.operations
+        if each.verb == TRANSACTION and happened(each, versions)
+    }
     reads = _reads(there, versions)
     for circle in circles(reads):
         if rules.read_committed:
             said = f"{len(circle)} transactions read each other's records in a circle"
-            findings.wrong("G1c", _key(there[circle[0]]), said, [there[each] for each in sorted(circle)])
+            findings.wrong(
+                "G1c", _key(there[circle[0]]), said, [there[each] for each in sorted(circle)]
+            )
         else:
             findings.note("G1c")
     writes = _writes(there, versions)
     findings.note("G0", sum(1 for _ in circles(writes)))
-    findings.note("G1c by way of writes", sum(1 for _ in circles({each: [*reads.get(each, ()), *writes.get(each, ())] for each in there})))
+    findings.note(
+        "G1c by way of writes",
+        sum(
+            1
+            for _ in circles(
+                {each: [*reads.get(each, ()), *writes.get(each, ())] for each in there}
+            )
+        ),
+    )
 
 
 def _key(operation: Operation) -> str:
@@ -39,7 +57,9 @@ def _reads(there: Mapping[int, Operation], versions: Mapping[str, Versions]) -> 
             continue
         for key, records in operation.polled.items():
             writers = versions[key].writers
-            for writer in {writers[value].began for _, value in records if value in writers} - {operation.began}:
+            for writer in {writers[value].began for _, value in records if value in writers} - {
+                operation.began
+            }:
                 if writer in there and there[writer].polled:
                     graph[writer].append(operation.began)
     return graph
@@ -54,7 +74,13 @@ def _writes(there: Mapping[int, Operation], versions: Mapping[str, Versions]) ->
         before: Operation | None = None
         for offset in each.offsets:
             writer = each.writers.get(each.at[offset])
-            if before is not None and writer is not None and writer is not before and before.began in there and writer.began in there:
+            if (
+                before is not None
+                and writer is not None
+                and writer is not before
+                and before.began in there
+                and writer.began in there
+            ):
                 graph[before.began].append(writer.began)
             before = writer
     return graph

@@ -32,7 +32,9 @@ def lags(history: History, versions: Mapping[str, Versions]) -> list[Lag]:
                 index = max(index, versions[key].index[offset])
             reached[operation.process, key] = index
             since = known[key][index + 1] if index + 1 < len(known[key]) else inf
-            found.append(Lag(operation.began_s, operation.process, key, max(0.0, operation.began_s - since)))
+            found.append(
+                Lag(operation.began_s, operation.process, key, max(0.0, operation.began_s - since))
+            )
     return found
 
 
@@ -42,7 +44,9 @@ def _known(history: History, versions: Mapping[str, Versions]) -> dict[str, list
     for operation in history.operations:
         if operation.outcome != OK:
             continue
-        offsets = [(key, offset) for key, records in operation.polled.items() for offset, _ in records]
+        offsets = [
+            (key, offset) for key, records in operation.polled.items() for offset, _ in records
+        ]
         offsets += [(key, offset) for key, _, offset in operation.sends if offset is not None]
         for key, offset in offsets:
             index = versions[key].index[offset]

@@ -1,4 +1,6 @@
-"""The highest value of each name that was known when an operation began: from all operations that had ended before. For values that never go back."""
+"""The highest value of each name that was known when an operation began: from all operations that
+had ended before. For values that never go back.
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable
@@ -10,19 +12,26 @@ T = TypeVar("T")
 
 
 class Rising(Generic[T]):
-    """learn() in the order in which operations end; known() is asked for a position up to which all was learned."""
+    """learn() in the order in which operations end; known() is asked for a position up to which all
+    was learned.
+    """
 
     def __init__(self, higher: Callable[[T, T], T]) -> None:
         self._higher = higher
-        self._tops: dict[Hashable, tuple[list[int], list[T], list[Operation]]] = {}  # positions, values, who told
+        # positions, values, who told
+        self._tops: dict[Hashable, tuple[list[int], list[T], list[Operation]]] = {}
 
-    def learn(self, name: Hashable, value: T, operation: Operation, position: int | None = None) -> None:
+    def learn(
+        self, name: Hashable, value: T, operation: Operation, position: int | None = None
+    ) -> None:
         """`position`: since when it is known, if not the end of the operation."""
         tops = self._tops.get(name)
         if tops is None:
             tops = self._tops[name] = ([], [], [])
         positions, values, operations = tops
-        if values and ((last := values[-1]) == value or (value := self._higher(last, value)) == last):
+        if values and (
+            (last := values[-1]) == value or (value := self._higher(last, value)) == last
+        ):
             return
         positions.append(operation.ended if position is None else position)
         values.append(value)
@@ -48,4 +57,8 @@ class Rising(Generic[T]):
 
 def as_they_ended(history: History) -> list[Operation]:
     """Those that are ok."""
-    return [each for position, each in enumerate(history.events) if each.ended == position and each.outcome == OK]
+    return [
+        each
+        for position, each in enumerate(history.events)
+        if each.ended == position and each.outcome == OK
+    ]

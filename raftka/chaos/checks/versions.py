@@ -1,7 +1,9 @@
-"""Each key's records in the order of their offsets, as far as anybody saw or was told: what the other checks stand on.
+"""Each key's records in the order of their offsets, as far as anybody saw or was told: what the
+other checks stand on.
 
-Offsets that hold no record for a consumer (the ends of transactions, aborted records) drop out, so neighbours have neighbouring *indexes*.
-Finds itself inconsistent-offsets: two values at one offset; duplicate: one value at two.
+Offsets that hold no record for a consumer (the ends of transactions, aborted records) drop out, so
+neighbours have neighbouring *indexes*. Finds itself inconsistent-offsets: two values at one offset;
+duplicate: one value at two.
 """
 
 from collections import defaultdict
@@ -22,10 +24,14 @@ class Versions:
     key: str
     writers: dict[Value, Operation] = field(default_factory=dict)
     read: set[Value] = field(default_factory=set)  # by polls that are ok
-    at: dict[int, Value] = field(default_factory=dict)  # offset -> value, the first that was seen there
-    where: dict[Value, int] = field(default_factory=dict)  # value -> offset, the first at which it was seen
-    others_at: dict[int, set[Value]] = field(default_factory=lambda: defaultdict(set))  # further values
-    elsewhere: dict[Value, set[int]] = field(default_factory=lambda: defaultdict(set))  # further offsets
+    # offset -> value, the first that was seen there
+    at: dict[int, Value] = field(default_factory=dict)
+    # value -> offset, the first at which it was seen
+    where: dict[Value, int] = field(default_factory=dict)
+    # further values
+    others_at: dict[int, set[Value]] = field(default_factory=lambda: defaultdict(set))
+    # further offsets
+    elsewhere: dict[Value, set[int]] = field(default_factory=lambda: defaultdict(set))
     index: dict[int, int] = field(default_factory=dict)  # of each offset
     offsets: list[int] = field(default_factory=list)  # of each index
     log_start: int = 0  # the furthest that was told: what lies before it may be gone
@@ -46,17 +52,23 @@ class Versions:
         if value not in self.where:
             return None
         offset = self.where[value]
-        return self.index[min(offset, *self.elsewhere[value]) if value in self.elsewhere else offset]
+        return self.index[
+            min(offset, *self.elsewhere[value]) if value in self.elsewhere else offset
+        ]
 
     def last(self, value: Value) -> int | None:
         if value not in self.where:
             return None
         offset = self.where[value]
-        return self.index[max(offset, *self.elsewhere[value]) if value in self.elsewhere else offset]
+        return self.index[
+            max(offset, *self.elsewhere[value]) if value in self.elsewhere else offset
+        ]
 
 
 def happened(operation: Operation, versions: Mapping[str, Versions]) -> bool:
-    """Must have been committed as a whole: ok, or a transaction of which one record was read. Of other writes each record stands alone."""
+    """Must have been committed as a whole: ok, or a transaction of which one record was read. Of
+    other writes each record stands alone.
+    """
     if operation.outcome == OK:
         return True
     if operation.outcome == FAIL or operation.verb != TRANSACTION:
@@ -94,8 +106,12 @@ def _wrote(operation: Operation, found: dict[str, Versions], findings: Findings)
         versions = found[key]
         other = versions.writers.setdefault(value, operation)
         if other is not operation:
-            findings.wrong("bad-history", key, f"{value} is sent twice, no value may be", (other, operation))
-        if transactional and (not versions.transactions or versions.transactions[-1] is not operation):
+            findings.wrong(
+                "bad-history", key, f"{value} is sent twice, no value may be", (other, operation)
+            )
+        if transactional and (
+            not versions.transactions or versions.transactions[-1] is not operation
+        ):
             versions.transactions.append(operation)
 
 
@@ -104,7 +120,8 @@ def _polled(operation: Operation, found: dict[str, Versions]) -> None:
     for key, records in operation.polled.items():
         versions = found[key]
         values = list(map(VALUE, records))
-        if values != list(map(versions.at.get, map(OFFSET, records))):  # else all is known, from another reader
+        # else all is known, from another reader
+        if values != list(map(versions.at.get, map(OFFSET, records))):
             for offset, value in records:
                 versions.saw(offset, value)
         if operation.outcome == OK:
@@ -117,10 +134,20 @@ def _conflicts(versions: Versions, rules: Rules, findings: Findings) -> None:
     for offset, others in versions.others_at.items():
         values = [versions.at[offset], *sorted(others, key=str)]
         said = " and ".join(map(str, values))
-        findings.wrong("inconsistent-offsets", versions.key, f"offset {offset} holds {said}", [versions.writers.get(value) for value in values])
+        findings.wrong(
+            "inconsistent-offsets",
+            versions.key,
+            f"offset {offset} holds {said}",
+            [versions.writers.get(value) for value in values],
+        )
     for value, further in versions.elsewhere.items():
         if rules.idempotent:
             offsets = sorted({versions.where[value], *further})
-            findings.wrong("duplicate", versions.key, f"{value} lies at the offsets {offsets}", (versions.writers.get(value),))
+            findings.wrong(
+                "duplicate",
+                versions.key,
+                f"{value} lies at the offsets {offsets}",
+                (versions.writers.get(value),),
+            )
         else:
             findings.note("duplicate")

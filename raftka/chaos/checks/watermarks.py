@@ -1,7 +1,9 @@
-"""High watermark, last stable offset and log start of a partition never go back within one leader epoch, for all clients.
+"""High watermark, last stable offset and log start of a partition never go back within one leader
+epoch, for all clients.
 
-A new leader learns of all three later than the old one had told them, as in Kafka, so nothing is said across epochs: but the *end* that ListOffsets
-tells one client who knows KIP-320 goes on rising (KIP-207), for a new leader answers only when it knows its own.
+A new leader learns of all three later than the old one had told them, as in Kafka, so nothing is
+said across epochs: but the *end* that ListOffsets tells one client who knows KIP-320 goes on rising
+(KIP-207), for a new leader answers only when it knows its own.
 """
 
 from collections.abc import Sequence
@@ -27,7 +29,8 @@ def check(ended: Sequence[Operation], findings: Findings) -> None:
             top = rising.top(name)
             if top == told:
                 continue
-            if top is not None and (told[1] < top[1] or told[2] < top[2] or told[3] < top[3]):  # wrong only if that was known when it began
+            # wrong only if that was known when it began
+            if top is not None and (told[1] < top[1] or told[2] < top[2] or told[3] < top[3]):
                 before = rising.known(name, operation.began)
                 if before is not None:
                     _compare(name, before[0], told, operation, rising, findings)
@@ -38,17 +41,43 @@ def _higher(one: Told, other: Told) -> Told:
     return Told(*map(max, one, other))
 
 
-def _compare(name: tuple[str, int], before: Told, told: Told, operation: Operation, rising: Rising[Told], findings: Findings) -> None:
+def _compare(
+    name: tuple[str, int],
+    before: Told,
+    told: Told,
+    operation: Operation,
+    rising: Rising[Told],
+    findings: Findings,
+) -> None:
     for kind, place in FIELDS.items():
         if told[place] < (highest := before[place]):
-            who = rising.first(name, lambda known, place=place, highest=highest: known[place] >= highest)  # type: ignore[misc]
-            said = f"{kind[:-5]} {told[place]} was told after {highest}, by the leader of epoch {name[1]}"
+            who = rising.first(
+                name,
+                lambda known, place=place, highest=highest: known[place] >= highest,  # type: ignore[misc]
+            )
+            said = (
+                f"{kind[:-5]} {told[place]} was told after {highest}, by the leader of epoch "
+                f"{name[1]}"
+            )
             findings.wrong(kind, name[0], said, (who, operation))
 
 
-def _end(operation: Operation, key: str, told: Told, ends: dict[tuple[int, str], tuple[Told, Operation]], findings: Findings) -> None:
+def _end(
+    operation: Operation,
+    key: str,
+    told: Told,
+    ends: dict[tuple[int, str], tuple[Told, Operation]],
+    findings: Findings,
+) -> None:
     before = ends.get((operation.process, key))
-    if before is not None and told.leader_epoch >= before[0].leader_epoch and told.high_watermark < before[0].high_watermark:
-        said = f"process {operation.process} was told that it ends at {told.high_watermark}, before that at {before[0].high_watermark}"
+    if (
+        before is not None
+        and told.leader_epoch >= before[0].leader_epoch
+        and told.high_watermark < before[0].high_watermark
+    ):
+        said = (
+            f"process {operation.process} was told that it ends at {told.high_watermark}, "
+            f"before that at {before[0].high_watermark}"
+        )
         findings.wrong("end-back", key, said, (before[1], operation))
     ends[operation.process, key] = (told, operation)

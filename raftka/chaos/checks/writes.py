@@ -1,4 +1,5 @@
-"""Was every written record kept, once, in its order, and no other? Whether consumers moved well is not asked here.
+"""Was every written record kept, once, in its order, and no other? Whether consumers moved well is
+not asked here.
 
 lost-write           acknowledged, passed by readers, read by none
 torn-transaction     the same, of a transaction of which other records were read
@@ -6,7 +7,8 @@ unseen               acknowledged, and not read even in the end: the tail is los
 aborted-read         G1a: somebody read what was said to be not written
 phantom              somebody read what nobody wrote
 precommitted-read    a transaction read its own records, before they were committed
-nonmonotonic-send    a later send lies before an earlier one that was acknowledged before it began (int-: within one operation)
+nonmonotonic-send    a later send lies before an earlier one that was acknowledged before it began
+                     (int-: within one operation)
 reordered-send       a producer's records lie in another order than that in which they were sent
 zombie-write         acknowledged to an epoch of a producer after a later one had been
 """
@@ -21,7 +23,9 @@ from raftka.chaos.verdict import Findings, Rules
 ByKey = Mapping[str, Versions]
 
 
-def check(history: History, ended: Sequence[Operation], versions: ByKey, rules: Rules, findings: Findings) -> None:
+def check(
+    history: History, ended: Sequence[Operation], versions: ByKey, rules: Rules, findings: Findings
+) -> None:
     if rules.final_reads:
         bounds = {key: _bound(each) for key, each in versions.items()}
         for operation in history.operations:
@@ -34,13 +38,20 @@ def check(history: History, ended: Sequence[Operation], versions: ByKey, rules: 
 
 
 def _bound(versions: Versions) -> int:
-    """Readers have come so far: by the first place of each value, so that a duplicate further on moves nothing."""
+    """Readers have come so far: by the first place of each value, so that a duplicate further on
+    moves nothing.
+    """
     if not versions.elsewhere:
         return max((versions.index[versions.where[value]] for value in versions.read), default=-1)
-    return max((first for value in versions.read if (first := versions.first(value)) is not None), default=-1)
+    return max(
+        (first for value in versions.read if (first := versions.first(value)) is not None),
+        default=-1,
+    )
 
 
-def _kept(operation: Operation, versions: ByKey, bounds: Mapping[str, int], findings: Findings) -> None:
+def _kept(
+    operation: Operation, versions: ByKey, bounds: Mapping[str, int], findings: Findings
+) -> None:
     missing = [send for send in operation.sends if send[1] not in versions[send[0]].read]
     if not missing or not happened(operation, versions):
         return
@@ -53,11 +64,18 @@ def _kept(operation: Operation, versions: ByKey, bounds: Mapping[str, int], find
             continue
         said = str(value) if last is None else f"{value} at offset {each.offsets[last]}"
         if torn:
-            findings.wrong("torn-transaction", key, f"{said} is lost, other records of its transaction are there", (operation,))
+            findings.wrong(
+                "torn-transaction",
+                key,
+                f"{said} is lost, other records of its transaction are there",
+                (operation,),
+            )
         elif last is None or last > bounds[key]:
             findings.wrong("unseen", key, f"{said} was acknowledged, and never read", (operation,))
         else:
-            findings.wrong("lost-write", key, f"{said} is lost: readers have passed it", (operation,))
+            findings.wrong(
+                "lost-write", key, f"{said} is lost: readers have passed it", (operation,)
+            )
 
 
 def _reads(history: History, versions: ByKey, rules: Rules, findings: Findings) -> None:
@@ -69,23 +87,55 @@ def _reads(history: History, versions: ByKey, rules: Rules, findings: Findings) 
                 own = {value for where, value, _ in operation.sends if where == key}
                 for offset, value in records:
                     if value in suspected or value in own:
-                        _bad_read(operation, versions[key].writers.get(value), key, offset, value, rules, findings)
+                        _bad_read(
+                            operation,
+                            versions[key].writers.get(value),
+                            key,
+                            offset,
+                            value,
+                            rules,
+                            findings,
+                        )
 
 
 def _suspects(versions: Versions) -> frozenset[Value]:
     """Values that were read and should not have been."""
-    return frozenset(value for value in versions.where if (writer := versions.writers.get(value)) is None or writer.outcome == FAIL)
+    return frozenset(
+        value
+        for value in versions.where
+        if (writer := versions.writers.get(value)) is None or writer.outcome == FAIL
+    )
 
 
-def _bad_read(operation: Operation, writer: Operation | None, key: str, offset: int, value: Value, rules: Rules, findings: Findings) -> None:
+def _bad_read(
+    operation: Operation,
+    writer: Operation | None,
+    key: str,
+    offset: int,
+    value: Value,
+    rules: Rules,
+    findings: Findings,
+) -> None:
     if writer is None:
-        findings.wrong("phantom", key, f"{value} was read at offset {offset}, nobody wrote it", (operation,))
+        findings.wrong(
+            "phantom", key, f"{value} was read at offset {offset}, nobody wrote it", (operation,)
+        )
     elif writer.verb == TRANSACTION and not rules.read_committed:
         findings.note("read uncommitted")
     elif writer is operation:
-        findings.wrong("precommitted-read", key, f"a transaction read its own {value} at offset {offset}", (operation,))
+        findings.wrong(
+            "precommitted-read",
+            key,
+            f"a transaction read its own {value} at offset {offset}",
+            (operation,),
+        )
     else:
-        findings.wrong("aborted-read", key, f"{value} was read at offset {offset}, its write had failed", (operation, writer))
+        findings.wrong(
+            "aborted-read",
+            key,
+            f"{value} was read at offset {offset}, its write had failed",
+            (operation, writer),
+        )
 
 
 def _order(ended: Sequence[Operation], rules: Rules, findings: Findings) -> None:
@@ -99,13 +149,21 @@ def _order(ended: Sequence[Operation], rules: Rules, findings: Findings) -> None
             if offset is not None:
                 low, high = spans.get(key, (offset, -1))
                 if offset <= high and rules.idempotent:
-                    findings.wrong("int-nonmonotonic-send", key, f"{value} lies at {offset}, one sent before it at {high}", (operation,))
+                    findings.wrong(
+                        "int-nonmonotonic-send",
+                        key,
+                        f"{value} lies at {offset}, one sent before it at {high}",
+                        (operation,),
+                    )
                 spans[key] = (min(low, offset), max(high, offset))
         for key, (low, high) in spans.items():
             top = rising.top(key)
             before = rising.known(key, operation.began) if top is not None and top >= low else None
             if before is not None and before[0] >= low:
-                said = f"what was sent later lies at {low}, at {before[0]} what was acknowledged before it began"
+                said = (
+                    f"what was sent later lies at {low}, at {before[0]} what was acknowledged "
+                    "before it began"
+                )
                 findings.wrong("nonmonotonic-send", key, said, (before[1], operation))
             rising.learn(key, high, operation)
         if operation.producer:
@@ -115,13 +173,18 @@ def _order(ended: Sequence[Operation], rules: Rules, findings: Findings) -> None
 def _fenced(operation: Operation, epochs: Rising[int], findings: Findings) -> None:
     before = epochs.known(operation.producer, operation.began)
     if before is not None and before[0] > operation.epoch:
-        said = f"{operation.producer} wrote with epoch {operation.epoch} after it had written with {before[0]}"
+        said = (
+            f"{operation.producer} wrote with epoch {operation.epoch} after it had written with "
+            f"{before[0]}"
+        )
         findings.wrong("zombie-write", operation.sends[0][0], said, (before[1], operation))
     epochs.learn(operation.producer, operation.epoch, operation)
 
 
 def _producers(history: History, versions: ByKey, findings: Findings) -> None:
-    """Also of several batches in flight, and of those whose answer was lost: wherever their records are known to lie."""
+    """Also of several batches in flight, and of those whose answer was lost: wherever their records
+    are known to lie.
+    """
     reached: dict[tuple[str, str], tuple[int, Value, Operation]] = {}
     for operation in history.operations:
         if not operation.producer or operation.outcome == FAIL:
@@ -134,5 +197,8 @@ def _producers(history: History, versions: ByKey, findings: Findings) -> None:
             if before is None or offset > before[0]:
                 reached[operation.producer, key] = (offset, value, operation)
             elif operation is not before[2] or operation.outcome != OK:
-                said = f"{operation.producer} sent {value} after {before[1]}, it lies at {offset} before {before[0]}"
+                said = (
+                    f"{operation.producer} sent {value} after {before[1]}, it lies at {offset} "
+                    f"before {before[0]}"
+                )
                 findings.wrong("reordered-send", key, said, (before[2], operation))

@@ -1,4 +1,6 @@
-"""The judge of the transactions of a live round: what workers wrote down, beside the logs of the stopped nodes. Knows no client and no fault."""
+"""The judge of the transactions of a live round: what workers wrote down, beside the logs of the
+stopped nodes. Knows no client and no fault.
+"""
 
 import json
 from collections import Counter, defaultdict
@@ -23,7 +25,8 @@ class Written:
 
     attempts: dict[int, Attempt] = field(default_factory=dict)
     committed: dict[Place, int] = field(default_factory=dict)  # of the input
-    read: dict[str, Read] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))  # by reader
+    # by reader
+    read: dict[str, Read] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     everything: set[str] = field(default_factory=set)  # readers that came to the end
 
 
@@ -49,19 +52,25 @@ def load(lines: Iterable[str], source: str, target_of: Mapping[str, str]) -> dic
             attempt = numbers[line["number"]]
             attempt.result, attempt.fenced = Result[line["result"]], line["fenced"]
         elif "committed" in line:
-            found[line["who"]].committed = {(source, int(partition)): offset for partition, offset in line["committed"].items()}
+            found[line["who"]].committed = {
+                (source, int(partition)): offset for partition, offset in line["committed"].items()
+            }
         else:
             of_client = found[line["client"]]
             for partition, offset, value in line["read"]:
-                of_client.read[line["reader"]][target_of[line["client"]], partition].append((offset, value.encode()))
+                of_client.read[line["reader"]][target_of[line["client"]], partition].append(
+                    (offset, value.encode())
+                )
             if line["everything"]:
                 of_client.everything.add(line["reader"])
     return found
 
 
-def judge(written: Written, topic: str, partitions: int, directories: Sequence[Path], verbatim: str = "") -> Judged:
-    """`directories`: of the logs of all nodes, which have stopped. `verbatim`: the client is a tool that has written nothing down, and copies records
-    of that topic as they are.
+def judge(
+    written: Written, topic: str, partitions: int, directories: Sequence[Path], verbatim: str = ""
+) -> Judged:
+    """`directories`: of the logs of all nodes, which have stopped. `verbatim`: the client is a tool
+    that has written nothing down, and copies records of that topic as they are.
     """
     wrong: list[str] = []
     spans: dict[Place, list[Span]] = {}
@@ -73,33 +82,62 @@ def judge(written: Written, topic: str, partitions: int, directories: Sequence[P
             if found == longest and (listed := aborted(log)) is not None:
                 wrong += checks.check_aborted(str(log), spans[place], listed)
     if verbatim:
-        spans = told_apart(spans, {(verbatim, partition): logs_of((verbatim, partition), directories)[1] for partition in range(partitions)})
+        spans = told_apart(
+            spans,
+            {
+                (verbatim, partition): logs_of((verbatim, partition), directories)[1]
+                for partition in range(partitions)
+            },
+        )
     else:
         wrong += checks.check_attempts(list(written.attempts.values()), spans)
     wrong += checks.check_copies(spans, written.committed)
     for who, read in written.read.items():
         for place, of_place in spans.items():
-            position = inf if who in written.everything else max((offset + 1 for offset, _ in read[place]), default=0)
+            position = (
+                inf
+                if who in written.everything
+                else max((offset + 1 for offset, _ in read[place]), default=0)
+            )
             wrong += checks.check_read(who, place, of_place, read[place], position)
     results = Counter(attempt.result.name.lower() for attempt in written.attempts.values())
-    return Judged(wrong, results, sum(len(span.values) for of_place in spans.values() for span in of_place if span.committed))
+    return Judged(
+        wrong,
+        results,
+        sum(len(span.values) for of_place in spans.values() for span in of_place if span.committed),
+    )
 
 
-def logs_of(place: Place, directories: Sequence[Path]) -> tuple[Mapping[Path, Sequence[Entry]], Sequence[Entry]]:
+def logs_of(
+    place: Place, directories: Sequence[Path]
+) -> tuple[Mapping[Path, Sequence[Entry]], Sequence[Entry]]:
     """Of each node that has the partition; and the longest."""
     logs = [each / f"{place[0]}-{place[1]}" for each in directories]
     found = {log: list(entries(log)) for log in logs if log.is_dir()}
-    return found, max(found.values(), key=lambda each: each[-1].last_offset if each else -1, default=[])
+    return found, max(
+        found.values(), key=lambda each: each[-1].last_offset if each else -1, default=[]
+    )
 
 
-def told_apart(spans: Mapping[Place, Sequence[Span]], sources: Mapping[Place, Sequence[Entry]]) -> dict[Place, list[Span]]:
+def told_apart(
+    spans: Mapping[Place, Sequence[Span]], sources: Mapping[Place, Sequence[Entry]]
+) -> dict[Place, list[Span]]:
     """With the input of each copy in its value, as our own clients write it."""
     known, unknown = dict[bytes, bytes](), Attempt(0, "", next(iter(sources))).value(NOWHERE, 0)
     for source, of_source in sources.items():
         attempt = Attempt(0, "", source)
-        known |= {value: attempt.value(offset, 0) for entry in of_source for offset, value in enumerate(entry.values, entry.offset)}
+        known |= {
+            value: attempt.value(offset, 0)
+            for entry in of_source
+            for offset, value in enumerate(entry.values, entry.offset)
+        }
     return {
-        place: [span._replace(values=[(offset, known.get(value, unknown)) for offset, value in span.values]) for span in of_place]
+        place: [
+            span._replace(
+                values=[(offset, known.get(value, unknown)) for offset, value in span.values]
+            )
+            for span in of_place
+        ]
         for place, of_place in spans.items()
     }
 
@@ -110,15 +148,34 @@ def entries(log: Path) -> Iterator[Entry]:
             if header.attributes & CONTROL:
                 marker = read_marker(batch)
                 if marker is not None:
-                    yield Entry(header.base_offset, header.last_offset, header.producer_id, header.producer_epoch, (), marker.commit)
+                    yield Entry(
+                        header.base_offset,
+                        header.last_offset,
+                        header.producer_id,
+                        header.producer_epoch,
+                        (),
+                        marker.commit,
+                    )
             else:
                 values = [each.value or b"" for each in records_of(batch)]
-                yield Entry(header.base_offset, header.last_offset, header.producer_id, header.producer_epoch, values)
+                yield Entry(
+                    header.base_offset,
+                    header.last_offset,
+                    header.producer_id,
+                    header.producer_epoch,
+                    values,
+                )
 
 
 def aborted(log: Path) -> list[tuple[float, ...]] | None:
-    """As the broker has written it to the files of the log. None: one is missing, and would be made again for a reader."""
+    """As the broker has written it to the files of the log. None: one is missing, and would be made
+    again for a reader.
+    """
     indexes = [segment.with_suffix(".txnindex") for segment in sorted(log.glob("*.log"))]
     if not all(index.exists() for index in indexes):
         return None
-    return [tuple(each[:3]) for index in indexes for each in TransactionIndex(index.read_bytes()).entries]
+    return [
+        tuple(each[:3])
+        for index in indexes
+        for each in TransactionIndex(index.read_bytes()).entries
+    ]

@@ -1,4 +1,6 @@
-"""The metadata log as each controller has it on its disk when all have stopped: what the checker asks of ISR and epochs. Knows no process."""
+"""The metadata log as each controller has it on its disk when all have stopped: what the checker
+asks of ISR and epochs. Knows no process.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,7 +14,9 @@ from raftka.runtime.real.files import RealFiles
 
 
 def seen_in(directories: Iterable[tuple[str, Path]]) -> list[Seen]:
-    """Of (who, its log directory), as far back as each goes and as far on as all do: what only some have was perhaps never committed."""
+    """Of (who, its log directory), as far back as each goes and as far on as all do: what only some
+    have was perhaps never committed.
+    """
     files = RealFiles(lambda action: None)
     try:
         found = {who: list(_entries(who, files, path)) for who, path in directories}
@@ -25,23 +29,48 @@ def seen_in(directories: Iterable[tuple[str, Path]]) -> list[Seen]:
 def _entries(who: str, files: RealFiles, path: Path) -> Iterator[PartitionSeen]:
     journal = Journal.open(files, str(path / METADATA_DIRECTORY), int(who.rpartition(" ")[2]))
     try:
-        image = MetadataImage.from_snapshot(journal.read_snapshot().state) if journal.snapshot is not None else MetadataImage()
-        yield from _of(who, image, ((topic_id, index) for topic_id, topic in image.topics.items() for index in range(len(topic.partitions))))
+        image = (
+            MetadataImage.from_snapshot(journal.read_snapshot().state)
+            if journal.snapshot is not None
+            else MetadataImage()
+        )
+        yield from _of(
+            who,
+            image,
+            (
+                (topic_id, index)
+                for topic_id, topic in image.topics.items()
+                for index in range(len(topic.partitions))
+            ),
+        )
         for command, index, _ in journal.entries[1:]:
             if index <= image.offset:
                 continue
-            before, (image, delta) = image, image.apply_entry(index, b"" if command[:1] == NO_OP else command[1:])
-            new = [topic_id for topic_id in delta.topics_changed if topic_id in image.topics and topic_id not in before.topics]
-            made = {(topic_id, i) for topic_id in new for i in range(len(image.topics[topic_id].partitions))}
+            before = image
+            (image, delta) = image.apply_entry(index, b"" if command[:1] == NO_OP else command[1:])
+            new = [
+                topic_id
+                for topic_id in delta.topics_changed
+                if topic_id in image.topics and topic_id not in before.topics
+            ]
+            made = {
+                (topic_id, i)
+                for topic_id in new
+                for i in range(len(image.topics[topic_id].partitions))
+            }
             yield from _of(who, image, sorted(made | set(delta.partitions_changed)))
     finally:
         journal.close()
 
 
-def _of(who: str, image: MetadataImage, partitions: Iterable[tuple[bytes, int]]) -> Iterator[PartitionSeen]:
+def _of(
+    who: str, image: MetadataImage, partitions: Iterable[tuple[bytes, int]]
+) -> Iterator[PartitionSeen]:
     for topic_id, index in partitions:
         now = image.partition(topic_id, index)
         if now is not None:
             key = f"{image.topics[topic_id].name}-{index} {topic_id.hex()}"
             members = tuple(now.replicas), tuple(now.isr), tuple(now.offline)
-            yield PartitionSeen(image.offset, who, key, now.leader, now.leader_epoch, now.partition_epoch, *members)
+            yield PartitionSeen(
+                image.offset, who, key, now.leader, now.leader_epoch, now.partition_epoch, *members
+            )

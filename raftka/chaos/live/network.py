@@ -1,6 +1,8 @@
-"""A network that this process and its children have to themselves: loopback and nothing else, so that packets can be lost here and nobody else's.
+"""A network that this process and its children have to themselves: loopback and nothing else, so
+that packets can be lost here and nobody else's.
 
-Linux, and `tc` of iproute2; root, or a machine that lets everybody make user namespaces. Knows no node.
+Linux, and `tc` of iproute2; root, or a machine that lets everybody make user namespaces. Knows no
+node.
 """
 
 import ctypes
@@ -11,8 +13,10 @@ from itertools import pairwise
 from pathlib import Path
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-MTU = 1500  # bytes, as between machines; loopback has 65,536, and a lost packet would be a whole answer
-# Random number modulo 100; below the share it is dropped (TC_ACT_SHOT), else the next filter is asked. Classic BPF, which any kernel has.
+# bytes, as between machines; loopback has 65,536, and a lost packet would be a whole answer
+MTU = 1500
+# Random number modulo 100; below the share it is dropped (TC_ACT_SHOT), else the next filter is
+# asked. Classic BPF, which any kernel has.
 LOSE = "5,32 0 0 4294963256,148 0 0 100,53 1 0 {percent},6 0 0 2,6 0 0 4294967295"
 
 
@@ -25,14 +29,37 @@ class OwnNetwork:
     def lose(self, percent: int) -> None:
         """So many of a hundred packets, between whomever."""
         _tc("qdisc", "add", "dev", "lo", "clsact")
-        _tc("filter", "add", "dev", "lo", "egress", "bpf", "da", "bytecode", LOSE.format(percent=percent))
+        _tc(
+            "filter",
+            "add",
+            "dev",
+            "lo",
+            "egress",
+            "bpf",
+            "da",
+            "bytecode",
+            LOSE.format(percent=percent),
+        )
 
     def lose_none(self) -> None:
         _tc("qdisc", "del", "dev", "lo", "clsact")
 
     def narrow(self, kbit_s: int, queue_bytes: int) -> None:
         """All traffic together; what the queue has no room for is dropped."""
-        _tc("qdisc", "replace", "dev", "lo", "root", "tbf", "rate", f"{kbit_s}kbit", "burst", f"{2 * MTU}", "limit", f"{queue_bytes}")
+        _tc(
+            "qdisc",
+            "replace",
+            "dev",
+            "lo",
+            "root",
+            "tbf",
+            "rate",
+            f"{kbit_s}kbit",
+            "burst",
+            f"{2 * MTU}",
+            "limit",
+            f"{queue_bytes}",
+        )
 
     def widen(self) -> None:
         _tc("qdisc", "del", "dev", "lo", "root")
@@ -40,11 +67,15 @@ class OwnNetwork:
     def hindered(self) -> int:
         """Packets that were dropped or had to wait, since `lose` or `narrow`."""
         words = _tc("-s", "qdisc", "show", "dev", "lo").replace(",", " ").split()
-        return sum(int(count) for word, count in pairwise(words) if word in ("(dropped", "overlimits"))
+        return sum(
+            int(count) for word, count in pairwise(words) if word in ("(dropped", "overlimits")
+        )
 
 
 def enter() -> OwnNetwork:
-    """This process leaves the machine's network for good. Only a process with one thread may where it is not root's."""
+    """This process leaves the machine's network for good. Only a process with one thread may where
+    it is not root's.
+    """
     if _tool("tc") is None or _tool("ip") is None:
         return OwnNetwork("no network namespace: there is no `tc` (iproute2)")
     user, group = os.geteuid(), os.getegid()
@@ -80,4 +111,10 @@ def _tool(name: str) -> str | None:
 
 
 def _run(name: str, *arguments: str) -> str:
-    return subprocess.run((_tool(name) or name, *arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        (_tool(name) or name, *arguments),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout

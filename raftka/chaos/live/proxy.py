@@ -1,8 +1,11 @@
-"""A TCP proxy between nodes: each direction between two of them can be cut, one way or both, or slowed. What is held back comes when it is healed.
+"""A TCP proxy between nodes: each direction between two of them can be cut, one way or both, or
+slowed. What is held back comes when it is healed.
 
-A cut is silence, as where packets are lost: nothing is reset, and whoever dies behind it is not missed. A node that does not listen is refused at its
-proxy too: the proxy's own listener closes before anybody hears of the end. Runs in a thread of its own; knows Kafka's request header, to learn
-from a follower's client id who it is; where nodes speak TLS it asks `dialers`, which process has opened the connection.
+A cut is silence, as where packets are lost: nothing is reset, and whoever dies behind it is not
+missed. A node that does not listen is refused at its proxy too: the proxy's own listener closes
+before anybody hears of the end. Runs in a thread of its own; knows Kafka's request header, to learn
+from a follower's client id who it is; where nodes speak TLS it asks `dialers`, which process has
+opened the connection.
 """
 
 import re
@@ -33,7 +36,8 @@ class Route(NamedTuple):
     port: int  # that we listen on
     upstream: int  # the node's own
     target: int
-    source: int = UNKNOWN  # who dials here; UNKNOWN: many do, and the first request or the dialing process tells
+    # who dials here; UNKNOWN: many do, and the first request or the dialing process tells
+    source: int = UNKNOWN
 
 
 @dataclass(slots=True)
@@ -60,11 +64,17 @@ class Link:
 class Proxy:
     """Leaving the block ends every connection."""
 
-    def __init__(self, routes: Iterable[Route], processes: Callable[[], Mapping[int, int]] | None = None) -> None:
-        """`processes`: the nodes' pids; nodes are known by them. None: they are known by what they say."""
+    def __init__(
+        self, routes: Iterable[Route], processes: Callable[[], Mapping[int, int]] | None = None
+    ) -> None:
+        """`processes`: the nodes' pids; nodes are known by them. None: they are known by what they
+        say.
+        """
         self._routes, self._processes = list(routes), processes
         self._links: dict[Direction, Link] = {}
-        self._thread = threading.Thread(target=lambda: trio.run(self._run), name="proxy", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: trio.run(self._run), name="proxy", daemon=True
+        )
         self._started = threading.Event()
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
@@ -76,7 +86,12 @@ class Proxy:
             raise OSError(f"the proxy did not start: {self.failure}")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._do(self._scope.cancel)
         self._thread.join()
 
@@ -94,16 +109,32 @@ class Proxy:
 
     def held(self) -> Mapping[Direction, int]:
         """Bytes for which something was in the way, since the beginning."""
-        return {direction: link.bytes_held for direction, link in tuple(self._links.items()) if link.bytes_held}
+        return {
+            direction: link.bytes_held
+            for direction, link in tuple(self._links.items())
+            if link.bytes_held
+        }
 
     def passed(self) -> Mapping[Direction, int]:
-        return {direction: link.bytes_passed for direction, link in tuple(self._links.items()) if link.bytes_passed}
+        return {
+            direction: link.bytes_passed
+            for direction, link in tuple(self._links.items())
+            if link.bytes_passed
+        }
 
-    def _become(self, directions: Iterable[Direction], *, cut: bool | None = None, delay_s: float | None = None) -> None:
+    def _become(
+        self,
+        directions: Iterable[Direction],
+        *,
+        cut: bool | None = None,
+        delay_s: float | None = None,
+    ) -> None:
         def become() -> None:
             for each in directions:
                 link = self._link(*each)
-                link.become(link.cut if cut is None else cut, link.delay_s if delay_s is None else delay_s)
+                link.become(
+                    link.cut if cut is None else cut, link.delay_s if delay_s is None else delay_s
+                )
 
         self._do(become)
 
@@ -144,7 +175,12 @@ class Proxy:
 class _Gate:
     """Listens for one route, as long as the node behind it does."""
 
-    def __init__(self, route: Route, link: Callable[[int, int], Link], processes: Callable[[], Mapping[int, int]] | None) -> None:
+    def __init__(
+        self,
+        route: Route,
+        link: Callable[[int, int], Link],
+        processes: Callable[[], Mapping[int, int]] | None,
+    ) -> None:
         self._route, self._processes = route, processes
         self._link = link
         self._listener: trio.socket.SocketType | None = None
@@ -174,7 +210,9 @@ class _Gate:
         return True
 
     async def _close_if_dead(self) -> None:
-        """A connection to the node has ended: if the node is gone, stop listening before any client hears of the end."""
+        """A connection to the node has ended: if the node is gone, stop listening before any client
+        hears of the end.
+        """
         if not await self._alive() and self._listener is not None:
             self._listener.close()
 
@@ -189,7 +227,9 @@ class _Gate:
                     await self._close_if_dead()
                     return
                 with far:
-                    await self._pump_both(near, far, self._route.source or self._source(near, first), first)
+                    await self._pump_both(
+                        near, far, self._route.source or self._source(near, first), first
+                    )
             except OSError:
                 pass
 
@@ -198,11 +238,18 @@ class _Gate:
             return _named(first)
         return dialer(near.getpeername()[1], self._route.port, self._processes()) or UNKNOWN
 
-    async def _pump_both(self, near: trio.socket.SocketType, far: trio.socket.SocketType, source: int, first: bytes) -> None:
+    async def _pump_both(
+        self, near: trio.socket.SocketType, far: trio.socket.SocketType, source: int, first: bytes
+    ) -> None:
         there, back = self._link(source, self._route.target), self._link(self._route.target, source)
         async with trio.open_nursery() as nursery:
 
-            async def pump(receiver: trio.socket.SocketType, sender: trio.socket.SocketType, link: Link, first: bytes) -> None:
+            async def pump(
+                receiver: trio.socket.SocketType,
+                sender: trio.socket.SocketType,
+                link: Link,
+                first: bytes,
+            ) -> None:
                 await _Pump(receiver, sender, link).run(first)
                 if receiver is far:
                     await self._close_if_dead()
@@ -215,7 +262,9 @@ class _Gate:
 class _Pump:
     """One direction of one connection."""
 
-    def __init__(self, receiver: trio.socket.SocketType, sender: trio.socket.SocketType, link: Link) -> None:
+    def __init__(
+        self, receiver: trio.socket.SocketType, sender: trio.socket.SocketType, link: Link
+    ) -> None:
         self._receiver = receiver
         self._sender = sender
         self._link = link

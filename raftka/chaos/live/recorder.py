@@ -1,6 +1,8 @@
-"""One history that several processes write: each line is one append to one file, so the lines stand in the order in which things happened.
+"""One history that several processes write: each line is one append to one file, so the lines stand
+in the order in which things happened.
 
-What begins is written before it is asked for, what ends after it was answered; so whatever the lines say was before something was so.
+What begins is written before it is asked for, what ends after it was answered; so whatever the
+lines say was before something was so.
 """
 
 import itertools
@@ -32,7 +34,9 @@ class Recorder:
     def invoke(self, process: int, verb: str, *, at: float | None = None, **body: object) -> None:
         """`at`: when it begins, where that is later than now."""
         with self._lock:
-            self._history.invoke(process, verb, self._now() if at is None else round(at - self._began, 4), **body)
+            self._history.invoke(
+                process, verb, self._now() if at is None else round(at - self._began, 4), **body
+            )
             self._clear_written()
 
     def end(self, process: int, outcome: str, **body: object) -> None:
@@ -66,7 +70,9 @@ def payload(value: int, size: int) -> bytes:
 
 
 def value_of(data: bytes | None) -> int | str:
-    """The number in the value; any other bytes become a value that was never sent, so the checker reports them."""
+    """The number in the value; any other bytes become a value that was never sent, so the checker
+    reports them.
+    """
     number = (data or b"").partition(b" ")[0]
     return int(number) if number.isdigit() else repr(data)[:100]
 

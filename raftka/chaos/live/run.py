@@ -1,6 +1,8 @@
-"""One live round: a cluster starts, clients write and read, faults come and go, all heals, fresh consumers read everything, the checker judges.
+"""One live round: a cluster starts, clients write and read, faults come and go, all heals, fresh
+consumers read everything, the checker judges.
 
-The seed chooses the faults and what clients send; when something happens the machine decides, so a seed replays a round's plan and not its outcome.
+The seed chooses the faults and what clients send; when something happens the machine decides, so a
+seed replays a round's plan and not its outcome.
 """
 
 import json
@@ -63,7 +65,10 @@ class Options:
     @property
     def command(self) -> str:
         java = f" --kafka-home {self.kafka_home}" if self.kafka_home else ""
-        begin = f"raftka chaos live{' --secure' if self.secure else ''} --minutes {self.minutes:g} --nodes {self.nodes}"
+        begin = (
+            f"raftka chaos live{' --secure' if self.secure else ''} --minutes {self.minutes:g} "
+            f"--nodes {self.nodes}"
+        )
         return f"{begin} --nemesis {','.join(self.nemesis)} --seed {self.seed}{java}"
 
 
@@ -81,13 +86,34 @@ class Run:
 Say = Callable[[str], None]
 
 
-def live(options: Options, folder: Path, say: Say = lambda line: None, commit: str = "", network: OwnNetwork | None = None) -> Run:
+def live(
+    options: Options,
+    folder: Path,
+    say: Say = lambda line: None,
+    commit: str = "",
+    network: OwnNetwork | None = None,
+) -> Run:
     """Raises ClusterFailed when the cluster does not even start."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in ("history.jsonl", "transactions.jsonl", "faults.jsonl", "samples.jsonl", "verdict.json", "plan.json"):
+    for old in (
+        "history.jsonl",
+        "transactions.jsonl",
+        "faults.jsonl",
+        "samples.jsonl",
+        "verdict.json",
+        "plan.json",
+    ):
         (folder / old).unlink(missing_ok=True)
-    shutil.rmtree(folder / "cluster", ignore_errors=True)  # of an earlier run: nobody knows what of it was flushed
-    with Stage(folder / "cluster", options.nodes, options.settings, options.module, network, secure=options.secure) as stage:
+    # of an earlier run: nobody knows what of it was flushed
+    shutil.rmtree(folder / "cluster", ignore_errors=True)
+    with Stage(
+        folder / "cluster",
+        options.nodes,
+        options.settings,
+        options.module,
+        network,
+        secure=options.secure,
+    ) as stage:
         return _Round(options, folder, stage, say, commit).play()
 
 
@@ -101,7 +127,9 @@ class _Round:
         lacking = {each.name: why for each in wanted if (why := each.missing(stage))}
         self.nemeses = [each for each in wanted if each.name not in lacking]
         self.missing = [f"{name}: {why}" for name, why in lacking.items()]
-        self.missing += [f"the client {name}: {why}" for name, why in missing(options.kafka_home).items()]
+        self.missing += [
+            f"the client {name}: {why}" for name, why in missing(options.kafka_home).items()
+        ]
         self.clients = list(options.clients) or clients_here(options.kafka_home)
         if options.secure and JAVA in self.clients:
             self.missing.append("Java's copier in transactions: it knows no TLS")
@@ -110,7 +138,16 @@ class _Round:
         self.rounds = 0
         self.wrong: list[Anomaly] = []  # beside what clients saw
         self._faults = (folder / "faults.jsonl").open("w", encoding="utf-8")
-        self._write("plan.json", {"kind": "live", **asdict(options), "version": __version__, "commit": commit, "replay": options.command})
+        self._write(
+            "plan.json",
+            {
+                "kind": "live",
+                **asdict(options),
+                "version": __version__,
+                "commit": commit,
+                "replay": options.command,
+            },
+        )
 
     @property
     def now_s(self) -> float:
@@ -157,16 +194,29 @@ class _Round:
         request = CREATE_TOPICS.request
         configs = {"min.insync.replicas": "2", "segment.bytes": SEGMENT_BYTES}
         given = [request.topics.configs(name=name, value=value) for name, value in configs.items()]
-        rows = [request.topics(name=name, num_partitions=self.options.partitions, replication_factor=3, configs=given) for name in self.topics]
+        rows = [
+            request.topics(
+                name=name,
+                num_partitions=self.options.partitions,
+                replication_factor=3,
+                configs=given,
+            )
+            for name in self.topics
+        ]
         answer = self.stage.ask_anybody(CREATE_TOPICS, request(topics=rows, timeout_ms=5000))
-        if answer is None or any(each.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS) for each in answer.topics):
+        if answer is None or any(
+            each.error_code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS) for each in answer.topics
+        ):
             raise ClusterFailed(f"the topics could not be made: {answer}")
         self.stage.until_whole(self.topics)
         asked = [*((OF_GROUP, group) for group in GROUPS), (OF_TRANSACTION, TOPIC)]
-        self.stage.wait_for(lambda: all(self._coordinated(*each) for each in asked), TOPIC_S)  # so that their topics are made on who stays
+        # so that their topics are made on who stays
+        self.stage.wait_for(lambda: all(self._coordinated(*each) for each in asked), TOPIC_S)
 
     def _coordinated(self, kind: int, key: str) -> bool:
-        answer = self.stage.ask_anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(key=key, key_type=kind), version=3)
+        answer = self.stage.ask_anybody(
+            FIND_COORDINATOR, FIND_COORDINATOR.request(key=key, key_type=kind), version=3
+        )
         return answer is not None and not answer.error_code
 
     @property
@@ -217,15 +267,27 @@ class _Round:
             self._wait(self.random.uniform(*STAGGER_S), under_way, bit)
         hold_s = self.random.uniform(*HOLD_S)
         self._wait(min(hold_s, max(HOLD_S[0], end - time.monotonic())), under_way, bit)
-        for each, at_s, what in reversed(under_way):  # so that the one before finds what it began with
+        # so that the one before finds what it began with
+        for each, at_s, what in reversed(under_way):
             each.end(self.stage)
             self.happened[each.name] += 1
             self.bit[each.name] += each.name in bit
-            line = {"at_s": at_s, "until_s": self.now_s, "kind": each.name, "what": what, "bit": each.name in bit}
+            line = {
+                "at_s": at_s,
+                "until_s": self.now_s,
+                "kind": each.name,
+                "what": what,
+                "bit": each.name in bit,
+            }
             self._faults.write(json.dumps(line) + "\n")
         self._faults.flush()
 
-    def _wait(self, seconds: float, under_way: Sequence[tuple[Nemesis, float, str]] = (), bit: set[str] | None = None) -> None:
+    def _wait(
+        self,
+        seconds: float,
+        under_way: Sequence[tuple[Nemesis, float, str]] = (),
+        bit: set[str] | None = None,
+    ) -> None:
         end = time.monotonic() + seconds
         while True:
             self.stage.watch()
@@ -245,7 +307,9 @@ class _Round:
             self._say(f"{self.now_s:7.1f} s  {said}")
 
     def _heal(self) -> float:
-        """Seconds until everybody is in sync again; -1 when that does not happen, which is an anomaly."""
+        """Seconds until everybody is in sync again; -1 when that does not happen, which is an
+        anomaly.
+        """
         began = time.monotonic()
         self._say(f"{self.now_s:7.1f} s  all is healed")
         try:
@@ -267,12 +331,22 @@ class _Round:
             history = load(lines)
         least = int(LEAST_PER_S * 60 * self.options.minutes)
         nodes = self.stage.nodes
-        seen = seen_in((f"node {voter}", Path(nodes[voter].plan.properties["log.dirs"])) for voter in self.stage.voters)
-        verdict = checker.check(history, Rules(least_acknowledged=max(1, least), least_polled=max(1, least)), seen)
+        seen = seen_in(
+            (f"node {voter}", Path(nodes[voter].plan.properties["log.dirs"]))
+            for voter in self.stage.voters
+        )
+        verdict = checker.check(
+            history, Rules(least_acknowledged=max(1, least), least_polled=max(1, least)), seen
+        )
         transactions = self._judge_copies()
         if self.wrong:
             counts = verdict.counts + Counter(each.kind for each in self.wrong)
-            verdict = replace(verdict, outcome=Outcome.VIOLATED, anomalies=[*self.wrong, *verdict.anomalies], counts=counts)
+            verdict = replace(
+                verdict,
+                outcome=Outcome.VIOLATED,
+                anomalies=[*self.wrong, *verdict.anomalies],
+                counts=counts,
+            )
         figures = {
             "seconds": seconds,
             "rounds": self.rounds,
@@ -286,7 +360,9 @@ class _Round:
             **figures_of(history, verdict),
         }
         run = Run(self.options, self.folder, verdict, figures, self.missing)
-        self._write("verdict.json", {**verdict_fields(verdict), "figures": figures, "missing": self.missing})
+        self._write(
+            "verdict.json", {**verdict_fields(verdict), "figures": figures, "missing": self.missing}
+        )
         return run
 
     def _judge_copies(self) -> JsonObject:
@@ -299,13 +375,20 @@ class _Round:
         directories = [Path(node.plan.properties["log.dirs"]) for node in self.stage.nodes.values()]
         for client, topic in self.copying.items():
             verbatim = TOPIC if client == JAVA else ""
-            found = copies.judge(written[client], topic, self.options.partitions, directories, verbatim)
-            self.wrong += [Anomaly(sentence.partition(":")[0].replace(" ", "-"), topic, sentence, ()) for sentence in found.wrong]
+            found = copies.judge(
+                written[client], topic, self.options.partitions, directories, verbatim
+            )
+            self.wrong += [
+                Anomaly(sentence.partition(":")[0].replace(" ", "-"), topic, sentence, ())
+                for sentence in found.wrong
+            ]
             figures[client] = {**found.results, "copied": found.copied}
         return figures
 
     def _write(self, name: str, value: object) -> None:
-        (self.folder / name).write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
+        (self.folder / name).write_text(
+            json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8"
+        )
 
 
 def verdict_fields(verdict: Verdict) -> JsonObject:
@@ -315,7 +398,13 @@ def verdict_fields(verdict: Verdict) -> JsonObject:
         "counts": dict(verdict.counts),
         "notes": dict(verdict.notes),
         "anomalies": [
-            {"kind": each.kind, "key": each.key, "sentence": each.sentence, "operations": list(each.operations)} for each in verdict.anomalies
+            {
+                "kind": each.kind,
+                "key": each.key,
+                "sentence": each.sentence,
+                "operations": list(each.operations),
+            }
+            for each in verdict.anomalies
         ],
     }
 
@@ -327,8 +416,12 @@ def figures_of(history: History, verdict: Verdict) -> dict[str, object]:
         "operations": len(history.operations),
         "sent": sum(len(each.sends) for each in history.operations),
         "acknowledged": sum(len(each.sends) for each in history.operations if each.outcome == "ok"),
-        "read": sum(len(records) for each in history.operations for records in each.polled.values()),
+        "read": sum(
+            len(records) for each in history.operations for records in each.polled.values()
+        ),
         "lost": sum(verdict.counts[kind] for kind in ("lost-write", "torn-transaction", "unseen")),
         "duplicates": verdict.counts["duplicate"],
-        "by_verb": {f"{verb} {outcome}": count for (verb, outcome), count in sorted(outcomes.items())},
+        "by_verb": {
+            f"{verb} {outcome}": count for (verb, outcome), count in sorted(outcomes.items())
+        },
     }

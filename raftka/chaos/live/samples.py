@@ -1,4 +1,6 @@
-"""Samples of the cluster's own view during a run, twice a second: leaders, ISR, ends, running nodes. A thread, with requests alone."""
+"""Samples of the cluster's own view during a run, twice a second: leaders, ISR, ends, running
+nodes. A thread, with requests alone.
+"""
 
 import json
 import threading
@@ -37,7 +39,14 @@ class Sampler(threading.Thread):
         alive = [node_id for node_id in stage.alive if node_id not in stage.stopped]
         views = [view for node_id in alive if (view := self._view(node_id)) is not None]
         if not views:
-            return {"at_s": at_s, "alive": alive, "leaders": {}, "isr": {}, "ends": {}, "high_watermarks": {}}
+            return {
+                "at_s": at_s,
+                "alive": alive,
+                "leaders": {},
+                "isr": {},
+                "ends": {},
+                "high_watermarks": {},
+            }
         latest = max(views, key=lambda view: sum(each.leader_epoch for each in view.partitions))
         partitions = latest.of(self._topic)
         ends = self._ends(latest)
@@ -61,11 +70,27 @@ class Sampler(threading.Thread):
         found: dict[str, int] = {}
         request = LIST_OFFSETS.request
         for leader in sorted({each.leader for each in view.partitions} & view.brokers.keys()):
-            asked = [request.topics.partitions(partition_index=p.partition, timestamp=LATEST) for p in view.of(self._topic) if p.leader == leader]
+            asked = [
+                request.topics.partitions(partition_index=p.partition, timestamp=LATEST)
+                for p in view.of(self._topic)
+                if p.leader == leader
+            ]
             ends = request(topics=[request.topics(name=self._topic, partitions=asked)])
             try:
-                row = call(view.brokers[leader], LIST_OFFSETS, ends, timeout=ASK_S, security=self._stage.admin)
+                row = call(
+                    view.brokers[leader],
+                    LIST_OFFSETS,
+                    ends,
+                    timeout=ASK_S,
+                    security=self._stage.admin,
+                )
             except FAILURES:
                 continue
-            found.update({key(self._topic, p.partition_index): p.offset for p in row.topics[0].partitions if not p.error_code})
+            found.update(
+                {
+                    key(self._topic, p.partition_index): p.offset
+                    for p in row.topics[0].partitions
+                    if not p.error_code
+                }
+            )
         return found

@@ -1,4 +1,6 @@
-"""The harness' side of shim.c: compiles it where there is a C compiler, and tells one node's disk and clock what to do. Knows no nemesis."""
+"""The harness' side of shim.c: compiles it where there is a C compiler, and tells one node's disk
+and clock what to do. Knows no nemesis.
+"""
 
 import mmap
 import os
@@ -14,7 +16,15 @@ COMPILERS = ("cc", "gcc", "clang")
 
 HONEST, FAILING, LYING = range(3)  # what flushes are
 FIELDS = ("flush", "flush_delay_us", "write_error", "write_delay_us", "wall_offset_ms")
-COUNTERS = ("flushes_failed", "flushes_lied", "flushes_slow", "writes_refused", "writes_slow", "clock_skewed", "flushes")
+COUNTERS = (
+    "flushes_failed",
+    "flushes_lied",
+    "flushes_slow",
+    "writes_refused",
+    "writes_slow",
+    "clock_skewed",
+    "flushes",
+)
 NUMBER = Struct("=q")
 LEDGER_AT, SLOTS = 4096, 1 << 16
 SLOT = Struct("=Qq")  # inode, bytes that a flush has brought to the disk
@@ -28,7 +38,11 @@ def compile_shim(folder: Path) -> tuple[Path | None, str]:
         return None, "there is no C compiler (cc, gcc or clang)"
     library = folder / "shim.so"
     done = subprocess.run(
-        [compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"], capture_output=True, text=True, check=False, timeout=60
+        [compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(SOURCE), "-ldl"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     if done.returncode:
         return None, f"{compiler} refuses the shim: {done.stderr.strip().splitlines()[:1]}"
@@ -45,7 +59,11 @@ class Shim:
         with page.open("r+b") as file:
             self._page = mmap.mmap(file.fileno(), SIZE)
         self._below = below
-        self.environment: Mapping[str, str] = {"LD_PRELOAD": str(library), "RAFTKA_SHIM_PAGE": str(page), "RAFTKA_SHIM_BELOW": str(below)}
+        self.environment: Mapping[str, str] = {
+            "LD_PRELOAD": str(library),
+            "RAFTKA_SHIM_PAGE": str(page),
+            "RAFTKA_SHIM_BELOW": str(below),
+        }
 
     def set(self, **fields: int) -> None:
         for name, value in fields.items():
@@ -59,14 +77,18 @@ class Shim:
         return not any(self._page[: len(FIELDS) * NUMBER.size])
 
     def count(self, counter: str) -> int:
-        return int(NUMBER.unpack_from(self._page, (len(FIELDS) + COUNTERS.index(counter)) * NUMBER.size)[0])
+        return int(
+            NUMBER.unpack_from(self._page, (len(FIELDS) + COUNTERS.index(counter)) * NUMBER.size)[0]
+        )
 
     def ledger(self) -> dict[int, int]:
         slots = SLOT.iter_unpack(self._page[LEDGER_AT:])
         return {inode: size for inode, size in slots if inode}
 
     def lose_power(self, chance: random.Random) -> int:
-        """Lose power on a stopped node: unflushed bytes are lost, or a part of them, or become zeros. Returns the number of bytes."""
+        """Lose power on a stopped node: unflushed bytes are lost, or a part of them, or become
+        zeros. Returns the number of bytes.
+        """
         ledger, lost = self.ledger(), 0
         for directory, _, names in os.walk(self._below):
             for name in names:
@@ -85,7 +107,8 @@ def _cut(path: Path, ledger: Mapping[int, int], chance: random.Random) -> int:
     safe = min(ledger.get(file.st_ino, 0), file.st_size)
     if safe == file.st_size:
         return 0
-    kept = chance.choice((safe, safe, chance.randint(safe, file.st_size)))  # a torn tail now and then
+    # a torn tail now and then
+    kept = chance.choice((safe, safe, chance.randint(safe, file.st_size)))
     zeros = chance.random() < 0.25  # the file is as long as it was, its blocks never came
     os.truncate(path, kept)
     if zeros:

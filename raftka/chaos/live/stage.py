@@ -1,4 +1,5 @@
-"""The cluster that suffers: its processes, the proxy between them, a shim under each of them. Knows no nemesis and no client of a workload.
+"""The cluster that suffers: its processes, the proxy between them, a shim under each of them. Knows
+no nemesis and no client of a workload.
 
 One thread uses it (a node gets SIGTERM when the thread that started it ends).
 """
@@ -46,8 +47,10 @@ class Stage:
         library, self.no_shim = compile_shim(folder)
         held = self._resources.enter_context(HeldPorts(ports_needed(nodes)))
         security = ClusterSecurity(folder / "security") if secure else None
-        self.keys = str(security.folder) if security is not None else ""  # where clients find the administrator's
-        self.admin = security.admin.security if security is not None else PLAINTEXT  # how the harness itself comes in
+        # where clients find the administrator's
+        self.keys = str(security.folder) if security is not None else ""
+        # how the harness itself comes in
+        self.admin = security.admin.security if security is not None else PLAINTEXT
         made = plan(folder / "nodes", nodes, held.numbers, settings or {}, security)
         self.proxy = Proxy(made.routes, self._pids if secure else None)
         self.voters, self.spare = made.voters, made.spare
@@ -60,7 +63,9 @@ class Stage:
         for node_id, node in self.processes.nodes.items():
             node.module = module
             if library is not None:
-                self.shims[node_id] = Shim(library, node.plan.directory / "shim.page", node.plan.directory / "data")
+                self.shims[node_id] = Shim(
+                    library, node.plan.directory / "shim.page", node.plan.directory / "data"
+                )
                 node.environment = dict(self.shims[node_id].environment)
 
     def __enter__(self) -> "Stage":
@@ -75,7 +80,12 @@ class Stage:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._resources.close()
 
     def _close(self) -> None:
@@ -109,7 +119,11 @@ class Stage:
 
     def _pids(self) -> dict[int, int]:
         """Of the nodes that run; from any thread."""
-        return {node_id: process.pid for node_id, node in self.nodes.items() if (process := node.process) is not None}
+        return {
+            node_id: process.pid
+            for node_id, node in self.nodes.items()
+            if (process := node.process) is not None
+        }
 
     def address(self, node_id: int) -> tuple[str, int]:
         host, _, port = self.nodes[node_id].plan.address.rpartition(":")
@@ -127,14 +141,28 @@ class Stage:
         """Return whether the node runs and another broker lists it."""
         self.watch()
         view = self.view([])
-        return self.nodes[node_id].alive and self.nodes[node_id].ready and view is not None and node_id in view.brokers
+        return (
+            self.nodes[node_id].alive
+            and self.nodes[node_id].ready
+            and view is not None
+            and node_id in view.brokers
+        )
 
-    def ask_anybody(self, api: Api[Req, Resp], request: Req, version: int | None = None) -> Resp | None:
+    def ask_anybody(
+        self, api: Api[Req, Resp], request: Req, version: int | None = None
+    ) -> Resp | None:
         """None when nobody answers: it may have been done all the same."""
         for node_id in self.alive:
             if node_id not in self.stopped:
                 try:
-                    return call(self.address(node_id), api, request, timeout=10 * ASK_S, version=version, security=self.admin)
+                    return call(
+                        self.address(node_id),
+                        api,
+                        request,
+                        timeout=10 * ASK_S,
+                        version=version,
+                        security=self.admin,
+                    )
                 except OSError:
                     continue
         return None
@@ -182,7 +210,10 @@ class Stage:
         for event in self.processes.poll(0):
             if event.kind == "ended" and event.node_id not in self.expected:
                 node = self.nodes[event.node_id]
-                self.died.append(f"node {event.node_id} {how(event.exit_code)}; its log ends with\n{node.end_of_log()}")
+                self.died.append(
+                    f"node {event.node_id} {how(event.exit_code)}; its log ends with\n"
+                    f"{node.end_of_log()}"
+                )
 
     # the network
 
@@ -194,7 +225,9 @@ class Stage:
     # healing
 
     def heal(self) -> None:
-        """Everything works again, and everybody who belongs there runs. Raises ClusterFailed when the cluster does not come back."""
+        """Everything works again, and everybody who belongs there runs. Raises ClusterFailed when
+        the cluster does not come back.
+        """
         self.proxy.heal()
         for node_id in tuple(self.stopped):
             self.resume(node_id)
@@ -206,15 +239,24 @@ class Stage:
         self.wait_ready()
 
     def until_whole(self, topics: Sequence[str]) -> float:
-        """Seconds until every partition of them has a leader and all its replicas in sync. Raises ClusterFailed."""
+        """Seconds until every partition of them has a leader and all its replicas in sync. Raises
+        ClusterFailed.
+        """
         began = time.monotonic()
         if not self.wait_for(lambda: self._whole(topics), HEALED_S):
-            raise ClusterFailed(f"{HEALED_S:g} s after all was healed not every replica is in sync: {self.view(topics)}")
+            raise ClusterFailed(
+                f"{HEALED_S:g} s after all was healed not every replica is in sync: "
+                f"{self.view(topics)}"
+            )
         return time.monotonic() - began
 
     def _whole(self, topics: Sequence[str]) -> bool:
         view = self.view(topics)
-        return view is not None and bool(view.partitions) and all(p.leader >= 0 and set(p.isr) == set(p.replicas) for p in view.partitions)
+        return (
+            view is not None
+            and bool(view.partitions)
+            and all(p.leader >= 0 and set(p.isr) == set(p.replicas) for p in view.partitions)
+        )
 
     def wait_for(self, holds: Callable[[], bool], at_most_s: float) -> bool:
         end = time.monotonic() + at_most_s

@@ -1,1 +1,3 @@
-"""Whole clusters of unmodified nodes in a simulated world, their clients, and what happens to them."""
+"""Whole clusters of unmodified nodes in a simulated world, their clients, and what happens to
+them.
+"""

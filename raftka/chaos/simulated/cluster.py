@@ -1,4 +1,6 @@
-"""A whole cluster in a simulated world: unmodified nodes, one a machine, and machines for clients."""
+"""A whole cluster in a simulated world: unmodified nodes, one a machine, and machines for
+clients.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -64,7 +66,8 @@ class Cluster:
         before_start: Iterable[Callable[[int, Node], object]] = (),
         own: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
-        """`start`: who is started at once; all, if it is not said. `controllers`: voters without a broker. `before_start`: is given each process.
+        """`start`: who is started at once; all, if it is not said. `controllers`: voters without a
+        broker. `before_start`: is given each process.
 
         `own`: settings of single nodes.
         """
@@ -74,7 +77,8 @@ class Cluster:
         self.settings = settings or {}
         self.own = own or {}
         self.keeps_power = False  # a power loss is no more than a kill
-        self.rotten: Callable[[], int | None] = lambda: None  # the node whose disk forgets, once there is one
+        # the node whose disk forgets, once there is one
+        self.rotten: Callable[[], int | None] = lambda: None
         self.controllers = frozenset(controllers)
         self.log = LogLines(lambda: world.now)
         self.clients: list[Client] = []
@@ -86,16 +90,23 @@ class Cluster:
 
     def properties(self, node_id: int) -> dict[str, str]:
         broker, controller = node_id not in self.controllers, node_id <= self.voters
-        listeners = [f"PLAINTEXT://n{node_id}:{CLIENT_PORT}"] * broker + [f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}"] * controller
+        listeners = [f"PLAINTEXT://n{node_id}:{CLIENT_PORT}"] * broker + [
+            f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}"
+        ] * controller
         return {
             "node.id": str(node_id),
             "process.roles": ",".join(["broker"] * broker + ["controller"] * controller),
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": ",".join(f"{i}@n{i}:{CONTROLLER_PORT}" for i in range(1, self.voters + 1)),
+            "controller.quorum.voters": ",".join(
+                f"{i}@n{i}:{CONTROLLER_PORT}" for i in range(1, self.voters + 1)
+            ),
             "log.dirs": "/data",
             "min.insync.replicas": "2" if self.size > 2 else "1",
-            **{name: value.replace("{host}", f"n{node_id}") for name, value in self.settings.items()},
+            **{
+                name: value.replace("{host}", f"n{node_id}")
+                for name, value in self.settings.items()
+            },
             **self.own.get(node_id, {}),
         }
 
@@ -103,7 +114,11 @@ class Cluster:
 
     def start(self, node_id: int) -> None:
         runtime = self.world.node(f"n{node_id}")
-        node = Node(runtime, NodeSettings.from_properties(self.properties(node_id)), log_to=cast(IO[str], self.log))
+        node = Node(
+            runtime,
+            NodeSettings.from_properties(self.properties(node_id)),
+            log_to=cast(IO[str], self.log),
+        )
         self.nodes[node_id] = node
         runtime.at_death.append(partial(_drop_work, node))
         self.refused.pop(node_id, None)
@@ -148,7 +163,9 @@ class Cluster:
             ended.append(True)
 
         node.runtime.spawn(stop, "stop")
-        assert self.world.run(lambda: bool(ended), at_most_s=at_most_s), f"node {node_id} does not stop"
+        assert self.world.run(lambda: bool(ended), at_most_s=at_most_s), (
+            f"node {node_id} does not stop"
+        )
         self.kill(node_id, power_loss=False)
 
     def new_disk(self, node_id: int) -> None:
@@ -164,12 +181,17 @@ class Cluster:
 
     def is_ready(self) -> bool:
         """All that run are serving; brokers are registered and unfenced."""
-        return all(node.ready.is_set() and (node_id in self.controllers or node.image.alive(node_id)) for node_id, node in self.living.items())
+        return all(
+            node.ready.is_set() and (node_id in self.controllers or node.image.alive(node_id))
+            for node_id, node in self.living.items()
+        )
 
     def wait_ready(self, at_most_s: float = READY_S) -> None:
         assert self.settled(self.is_ready, at_most_s), "not all nodes became ready"
 
-    def settled(self, holds: Callable[[], bool], at_most_s: float = READY_S, every_s: float = 0.02) -> bool:
+    def settled(
+        self, holds: Callable[[], bool], at_most_s: float = READY_S, every_s: float = 0.02
+    ) -> bool:
         """For what takes long to look at: looked at now and then, not after each event."""
         end = self.world.now + at_most_s
         while not holds():
@@ -190,7 +212,11 @@ class Cluster:
         return leader if leader >= 0 else None
 
     def all_partitions(self) -> list[PartitionImage]:
-        return [partition for topic in self.newest.image.topics.values() for partition in topic.partitions]
+        return [
+            partition
+            for topic in self.newest.image.topics.values()
+            for partition in topic.partitions
+        ]
 
     def isr_of(self, topic: str, partition: int) -> tuple[int, ...]:
         known = self.newest.image.topic_named(topic)
@@ -202,21 +228,39 @@ class Cluster:
 
     @property
     def controller(self) -> int | None:
-        return next((i for i, node in self.living.items() if node.quorum.host is not None and node.quorum.host.active), None)
+        return next(
+            (
+                i
+                for i, node in self.living.items()
+                if node.quorum.host is not None and node.quorum.host.active
+            ),
+            None,
+        )
 
     def partitions(self, topic: str, partition: int) -> dict[int, Partition]:
         """The replicas on those that live."""
-        found = {node_id: node.replicas.partitions.get((topic, partition)) for node_id, node in self.living.items()}
+        found = {
+            node_id: node.replicas.partitions.get((topic, partition))
+            for node_id, node in self.living.items()
+        }
         return {node_id: replica for node_id, replica in found.items() if replica is not None}
 
     # its clients
 
-    def client(self, name: str = "client", shape: Shape = PLAIN, secured: Secured = UNSECURED) -> Client:
+    def client(
+        self, name: str = "client", shape: Shape = PLAIN, secured: Secured = UNSECURED
+    ) -> Client:
         """Add a client; if the name is taken, it gets a number."""
         machine = self.world.machines.get(name)
         if machine is not None and machine.node is not None and machine.node.alive:
-            name = next(other for number in count(2) if (other := f"{name}{number}") not in self.world.machines)
-        brokers = [(f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1) if i not in self.controllers]
+            name = next(
+                other
+                for number in count(2)
+                if (other := f"{name}{number}") not in self.world.machines
+            )
+        brokers = [
+            (f"n{i}", CLIENT_PORT) for i in range(1, self.size + 1) if i not in self.controllers
+        ]
         self.clients.append(client := Client(self.world.node(name), brokers, shape, secured))
         return client
 
@@ -229,7 +273,9 @@ class Cluster:
         """Violations that clients saw while they read."""
         return [wrong for client in self.clients for wrong in client.wrong]
 
-    def do(self, client: Client, task: Callable[[], Awaitable[object]], at_most_s: float = 60.0) -> Any:
+    def do(
+        self, client: Client, task: Callable[[], Awaitable[object]], at_most_s: float = 60.0
+    ) -> Any:
         """Run a task of the client to its end; its result."""
         outcome: list[Any] = []
 
@@ -237,12 +283,16 @@ class Cluster:
             outcome.append(await task())
 
         client.runtime.spawn(run, "task")
-        assert self.world.run(lambda: bool(outcome), at_most_s=at_most_s), f"not done after {at_most_s} s"
+        assert self.world.run(lambda: bool(outcome), at_most_s=at_most_s), (
+            f"not done after {at_most_s} s"
+        )
         return outcome[0]
 
 
 def _drop_work(node: Node) -> None:
-    """Close the generators of a dead node now: one that is left to the garbage collector finds out there that its node is dead."""
+    """Close the generators of a dead node now: one that is left to the garbage collector finds out
+    there that its node is dead.
+    """
     for work in node.dispatcher.long_work._queue:
         with suppress(NodeStopped):
             work.steps.close()
@@ -251,7 +301,10 @@ def _drop_work(node: Node) -> None:
 def sample(cluster: Cluster, topic: str, partitions: int) -> JsonObject:
     """Leaders, ISRs and log ends, as the leaders have them."""
     leaders = {f"{topic}-{p}": cluster.leader_of(topic, p) for p in range(partitions)}
-    found = {(name, leader): cluster.partitions(topic, p).get(leader or 0) for p, (name, leader) in enumerate(leaders.items())}
+    found = {
+        (name, leader): cluster.partitions(topic, p).get(leader or 0)
+        for p, (name, leader) in enumerate(leaders.items())
+    }
     replicas = {name: partition for (name, _), partition in found.items() if partition is not None}
     return {
         "at_s": cluster.world.now,

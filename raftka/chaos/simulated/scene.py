@@ -1,4 +1,6 @@
-"""A simulated cluster with a topic and a client that knows what it was promised: what directed tests begin with."""
+"""A simulated cluster with a topic and a client that knows what it was promised: what directed
+tests begin with.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -32,9 +34,16 @@ class Scene:
         self.cluster = Cluster(world, nodes, voters, settings, controllers=controllers)
         self.cluster.wait_ready()
         self.client: Client = self.cluster.client()
-        self.cluster.do(self.client, lambda: self.client.create_topic(TOPIC, partitions, replication_factor, dict(configs or {})))
+        self.cluster.do(
+            self.client,
+            lambda: self.client.create_topic(
+                TOPIC, partitions, replication_factor, dict(configs or {})
+            ),
+        )
         self.producer_id: int = self.cluster.do(self.client, self.client.producer_id)
-        self.acknowledged: dict[int, list[bytes]] = {partition: [] for partition in range(partitions)}
+        self.acknowledged: dict[int, list[bytes]] = {
+            partition: [] for partition in range(partitions)
+        }
 
     def produce(self, batches: int = 5, partition: int = 0, at_most_s: float = 30.0) -> None:
         """Three records each, acks=all, each batch acknowledged before the next is sent."""
@@ -49,7 +58,9 @@ class Scene:
         self.cluster.do(self.client, run, at_most_s)
 
     def read(self, partition: int = 0) -> list[bytes]:
-        values: list[bytes] = self.cluster.do(self.client, partial(self.client.read_all, TOPIC, partition))
+        values: list[bytes] = self.cluster.do(
+            self.client, partial(self.client.read_all, TOPIC, partition)
+        )
         return values
 
     def assert_nothing_lost(self) -> None:
@@ -60,15 +71,21 @@ class Scene:
         assert verify.metadata(self.cluster) == []
 
     def wait_whole(self, at_most_s: float = 30.0) -> None:
-        assert self.cluster.settled(lambda: verify.whole(self.cluster, TOPIC, range(self.partitions)), at_most_s), "not every replica is in sync"
+        assert self.cluster.settled(
+            lambda: verify.whole(self.cluster, TOPIC, range(self.partitions)), at_most_s
+        ), "not every replica is in sync"
 
     def write_for_nobody(self) -> int:
-        """The leader flushes a record that none of its followers gets, and loses its power. Which it was; it stays cut off from them."""
+        """The leader flushes a record that none of its followers gets, and loses its power. Which
+        it was; it stays cut off from them.
+        """
         leader = self.leader
         for other in self.followers:
             self.cluster.world.network.cut(f"n{leader}", f"n{other}")
         row = produce_row(TOPIC, 0, build_batch([(None, b"for nobody", (), 0)]), acks=1)
-        self.cluster.do(self.client, lambda: self.client.ask((f"n{leader}", CLIENT_PORT), PRODUCE, row))
+        self.cluster.do(
+            self.client, lambda: self.client.ask((f"n{leader}", CLIENT_PORT), PRODUCE, row)
+        )
         log = self.partition(leader).log
         assert self.cluster.world.run(lambda: log.flushed_offset == log.end_offset, at_most_s=1.0)
         self.cluster.kill(leader, power_loss=True)

@@ -1,4 +1,6 @@
-"""Settings of a life: a plan says what is possible, the seed draws, and each single choice can be given instead. Knows no cluster."""
+"""Settings of a life: a plan says what is possible, the seed draws, and each single choice can be
+given instead. Knows no cluster.
+"""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -8,16 +10,20 @@ from raftka.chaos.simulated.faults.schedule import Kind
 from raftka.chaos.simulated.workloads.beside import ALWAYS, BESIDE, Mixed, mixed_settings, works
 
 DIRECTORY_PATHS = ("/data", "/more", "/third")
-SHORT_AND_LONG_S = (6.0, 6.0, 6.0, 9.0, 9.0, 9.0, 9.0, 12.0, 12.0, 18.0)  # what each length finds a CPU second: docs/reliability.md
+# what each length finds a CPU second: docs/reliability.md
+SHORT_AND_LONG_S = (6.0, 6.0, 6.0, 9.0, 9.0, 9.0, 9.0, 12.0, 12.0, 18.0)
 TRANSACTIONS = 0.25  # of the lives with other workloads have this one
-BURSTS, BUSY = 0.25, 0.5  # of these lives: the same of transactions in bursts, and of nodes that are busy
+# of these lives: the same of transactions in bursts, and of nodes that are busy
+BURSTS, BUSY = 0.25, 0.5
 INDEX_BYTES = 4096  # what a topic has that is not told
 COMPRESSIONS = ("producer", "producer", "producer", "uncompressed", "gzip", "lz4")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The defaults are the plain case: what a seed has chosen otherwise may matter for what went wrong."""
+    """The defaults are the plain case: what a seed has chosen otherwise may matter for what went
+    wrong.
+    """
 
     nodes: int = 3
     voters: int = 3
@@ -37,12 +43,14 @@ class Settings:
     groups: int = 0  # whose offsets are committed
     directories: int = 1  # of every broker's logs
     index_bytes: int = INDEX_BYTES  # between two entries of an index
-    compression: str = "producer"  # of the topic: another than its producers' means that the leader makes their batches anew
+    # of the topic: another than its producers' means that the leader makes their batches anew
+    compression: str = "producer"
     beside: tuple[str, ...] = ()  # workloads that go on meanwhile (beside.py)
     mixed: Mixed = ()  # settings of single nodes
     exact: bool = False  # readers and producers ask in between what has one right answer
     busy: bool = False  # long work of the nodes is interrupted after a few steps
-    often: bool = False  # checkpoints are written, and coordinators' logs are read, in smaller steps (lives.py)
+    # checkpoints are written, and coordinators' logs are read, in smaller steps (lives.py)
+    often: bool = False
     flush: str = "fsync"  # os: answers do not wait for the disk, and no power is lost
     drift: bool = False  # the machines' clocks differ, and run at different rates
     ends_in_the_dark: bool = False  # with a power loss of all
@@ -62,14 +70,22 @@ class Settings:
         for work in self.beside:
             found |= BESIDE[work]().settings
         found["offsets.topic.num.partitions"] = "2"  # whatever a workload has when it is alone
-        return found | {"raftka.log.flush": self.flush, "log.dirs": ",".join(DIRECTORY_PATHS[: self.directories])}
+        return found | {
+            "raftka.log.flush": self.flush,
+            "log.dirs": ",".join(DIRECTORY_PATHS[: self.directories]),
+        }
 
     @property
     def topic_configs(self) -> dict[str, str]:
-        found = {"min.insync.replicas": str(self.min_isr), "internal.segment.bytes": str(self.segment_bytes)}
+        found = {
+            "min.insync.replicas": str(self.min_isr),
+            "internal.segment.bytes": str(self.segment_bytes),
+        }
         if self.index_bytes != INDEX_BYTES:
             found["index.interval.bytes"] = str(self.index_bytes)
-        return found | ({"compression.type": self.compression} if self.compression != "producer" else {})
+        return found | (
+            {"compression.type": self.compression} if self.compression != "producer" else {}
+        )
 
 
 @dataclass(frozen=True)
@@ -92,15 +108,33 @@ class Plan:
     lengths_s: tuple[float, ...] = ()  # one of these instead of `seconds`, with as many faults
 
 
-POWER = Plan("power", schedule.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True)
+POWER = Plan(
+    "power", schedule.POWER, 10.0, (0.1, 0.3), (0.02, 0.1), noise=False, ends_in_the_dark=True
+)
 FAULTS = Plan("faults", schedule.ALL)
 WIDTH = Plan("width", schedule.WIDTH, roles=True)
-DIRECTORIES = Plan("directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True)
-THREE = Plan("three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True, busy=True)
-SWARM = Plan("swarm", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, sizes=True, beside=True, busy=True, lengths_s=SHORT_AND_LONG_S)
+DIRECTORIES = Plan(
+    "directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True
+)
+THREE = Plan(
+    "three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True, busy=True
+)
+SWARM = Plan(
+    "swarm",
+    schedule.SWARM,
+    18.0,
+    (0.2, 2.0),
+    (0.2, 0.6),
+    groups=True,
+    sizes=True,
+    beside=True,
+    busy=True,
+    lengths_s=SHORT_AND_LONG_S,
+)
 AT_WORK = Plan("work", (), 10.0)  # a workload alone
 BUSY_AT_WORK = replace(AT_WORK, busy=True)
-SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)  # the one of security, with faults of its own
+# the one of security, with faults of its own
+SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)
 PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES)}
 
 
@@ -108,7 +142,8 @@ def choose(plan: Plan, chance: Random) -> Settings:
     nodes, voters, controllers = _sizes(plan, chance)
     brokers = nodes - len(controllers)
     partitions, writers = chance.randint(1, 3 if plan.groups else 4), chance.randint(1, 2)
-    busy = max(1.0, partitions * writers / 2) if plan.groups else 1.0  # many writers write less each: a life costs what it shows
+    # many writers write less each: a life costs what it shows
+    busy = max(1.0, partitions * writers / 2) if plan.groups else 1.0
     replication = chance.choice((2, 3, 3, 3, min(5, brokers))) if plan.sizes else 3
     return Settings(
         nodes,
@@ -136,7 +171,9 @@ def choose(plan: Plan, chance: Random) -> Settings:
 
 
 def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
-    """Draw choices that were added later from a stream of their own, so that the other choices of a seed stay."""
+    """Draw choices that were added later from a stream of their own, so that the other choices of a
+    seed stay.
+    """
     if not plan.beside:
         third = plan.directories and chance.random() < 0.5
         return replace(settings, directories=3) if third else settings
@@ -147,7 +184,14 @@ def with_more(plan: Plan, settings: Settings, chance: Random) -> Settings:
     pause_s = settings.pause_s * (1 + len(others))  # a life costs what it shows
     compression = chance.choice(COMPRESSIONS)
     often = chance.random() < 0.5
-    chosen = replace(settings, compression=compression, beside=(*others, *ALWAYS), mixed=mixed, index_bytes=index_bytes, directories=directories)
+    chosen = replace(
+        settings,
+        compression=compression,
+        beside=(*others, *ALWAYS),
+        mixed=mixed,
+        index_bytes=index_bytes,
+        directories=directories,
+    )
     return replace(chosen, flush=flush, pause_s=pause_s, exact=True, often=often)
 
 
@@ -155,7 +199,9 @@ def with_transactions(plan: Plan, settings: Settings, chance: Random) -> Setting
     """From a stream of its own, as `with_more`. A life costs what it shows."""
     if not plan.beside or chance.random() >= TRANSACTIONS:
         return settings
-    return replace(settings, beside=(*settings.beside, "transactions"), pause_s=1.5 * settings.pause_s)
+    return replace(
+        settings, beside=(*settings.beside, "transactions"), pause_s=1.5 * settings.pause_s
+    )
 
 
 def with_bursts(plan: Plan, settings: Settings, chance: Random) -> Settings:
@@ -163,16 +209,24 @@ def with_bursts(plan: Plan, settings: Settings, chance: Random) -> Settings:
     if not plan.beside:
         return settings
     bursts, busy = chance.random() < BURSTS, plan.busy and chance.random() < BUSY
-    return replace(settings, beside=(*settings.beside, "bursts") if bursts else settings.beside, busy=busy)
+    return replace(
+        settings, beside=(*settings.beside, "bursts") if bursts else settings.beside, busy=busy
+    )
 
 
 def with_length(plan: Plan, settings: Settings, chance: Random) -> Settings:
-    """From a stream of its own, as `with_more`. The gaps between faults shrink with the life, so that short ones have as many."""
+    """From a stream of its own, as `with_more`. The gaps between faults shrink with the life, so
+    that short ones have as many.
+    """
     if not plan.lengths_s:
         return settings
     seconds = chance.choice(plan.lengths_s)
     low, high = settings.gap_s
-    return replace(settings, seconds=seconds, gap_s=(low * seconds / settings.seconds, high * seconds / settings.seconds))
+    return replace(
+        settings,
+        seconds=seconds,
+        gap_s=(low * seconds / settings.seconds, high * seconds / settings.seconds),
+    )
 
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:
@@ -184,5 +238,9 @@ def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:
         return 3, 3, ()
     nodes = chance.choice((3, 3, 3, 3, 4, 5, 5, 6, 7))
     voters = chance.choice([count for count in (1, 3, 3, 5) if count <= nodes])
-    controllers = tuple(sorted(chance.sample(range(1, voters + 1), min(voters, nodes - 3)))) if chance.random() < 0.3 else ()
+    controllers = (
+        tuple(sorted(chance.sample(range(1, voters + 1), min(voters, nodes - 3))))
+        if chance.random() < 0.3
+        else ()
+    )
     return nodes, voters, controllers

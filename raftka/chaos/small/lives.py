@@ -1,4 +1,6 @@
-"""Small lives: a seed that is even is one of the metadata quorum, an odd one is one of replication, a third of these with transactions."""
+"""Small lives: a seed that is even is one of the metadata quorum, an odd one is one of replication,
+a third of these with transactions.
+"""
 
 from hashlib import blake2b
 from typing import NamedTuple
@@ -20,7 +22,9 @@ class Life(NamedTuple):
 
 def play(seed: int) -> Life:
     try:
-        acknowledged, operations, faults, simulated_s, everything = _quorum(seed) if seed % 2 == 0 else _replication(seed)
+        acknowledged, operations, faults, simulated_s, everything = (
+            _quorum(seed) if seed % 2 == 0 else _replication(seed)
+        )
     except Violation as violation:
         return Life(Outcome.VIOLATED, (str(violation),), 0, 0, 0, 0.0, _hash(str(violation)))
     outcome = Outcome.VALID if acknowledged else Outcome.INCONCLUSIVE
@@ -29,14 +33,24 @@ def play(seed: int) -> Life:
 
 def _quorum(seed: int) -> tuple[int, int, int, float, str]:
     run = raft_life.run_seed(seed)
-    everything = f"{run.faults} {run.oracle.chain} {run.oracle.leaders} {run.cluster.sent} {run.cluster.now}"
-    return run.accepted, run.accepted + run.oracle.reads, len(run.faults), run.cluster.now, everything
+    everything = (
+        f"{run.faults} {run.oracle.chain} {run.oracle.leaders} {run.cluster.sent} {run.cluster.now}"
+    )
+    return (
+        run.accepted,
+        run.accepted + run.oracle.reads,
+        len(run.faults),
+        run.cluster.now,
+        everything,
+    )
 
 
 def _replication(seed: int) -> tuple[int, int, int, float, str]:
     life = replication_life.run_seed(seed)
     oracle = life.oracle
-    everything = f"{life.faults} {oracle.known} {oracle.leaders} {oracle.truncations} {life.sent} {life.now}"
+    everything = (
+        f"{life.faults} {oracle.known} {oracle.leaders} {oracle.truncations} {life.sent} {life.now}"
+    )
     return (
         len(oracle.acknowledged),
         life.records + (life.transactions.sent if life.transactions is not None else 0),

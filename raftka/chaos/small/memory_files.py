@@ -1,6 +1,8 @@
-"""Files in memory that lose on power loss what was not flushed, and may tear the last write. Knows no time: a flush is done when the test says so.
+"""Files in memory that lose on power loss what was not flushed, and may tear the last write. Knows
+no time: a flush is done when the test says so.
 
-A file that was cut may be whole again, and have lost what came after the cut; a file that was renamed may have its old name again.
+A file that was cut may be whole again, and have lost what came after the cut; a file that was
+renamed may have its old name again.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,14 +60,17 @@ class MemoryFile:
 
 
 class MemoryFiles:
-    """One node's disk. Every change is a call in `calls`; `fail_at` makes the call of that number, and all after it, raise."""
+    """One node's disk. Every change is a call in `calls`; `fail_at` makes the call of that number,
+    and all after it, raise.
+    """
 
     def __init__(self) -> None:
         self.files: dict[str, MemoryFile] = {}
         self.calls: list[str] = []
         self.fail_at: int | None = None
         self._locks: set[str] = set()
-        self._renames: list[tuple[str, str, MemoryFile | None]] = []  # that were not flushed: old name, new one, and what had that before
+        # that were not flushed: old name, new one, and what had that before
+        self._renames: list[tuple[str, str, MemoryFile | None]] = []
 
     def call(self, what: str) -> None:
         if self.fail_at is not None and len(self.calls) >= self.fail_at:
@@ -84,7 +89,9 @@ class MemoryFiles:
         return path in self.files
 
     def list(self, path: str) -> list[str]:
-        return sorted(name.removeprefix(path + "/") for name in self.files if name.startswith(path + "/"))
+        return sorted(
+            name.removeprefix(path + "/") for name in self.files if name.startswith(path + "/")
+        )
 
     def make_directory(self, path: str, *, durable: bool = True) -> None: ...
 

@@ -1,4 +1,6 @@
-"""A deterministic network of RaftCores: one heap of events, virtual time, delays, drops, one-way cuts, pauses, crashes. Checks nothing by itself."""
+"""A deterministic network of RaftCores: one heap of events, virtual time, delays, drops, one-way
+cuts, pauses, crashes. Checks nothing by itself.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,7 +9,14 @@ from random import Random
 
 from raftka.chaos.small.memory_files import MemoryFile, MemoryFiles
 from raftka.metadata.quorum.journal import Journal
-from raftka.metadata.quorum.raft import Committed, Message, RaftConfig, RaftCore, Snapshot, WrongCluster
+from raftka.metadata.quorum.raft import (
+    Committed,
+    Message,
+    RaftConfig,
+    RaftCore,
+    Snapshot,
+    WrongCluster,
+)
 
 FOREVER = float("inf")
 
@@ -20,7 +29,8 @@ class Network:
     drop: Callable[[int, int, Message], bool] = lambda sender, receiver, message: False
     cut: set[tuple[int, int]] = field(default_factory=set)  # (from, to)
     fifo: bool = True
-    wire: Callable[[Message], Message] = lambda message: message  # through msgpack and back, where a test wants it
+    # through msgpack and back, where a test wants it
+    wire: Callable[[Message], Message] = lambda message: message
 
 
 class Node:
@@ -34,7 +44,8 @@ class Node:
         self.rate, self.offset = 1.0, 0.0  # of its clock
         self.applied: list[Committed | Snapshot] = []
         self.on_applied: Callable[[Node, Committed | Snapshot], None] = lambda node, item: None
-        self.state_at: Callable[[int], bytes] | None = None  # the state machine's state, where it makes snapshots
+        # the state machine's state, where it makes snapshots
+        self.state_at: Callable[[int], bytes] | None = None
         self.on_stepped: Callable[[Node], None] = lambda node: None
         self.on_disk_error: Callable[[Node], None] | None = None
         self.on_start: Callable[[Node], None] = lambda node: None
@@ -49,7 +60,9 @@ class Node:
         self.applied = []
         random = Random(f"{self.cluster.seed}/{self.id}/{self.life}")
         journal = Journal.open(self.disk, "raft", self.id)
-        self.core = RaftCore(self.id, self.cluster.voters, journal, random, self.now(), self.cluster.config)
+        self.core = RaftCore(
+            self.id, self.cluster.voters, journal, random, self.now(), self.cluster.config
+        )
         self._turn_at = FOREVER
         self.on_start(self)
         self.wake()
@@ -121,7 +134,9 @@ class Node:
         self._hand_out()
         if self.state_at is not None and self.core.wants_snapshot and self.applied:
             self.core.snapshot(self.applied[-1].index, self.state_at(self.applied[-1].index))
-        self._turn(max(self.cluster.now, (self.core.next_deadline() - self.offset) / self.rate + 1e-6))
+        self._turn(
+            max(self.cluster.now, (self.core.next_deadline() - self.offset) / self.rate + 1e-6)
+        )
 
     def resume(self) -> None:
         self.paused = False
@@ -138,7 +153,13 @@ class Node:
 
 
 class Cluster:
-    def __init__(self, voters: int = 3, seed: object = 0, config: RaftConfig | None = None, start: bool = True) -> None:
+    def __init__(
+        self,
+        voters: int = 3,
+        seed: object = 0,
+        config: RaftConfig | None = None,
+        start: bool = True,
+    ) -> None:
         self.voters = list(range(1, voters + 1))
         self.seed, self.random, self.now = seed, Random(f"{seed}/cluster"), 0.0
         self.config = config or RaftConfig()
@@ -157,11 +178,15 @@ class Cluster:
 
     # time
 
-    def at(self, when: float, action: Callable[..., None], arguments: tuple[object, ...] = ()) -> None:
+    def at(
+        self, when: float, action: Callable[..., None], arguments: tuple[object, ...] = ()
+    ) -> None:
         self._count += 1
         heappush(self.events, (when, self._count, action, arguments))
 
-    def after(self, delay: float, action: Callable[..., None], arguments: tuple[object, ...] = ()) -> None:
+    def after(
+        self, delay: float, action: Callable[..., None], arguments: tuple[object, ...] = ()
+    ) -> None:
         self.at(self.now + delay, action, arguments)
 
     def run(self, seconds: float, until: Callable[[], bool] | None = None) -> bool:
@@ -208,16 +233,26 @@ class Cluster:
             return
         arrives = self.now + net.delay(sender, receiver)
         if net.fifo:
-            arrives = self._last[sender, receiver] = max(arrives, self._last.get((sender, receiver), 0.0))
-        self.at(arrives, self._arrive, (sender, receiver, self.nodes[sender].life, self.nodes[receiver].life, message))
+            arrives = self._last[sender, receiver] = max(
+                arrives, self._last.get((sender, receiver), 0.0)
+            )
+        self.at(
+            arrives,
+            self._arrive,
+            (sender, receiver, self.nodes[sender].life, self.nodes[receiver].life, message),
+        )
 
     def arrive_again(self, sender: int, receiver: int, message: Message) -> None:
         """A duplicate, or one that comes late."""
         self._arrive(sender, receiver, self.nodes[sender].life, self.nodes[receiver].life, message)
 
-    def _arrive(self, sender: int, receiver: int, sent_in: int, for_life: int, message: Message) -> None:
+    def _arrive(
+        self, sender: int, receiver: int, sent_in: int, for_life: int, message: Message
+    ) -> None:
         node = self.nodes[receiver]
-        if not node.alive or (self.net.fifo and (self.nodes[sender].life, node.life) != (sent_in, for_life)):
+        if not node.alive or (
+            self.net.fifo and (self.nodes[sender].life, node.life) != (sent_in, for_life)
+        ):
             return  # with the process its connections ended
         try:
             node.core.receive(sender, self.net.wire(message))
@@ -231,7 +266,11 @@ class Cluster:
     @property
     def leader(self) -> Node | None:
         """The active leader of the highest term."""
-        return max((node for node in self.nodes.values() if node.leads), key=lambda node: node.core.term, default=None)
+        return max(
+            (node for node in self.nodes.values() if node.leads),
+            key=lambda node: node.core.term,
+            default=None,
+        )
 
     def elect(self, seconds: float = 5.0) -> Node:
         assert self.run(seconds, lambda: self.leader is not None), "nobody leads"
@@ -248,4 +287,10 @@ class Cluster:
     def settle(self, seconds: float = 10.0) -> None:
         """Until all living nodes have applied all that the leader has."""
         living = [node for node in self.nodes.values() if node.alive]
-        assert self.run(seconds, lambda: len({i for n in living for i in (n.core.commit_index, n.core.last_index)}) == 1 and self.leader is not None)
+        assert self.run(
+            seconds,
+            lambda: (
+                len({i for n in living for i in (n.core.commit_index, n.core.last_index)}) == 1
+                and self.leader is not None
+            ),
+        )

@@ -1,7 +1,8 @@
 """Random faults against the metadata quorum alone.
 
-Each seed is at least 20 simulated seconds with 100 proposals and 5 faults: crashes with and without loss of power, of one or of all, between any two
-calls of the disk; lost disks, pauses, one-way cuts, partitions, loss, delay; clocks that go differently. A seed replays to the byte.
+Each seed is at least 20 simulated seconds with 100 proposals and 5 faults: crashes with and without
+loss of power, of one or of all, between any two calls of the disk; lost disks, pauses, one-way
+cuts, partitions, loss, delay; clocks that go differently. A seed replays to the byte.
 """
 
 from collections.abc import Iterator
@@ -12,7 +13,13 @@ import msgpack
 from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.chaos.small.raft_cluster import Cluster, Node
 from raftka.chaos.small.raft_oracle import Oracle, Violation
-from raftka.metadata.quorum.raft import MalformedMessage, NotLeader, ProposalsFull, RaftConfig, SafetyViolated
+from raftka.metadata.quorum.raft import (
+    MalformedMessage,
+    NotLeader,
+    ProposalsFull,
+    RaftConfig,
+    SafetyViolated,
+)
 
 SECONDS = 20.0
 PROPOSALS = 100
@@ -54,7 +61,9 @@ class Run:
         self._weather()
 
     def _weather(self) -> None:
-        """Draw the conditions of the whole run: the network's and the disks' usual delays, the clocks."""
+        """Draw the conditions of the whole run: the network's and the disks' usual delays, the
+        clocks.
+        """
         random, cluster = self.random, self.cluster
         base, jitter = random.choice(((0.0005, 0.001), (0.002, 0.02), (0.02, 0.02), (0.001, 0.15)))
         disk = random.choice((0.0005, 0.003, 0.03))
@@ -63,7 +72,11 @@ class Run:
         cluster.net.fifo = random.random() < 0.75
         cluster.net.delay = lambda a, b: (base + jitter * cluster.random.random()) * self.slow_net
         cluster.net.drop = lambda a, b, message: self._dropped(a, b, message, duplicates)
-        cluster.net.wire = (lambda message: msgpack.unpackb(msgpack.packb(message))) if self.seed % 8 == 0 else lambda message: message
+        cluster.net.wire = (
+            (lambda message: msgpack.unpackb(msgpack.packb(message)))
+            if self.seed % 8 == 0
+            else lambda message: message
+        )
         cluster.disk_delay = lambda node: disk * (0.5 + cluster.random.random()) * self.slow_disk
         for node in cluster.nodes.values():
             node.rate, node.offset = random.uniform(0.95, 1.05), random.uniform(0, 1000)
@@ -92,14 +105,20 @@ class Run:
 
     def _plan_faults(self) -> None:
         count = self.random.randrange(5, 10)
-        kinds = ["crash", self.random.choice(("power", "power_all"))] + [self.random.choice(FAULTS) for _ in range(count - 2)]
+        kinds = ["crash", self.random.choice(("power", "power_all"))] + [
+            self.random.choice(FAULTS) for _ in range(count - 2)
+        ]
         for kind in kinds:
             self.cluster.at(self.random.uniform(0.1, SECONDS - 2), self._fault, (kind,))
 
     # what clients do
 
     def _propose(self, number: int) -> None:
-        leaders = [node for node in self.cluster.nodes.values() if node.alive and not node.paused and node.core.active]
+        leaders = [
+            node
+            for node in self.cluster.nodes.values()
+            if node.alive and not node.paused and node.core.active
+        ]
         if not leaders:
             self.cluster.after(0.2, self._propose, (number,))
             return
@@ -113,7 +132,11 @@ class Run:
         node.wake()
 
     def _read(self) -> None:
-        leaders = [node for node in self.cluster.nodes.values() if node.alive and not node.paused and node.core.state == "leader"]
+        leaders = [
+            node
+            for node in self.cluster.nodes.values()
+            if node.alive and not node.paused and node.core.state == "leader"
+        ]
         for node in leaders:
             self.oracle.read(node)
 
@@ -131,7 +154,11 @@ class Run:
         """Rather the leader than another."""
         living = [node for node in self.cluster.nodes.values() if node.alive]
         leaders = [node for node in living if node.core.state == "leader"]
-        return self.random.choice(leaders if leaders and self.random.random() < 0.5 else living) if living else None
+        return (
+            self.random.choice(leaders if leaders and self.random.random() < 0.5 else living)
+            if living
+            else None
+        )
 
     def _later(self, low: float, high: float) -> float:
         return self.random.uniform(low, high)
@@ -160,7 +187,9 @@ class Run:
             self._down(node if node.alive else None, power=True)
 
     def _disk_dies(self) -> None:
-        """At one of its next calls, wherever that is: in the middle of a snapshot, of a journal that is replaced."""
+        """At one of its next calls, wherever that is: in the middle of a snapshot, of a journal
+        that is replaced.
+        """
         if (node := self._someone()) is not None:
             node.disk.fail_at = len(node.disk.calls) + self.random.randrange(8)
 
@@ -170,21 +199,39 @@ class Run:
     def _wipe(self) -> None:
         """A disk is lost, never a second one before the first is made good."""
         node = self._someone()
-        if node is not None and all(other.alive and other.core.formed for other in self.cluster.nodes.values()):
+        if node is not None and all(
+            other.alive and other.core.formed for other in self.cluster.nodes.values()
+        ):
             self._down(node, power=True)
             node.disk = MemoryFiles()
 
     def _wipe_at_the_worst_moment(self) -> None:
-        """One voter lags behind, another one loses its disk, and as it is back the leader, who alone has everything, is away."""
+        """One voter lags behind, another one loses its disk, and as it is back the leader, who
+        alone has everything, is away.
+        """
         leader = self.cluster.leader
-        if leader is None or not all(node.alive and node.core.formed for node in self.cluster.nodes.values()):
+        if leader is None or not all(
+            node.alive and node.core.formed for node in self.cluster.nodes.values()
+        ):
             return
-        lagging, lost = self.random.sample([node for node in self.cluster.nodes.values() if node is not leader], 2)
-        self._cut(((a, b) for a in self.cluster.voters for b in self.cluster.voters if (a == lagging.id) != (b == lagging.id)), 1.5)
+        lagging, lost = self.random.sample(
+            [node for node in self.cluster.nodes.values() if node is not leader], 2
+        )
+        self._cut(
+            (
+                (a, b)
+                for a in self.cluster.voters
+                for b in self.cluster.voters
+                if (a == lagging.id) != (b == lagging.id)
+            ),
+            1.5,
+        )
         self.cluster.after(1.0, self._lose, (lost, leader, leader.life))
 
     def _lose(self, lost: Node, leader: Node, life: int) -> None:
-        if leader.life != life or not all(node.alive and node.core.formed for node in self.cluster.nodes.values()):
+        if leader.life != life or not all(
+            node.alive and node.core.formed for node in self.cluster.nodes.values()
+        ):
             return
         self.cluster.crash(lost.id, power=True)
         lost.disk = MemoryFiles()
@@ -217,11 +264,24 @@ class Run:
 
     def _isolate(self) -> None:
         if (node := self._someone()) is not None:
-            self._cut(link for other in self.cluster.voters for link in ((node.id, other), (other, node.id)))
+            self._cut(
+                link
+                for other in self.cluster.voters
+                for link in ((node.id, other), (other, node.id))
+            )
 
     def _split(self) -> None:
-        side = set(self.random.sample(self.cluster.voters, self.random.randrange(1, len(self.cluster.voters))))
-        self._cut((a, b) for a in self.cluster.voters for b in self.cluster.voters if (a in side) != (b in side))
+        side = set(
+            self.random.sample(
+                self.cluster.voters, self.random.randrange(1, len(self.cluster.voters))
+            )
+        )
+        self._cut(
+            (a, b)
+            for a in self.cluster.voters
+            for b in self.cluster.voters
+            if (a in side) != (b in side)
+        )
 
     def _loss(self) -> None:
         self.loss = self.random.uniform(0.05, 0.4)
@@ -255,14 +315,22 @@ class Run:
                 cluster.start(node.id)
             elif node.paused:
                 node.resume()
-        self.oracle.check(cluster.run(15, lambda: self.accepted >= PROPOSALS), f"only {self.accepted} proposals were taken, 15 s after all healed")
-        self.oracle.check(cluster.run(15, self._all_equal), f"{self.oracle.applied} of {self.oracle.highest} are applied 15 s after all healed")
+        self.oracle.check(
+            cluster.run(15, lambda: self.accepted >= PROPOSALS),
+            f"only {self.accepted} proposals were taken, 15 s after all healed",
+        )
+        self.oracle.check(
+            cluster.run(15, self._all_equal),
+            f"{self.oracle.applied} of {self.oracle.highest} are applied 15 s after all healed",
+        )
         self._check_invariants()
         self.oracle.nothing_lost()
 
     def _all_equal(self) -> bool:
         leader = self.cluster.leader
-        return leader is not None and all(self.oracle.applied[voter] == leader.core.last_index for voter in self.cluster.voters)
+        return leader is not None and all(
+            self.oracle.applied[voter] == leader.core.last_index for voter in self.cluster.voters
+        )
 
 
 def run_seed(seed: int) -> Run:
@@ -271,9 +339,13 @@ def run_seed(seed: int) -> Run:
     try:
         run.play()
     except (SafetyViolated, MalformedMessage) as error:
-        raise Violation(f"seed {seed}, at {run.cluster.now:.4f}: {type(error).__name__}: {error}") from error
+        raise Violation(
+            f"seed {seed}, at {run.cluster.now:.4f}: {type(error).__name__}: {error}"
+        ) from error
     except Violation:
         raise
     except Exception as error:
-        raise Violation(f"seed {seed}, at {run.cluster.now:.4f}: {type(error).__name__}: {error}") from error
+        raise Violation(
+            f"seed {seed}, at {run.cluster.now:.4f}: {type(error).__name__}: {error}"
+        ) from error
     return run

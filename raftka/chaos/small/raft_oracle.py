@@ -1,4 +1,6 @@
-"""Invariants of every run of the quorum, whatever fails: Raft's own promises and linearizable reads. Watches a Cluster, changes nothing."""
+"""Invariants of every run of the quorum, whatever fails: Raft's own promises and linearizable
+reads. Watches a Cluster, changes nothing.
+"""
 
 from zlib import crc32
 
@@ -7,7 +9,8 @@ from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft import Committed, Message, Snapshot
 from raftka.metadata.quorum.raft_types import Entry
 
-MOST_MESSAGES, MOST_STEPS = 20_000, 100_000  # of a run; usual are a thousand or two, and ten thousand
+# of a run; usual are a thousand or two, and ten thousand
+MOST_MESSAGES, MOST_STEPS = 20_000, 100_000
 
 
 class Violation(AssertionError):
@@ -22,8 +25,10 @@ class Oracle:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.committed: dict[int, Committed] = {}  # the first word of any node
-        self.committed_in: dict[int, int] = {}  # index -> term of the node that said so: where a leader commits what is of an earlier term
-        self.chain: dict[int, int] = {0: 0}  # index -> checksum over all entries up to there: a state machine's state
+        # index -> term of the node that said so: where a leader commits what is of an earlier term
+        self.committed_in: dict[int, int] = {}
+        # index -> checksum over all entries up to there: a state machine's state
+        self.chain: dict[int, int] = {0: 0}
         self.leaders: dict[int, int] = {}  # term -> who led it
         self.complete_in: set[int] = set()  # terms whose leader was checked
         self.applied: dict[int, int] = {}  # node -> last index in its present life
@@ -44,9 +49,14 @@ class Oracle:
         self.applied[node.id] = 0
 
     def stepped(self, node: Node) -> None:
-        """Election safety: at most one leader in a term. Leader completeness: it has all that was committed in earlier terms."""
+        """Election safety: at most one leader in a term. Leader completeness: it has all that was
+        committed in earlier terms.
+        """
         self.steps += 1
-        self.check(self.steps < MOST_STEPS and self.cluster.sent < MOST_MESSAGES, f"a flood: {self.cluster.sent} messages, {self.steps} steps")
+        self.check(
+            self.steps < MOST_STEPS and self.cluster.sent < MOST_MESSAGES,
+            f"a flood: {self.cluster.sent} messages, {self.steps} steps",
+        )
         if node.core.state != "leader":
             return
         term = node.core.term
@@ -60,7 +70,10 @@ class Oracle:
         journal = node.core.journal
         for index in range(journal.base.index + 1, self.highest + 1):
             late = self.committed_in[index] > node.core.term  # elected before, and told only now
-            self.check(late or journal.term_at(index) == self.committed[index].term, f"leader {node.id} lacks committed entry {index}")
+            self.check(
+                late or journal.term_at(index) == self.committed[index].term,
+                f"leader {node.id} lacks committed entry {index}",
+            )
 
     def applies(self, node: Node, item: Committed | Snapshot) -> None:
         """State machine safety: one entry for each index, each in its turn, on every node."""
@@ -68,27 +81,41 @@ class Oracle:
         self.applied[node.id] = item.index
         if isinstance(item, Snapshot):
             self.snapshots += 1
-            self.check(item.index > last, f"{node.id} falls back from {last} to a snapshot at {item.index}")
-            self.check(item.state.split()[0] == b"%d" % self.chain[item.index], f"{node.id} got a snapshot with another history at {item.index}")
+            self.check(
+                item.index > last, f"{node.id} falls back from {last} to a snapshot at {item.index}"
+            )
+            self.check(
+                item.state.split()[0] == b"%d" % self.chain[item.index],
+                f"{node.id} got a snapshot with another history at {item.index}",
+            )
             return
         self.check(item.index == last + 1, f"{node.id} applies {item.index} after {last}")
         if item.index not in self.committed:
             self.committed[item.index] = item
             self.committed_in[item.index] = node.core.term
-            self.chain[item.index] = link(self.chain[item.index - 1], item.index, item.term, item.data)
+            self.chain[item.index] = link(
+                self.chain[item.index - 1], item.index, item.term, item.data
+            )
             self.highest = max(self.highest, item.index)
-        self.check(self.committed[item.index] == item, f"{node.id} applies another entry at {item.index}")
+        self.check(
+            self.committed[item.index] == item, f"{node.id} applies another entry at {item.index}"
+        )
 
     def state_at(self, index: int) -> bytes:
         return b"%d " % self.chain[index] + b"s" * 700  # some chunks long
 
     def read(self, node: Node) -> None:
-        """Linearizable: whatever anyone had seen committed when the read began is part of its answer."""
+        """Linearizable: whatever anyone had seen committed when the read began is part of its
+        answer.
+        """
         seen = self.highest
 
         def done(index: int | None) -> None:
             self.reads += index is not None
-            self.check(index is None or index >= seen, f"{node.id} answered a read with {index}, {seen} was committed before")
+            self.check(
+                index is None or index >= seen,
+                f"{node.id} answered a read with {index}, {seen} was committed before",
+            )
 
         node.core.read_index(done)
         node.wake()
@@ -102,32 +129,47 @@ class Oracle:
 
     def _pair_matches(self, one: list[Entry], other: list[Entry]) -> None:
         first = max(one[0].index, other[0].index)
-        pairs = list(zip(one[first - one[0].index :], other[first - other[0].index :], strict=False))
+        pairs = list(
+            zip(one[first - one[0].index :], other[first - other[0].index :], strict=False)
+        )
         agreed = False
         for mine, theirs in reversed(pairs[1:]):
             agreed = agreed or mine.term == theirs.term
-            self.check(not agreed or mine == theirs, f"logs agree behind {mine.index} but not there")
+            self.check(
+                not agreed or mine == theirs, f"logs agree behind {mine.index} but not there"
+            )
 
     def sends(self, sender: int, receiver: int, message: Message) -> None:
         """A voter that sends its vote has it on disk: else it could vote again after a restart."""
         if message["type"] == "response_vote":
             read = _read_anew(self.cluster.nodes[sender])
             self.check(
-                read.term > message["term"] or (read.term, read.vote) == (message["term"], receiver),
+                read.term > message["term"]
+                or (read.term, read.vote) == (message["term"], receiver),
                 f"{sender} votes for {receiver}, and has {read.vote}",
             )
 
     def journals_are_written(self) -> None:
-        """A node with nothing left to write would read its own state from its disk after a restart."""
+        """A node with nothing left to write would read its own state from its disk after a
+        restart.
+        """
         for node in self.cluster.nodes.values():
             if node.alive and not node.core.journal.unsynced:
                 told, read = _content(node.core.journal), _content(_read_anew(node))
-                self.check(read == told, f"the journal of {node.id} reads as {read[:-1]}, in memory it is {told[:-1]}")
+                self.check(
+                    read == told,
+                    f"the journal of {node.id} reads as {read[:-1]}, in memory it is {told[:-1]}",
+                )
 
     def nothing_lost(self) -> None:
-        """At the end, when all is healed: every node has applied everything that anyone ever saw committed."""
+        """At the end, when all is healed: every node has applied everything that anyone ever saw
+        committed.
+        """
         for node in self.cluster.nodes.values():
-            self.check(self.applied[node.id] >= self.highest, f"{node.id} has applied {self.applied[node.id]} of {self.highest}")
+            self.check(
+                self.applied[node.id] >= self.highest,
+                f"{node.id} has applied {self.applied[node.id]} of {self.highest}",
+            )
 
 
 def _read_anew(node: Node) -> Journal:
@@ -136,4 +178,12 @@ def _read_anew(node: Node) -> Journal:
 
 def _content(journal: Journal) -> tuple[object, ...]:
     state = journal.read_snapshot() if journal.snapshot is not None else None
-    return journal.term, journal.vote, journal.standing, journal.last.index, journal.base, state, journal.entries[1:]
+    return (
+        journal.term,
+        journal.vote,
+        journal.standing,
+        journal.last.index,
+        journal.base,
+        state,
+        journal.entries[1:],
+    )

@@ -1,4 +1,6 @@
-"""One broker's replica of the one partition: the machines of replication around a log in memory. What a broker's shell does, without a shell."""
+"""One broker's replica of the one partition: the machines of replication around a log in memory.
+What a broker's shell does, without a shell.
+"""
 
 from collections.abc import Callable, Sequence
 from random import Random
@@ -6,7 +8,16 @@ from typing import NamedTuple, Protocol
 
 from raftka.log.leader_epoch import LeaderEpochs
 from raftka.metadata.image import MetadataImage, PartitionImage
-from raftka.replication.follower import Answer, AppendRecords, AskOffsets, Flush, FollowerFetch, Position, StartAfresh, TruncateTo
+from raftka.replication.follower import (
+    Answer,
+    AppendRecords,
+    AskOffsets,
+    Flush,
+    FollowerFetch,
+    Position,
+    StartAfresh,
+    TruncateTo,
+)
 from raftka.replication.follower import Effects as FollowerEffects
 from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, FollowerState, LeaderState
 from raftka.replication.partition import Effects as LeaderEffects
@@ -108,9 +119,14 @@ class Log:
         return self.end
 
     def flush(self, end: int) -> None:
-        """Entries below `end` when the flush began are on the platter, if they are still in the log."""
+        """Entries below `end` when the flush began are on the platter, if they are still in the
+        log.
+        """
         self.flushed = max(self.flushed, min(end, self.end))
-        self._platter = self.entries[: self.flushed], [each for each in self.epochs.entries() if each[1] <= self.flushed]
+        self._platter = (
+            self.entries[: self.flushed],
+            [each for each in self.epochs.entries() if each[1] <= self.flushed],
+        )
 
     def restart(self, random: Random, *, power: bool) -> None:
         """Another process begins with what the one before, or the disk, has left."""
@@ -118,11 +134,16 @@ class Log:
             self.lose_power(random)
 
     def lose_power(self, random: Random) -> None:
-        """A random part of the unflushed entries stays; a cut that was not flushed may come undone."""
+        """A random part of the unflushed entries stays; a cut that was not flushed may come
+        undone.
+        """
         kept, epochs = self._platter
         if len(kept) <= self.end and self.entries[: len(kept)] == kept:
             end = random.randint(len(kept), self.end)
-            self.entries, epochs = self.entries[:end], [each for each in self.epochs.entries() if each[1] < end or each in epochs]
+            self.entries, epochs = (
+                self.entries[:end],
+                [each for each in self.epochs.entries() if each[1] < end or each in epochs],
+            )
         else:
             self.entries = list(kept)
         self.epochs = LeaderEpochs(epochs)
@@ -146,7 +167,8 @@ class Replica:
         self.leader: LeaderState | None = None
         self.follower = FollowerState(-1, -1, 0, 0)
         self.fetch: FollowerFetch | None = None
-        self.wants: list[tuple[str, int]] = []  # what clients wait for: value, and the offset behind it
+        # what clients wait for: value, and the offset behind it
+        self.wants: list[tuple[str, int]] = []
         self._flushing = False
 
     # its process
@@ -163,7 +185,10 @@ class Replica:
 
     def stop(self, *, power: bool) -> None:
         if self.world.random.random() < 0.5:
-            self.high_watermark = min(self.leader.high_watermark if self.leader else self.follower.high_watermark, self.log.end)
+            self.high_watermark = min(
+                self.leader.high_watermark if self.leader else self.follower.high_watermark,
+                self.log.end,
+            )
         self.alive = False
         self.life += 1
         self.leader = self.fetch = None
@@ -190,7 +215,10 @@ class Replica:
             self._remove()
         elif now.leader == self.id:
             self._lead(now)
-        elif self.leader is not None or (before.leader, before.leader_epoch) != (now.leader, now.leader_epoch):
+        elif self.leader is not None or (before.leader, before.leader_epoch) != (
+            now.leader,
+            now.leader_epoch,
+        ):
             self._follow(now)
 
     def live(self) -> dict[int, int]:
@@ -200,26 +228,42 @@ class Replica:
         if self.leader is not None and self.leader.leader_epoch == now.leader_epoch:
             self.apply(self.leader.on_image(now, self.live(), self.world.now, self.world.min_isr))
             return
-        known = self.leader.high_watermark if self.leader is not None else self.follower.high_watermark
+        known = (
+            self.leader.high_watermark if self.leader is not None else self.follower.high_watermark
+        )
         self.fetch = None
         self.wants.clear()
         self.log.assign_epoch(now.leader_epoch)
         epochs = now.leader_epoch, now.partition_epoch
         offsets = self.log.end, self.log.flushed, known
-        self.leader = LeaderState(self.id, *epochs, now.replicas, now.isr, *offsets, self.world.now, LAG_S, self.world.min_isr, self.live())
+        self.leader = LeaderState(
+            self.id,
+            *epochs,
+            now.replicas,
+            now.isr,
+            *offsets,
+            self.world.now,
+            LAG_S,
+            self.world.min_isr,
+            self.live(),
+        )
         self.world.oracle.elected(self, now.leader_epoch)
         self.world.oracle.committed(self, self.leader.high_watermark)
         self.flush()
 
     def _follow(self, now: PartitionImage) -> None:
-        known = self.leader.high_watermark if self.leader is not None else self.follower.high_watermark
+        known = (
+            self.leader.high_watermark if self.leader is not None else self.follower.high_watermark
+        )
         self.leader = None
         self.wants.clear()
         self.follower = FollowerState(now.leader, now.leader_epoch, self.log.end, known)
         self.fetch = None
         if now.leader >= 0:
             log = self.log
-            self.fetch = FollowerFetch(self.follower, 0, log.end, log.flushed, log.latest_epoch, log.epoch_end)
+            self.fetch = FollowerFetch(
+                self.follower, 0, log.end, log.flushed, log.latest_epoch, log.epoch_end
+            )
             self.carry_out(self.fetch, self.fetch.start())
 
     def _remove(self) -> None:
@@ -242,7 +286,8 @@ class Replica:
         return self.write(value, append)
 
     def write(self, value: str, append: Callable[[int], int]) -> bool:
-        """As leader. `append` gets the leader epoch and returns the offset that must be committed before `value` is acknowledged, -1: none.
+        """As leader. `append` gets the leader epoch and returns the offset that must be committed
+        before `value` is acknowledged, -1: none.
 
         Raises KafkaError.
         """
@@ -280,7 +325,11 @@ class Replica:
         if leader is None:
             return Answer(Code.NOT_LEADER_OR_FOLLOWER)
         if position.leader_epoch != leader.leader_epoch:
-            return Answer(Code.FENCED_LEADER_EPOCH if position.leader_epoch < leader.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+            return Answer(
+                Code.FENCED_LEADER_EPOCH
+                if position.leader_epoch < leader.leader_epoch
+                else Code.UNKNOWN_LEADER_EPOCH
+            )
         if position.last_fetched_epoch >= 0:
             epoch, end = log.epoch_end(position.last_fetched_epoch)
             if epoch < 0:
@@ -291,7 +340,9 @@ class Replica:
             return Answer(Code.OFFSET_OUT_OF_RANGE)
         records = log.read(position.fetch_offset)
         try:
-            self.apply(leader.fetched(follower, position.fetch_offset, self.world.now, broker_epoch))
+            self.apply(
+                leader.fetched(follower, position.fetch_offset, self.world.now, broker_epoch)
+            )
         except KafkaError as error:
             return Answer(error.code)
         return Answer(Code.NONE, leader.high_watermark, 0, records)  # type: ignore[arg-type]

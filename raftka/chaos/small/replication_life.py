@@ -1,7 +1,9 @@
-"""The replication of one partition under faults: real controller, real leaders and followers, a log in memory, messages that are late or lost.
+"""The replication of one partition under faults: real controller, real leaders and followers, a log
+in memory, messages that are late or lost.
 
-Some ten simulated seconds with a hundred records. Then all heals: everybody must come into the ISR, with the same log, and all that was acknowledged.
-In a third of the lives the logs are the broker's own, on files in memory, and transactional producers write beside the others (transactions.py).
+Some ten simulated seconds with a hundred records. Then all heals: everybody must come into the ISR,
+with the same log, and all that was acknowledged. In a third of the lives the logs are the broker's
+own, on files in memory, and transactional producers write beside the others (transactions.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +57,20 @@ PROPERTIES = {
     "auto.leader.rebalance.enable": "false",
 }
 SETTINGS = NodeSettings.from_properties(PROPERTIES)
-FAULTS = ("kill", "kill", "power", "power_of_all", "pause", "cut", "isolate", "slow_disk", "slow_net", "other_controller", "move", "elect")
+FAULTS = (
+    "kill",
+    "kill",
+    "power",
+    "power_of_all",
+    "pause",
+    "cut",
+    "isolate",
+    "slow_disk",
+    "slow_net",
+    "other_controller",
+    "move",
+    "elect",
+)
 Answered = Callable[[Any, Code], object]  # a command's reply, or why there is none
 
 
@@ -67,7 +82,8 @@ class Oracle:
         self.known: list[Entry] = []  # committed, as the first word of any replica was
         self.acknowledged: dict[int, str] = {}
         self.leaders: dict[int, int] = {}
-        self.begun: dict[int, int] = {}  # leader epoch -> how much was committed when the controller began it
+        # leader epoch -> how much was committed when the controller began it
+        self.begun: dict[int, int] = {}
         self.truncations = 0
 
     def check(self, right: bool, what: str) -> None:
@@ -78,20 +94,46 @@ class Oracle:
         self.begun.setdefault(epoch, len(self.known))
 
     def elected(self, replica: Replica, epoch: int) -> None:
-        """Check a new leader. It may hear late of its election: then a later leader may have committed entries that this one lacks."""
-        self.check(self.leaders.setdefault(epoch, replica.id) == replica.id, f"{self.leaders[epoch]} and {replica.id} lead in epoch {epoch}")
-        committed = min((known for later, known in self.begun.items() if later > epoch), default=len(self.known))
+        """Check a new leader. It may hear late of its election: then a later leader may have
+        committed entries that this one lacks.
+        """
+        self.check(
+            self.leaders.setdefault(epoch, replica.id) == replica.id,
+            f"{self.leaders[epoch]} and {replica.id} lead in epoch {epoch}",
+        )
+        committed = min(
+            (known for later, known in self.begun.items() if later > epoch), default=len(self.known)
+        )
         there = replica.log.entries[:committed]
-        self.check(there == self.known[:committed], f"{replica.id} leads in epoch {epoch} without all that is committed: {committed}")
+        self.check(
+            there == self.known[:committed],
+            f"{replica.id} leads in epoch {epoch} without all that is committed: {committed}",
+        )
 
     def committed(self, replica: Replica, offset: int) -> None:
-        self.check(offset <= replica.log.end, f"the high watermark of {replica.id} is {offset}, its log ends at {replica.log.end}")
+        self.check(
+            offset <= replica.log.end,
+            f"the high watermark of {replica.id} is {offset}, its log ends at {replica.log.end}",
+        )
         partition = self.world.partition_of(self.world.image)
-        if partition is not None and replica.leader is not None and replica.leader.leader_epoch == partition.leader_epoch:
-            behind = [each for each in partition.isr if self.world.replicas[each].log.flushed < offset]
-            self.check(not behind, f"{offset} is committed, {behind} of the ISR {partition.isr} do not have it on their disks")
+        if (
+            partition is not None
+            and replica.leader is not None
+            and replica.leader.leader_epoch == partition.leader_epoch
+        ):
+            behind = [
+                each for each in partition.isr if self.world.replicas[each].log.flushed < offset
+            ]
+            self.check(
+                not behind,
+                f"{offset} is committed, {behind} of the ISR {partition.isr} do not have it on "
+                "their disks",
+            )
         both = min(offset, len(self.known))
-        self.check(replica.log.entries[:both] == self.known[:both], f"{replica.id} has something else below {both}, which is committed")
+        self.check(
+            replica.log.entries[:both] == self.known[:both],
+            f"{replica.id} has something else below {both}, which is committed",
+        )
         self.known += replica.log.entries[both:offset]
         if self.world.transactions is not None:
             self.world.transactions.judge.committed(replica, offset)
@@ -100,7 +142,10 @@ class Oracle:
         self.truncations += 1
         mine = replica.log.entries
         same = sum(1 for a, b in zip(mine, self.known, strict=False) if a == b)
-        self.check(offset >= min(same, len(self.known)), f"{replica.id} cuts at {offset} what is committed up to {len(self.known)}")
+        self.check(
+            offset >= min(same, len(self.known)),
+            f"{replica.id} cuts at {offset} what is committed up to {len(self.known)}",
+        )
 
     def rebuilt(self, replica: Replica) -> None:
         if self.world.transactions is not None:
@@ -114,7 +159,8 @@ class Life:
         self.transactions = Transactions(self, chance) if chance.random() < SHARE else None
         self.now = 0.0
         self.random = Random(f"replication/{seed}")
-        self.records = RECORDS if self.transactions is None else RECORDS_BESIDE  # without a producer id
+        # without a producer id
+        self.records = RECORDS if self.transactions is None else RECORDS_BESIDE
         self.brokers = self.random.choice((3, 3, 4, 5))
         self.min_isr = self.random.choice((1, 2, 2))
         self.oracle = Oracle(self)
@@ -177,7 +223,9 @@ class Life:
         return topic.partitions[0] if topic is not None else None
 
     def ask(self, replica: Replica, command: Command, answered: Answered) -> None:
-        """Answered once, if the answer comes in time; else REQUEST_TIMED_OUT, whether or not it was carried out."""
+        """Answered once, if the answer comes in time; else REQUEST_TIMED_OUT, whether or not it was
+        carried out.
+        """
         open_ones = [answered]
 
         def once(reply: object, code: Code) -> None:
@@ -235,7 +283,11 @@ class Life:
             if replica.leader is leader and leader is not None:
                 row = reply[0] if reply else None
                 code = Code(row.error) if row is not None else code
-                answer = Altered(row.isr, row.partition_epoch) if row is not None and code is Code.NONE else code
+                answer = (
+                    Altered(row.isr, row.partition_epoch)
+                    if row is not None and code is Code.NONE
+                    else code
+                )
                 replica.apply(leader.alter_answered(effect, answer, self.now))
 
         self.ask(replica, AlterPartition(replica.id, replica.broker_epoch, (change,)), answered)
@@ -272,10 +324,14 @@ class Life:
                     replica.on_image(self.image)  # what it was not told while a link was cut
                 self.later(BEAT_S, replica, lambda: self._beat(replica))
 
-        self.ask(replica, Heartbeat(replica.id, replica.broker_epoch, replica.image.offset), answered)
+        self.ask(
+            replica, Heartbeat(replica.id, replica.broker_epoch, replica.image.offset), answered
+        )
 
     def _fetch(self, replica: Replica) -> None:
-        """The fetcher's loop: asks when the machine lets it, and again when an answer came or did not come."""
+        """The fetcher's loop: asks when the machine lets it, and again when an answer came or did
+        not come.
+        """
         self.later(0.01 + 0.02 * self.random.random(), replica, lambda: self._fetch(replica))
         fetch = replica.fetch
         position = fetch.next_fetch(self.now) if fetch is not None else None
@@ -311,7 +367,10 @@ class Life:
                 replica.carry_out(fetch, fetch.offsets(0, end))
 
         def asked() -> None:
-            if leader.leader is not None and leader.leader.leader_epoch == replica.follower.leader_epoch:
+            if (
+                leader.leader is not None
+                and leader.leader.leader_epoch == replica.follower.leader_epoch
+            ):
                 self.say(leader.id, replica, partial(told, leader.log.end))
 
         self.say(replica.id, leader, asked)
@@ -319,13 +378,29 @@ class Life:
     # clients
 
     def _produce(self, number: int) -> None:
-        """Send to a replica that takes itself for the leader; without an answer never again, because the result is unknown."""
-        living = [each for each in self.replicas.values() if each.alive and each.leader is not None and not each.paused]
+        """Send to a replica that takes itself for the leader; without an answer never again,
+        because the result is unknown.
+        """
+        living = [
+            each
+            for each in self.replicas.values()
+            if each.alive and each.leader is not None and not each.paused
+        ]
         if not living or not self.random.choice(living).append(f"r{number}"):
-            self.at(self.now + 0.1, lambda: self._produce(number + (0 if not living else RECORDS)) if not self.over else None)
+            self.at(
+                self.now + 0.1,
+                lambda: (
+                    self._produce(number + (0 if not living else RECORDS))
+                    if not self.over
+                    else None
+                ),
+            )
 
     def acknowledge(self, replica: Replica, value: str, offset: int) -> None:
-        self.oracle.check(replica.log.entries[offset].value == value, f"{value} is acknowledged at {offset}, where something else is")
+        self.oracle.check(
+            replica.log.entries[offset].value == value,
+            f"{value} is acknowledged at {offset}, where something else is",
+        )
         self.oracle.acknowledged[offset] = value
         if self.transactions is not None:
             self.transactions.acknowledged(value, offset, replica.log.entries[offset].epoch)
@@ -347,12 +422,19 @@ class Life:
         formed = self.run(5.0, lambda: len(self.image.alive_brokers()) == self.brokers)
         self.oracle.check(formed, "the brokers are not registered")
         replication = min(self.brokers, self.random.choice((2, 3, 3, 3, 5)))
-        self._commit(self.controller.decide(CreateTopics((NewTopic(TOPIC, 1, replication),)), self._context()))
+        self._commit(
+            self.controller.decide(
+                CreateTopics((NewTopic(TOPIC, 1, replication),)), self._context()
+            )
+        )
         began = self.now
         for number in range(self.records):
             self.at(began + self.random.uniform(0.0, SECONDS), partial(self._produce, number))
         for _ in range(self.random.randrange(5, 12)):
-            self.at(began + self.random.uniform(0.2, SECONDS), partial(self._fault, self.random.choice(FAULTS)))
+            self.at(
+                began + self.random.uniform(0.2, SECONDS),
+                partial(self._fault, self.random.choice(FAULTS)),
+            )
         if self.transactions is not None:
             self.transactions.begin()
         self.run(SECONDS)
@@ -373,25 +455,44 @@ class Life:
         for replica in self.replicas.values():
             replica.paused = False
             self.start(replica)
-        self.oracle.check(self.run(HEALED_S, self._well), f"not all is well {HEALED_S} s after all was healed: {self.partition_of(self.image)}")
+        self.oracle.check(
+            self.run(HEALED_S, self._well),
+            f"not all is well {HEALED_S} s after all was healed: {self.partition_of(self.image)}",
+        )
         partition = self.partition_of(self.image)
         assert partition is not None
         for each in partition.replicas:
             there = self.replicas[each].log.entries
-            lost = [offset for offset, value in self.oracle.acknowledged.items() if offset >= len(there) or there[offset].value != value]
+            lost = [
+                offset
+                for offset, value in self.oracle.acknowledged.items()
+                if offset >= len(there) or there[offset].value != value
+            ]
             self.oracle.check(not lost, f"{each} has lost what was acknowledged at {lost[:3]}")
-            self.oracle.check(there[: len(self.oracle.known)] == self.oracle.known, f"{each} has lost what was committed")
+            self.oracle.check(
+                there[: len(self.oracle.known)] == self.oracle.known,
+                f"{each} has lost what was committed",
+            )
         if self.transactions is not None:
             self.transactions.check()
 
     def _well(self) -> bool:
         partition = self.partition_of(self.image)
-        if partition is None or partition.leader < 0 or set(partition.isr) != set(partition.replicas):
+        if (
+            partition is None
+            or partition.leader < 0
+            or set(partition.isr) != set(partition.replicas)
+        ):
             return False
         leader = self.replicas[partition.leader].leader
         end = self.replicas[partition.leader].log.end
         over = self.transactions is None or self.transactions.over
-        return over and leader is not None and leader.high_watermark == end and all(self.replicas[i].log.end == end for i in partition.replicas)
+        return (
+            over
+            and leader is not None
+            and leader.high_watermark == end
+            and all(self.replicas[i].log.end == end for i in partition.replicas)
+        )
 
     # faults
 
@@ -432,7 +533,9 @@ class Life:
         replica = self._someone()
         if replica.alive:
             replica.paused = True
-            self.at(self.now + self.random.uniform(0.1, 4.0), lambda: setattr(replica, "paused", False))
+            self.at(
+                self.now + self.random.uniform(0.1, 4.0), lambda: setattr(replica, "paused", False)
+            )
 
     def _hold(self, links: list[tuple[int, int]]) -> None:
         for link in links:
@@ -450,7 +553,14 @@ class Life:
 
     def _isolate(self) -> None:
         one = self._someone().id
-        self._hold([link for other in range(self.brokers + 1) if other != one for link in ((one, other), (other, one))])
+        self._hold(
+            [
+                link
+                for other in range(self.brokers + 1)
+                if other != one
+                for link in ((one, other), (other, one))
+            ]
+        )
 
     def _slow_disk(self) -> None:
         self._slow[self._someone().id] = self.random.choice((0.05, 0.5))
@@ -476,7 +586,11 @@ class Life:
 
     def _move(self) -> None:
         count = min(self.brokers, self.random.choice((2, 3)))
-        target = tuple(self.random.sample(range(1, self.brokers + 1), count)) if self.random.random() < 0.8 else None
+        target = (
+            tuple(self.random.sample(range(1, self.brokers + 1), count))
+            if self.random.random() < 0.8
+            else None
+        )
         self._command(AlterReassignments((MovedTopic(TOPIC, (Move(0, target),)),)))
 
     def _elect(self) -> None:
@@ -491,5 +605,7 @@ def run_seed(seed: int) -> Life:
     except Violation:
         raise
     except Exception as error:
-        raise Violation(f"seed {seed}, at {life.now:.4f}: {type(error).__name__}: {error}") from error
+        raise Violation(
+            f"seed {seed}, at {life.now:.4f}: {type(error).__name__}: {error}"
+        ) from error
     return life

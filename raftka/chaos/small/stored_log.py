@@ -1,4 +1,5 @@
-"""A replica's log in the small lives that have transactions: the broker's own log, on files in memory that lose what was not flushed.
+"""A replica's log in the small lives that have transactions: the broker's own log, on files in
+memory that lose what was not flushed.
 
 Each batch has one record, so that entries have the offsets of their batches.
 """
@@ -18,7 +19,8 @@ from raftka.wire.records import CONTROL, TRANSACTIONAL, build_batch, iterate, re
 DIRECTORY = "t-0"
 ALL_BYTES = 1 << 30
 FETCHED_BYTES = 500  # of an answer to a follower: some five batches
-CLEAN, LOSES_FILES = 0.3, 0.4  # chances: that a process ends in good order, and that files are lost which can be made again
+# chances: that a process ends in good order, and that files are lost which can be made again
+CLEAN, LOSES_FILES = 0.3, 0.4
 MADE_AGAIN = (".snapshot", ".txnindex", ".index")
 
 
@@ -45,7 +47,14 @@ class StoredLog(Log):
 
     def _open(self, *, clean: bool) -> None:
         point = self._recovery_point
-        self.broker_log = BrokerLog.open(self._files, DIRECTORY, self._config, self._now_ms(), clean_shutdown=clean, recovery_point=point)
+        self.broker_log = BrokerLog.open(
+            self._files,
+            DIRECTORY,
+            self._config,
+            self._now_ms(),
+            clean_shutdown=clean,
+            recovery_point=point,
+        )
         self.broker_log.on_recovery_point_lowered = self._point_changed
         self._point_changed()
         self._checkpointing = False
@@ -63,10 +72,22 @@ class StoredLog(Log):
             for span in log.read(self.end, ALL_BYTES, log.end_offset)[0]:
                 for header, batch in iterate(memoryview(span.file.read(span.position, span.size))):
                     marker = read_marker(batch) if header.attributes & CONTROL else None
-                    value = told(marker) if marker is not None else (next(iter(records_of(batch))).value or b"").decode()
+                    value = (
+                        told(marker)
+                        if marker is not None
+                        else (next(iter(records_of(batch))).value or b"").decode()
+                    )
                     self.entries.append(Entry(header.leader_epoch, value))
                     transactional = bool(header.attributes & TRANSACTIONAL)
-                    self.batches.append(Batch(header.producer_id, header.producer_epoch, header.base_sequence, transactional, marker))
+                    self.batches.append(
+                        Batch(
+                            header.producer_id,
+                            header.producer_epoch,
+                            header.base_sequence,
+                            transactional,
+                            marker,
+                        )
+                    )
         self.flushed = log.flushed_offset
 
     # writing
@@ -84,7 +105,9 @@ class StoredLog(Log):
     def append(self, entries: Sequence[Entry], epoch: int) -> None:
         """As leader, without a producer id."""
         for entry in entries:
-            self.append_batch(build_batch([(None, entry.value.encode(), (), self._now_ms())]), epoch)
+            self.append_batch(
+                build_batch([(None, entry.value.encode(), (), self._now_ms())]), epoch
+            )
 
     def append_batch(self, batch: bytearray, epoch: int) -> int:
         """As leader; returns the offset behind it, also of one that is there. Raises KafkaError."""
@@ -93,7 +116,9 @@ class StoredLog(Log):
         return end
 
     def append_marker(self, marker: Marker, epoch: int) -> int:
-        """As leader; returns the offset behind it, -1: there is nothing to end. Raises KafkaError."""
+        """As leader; returns the offset behind it, -1: there is nothing to end. Raises
+        KafkaError.
+        """
         end = self.broker_log.append_marker(marker, epoch, self._now_ms())
         self._written()
         return end
@@ -116,12 +141,19 @@ class StoredLog(Log):
         spans, _ = self.broker_log.read(offset, size, up_to)
         return b"".join([span.file.read(span.position, span.size) for span in spans])
 
-    def read_committed(self, offset: int, size: int, stable: int) -> tuple[int, list[tuple[int, str]]]:
-        """As a client at that isolation level gets it: where its read ends, and the offsets and values that it shows."""
+    def read_committed(
+        self, offset: int, size: int, stable: int
+    ) -> tuple[int, list[tuple[int, str]]]:
+        """As a client at that isolation level gets it: where its read ends, and the offsets and
+        values that it shows.
+        """
         spans, _ = self.broker_log.read(offset, size, stable)
         if not spans:
             return offset, []
-        aborted = sorted(self.broker_log.aborted(offset, self.broker_log.bound_of(offset, spans[-1])), key=lambda each: -each.first_offset)
+        aborted = sorted(
+            self.broker_log.aborted(offset, self.broker_log.bound_of(offset, spans[-1])),
+            key=lambda each: -each.first_offset,
+        )
         leaving_out: set[int] = set()
         shown = []
         for header, batch in iterate(memoryview(self._read(offset, size, stable))):
@@ -146,7 +178,9 @@ class StoredLog(Log):
         self.flushed = self.broker_log.flushed_offset
 
     def begin_checkpoint(self) -> Callable[[], None] | None:
-        """Returns what to call when the disk has had its time; None: there is nothing to write down, or an earlier one is under way."""
+        """Returns what to call when the disk has had its time; None: there is nothing to write
+        down, or an earlier one is under way.
+        """
         log = self.broker_log
         if self._checkpointing or not log.checkpoint_due:
             return None
@@ -176,7 +210,9 @@ class StoredLog(Log):
                 if name.endswith(suffix) and random.random() < 0.7:
                     self._files.remove(f"{DIRECTORY}/{name}")
         self._open(clean=clean)
-        assert self.entries[: len(flushed)] == flushed, f"{len(flushed)} entries were flushed, {self.end} are there"
+        assert self.entries[: len(flushed)] == flushed, (
+            f"{len(flushed)} entries were flushed, {self.end} are there"
+        )
 
 
 def _flushed(error: OSError | None) -> None:
@@ -184,4 +220,7 @@ def _flushed(error: OSError | None) -> None:
 
 
 def told(marker: Marker) -> str:
-    return f"{'commit' if marker.commit else 'abort'} {marker.producer_id}.{marker.epoch} of {marker.coordinator_epoch}"
+    return (
+        f"{'commit' if marker.commit else 'abort'} {marker.producer_id}.{marker.epoch} of "
+        f"{marker.coordinator_epoch}"
+    )

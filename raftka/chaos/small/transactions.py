@@ -1,7 +1,8 @@
-"""Transactional producers of a small life and their coordinator, which never fails; and the judge of what the replicas' logs make of them.
+"""Transactional producers of a small life and their coordinator, which never fails; and the judge
+of what the replicas' logs make of them.
 
-The judge replays the committed batches without any of the broker's code: from that follow the last stable offset of each high watermark, and what a
-reader of what is committed must see.
+The judge replays the committed batches without any of the broker's code: from that follow the last
+stable offset of each high watermark, and what a reader of what is committed must see.
 """
 
 from collections.abc import Callable
@@ -57,8 +58,10 @@ class Replay:
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # producer id -> first offset
-        self.aborted: list[tuple[int, int, int]] = []  # producer id, first offset, offset of the marker
-        self.producers: dict[int, tuple[int, int, int]] = {}  # producer id -> epoch, next sequence, coordinator epoch
+        # producer id, first offset, offset of the marker
+        self.aborted: list[tuple[int, int, int]] = []
+        # producer id -> epoch, next sequence, coordinator epoch
+        self.producers: dict[int, tuple[int, int, int]] = {}
         self.outcomes: dict[int, bool] = {}  # offset of a transactional batch -> it is committed
         self._batches: dict[int, list[int]] = {}  # of open transactions
 
@@ -67,7 +70,11 @@ class Replay:
         producer_id, marker = batch.producer_id, batch.marker
         epoch, sequence, coordinator_epoch = self.producers.get(producer_id, (batch.epoch, 0, -1))
         if marker is not None:
-            self.producers[producer_id] = batch.epoch, sequence if epoch == batch.epoch else 0, marker.coordinator_epoch
+            self.producers[producer_id] = (
+                batch.epoch,
+                sequence if epoch == batch.epoch else 0,
+                marker.coordinator_epoch,
+            )
             first = self.open.pop(producer_id, None)
             if first is not None and not marker.commit:
                 self.aborted.append((producer_id, first, offset))
@@ -83,7 +90,9 @@ class Replay:
 
 class Judge:
     def __init__(self, world: World, decided: Callable[[str], bool | None]) -> None:
-        """`decided`: whether the transaction of that value is committed; None: nobody has ended it."""
+        """`decided`: whether the transaction of that value is committed; None: nobody has ended
+        it.
+        """
         self._world, self._decided = world, decided
         self.values: list[str] = []  # of what is committed
         self.batches: list[Batch] = []
@@ -94,23 +103,36 @@ class Judge:
     def committed(self, replica: Replica, offset: int) -> None:
         log = replica.log
         assert isinstance(log, StoredLog)
-        for batch, entry in zip(log.batches[len(self.batches) : offset], log.entries[len(self.batches) : offset], strict=True):
+        for batch, entry in zip(
+            log.batches[len(self.batches) : offset],
+            log.entries[len(self.batches) : offset],
+            strict=True,
+        ):
             for ended in self.replay.add(len(self.batches), batch):
                 value, outcome = self.values[ended], self.replay.outcomes[ended]
                 right = self._decided(value)
-                self._world.check(outcome == right, f"torn: {value} at {ended} is ended by {entry.value}, committed is {right}")
+                self._world.check(
+                    outcome == right,
+                    f"torn: {value} at {ended} is ended by {entry.value}, committed is {right}",
+                )
             self.batches.append(batch)
             self.values.append(entry.value)
             self.stable.append(min(self.replay.open.values(), default=len(self.batches)))
         self.check_stable(replica, offset)
 
     def check_stable(self, replica: Replica, high_watermark: int) -> int:
-        """The last stable offset. A replica that has begun with a snapshot may not know what is committed before it: then it shows less."""
+        """The last stable offset. A replica that has begun with a snapshot may not know what is
+        committed before it: then it shows less.
+        """
         log = replica.log
         assert isinstance(log, StoredLog)
-        stable, right = log.broker_log.last_stable_offset(high_watermark), self.stable[high_watermark]
+        stable = log.broker_log.last_stable_offset(high_watermark)
+        right = self.stable[high_watermark]
         less = high_watermark < log.broker_log.producers.restored_at and stable < right
-        what = f"the last stable offset of {replica.id} is {stable} at the high watermark {high_watermark}: the committed batches say {right}"
+        what = (
+            f"the last stable offset of {replica.id} is {stable} at the high watermark "
+            f"{high_watermark}: the committed batches say {right}"
+        )
         self._world.check(stable == right or less, what)
         return stable
 
@@ -122,12 +144,31 @@ class Judge:
         for offset, batch in enumerate(log.batches):
             replay.add(offset, batch)
         found = [each[:3] for each in log.broker_log.aborted(0, log.end)]
-        self._world.check(found == replay.aborted, f"aborted transactions of {replica.id} are {found}, its batches say {replay.aborted}")
-        opened = {producer_id: each.transaction_start for producer_id, each in state.producers.items() if each.transaction_start >= 0}
-        self._world.check(opened == replay.open, f"open transactions of {replica.id} are {opened}, its batches say {replay.open}")
-        self._world.check(list(state.open) == sorted(replay.open.values()), f"{replica.id} has open transactions at {list(state.open)}")
-        known = {producer_id: (each.epoch, each.next_sequence, each.coordinator_epoch) for producer_id, each in state.producers.items()}
-        self._world.check(known == replay.producers, f"{replica.id} remembers producers {known}, its batches say {replay.producers}")
+        self._world.check(
+            found == replay.aborted,
+            f"aborted transactions of {replica.id} are {found}, its batches say {replay.aborted}",
+        )
+        opened = {
+            producer_id: each.transaction_start
+            for producer_id, each in state.producers.items()
+            if each.transaction_start >= 0
+        }
+        self._world.check(
+            opened == replay.open,
+            f"open transactions of {replica.id} are {opened}, its batches say {replay.open}",
+        )
+        self._world.check(
+            list(state.open) == sorted(replay.open.values()),
+            f"{replica.id} has open transactions at {list(state.open)}",
+        )
+        known = {
+            producer_id: (each.epoch, each.next_sequence, each.coordinator_epoch)
+            for producer_id, each in state.producers.items()
+        }
+        self._world.check(
+            known == replay.producers,
+            f"{replica.id} remembers producers {known}, its batches say {replay.producers}",
+        )
         self.check_stable(replica, replica.committed)
 
     def read(self, replica: Replica, offset: int, size: int) -> None:
@@ -138,9 +179,18 @@ class Judge:
         if offset < stable:
             self.reads += 1
             end, shown = log.read_committed(offset, size, stable)
-            right = [(each, self.values[each]) for each in range(offset, end) if self._is_shown(each)]
-            self._world.check(offset < end <= stable, f"dirty read: of {replica.id} from {offset} to {end}, stable is {stable}")
-            self._world.check(shown == right, f"what is committed: {replica.id} shows {shown} from {offset} to {end}, it is {right}")
+            right = [
+                (each, self.values[each]) for each in range(offset, end) if self._is_shown(each)
+            ]
+            self._world.check(
+                offset < end <= stable,
+                f"dirty read: of {replica.id} from {offset} to {end}, stable is {stable}",
+            )
+            self._world.check(
+                shown == right,
+                f"what is committed: {replica.id} shows {shown} from {offset} to {end}, it is "
+                f"{right}",
+            )
 
     def _is_shown(self, offset: int) -> bool:
         batch = self.batches[offset]
@@ -167,7 +217,8 @@ class Ending:
     next_epoch: int
     sent: int = 0  # how often: the connection of an earlier one is closed
     taken_over: bool = False  # by another coordinator, before it was over
-    written: set[tuple[int, int]] = field(default_factory=set)  # offset and leader epoch of each copy: that of the transaction before looks alike
+    # offset and leader epoch of each copy: that of the transaction before looks alike
+    written: set[tuple[int, int]] = field(default_factory=set)
 
 
 @dataclass
@@ -181,10 +232,17 @@ class Transactions:
     def __init__(self, world: World, random: Random) -> None:
         self._world = world
         self.judge = Judge(world, lambda value: self.decided.get(self._of_value[value]))
-        self.config = LogConfig(segment_bytes=random.choice(SEGMENT_BYTES), index_interval_bytes=random.choice(INDEX_INTERVAL_BYTES))
-        self.producers = [Producer(number, random.choice((VERSION_1, VERSION_2))) for number in range(random.choice(PRODUCERS))]
+        self.config = LogConfig(
+            segment_bytes=random.choice(SEGMENT_BYTES),
+            index_interval_bytes=random.choice(INDEX_INTERVAL_BYTES),
+        )
+        self.producers = [
+            Producer(number, random.choice((VERSION_1, VERSION_2)))
+            for number in range(random.choice(PRODUCERS))
+        ]
         self.coordinator = Coordinator()
-        self.decided: dict[tuple[int, int], bool] = {}  # producer id, transaction -> it is committed
+        # producer id, transaction -> it is committed
+        self.decided: dict[tuple[int, int], bool] = {}
         self._of_value: dict[str, tuple[int, int]] = {}
 
     def new_log(self) -> StoredLog:
@@ -275,12 +333,17 @@ class Transactions:
         self._pause(RETRY_S, lambda: self._try(producer, value, transaction, tries - 1))
 
     def _send(self, producer: Producer, value: str) -> None:
-        """A batch that begins with the producer's next sequence, to a replica that takes itself for the leader."""
-        leaders = [each for each in self._world.replicas.values() if each.alive and each.leader is not None]
+        """A batch that begins with the producer's next sequence, to a replica that takes itself for
+        the leader.
+        """
+        leaders = [
+            each for each in self._world.replicas.values() if each.alive and each.leader is not None
+        ]
         if not leaders:
             return
         now_ms, of_producer = self._now_ms(), (producer.epoch, producer.sequence)
-        target, version, producer_id = self._world.random.choice(leaders), producer.version, producer.id
+        target, version = self._world.random.choice(leaders), producer.version
+        producer_id = producer.id
         batch = build_batch(
             [(None, value.encode(), (), now_ms)],
             producer_id=producer_id,
@@ -288,9 +351,15 @@ class Transactions:
             base_sequence=of_producer[1],
             transactional=True,
         )
-        self._world.say(0, target, lambda: self._arrives(target, batch, value, (producer_id, *of_producer), version))
+        self._world.say(
+            0,
+            target,
+            lambda: self._arrives(target, batch, value, (producer_id, *of_producer), version),
+        )
 
-    def _arrives(self, replica: Replica, batch: bytearray, value: str, of: tuple[int, int, int], version: int) -> None:
+    def _arrives(
+        self, replica: Replica, batch: bytearray, value: str, of: tuple[int, int, int], version: int
+    ) -> None:
         """As the Produce handler does: the coordinator is asked before a transaction begins."""
         log, leader, (producer_id, epoch, sequence) = replica.log, replica.leader, of
         assert isinstance(log, StoredLog)
@@ -300,13 +369,20 @@ class Transactions:
             self._append(replica, leader, batch, value)
             return
         try:
-            guard = log.broker_log.producers.guard(producer_id, epoch, sequence, version, self._now_ms())
+            guard = log.broker_log.producers.guard(
+                producer_id, epoch, sequence, version, self._now_ms()
+            )
         except KafkaError:
             return
 
         def asked() -> None:
-            known = producer_id in self.coordinator.open and self.coordinator.open[producer_id].epoch == epoch
-            self._pause(self._on_its_way(), lambda: self._world.say(0, replica, lambda: answered(known)))
+            known = (
+                producer_id in self.coordinator.open
+                and self.coordinator.open[producer_id].epoch == epoch
+            )
+            self._pause(
+                self._on_its_way(), lambda: self._world.say(0, replica, lambda: answered(known))
+            )
 
         def answered(known: bool) -> None:
             log.broker_log.producers.verified(producer_id, guard, known)
@@ -328,8 +404,13 @@ class Transactions:
                 pass  # the producer is fenced, or comes too late
 
     def acknowledged(self, value: str, offset: int, epoch: int) -> None:
-        """The record at that offset, of that leader epoch, is committed. The answer to the coordinator that wrote it may be lost."""
-        ending = next((each for each in self.coordinator.ending.values() if (offset, epoch) in each.written), None)
+        """The record at that offset, of that leader epoch, is committed. The answer to the
+        coordinator that wrote it may be lost.
+        """
+        ending = next(
+            (each for each in self.coordinator.ending.values() if (offset, epoch) in each.written),
+            None,
+        )
         if self._world.random.random() < ANSWER_LOST:
             return
         if ending is not None:
@@ -339,7 +420,10 @@ class Transactions:
             producer.sending = ""
             producer.sequence += 1
             producer.left -= 1
-            self._pause(PAUSE_S, lambda transaction=producer.transaction: self._goes_on(producer, transaction))  # type: ignore[misc]
+            self._pause(
+                PAUSE_S,
+                lambda transaction=producer.transaction: self._goes_on(producer, transaction),  # type: ignore[misc]
+            )
 
     def _goes_on(self, producer: Producer, transaction: int) -> None:
         if producer.transaction == transaction:
@@ -348,19 +432,24 @@ class Transactions:
     # the coordinator
 
     def _end(self, producer: Producer, *, commit: bool, fence: bool = False) -> None:
-        """Decide. A producer whose batch may still be under way goes on with another epoch, and so does each in version 2."""
-        random, marker_epoch = self._world.random, producer.epoch + (fence or producer.version == VERSION_2)
+        """Decide. A producer whose batch may still be under way goes on with another epoch, and so
+        does each in version 2.
+        """
+        random = self._world.random
+        marker_epoch = producer.epoch + (fence or producer.version == VERSION_2)
         del self.coordinator.open[producer.id]
         producer.unsure = bool(producer.sending)
         if not commit and not producer.sending and random.random() < SENT_LATE:
             producer.sending = self._value(producer)
             producer.unsure = True
         if producer.sending:
-            late, value = Producer(producer.id, producer.version, producer.epoch, producer.sequence), producer.sending
+            late = Producer(producer.id, producer.version, producer.epoch, producer.sequence)
+            value = producer.sending
             self._pause(LATE_S, lambda: self._send(late, value))
         producer.sending = ""
         self.decided[producer.id, producer.transaction] = commit
-        again = producer.version == VERSION_1 and producer.unsure and not fence  # it asks for another epoch when its transaction is over
+        # it asks for another epoch when its transaction is over
+        again = producer.version == VERSION_1 and producer.unsure and not fence
         marker = Marker(producer.id, marker_epoch, self.coordinator.epoch, commit, producer.version)
         self.coordinator.ending[producer.id] = Ending(marker, marker_epoch + again)
         self._send_marker(self.coordinator.ending[producer.id])
@@ -371,7 +460,9 @@ class Transactions:
             return
         ending.sent += 1
         sent = ending.sent
-        leaders = [each for each in self._world.replicas.values() if each.alive and each.leader is not None]
+        leaders = [
+            each for each in self._world.replicas.values() if each.alive and each.leader is not None
+        ]
         if leaders:
             target = self._world.random.choice(leaders)
             self._world.say(0, target, lambda: self._mark(target, ending, marker, sent))
@@ -381,11 +472,17 @@ class Transactions:
 
     def _late(self, ending: Ending, marker: Marker, sent: int) -> None:
         for target in self._world.replicas.values():
-            self._world.say(0, target, lambda target=target: self._mark(target, ending, marker, sent))  # type: ignore[misc]
+            self._world.say(
+                0,
+                target,
+                lambda target=target: self._mark(target, ending, marker, sent),  # type: ignore[misc]
+            )
 
     def _mark(self, replica: Replica, ending: Ending, marker: Marker, sent: int) -> None:
-        """As the marker writer does. In version 1 a marker that comes late would end the next transaction, as in Kafka: what was on a connection that
-        is closed is not carried out, and the marker of another coordinator fences what this one has sent."""
+        """As the marker writer does. In version 1 a marker that comes late would end the next
+        transaction, as in Kafka: what was on a connection that is closed is not carried out, and
+        the marker of another coordinator fences what this one has sent.
+        """
         log = replica.log
         assert isinstance(log, StoredLog)
         is_last = self.coordinator.ending.get(marker.producer_id) is ending and ending.sent == sent
@@ -417,12 +514,20 @@ class Transactions:
         self._pause(PAUSE_S, lambda: self._begin(producer))
 
     def _fail_over(self) -> None:
-        """Another coordinator takes over: it knows what was decided, and sends its own markers; some of the old ones are still on their way."""
+        """Another coordinator takes over: it knows what was decided, and sends its own markers;
+        some of the old ones are still on their way.
+        """
         coordinator = self.coordinator
         coordinator.epoch += 1
         for producer_id, old in list(coordinator.ending.items()):
             old.taken_over = True
-            marker = Marker(producer_id, old.marker.epoch, coordinator.epoch, old.marker.commit, old.marker.version)
+            marker = Marker(
+                producer_id,
+                old.marker.epoch,
+                coordinator.epoch,
+                old.marker.commit,
+                old.marker.version,
+            )
             coordinator.ending[producer_id] = Ending(marker, old.next_epoch)
             self._send_marker(coordinator.ending[producer_id])
             self._pause(LATE_S, lambda old=old: self._late(old, old.marker, old.sent))  # type: ignore[misc]

@@ -1,4 +1,6 @@
-"""The client that commands share, and how they say what went wrong. It speaks Kafka's protocol alone, so they work against any Kafka."""
+"""The client that commands share, and how they say what went wrong. It speaks Kafka's protocol
+alone, so they work against any Kafka.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,22 +24,39 @@ from raftka.wire.schema import Api, Req, Resp
 
 FIRST_S = 5.0  # for the first answer
 TIMEOUT_MS = 30_000  # for the controller, to do what it is asked
-WHERE = "is it running? --bootstrap-server HOST:PORT[,...] or RAFTKA_BOOTSTRAP_SERVER say where to ask"
+WHERE = (
+    "is it running? --bootstrap-server HOST:PORT[,...] or RAFTKA_BOOTSTRAP_SERVER say where to ask"
+)
 HINTS: Mapping[int, str] = {
-    Code.UNKNOWN_TOPIC_OR_PARTITION: "`raftka topics list` and `raftka topics describe` show topics and partitions",
-    Code.TOPIC_ALREADY_EXISTS: "--if-not-exists takes it as it is, `raftka topics alter` changes it",
+    Code.UNKNOWN_TOPIC_OR_PARTITION: (
+        "`raftka topics list` and `raftka topics describe` show topics and partitions"
+    ),
+    Code.TOPIC_ALREADY_EXISTS: (
+        "--if-not-exists takes it as it is, `raftka topics alter` changes it"
+    ),
     Code.INVALID_REPLICATION_FACTOR: "`raftka cluster describe` shows the brokers that live",
     Code.BROKER_NOT_AVAILABLE: "`raftka cluster describe` shows the brokers that live",
     Code.INVALID_REPLICA_ASSIGNMENT: "`raftka cluster describe` shows the brokers that live",
-    Code.PREFERRED_LEADER_NOT_AVAILABLE: "the first replica is not in the ISR, which `raftka topics describe` shows; it must come back first",
+    Code.PREFERRED_LEADER_NOT_AVAILABLE: (
+        "the first replica is not in the ISR, which `raftka topics describe` shows; it must "
+        "come back first"
+    ),
     Code.ELIGIBLE_LEADERS_NOT_AVAILABLE: "no replica is alive: start a broker that has one",
     Code.NO_REASSIGNMENT_IN_PROGRESS: "`raftka reassign status` shows the reassignments under way",
     Code.INVALID_CONFIG: "`raftka configs describe --all` shows the names and values",
     Code.TRANSACTIONAL_ID_NOT_FOUND: "`raftka transactions list` shows the ids",
-    Code.CONCURRENT_TRANSACTIONS: "its last transaction is ending: `raftka transactions describe` shows the partitions that wait for their markers",
-    Code.NOT_ENOUGH_REPLICAS: "`raftka cluster describe` shows the partitions with too few replicas in sync",
+    Code.CONCURRENT_TRANSACTIONS: (
+        "its last transaction is ending: `raftka transactions describe` shows the partitions "
+        "that wait for their markers"
+    ),
+    Code.NOT_ENOUGH_REPLICAS: (
+        "`raftka cluster describe` shows the partitions with too few replicas in sync"
+    ),
     Code.NOT_CONTROLLER: "the controller has changed: try again",
-    Code.REQUEST_TIMED_OUT: "the controller did not answer in time: `raftka cluster describe` shows whether there is one",
+    Code.REQUEST_TIMED_OUT: (
+        "the controller did not answer in time: `raftka cluster describe` shows whether there "
+        "is one"
+    ),
 }
 
 
@@ -47,14 +66,18 @@ def connect(bootstrap_server: str) -> Iterator[Client]:
     try:
         addresses = addresses_of(bootstrap_server)
     except ValueError as error:
-        raise CommandFailed(f"--bootstrap-server {bootstrap_server}: {error}; it is HOST:PORT[,HOST:PORT...]") from None
+        raise CommandFailed(
+            f"--bootstrap-server {bootstrap_server}: {error}; it is HOST:PORT[,HOST:PORT...]"
+        ) from None
     with Client(addresses, "raftka-cli", security=command_security()) as client:
         _hear_of_brokers(client, bootstrap_server)
         yield client
 
 
 def command_security() -> ClientSecurity:
-    """Of the command that runs: -X, its --command-config, its --profile, the strongest first. Raises CommandFailed."""
+    """Of the command that runs: -X, its --command-config, its --profile, the strongest first.
+    Raises CommandFailed.
+    """
     properties, sources = command_properties()
     try:
         return client_security(properties)
@@ -63,13 +86,19 @@ def command_security() -> ClientSecurity:
 
 
 def command_properties() -> tuple[dict[str, str], str]:
-    """The client properties of the command that runs, and the names of the options that they are of."""
+    """The client properties of the command that runs, and the names of the options that they are
+    of.
+    """
     context = click.get_current_context(silent=True)
     meta = context.meta if context is not None else {}
     profile: Profile | None = meta.get(CLIENT_PROFILE)
     file: str | None = meta.get(CLIENT_FILE)
     overrides: Mapping[str, str] = meta.get(CLIENT_PROPERTIES, {})
-    properties = {**(profile.properties if profile else {}), **(parse_properties(Path(file).read_text()) if file else {}), **overrides}
+    properties = {
+        **(profile.properties if profile else {}),
+        **(parse_properties(Path(file).read_text()) if file else {}),
+        **overrides,
+    }
     sources = f"--profile {profile.name}" if profile else "", file, "-X" if overrides else ""
     return properties, ", ".join(filter(None, sources))
 
@@ -85,13 +114,16 @@ def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:
             try:
                 patience.wait(error)
             except Unreachable:
-                raise CommandFailed(f"no broker answers at {bootstrap_server} ({error}); {WHERE}") from None
+                raise CommandFailed(
+                    f"no broker answers at {bootstrap_server} ({error}); {WHERE}"
+                ) from None
         else:
             return
 
 
 def ask_all(client: Client, api: Api[Req, Resp], row: Req, lacking: str) -> dict[int, Resp]:
-    """What the brokers that live answer, by broker. Warn of each that does not; `lacking`: what the result may lack then.
+    """What the brokers that live answer, by broker. Warn of each that does not; `lacking`: what the
+    result may lack then.
 
     Raises CommandFailed when none answers.
     """
@@ -125,10 +157,14 @@ class Named(Protocol):
 def refusals(rows: Sequence[Named], forgiven: Code = Code.NONE) -> list[str]:
     """`rows` have a name, an error_code and perhaps an error_message."""
     bad = [row for row in rows if row.error_code not in {Code.NONE, forgiven}]
-    return [sentence(row.name or "", row.error_code, getattr(row, "error_message", None)) for row in bad]
+    return [
+        sentence(row.name or "", row.error_code, getattr(row, "error_message", None)) for row in bad
+    ]
 
 
-def finish(rows: Sequence[Mapping[str, Json]], columns: Sequence[str], output: str, refused: Sequence[str]) -> None:
+def finish(
+    rows: Sequence[Mapping[str, Json]], columns: Sequence[str], output: str, refused: Sequence[str]
+) -> None:
     """Print the results; raise the refusals as the error."""
     show(rows, columns, output)
     if refused:
@@ -136,7 +172,9 @@ def finish(rows: Sequence[Mapping[str, Json]], columns: Sequence[str], output: s
 
 
 def partitions_of(client: Client, topics: Sequence[str]) -> dict[Where, MetadataResponsePartition]:
-    """As the brokers describe them, of these topics or of all. Raises CommandFailed for a topic that is not there."""
+    """As the brokers describe them, of these topics or of all. Raises CommandFailed for a topic
+    that is not there.
+    """
     found = client.metadata(topics or None).topics
     if refused := refusals(found):
         raise CommandFailed("; ".join(refused))

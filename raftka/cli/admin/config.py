@@ -1,4 +1,6 @@
-"""`raftka config show`: every setting of a node with its value and where that comes from, of a file before it is started or of a broker that runs."""
+"""`raftka config show`: every setting of a node with its value and where that comes from, of a file
+before it is started or of a broker that runs.
+"""
 
 from pathlib import Path
 
@@ -10,7 +12,9 @@ FILE_SOURCES = {4: "file", 5: "default"}
 
 
 @command
-def show_all(file: Path | None, broker: int | None, given: bool, bootstrap_server: str, output: str) -> None:
+def show_all(
+    file: Path | None, broker: int | None, given: bool, bootstrap_server: str, output: str
+) -> None:
     if file is not None and broker is not None:
         raise CommandFailed("a file or a running broker, not both")
     rows = _of_file(file) if file is not None else _of_broker(broker, bootstrap_server)
@@ -32,7 +36,8 @@ def _of_file(file: Path) -> list[JsonObject]:
         {
             "setting": each.name,
             "value": "(hidden)" if each.is_sensitive else each.value,
-            "source": FILE_SOURCES.get(each.source, str(each.source)) + (", not used" if each.name in unused else ""),
+            "source": FILE_SOURCES.get(each.source, str(each.source))
+            + (", not used" if each.name in unused else ""),
         }
         for each in describe_broker(settings, MetadataImage())
     ]

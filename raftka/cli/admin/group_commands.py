@@ -1,4 +1,6 @@
-"""`raftka groups` and `raftka offsets`: their part of the tree. What a command does stands in groups.py, imported when it is called."""
+"""`raftka groups` and `raftka offsets`: their part of the tree. What a command does stands in
+groups.py, imported when it is called.
+"""
 
 import click
 
@@ -11,7 +13,14 @@ def groups() -> None:
 
 
 @groups.command("list")
-@click.option("-s", "--state", "states", multiple=True, metavar="STATE", help="Stable, Empty, PreparingRebalance, ... May be repeated.")
+@click.option(
+    "-s",
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Stable, Empty, PreparingRebalance, ... May be repeated.",
+)
 @client_options
 def groups_list(**options: Option) -> None:
     """All groups, with their states."""
@@ -33,15 +42,28 @@ def groups_describe(**options: Option) -> None:
 @groups.command("reset-offsets")
 @click.argument("group")
 @click.argument("topics", metavar="[TOPIC...]", nargs=-1)
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one. May be repeated.")
 @click.option(
-    "--to", help="start, end, current, an offset, -N: N before the end, 90m, 2h, 7d or PT1H30M: so long ago, or a time like 2026-11-21T08:00."
+    "-p",
+    "--partition",
+    "partitions",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this one. May be repeated.",
+)
+@click.option(
+    "--to",
+    help=(
+        "start, end, current, an offset, -N: N before the end, 90m, 2h, 7d or PT1H30M: so long "
+        "ago, or a time like 2026-11-21T08:00."
+    ),
 )
 @click.option("--by", type=int, help="So many on from where it is, or back: --by -10.")
 @click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @client_options
 def groups_reset_offsets(**options: Option) -> None:
-    """Move the committed offsets of a group whose consumers are stopped; of all its topics when none is named."""
+    """Move the committed offsets of a group whose consumers are stopped; of all its topics when
+    none is named.
+    """
     from raftka.cli.admin.groups import reset_offsets
 
     raise SystemExit(reset_offsets(**options))
@@ -78,7 +100,9 @@ def offsets_export(**options: Option) -> None:
 @click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @client_options
 def offsets_import(**options: Option) -> None:
-    """Commit what export has printed as JSON (- reads it from standard input). The groups' consumers must be stopped."""
+    """Commit what export has printed as JSON (- reads it from standard input). The groups'
+    consumers must be stopped.
+    """
     from raftka.cli.admin.groups import import_offsets
 
     raise SystemExit(import_offsets(**options))

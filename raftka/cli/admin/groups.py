@@ -1,4 +1,6 @@
-"""`raftka groups ...` and `raftka offsets ...`: consumer groups through Kafka's protocol alone, so they work against any Kafka."""
+"""`raftka groups ...` and `raftka offsets ...`: consumer groups through Kafka's protocol alone, so
+they work against any Kafka.
+"""
 
 import json
 import re
@@ -20,10 +22,22 @@ from raftka.wire.messages.list_offsets import EARLIEST, LATEST
 from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
 
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-ISO_DURATION = re.compile(r"P(?:(?P<D>\d+)D)?(?:T(?:(?P<H>\d+)H)?(?:(?P<M>\d+)M)?(?:(?P<S>\d+)S)?)?")  # as kafka-consumer-groups takes them
+# as kafka-consumer-groups takes them
+ISO_DURATION = re.compile(
+    r"P(?:(?P<D>\d+)D)?(?:T(?:(?P<H>\d+)H)?(?:(?P<M>\d+)M)?(?:(?P<S>\d+)S)?)?"
+)
 EXPORTED = ["group", "topic", "partition", "offset", "metadata"]
 MEMBERS_STAY = "the group has members: stop its consumers first"
-STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling", "NotReady")
+STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
 
 
 class Member(NamedTuple):
@@ -41,12 +55,22 @@ class Group(NamedTuple):
 def list_all(states: Sequence[str], bootstrap_server: str, output: str) -> None:
     request = LIST_GROUPS.request(states_filter=[_state(each) for each in states])
     with connect(bootstrap_server) as client:
-        answers = ask_all(client, LIST_GROUPS, request, "groups that it coordinates may be missing").values()
+        answers = ask_all(
+            client, LIST_GROUPS, request, "groups that it coordinates may be missing"
+        ).values()
         for answer in answers:
             check(answer.error_code)
         rows = [
-            {"group": each.group_id, "state": each.group_state or None, "type": each.group_type or None, "protocol": each.protocol_type}
-            for each in sorted((each for answer in answers for each in answer.groups), key=lambda each: str(each.group_id))
+            {
+                "group": each.group_id,
+                "state": each.group_state or None,
+                "type": each.group_type or None,
+                "protocol": each.protocol_type,
+            }
+            for each in sorted(
+                (each for answer in answers for each in answer.groups),
+                key=lambda each: str(each.group_id),
+            )
         ]
         show(rows, ["group", "state", "type", "protocol"], output)
 
@@ -63,45 +87,80 @@ def _state(given: str) -> str:
 def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         described = {group: _classic(client, group) or _consumer(client, group) for group in groups}
-        rows = [row for group, each in described.items() if each is not None for row in _rows(client, group, each)]
-        missing = [sentence(group, Code.GROUP_ID_NOT_FOUND) for group, each in described.items() if each is None]
-        finish(rows, ["group", "state", "topic", "partition", "offset", "end", "lag", "member", "host"], output, missing)
+        rows = [
+            row
+            for group, each in described.items()
+            if each is not None
+            for row in _rows(client, group, each)
+        ]
+        missing = [
+            sentence(group, Code.GROUP_ID_NOT_FOUND)
+            for group, each in described.items()
+            if each is None
+        ]
+        finish(
+            rows,
+            ["group", "state", "topic", "partition", "offset", "end", "lag", "member", "host"],
+            output,
+            missing,
+        )
 
 
 def _classic(client: Client, group: str) -> Group | None:
-    found = client.ask_coordinator(group, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group])).groups[0]
-    if found.error_code == Code.GROUP_ID_NOT_FOUND or (found.group_state == "Dead" and not found.error_code):
+    found = client.ask_coordinator(
+        group, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group])
+    ).groups[0]
+    if found.error_code == Code.GROUP_ID_NOT_FOUND or (
+        found.group_state == "Dead" and not found.error_code
+    ):
         return None
     check(found.error_code, group)
-    members = [Member(each.member_id, each.client_host, _assigned(bytes(each.member_assignment))) for each in found.members]
+    members = [
+        Member(each.member_id, each.client_host, _assigned(bytes(each.member_assignment)))
+        for each in found.members
+    ]
     return Group(found.group_state, members)
 
 
 def _assigned(assignment: bytes) -> list[Where]:
     """Nothing, where the group is none of consumers."""
     try:
-        return [(topic, index) for topic, indexes in read_assignment(assignment).partitions.items() for index in indexes]
+        return [
+            (topic, index)
+            for topic, indexes in read_assignment(assignment).partitions.items()
+            for index in indexes
+        ]
     except ValueError:
         return []
 
 
 def _consumer(client: Client, group: str) -> Group | None:
-    """A group of the new protocol (KIP-848). None: there is no such group, or the broker does not know the protocol."""
+    """A group of the new protocol (KIP-848). None: there is no such group, or the broker does not
+    know the protocol.
+    """
     try:
-        found = client.ask_coordinator(group, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group])).groups[0]
+        found = client.ask_coordinator(
+            group, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group])
+        ).groups[0]
     except Unsupported:
         return None
     if found.error_code:
         return None
     members = []
     for each in found.members:
-        assigned = [(topic.topic_name, index) for topic in each.assignment.topic_partitions for index in topic.partitions]
+        assigned = [
+            (topic.topic_name, index)
+            for topic in each.assignment.topic_partitions
+            for index in topic.partitions
+        ]
         members.append(Member(each.member_id, each.client_host, assigned))
     return Group(found.group_state, members)
 
 
 def _rows(client: Client, group: str, described: Group) -> Iterator[dict[str, Any]]:
-    """One for each partition that has an offset or a member, and one for each member that has none."""
+    """One for each partition that has an offset or a member, and one for each member that has
+    none.
+    """
     offsets = committed(client, group)
     owners = {where: member for member in described.members for where in member.assigned}
     ends = _ends(client, offsets.keys() | owners.keys())
@@ -126,7 +185,12 @@ def committed(client: Client, group: str) -> dict[Where, int]:
 
 def _committed(client: Client, group: str) -> dict[Where, tuple[int, str]]:
     """With their metadata."""
-    answer = client.ask_coordinator(group, OFFSET_FETCH, OFFSET_FETCH.request(group_id=group, topics=None), BY_NAME[OFFSET_FETCH.key])
+    answer = client.ask_coordinator(
+        group,
+        OFFSET_FETCH,
+        OFFSET_FETCH.request(group_id=group, topics=None),
+        BY_NAME[OFFSET_FETCH.key],
+    )
     check(answer.error_code, group)
     found = {}
     for topic in answer.topics:
@@ -141,7 +205,12 @@ def _ends(client: Client, wheres: Iterable[Where]) -> dict[Where, int]:
     """Return the end offsets of those partitions that exist."""
     wanted = set(wheres)
     topics = client.metadata({topic for topic, _ in wanted}).topics if wanted else ()
-    there = {(topic.name, each.partition_index) for topic in topics if not topic.error_code for each in topic.partitions}
+    there = {
+        (topic.name, each.partition_index)
+        for topic in topics
+        if not topic.error_code
+        for each in topic.partitions
+    }
     return client.offsets(dict.fromkeys(wanted & there, LATEST))
 
 
@@ -149,7 +218,12 @@ def _ends(client: Client, wheres: Iterable[Where]) -> dict[Where, int]:
 def delete(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         codes = {
-            group: client.ask_coordinator(group, DELETE_GROUPS, DELETE_GROUPS.request(groups_names=[group])).results[0].error_code for group in groups
+            group: client.ask_coordinator(
+                group, DELETE_GROUPS, DELETE_GROUPS.request(groups_names=[group])
+            )
+            .results[0]
+            .error_code
+            for group in groups
         }
         deleted = [{"group": group} for group, code in codes.items() if code == Code.NONE]
         refused = [_refusal(group, code) for group, code in codes.items() if code != Code.NONE]
@@ -157,7 +231,9 @@ def delete(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
 
 
 def _refusal(name: str, code: int) -> str:
-    return sentence(name, code, MEMBERS_STAY if code in (Code.NON_EMPTY_GROUP, Code.UNKNOWN_MEMBER_ID) else None)
+    return sentence(
+        name, code, MEMBERS_STAY if code in (Code.NON_EMPTY_GROUP, Code.UNKNOWN_MEMBER_ID) else None
+    )
 
 
 # offsets
@@ -165,7 +241,14 @@ def _refusal(name: str, code: int) -> str:
 
 @command
 def reset_offsets(
-    group: str, topics: Sequence[str], partitions: Sequence[int], to: str | None, by: int | None, dry_run: bool, bootstrap_server: str, output: str
+    group: str,
+    topics: Sequence[str],
+    partitions: Sequence[int],
+    to: str | None,
+    by: int | None,
+    dry_run: bool,
+    bootstrap_server: str,
+    output: str,
 ) -> None:
     if (to is None) == (by is None):
         raise CommandFailed("say where to: either --to or --by")
@@ -180,7 +263,13 @@ def reset_offsets(
         refused = [] if dry_run else commit(client, group, after, {})
         bad = {text.partition(":")[0] for text in refused}
         rows = [
-            {"group": group, "topic": topic, "partition": partition, "before": before.get((topic, partition)), "offset": after[topic, partition]}
+            {
+                "group": group,
+                "topic": topic,
+                "partition": partition,
+                "before": before.get((topic, partition)),
+                "offset": after[topic, partition],
+            }
             for topic, partition in sorted(after)
             if f"{topic}-{partition}" not in bad
         ]
@@ -195,9 +284,12 @@ def _wanted(there: Iterable[Where], partitions: Sequence[int]) -> list[Where]:
     return wanted
 
 
-def _targets(client: Client, wheres: Sequence[Where], kind: str, value: int, before: Mapping[Where, int]) -> dict[Where, int]:
+def _targets(
+    client: Client, wheres: Sequence[Where], kind: str, value: int, before: Mapping[Where, int]
+) -> dict[Where, int]:
     """Always an offset that is there, or the end."""
-    begins, ends = client.offsets(dict.fromkeys(wheres, EARLIEST)), client.offsets(dict.fromkeys(wheres, LATEST))
+    begins = client.offsets(dict.fromkeys(wheres, EARLIEST))
+    ends = client.offsets(dict.fromkeys(wheres, LATEST))
     found = client.offsets(dict.fromkeys(wheres, value)) if kind == "time" else {}
     if kind == "by" and not before.keys() >= set(wheres):
         topic, partition = min(set(wheres) - before.keys())
@@ -231,18 +323,34 @@ def target(to: str, now: float) -> tuple[str, int]:
     if match := re.fullmatch(r"(\d+)([smhd])", to):
         return "time", round((now - int(match[1]) * UNIT_S[match[2]]) * 1000)
     if (match := ISO_DURATION.fullmatch(to)) and any(match.groups()):
-        ago_s = sum(int(count or 0) * UNIT_S[unit.lower()] for unit, count in match.groupdict().items())
+        ago_s = sum(
+            int(count or 0) * UNIT_S[unit.lower()] for unit, count in match.groupdict().items()
+        )
         return "time", round((now - ago_s) * 1000)
     try:
         return "time", round(datetime.fromisoformat(to).timestamp() * 1000)
     except ValueError:
-        raise CommandFailed(f"--to {to}: start, end, current, an offset, -N, 90m, 2h, 7d, PT1H30M, or a time like 2026-11-21T08:00") from None
+        raise CommandFailed(
+            f"--to {to}: start, end, current, an offset, -N, 90m, 2h, 7d, PT1H30M, or a time like "
+            "2026-11-21T08:00"
+        ) from None
 
 
-def commit(client: Client, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]) -> list[str]:
+def commit(
+    client: Client, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]
+) -> list[str]:
     """Commit the offsets; return the refusals as sentences."""
-    answer = client.ask_coordinator(group, OFFSET_COMMIT, commit_request(group, offsets, metadata=metadata), BY_NAME[OFFSET_COMMIT.key])
-    codes = sorted(((topic.name, each.partition_index), each.error_code) for topic in answer.topics for each in topic.partitions)
+    answer = client.ask_coordinator(
+        group,
+        OFFSET_COMMIT,
+        commit_request(group, offsets, metadata=metadata),
+        BY_NAME[OFFSET_COMMIT.key],
+    )
+    codes = sorted(
+        ((topic.name, each.partition_index), each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    )
     return [_refusal(f"{topic}-{index}", code) for (topic, index), code in codes if code]
 
 
@@ -250,7 +358,13 @@ def commit(client: Client, group: str, offsets: Mapping[Where, int], metadata: M
 def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         rows = [
-            {"group": group, "topic": topic, "partition": partition, "offset": offset, "metadata": metadata}
+            {
+                "group": group,
+                "topic": topic,
+                "partition": partition,
+                "offset": offset,
+                "metadata": metadata,
+            }
             for group in groups
             for (topic, partition), (offset, metadata) in sorted(_committed(client, group).items())
         ]
@@ -258,7 +372,9 @@ def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) ->
 
 
 @command
-def import_offsets(file: IO[str], group: str | None, dry_run: bool, bootstrap_server: str, output: str) -> None:
+def import_offsets(
+    file: IO[str], group: str | None, dry_run: bool, bootstrap_server: str, output: str
+) -> None:
     offsets: dict[str, dict[Where, int]] = {}
     metadata: dict[str, dict[Where, str]] = {}
     for number, line in enumerate(file, 1):
@@ -269,7 +385,10 @@ def import_offsets(file: IO[str], group: str | None, dry_run: bool, bootstrap_se
             offsets.setdefault(name, {})[where] = int(row["offset"])
             metadata.setdefault(name, {})[where] = str(row.get("metadata") or "")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CommandFailed(f"line {number} is not an offset in JSON, as `raftka offsets export -o json` prints them: {error!r}") from None
+            raise CommandFailed(
+                f"line {number} is not an offset in JSON, as `raftka offsets export -o json` "
+                f"prints them: {error!r}"
+            ) from None
     with connect(bootstrap_server) as client:
         rows, refused = [], []
         for name, wanted in offsets.items():

@@ -1,4 +1,6 @@
-"""Named clusters of the command line: a TOML file with a section for each, its addresses and client properties. Knows no option and no client."""
+"""Named clusters of the command line: a TOML file with a section for each, its addresses and client
+properties. Knows no option and no client.
+"""
 
 import os
 import tomllib
@@ -29,7 +31,9 @@ def profile_names() -> list[str]:
 
 
 def find_profile(name: str) -> Profile:
-    """Raises ValueError, whose text names the file and no value of it: there are passwords in it."""
+    """Raises ValueError, whose text names the file and no value of it: there are passwords in
+    it.
+    """
     file = profiles_file()
     sections = _sections(file)
     if name not in sections:
@@ -66,7 +70,9 @@ def _known(sections: Mapping[str, Json]) -> str:
 
 
 def _flat(table: Mapping[str, Json], before: str = "") -> Iterator[tuple[str, Json]]:
-    """Dots in names make tables in TOML, unless names are quoted: a property may be written either way."""
+    """Dots in names make tables in TOML, unless names are quoted: a property may be written either
+    way.
+    """
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{before}{name}.")

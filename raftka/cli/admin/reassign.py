@@ -1,7 +1,8 @@
-"""`raftka reassign ...`: which brokers partitions should live on, and moving them there. Plans are JSON, as Kafka's own tool has them.
+"""`raftka reassign ...`: which brokers partitions should live on, and moving them there. Plans are
+JSON, as Kafka's own tool has them.
 
-A plan spreads leaders and replicas evenly over the brokers, keeps the replicas of a partition on different racks, and moves as little as that
-allows. Knows no raftka.
+A plan spreads leaders and replicas evenly over the brokers, keeps the replicas of a partition on
+different racks, and moves as little as that allows. Knows no raftka.
 """
 
 import json
@@ -15,18 +16,26 @@ from typing import Any
 from raftka.cli.admin.client import TIMEOUT_MS, connect, finish, partitions_of, sentence
 from raftka.cli.output import CommandFailed, check_fields, command, progress, show
 from raftka.client.blocking.client import Client, Where, by_topic, check
-from raftka.wire.messages.reassignments import ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS
+from raftka.wire.messages.reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 
 Plan = dict[Where, list[int]]
 LOOK_SECONDS = 0.5
 
 
 def spread(
-    now: Mapping[Where, Sequence[int]], brokers: Sequence[int], factor: int | None = None, racks: Mapping[int, str | None] | None = None
+    now: Mapping[Where, Sequence[int]],
+    brokers: Sequence[int],
+    factor: int | None = None,
+    racks: Mapping[int, str | None] | None = None,
 ) -> Plan:
-    """Return replicas for each partition, the leader first. A broker keeps those it has up to an even share; the others go where there are fewest.
+    """Return replicas for each partition, the leader first. A broker keeps those it has up to an
+    even share; the others go where there are fewest.
 
-    `racks` of the brokers: a partition has two replicas on one only when there are more replicas than racks. A broker without one is a rack.
+    `racks` of the brokers: a partition has two replicas on one only when there are more replicas
+    than racks. A broker without one is a rack.
     """
     replicas: Counter[int] = Counter(dict.fromkeys(brokers, 0))
     leaders: Counter[int] = Counter(dict.fromkeys(brokers, 0))
@@ -36,7 +45,13 @@ def spread(
     plan: Plan = {}
     for where, before in sorted(now.items()):
         wanted = min(len(brokers), factor or len(before))
-        chosen = _chosen([each for each in before if each in replicas and replicas[each] < share], wanted, rack_of, replicas, leaders)
+        chosen = _chosen(
+            [each for each in before if each in replicas and replicas[each] < share],
+            wanted,
+            rack_of,
+            replicas,
+            leaders,
+        )
         stays = chosen[0] == before[0] and leaders[chosen[0]] < leader_share
         leader = chosen[0] if stays else min(chosen, key=lambda each: leaders[each])
         replicas.update(chosen)
@@ -46,9 +61,15 @@ def spread(
 
 
 def _chosen(
-    may_stay: Sequence[int], wanted: int, rack_of: Mapping[int, int | str], replicas: Mapping[int, int], leaders: Mapping[int, int]
+    may_stay: Sequence[int],
+    wanted: int,
+    rack_of: Mapping[int, int | str],
+    replicas: Mapping[int, int],
+    leaders: Mapping[int, int],
 ) -> list[int]:
-    """The replicas of one partition: those that may stay where their rack has room, then brokers of the racks with fewest."""
+    """The replicas of one partition: those that may stay where their rack has room, then brokers of
+    the racks with fewest.
+    """
     of_rack: Counter[int | str] = Counter()
     chosen: list[int] = []
     room = -(-wanted // len(set(rack_of.values())))
@@ -56,7 +77,10 @@ def _chosen(
         if len(chosen) < wanted and of_rack[rack_of[each]] < room:
             chosen.append(each)
             of_rack[rack_of[each]] += 1
-    free = sorted((each for each in rack_of if each not in chosen), key=lambda each: (replicas[each], leaders[each]))
+    free = sorted(
+        (each for each in rack_of if each not in chosen),
+        key=lambda each: (replicas[each], leaders[each]),
+    )
     while len(chosen) < wanted:
         best = min(free, key=lambda each: of_rack[rack_of[each]])  # the first of them
         free.remove(best)
@@ -66,7 +90,10 @@ def _chosen(
 
 
 def to_json(plan: Mapping[Where, Sequence[int]]) -> str:
-    partitions = [{"topic": topic, "partition": partition, "replicas": list(replicas)} for (topic, partition), replicas in sorted(plan.items())]
+    partitions = [
+        {"topic": topic, "partition": partition, "replicas": list(replicas)}
+        for (topic, partition), replicas in sorted(plan.items())
+    ]
     return json.dumps({"version": 1, "partitions": partitions})
 
 
@@ -76,12 +103,22 @@ def from_json(text: str) -> Plan:
         found = json.loads(text)
         check_fields(found, ("version", "partitions"), "the plan")
         for each in found["partitions"]:
-            check_fields(each, ("topic", "partition", "replicas", "log_dirs"), "a partition of the plan")
+            check_fields(
+                each, ("topic", "partition", "replicas", "log_dirs"), "a partition of the plan"
+            )
             if any(directory != "any" for directory in each.get("log_dirs", ())):
                 raise CommandFailed("log_dirs: no log directory can be chosen here, only any")
-        plan = {(str(each["topic"]), int(each["partition"])): [int(replica) for replica in each["replicas"]] for each in found["partitions"]}
+        plan = {
+            (str(each["topic"]), int(each["partition"])): [
+                int(replica) for replica in each["replicas"]
+            ]
+            for each in found["partitions"]
+        }
     except (ValueError, TypeError, KeyError) as error:
-        raise CommandFailed(f"that is no plan ({type(error).__name__}: {error}); `raftka reassign plan -o json` writes one") from None
+        raise CommandFailed(
+            f"that is no plan ({type(error).__name__}: {error}); `raftka reassign plan -o json` "
+            "writes one"
+        ) from None
     if len(plan) < len(found["partitions"]):
         raise CommandFailed("the plan has a partition twice")
     return plan
@@ -89,24 +126,42 @@ def from_json(text: str) -> Plan:
 
 @command
 def plan(
-    topics: Sequence[str], brokers: Sequence[int], replication_factor: int | None, file: Path | None, bootstrap_server: str, output: str
+    topics: Sequence[str],
+    brokers: Sequence[int],
+    replication_factor: int | None,
+    file: Path | None,
+    bootstrap_server: str,
+    output: str,
 ) -> None:
     with connect(bootstrap_server) as client:
         living = sorted(client.brokers)
         wanted = list(dict.fromkeys(brokers)) or living
         if missing := sorted(set(wanted) - set(living)):
-            raise CommandFailed(f"broker {missing[0]} is not alive; these are: {', '.join(map(str, living))}")
+            raise CommandFailed(
+                f"broker {missing[0]} is not alive; these are: {', '.join(map(str, living))}"
+            )
         if replication_factor is not None and replication_factor > len(wanted):
-            raise CommandFailed(f"{replication_factor} replicas need as many brokers, {len(wanted)} are given")
+            raise CommandFailed(
+                f"{replication_factor} replicas need as many brokers, {len(wanted)} are given"
+            )
         racks = {each.node_id: each.rack for each in client.metadata(()).brokers}
-        now = {where: list(each.replica_nodes) for where, each in partitions_of(client, topics).items()}
-    found = {where: replicas for where, replicas in spread(now, wanted, replication_factor, racks).items() if replicas != now[where]}
+        now = {
+            where: list(each.replica_nodes) for where, each in partitions_of(client, topics).items()
+        }
+    found = {
+        where: replicas
+        for where, replicas in spread(now, wanted, replication_factor, racks).items()
+        if replicas != now[where]
+    }
     if file is not None:
         file.write_text(to_json(found) + "\n", encoding="utf-8")
     if output == "json":
         print(to_json(found))
         return
-    rows = [{"topic": where[0], "partition": where[1], "replicas": now[where], "wanted": found[where]} for where in sorted(found)]
+    rows = [
+        {"topic": where[0], "partition": where[1], "replicas": now[where], "wanted": found[where]}
+        for where in sorted(found)
+    ]
     show(rows, ["topic", "partition", "replicas", "wanted"], output)
     if not rows:
         print("nothing to move", file=sys.stderr)
@@ -123,13 +178,26 @@ def execute(file: Any, wait: bool, bootstrap_server: str, output: str) -> None:
 
 def _ask(client: Client, wanted: Mapping[Where, list[int] | None], output: str) -> None:
     request = ALTER_PARTITION_REASSIGNMENTS.request
-    topics = by_topic((where, request.topics.partitions(partition_index=where[1], replicas=replicas)) for where, replicas in wanted.items())
+    topics = by_topic(
+        (where, request.topics.partitions(partition_index=where[1], replicas=replicas))
+        for where, replicas in wanted.items()
+    )
     rows = [request.topics(name=name, partitions=partitions) for name, partitions in topics.items()]
-    answer = client.ask_controller(ALTER_PARTITION_REASSIGNMENTS, request(timeout_ms=TIMEOUT_MS, topics=rows))
+    answer = client.ask_controller(
+        ALTER_PARTITION_REASSIGNMENTS, request(timeout_ms=TIMEOUT_MS, topics=rows)
+    )
     check(answer.error_code, answer.error_message)
-    answers = sorted(((topic.name, p.partition_index), p.error_code) for topic in answer.responses for p in topic.partitions)
+    answers = sorted(
+        ((topic.name, p.partition_index), p.error_code)
+        for topic in answer.responses
+        for p in topic.partitions
+    )
     refused = [sentence(f"{topic}-{index}", code) for (topic, index), code in answers if code]
-    done = [{"topic": where[0], "partition": where[1], "wanted": wanted[where]} for where, code in answers if not code]
+    done = [
+        {"topic": where[0], "partition": where[1], "wanted": wanted[where]}
+        for where, code in answers
+        if not code
+    ]
     finish(done, ["topic", "partition", "wanted"], output, refused)
 
 
@@ -152,7 +220,10 @@ def status(bootstrap_server: str, output: str) -> None:
 
 
 def _ongoing(client: Client) -> list[dict[str, Any]]:
-    answer = client.ask_controller(LIST_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS.request(timeout_ms=TIMEOUT_MS, topics=None))
+    answer = client.ask_controller(
+        LIST_PARTITION_REASSIGNMENTS,
+        LIST_PARTITION_REASSIGNMENTS.request(timeout_ms=TIMEOUT_MS, topics=None),
+    )
     check(answer.error_code, answer.error_message)
     return [
         {
@@ -170,8 +241,14 @@ def _ongoing(client: Client) -> list[dict[str, Any]]:
 @command
 def cancel(topics: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
-        doomed = [(each["topic"], each["partition"]) for each in _ongoing(client) if not topics or each["topic"] in topics]
+        doomed = [
+            (each["topic"], each["partition"])
+            for each in _ongoing(client)
+            if not topics or each["topic"] in topics
+        ]
         if missing := set(topics) - {topic for topic, _ in doomed}:
-            raise CommandFailed(f"nothing of {min(missing)} is being moved (`raftka reassign status` shows what is)")
+            raise CommandFailed(
+                f"nothing of {min(missing)} is being moved (`raftka reassign status` shows what is)"
+            )
         if doomed:
             _ask(client, dict.fromkeys(doomed), output)

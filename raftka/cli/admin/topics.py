@@ -1,4 +1,6 @@
-"""`raftka topics ...`: through Kafka's protocol alone, so it works against any Kafka. Knows no raftka."""
+"""`raftka topics ...`: through Kafka's protocol alone, so it works against any Kafka. Knows no
+raftka.
+"""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -25,12 +27,27 @@ def create(
 ) -> None:
     topic = CREATE_TOPICS.request.topics
     settings = [topic.configs(name=name, value=value) for name, value in configs.items()]
-    wanted = [topic(name=name, num_partitions=partitions, replication_factor=replication_factor, configs=settings) for name in dict.fromkeys(names)]
+    wanted = [
+        topic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=settings,
+        )
+        for name in dict.fromkeys(names)
+    ]
     with connect(bootstrap_server) as client:
-        rows = client.ask_controller(CREATE_TOPICS, CREATE_TOPICS.request(topics=wanted, timeout_ms=TIMEOUT_MS)).topics
+        rows = client.ask_controller(
+            CREATE_TOPICS, CREATE_TOPICS.request(topics=wanted, timeout_ms=TIMEOUT_MS)
+        ).topics
         refused = refusals(rows, Code.TOPIC_ALREADY_EXISTS if if_not_exists else Code.NONE)
         created = [
-            {"name": row.name, "partitions": row.num_partitions, "replication_factor": row.replication_factor, "id": UUID(bytes=bytes(row.topic_id))}
+            {
+                "name": row.name,
+                "partitions": row.num_partitions,
+                "replication_factor": row.replication_factor,
+                "id": UUID(bytes=bytes(row.topic_id)),
+            }
             for row in rows
             if row.error_code == Code.NONE
         ]
@@ -40,7 +57,14 @@ def create(
 @command
 def list_all(bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
-        show([{"name": name} for name in sorted(str(topic.name) for topic in client.metadata(None).topics)], ["name"], output)
+        show(
+            [
+                {"name": name}
+                for name in sorted(str(topic.name) for topic in client.metadata(None).topics)
+            ],
+            ["name"],
+            output,
+        )
 
 
 @command
@@ -60,13 +84,22 @@ def describe(names: Sequence[str], bootstrap_server: str, output: str) -> None:
             for topic in topics
             for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))
         ]
-        finish(rows, ["topic", "partition", "leader", "epoch", "replicas", "isr", "offline"], output, refusals(topics))
+        finish(
+            rows,
+            ["topic", "partition", "leader", "epoch", "replicas", "isr", "offline"],
+            output,
+            refusals(topics),
+        )
 
 
 @command
 def delete(names: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
-        rows = client.ask_controller(DELETE_TOPICS, DELETE_TOPICS.request(topic_names=list(names), timeout_ms=TIMEOUT_MS), BY_NAME).responses
+        rows = client.ask_controller(
+            DELETE_TOPICS,
+            DELETE_TOPICS.request(topic_names=list(names), timeout_ms=TIMEOUT_MS),
+            BY_NAME,
+        ).responses
         deleted = [{"name": row.name} for row in rows if row.error_code == Code.NONE]
         finish(deleted, ["name"], output, refusals(rows))
 
@@ -85,13 +118,24 @@ def alter(
     with connect(bootstrap_server) as client:
         refused: list[str] = []
         if partitions is not None:
-            rows = [CREATE_PARTITIONS.request.topics(name=name, count=partitions, assignments=None) for name in dict.fromkeys(names)]
-            refused += refusals(client.ask_controller(CREATE_PARTITIONS, CREATE_PARTITIONS.request(topics=rows, timeout_ms=TIMEOUT_MS)).results)
+            rows = [
+                CREATE_PARTITIONS.request.topics(name=name, count=partitions, assignments=None)
+                for name in dict.fromkeys(names)
+            ]
+            refused += refusals(
+                client.ask_controller(
+                    CREATE_PARTITIONS, CREATE_PARTITIONS.request(topics=rows, timeout_ms=TIMEOUT_MS)
+                ).results
+            )
         bad = {text.partition(":")[0] for text in refused}
         there = [name for name in names if name not in bad]
         if there and (configs or delete):
             refused += changed(
-                client, "topic", there, {name: ("SET", value) for name, value in configs.items()} | dict.fromkeys(delete, ("DELETE", None))
+                client,
+                "topic",
+                there,
+                {name: ("SET", value) for name, value in configs.items()}
+                | dict.fromkeys(delete, ("DELETE", None)),
             )
         bad = {text.partition(":")[0] for text in refused}
         finish([{"name": name} for name in names if name not in bad], ["name"], output, refused)

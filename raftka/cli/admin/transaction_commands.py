@@ -1,4 +1,6 @@
-"""`raftka transactions`: its part of the tree. What a command does stands in transactions.py, imported when it is called."""
+"""`raftka transactions`: its part of the tree. What a command does stands in transactions.py,
+imported when it is called.
+"""
 
 import click
 
@@ -7,13 +9,30 @@ from raftka.cli.options import Option, client_options
 
 @click.group()
 def transactions() -> None:
-    """Transactions of producers: list and describe them, find and abort those that hang, fence their producers."""
+    """Transactions of producers: list and describe them, find and abort those that hang, fence
+    their producers.
+    """
 
 
 @transactions.command("list")
-@click.option("-s", "--state", "states", multiple=True, metavar="STATE", help="Ongoing, PrepareCommit, CompleteAbort, ... May be repeated.")
-@click.option("--producer-id", "producer_ids", type=click.IntRange(0), multiple=True, help="Only of this producer. May be repeated.")
-@click.option("--duration-ms", type=click.IntRange(0), help="Only transactions that began longer ago.")
+@click.option(
+    "-s",
+    "--state",
+    "states",
+    multiple=True,
+    metavar="STATE",
+    help="Ongoing, PrepareCommit, CompleteAbort, ... May be repeated.",
+)
+@click.option(
+    "--producer-id",
+    "producer_ids",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only of this producer. May be repeated.",
+)
+@click.option(
+    "--duration-ms", type=click.IntRange(0), help="Only transactions that began longer ago."
+)
 @click.option("--pattern", help="Only ids that match this regular expression (RE2) as a whole.")
 @client_options
 def transactions_list(**options: Option) -> None:
@@ -34,9 +53,27 @@ def transactions_describe(**options: Option) -> None:
 
 
 @transactions.command("find-hanging")
-@click.option("-t", "--topic", "topics", multiple=True, help="Only this topic; all of them unless given. May be repeated.")
-@click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one of the topic. May be repeated.")
-@click.option("-b", "--broker-id", type=click.IntRange(0), help="Ask this broker about its replicas; each partition's leader unless given.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    help="Only this topic; all of them unless given. May be repeated.",
+)
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this one of the topic. May be repeated.",
+)
+@click.option(
+    "-b",
+    "--broker-id",
+    type=click.IntRange(0),
+    help="Ask this broker about its replicas; each partition's leader unless given.",
+)
 @click.option(
     "--max-transaction-timeout-minutes",
     "minutes",
@@ -47,7 +84,9 @@ def transactions_describe(**options: Option) -> None:
 )
 @client_options
 def transactions_find_hanging(**options: Option) -> None:
-    """Transactions that are open in a partition and that no coordinator knows: nobody will end them."""
+    """Transactions that are open in a partition and that no coordinator knows: nobody will end
+    them.
+    """
     from raftka.cli.admin.transactions import find_hanging
 
     raise SystemExit(find_hanging(**options))
@@ -56,8 +95,20 @@ def transactions_find_hanging(**options: Option) -> None:
 @transactions.command("abort")
 @click.option("-t", "--topic", required=True)
 @click.option("-p", "--partition", type=click.IntRange(0), required=True)
-@click.option("--start-offset", type=click.IntRange(0), required=True, help="Of the transaction, as find-hanging prints it.")
-@click.option("--force", is_flag=True, help="Also a transaction that its coordinator knows; its records here are lost even if it commits.")
+@click.option(
+    "--start-offset",
+    type=click.IntRange(0),
+    required=True,
+    help="Of the transaction, as find-hanging prints it.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help=(
+        "Also a transaction that its coordinator knows; its records here are lost even if it "
+        "commits."
+    ),
+)
 @client_options
 def transactions_abort(**options: Option) -> None:
     """Abort a hanging transaction in one partition."""

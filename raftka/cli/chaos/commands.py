@@ -1,4 +1,5 @@
-"""`raftka chaos ...`: the tree of its commands. What each does stands in a file of its own, imported when it is called.
+"""`raftka chaos ...`: the tree of its commands. What each does stands in a file of its own,
+imported when it is called.
 
 Exit codes: 0 good, 1 violated, 2 inconclusive (too little got through to say).
 """
@@ -12,7 +13,13 @@ from click.core import ParameterSource
 from raftka.cli.options import Option
 
 PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
-PLAN = click.option("--plan", type=click.Choice(PLAN_NAMES), default="swarm", show_default=True, help="Possible faults, and the kind of cluster.")
+PLAN = click.option(
+    "--plan",
+    type=click.Choice(PLAN_NAMES),
+    default="swarm",
+    show_default=True,
+    help="Possible faults, and the kind of cluster.",
+)
 
 
 def _known_work(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
@@ -31,13 +38,19 @@ WORK = click.option(
     metavar="groups|consumer-groups|compaction|...",
     help="Clients that do that instead, and a nemesis that waits for its moments.",
 )
-SMALL = click.option("--small", is_flag=True, help="Raft and replication alone, without codec, disk format and clients.")
+SMALL = click.option(
+    "--small",
+    is_flag=True,
+    help="Raft and replication alone, without codec, disk format and clients.",
+)
 
 
 class Seeds(click.ParamType[range]):
     name = "A-B"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> range:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> range:
         if isinstance(value, range):
             return value
         first, _, last = str(value).partition("-")
@@ -54,7 +67,8 @@ def _lacking(what: str, *names: str) -> None:
     given = [
         param.opts[0]
         for param in context.command.params
-        if param.name in names and context.get_parameter_source(param.name) is not ParameterSource.DEFAULT
+        if param.name in names
+        and context.get_parameter_source(param.name) is not ParameterSource.DEFAULT
     ]
     if given:
         raise click.UsageError(f"{what} have no {', '.join(given)}")
@@ -62,11 +76,19 @@ def _lacking(what: str, *names: str) -> None:
 
 @click.group()
 def chaos() -> None:
-    """Break clusters on purpose, and check that they keep their promises. Exit codes: 0 good, 1 violated, 2 inconclusive."""
+    """Break clusters on purpose, and check that they keep their promises. Exit codes: 0 good, 1
+    violated, 2 inconclusive.
+    """
 
 
 @chaos.command("sim")
-@click.option("--seeds", type=Seeds(), default="0-99", show_default=True, help="Each is a life of its own cluster.")
+@click.option(
+    "--seeds",
+    type=Seeds(),
+    default="0-99",
+    show_default=True,
+    help="Each is a life of its own cluster.",
+)
 @click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes.")
 @PLAN
 @WORK
@@ -77,11 +99,22 @@ def chaos() -> None:
     help="Keep history, faults and verdict of each bad seed there; of one seed alone always.",
 )
 @click.option(
-    "--record", type=click.Path(dir_okay=False, path_type=Path), help="Append range, version and result to this file, a JSON object a line."
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append range, version and result to this file, a JSON object a line.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the result is printed.",
+)
 def chaos_sim(**options: Option) -> None:
-    """Whole clusters of unmodified nodes in a simulation: virtual time, chance by the seed, disks that lose, networks that cut."""
+    """Whole clusters of unmodified nodes in a simulation: virtual time, chance by the seed, disks
+    that lose, networks that cut.
+    """
     from raftka.cli.chaos.sim import sim
 
     if options["small"]:
@@ -97,8 +130,19 @@ def chaos_sim(**options: Option) -> None:
 @WORK
 @SMALL
 @click.option("--trace", is_flag=True, help="Print every step of the simulation too.")
-@click.option("--until", "until_s", type=float, metavar="T", help="Stop at T simulated seconds, and show the last steps.")
-@click.option("--skip", default="", metavar="N,N-M,...", help="Leave out these faults; `raftka chaos shrink` prints them.")
+@click.option(
+    "--until",
+    "until_s",
+    type=float,
+    metavar="T",
+    help="Stop at T simulated seconds, and show the last steps.",
+)
+@click.option(
+    "--skip",
+    default="",
+    metavar="N,N-M,...",
+    help="Leave out these faults; `raftka chaos shrink` prints them.",
+)
 @click.option(
     "--set",
     "settings",
@@ -107,10 +151,14 @@ def chaos_sim(**options: Option) -> None:
     help="A setting in place of the one that the seed draws; `raftka chaos shrink` prints them.",
 )
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep history, faults, samples and verdict there, for `raftka chaos report`."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep history, faults, samples and verdict there, for `raftka chaos report`.",
 )
 def chaos_replay(**options: Option) -> None:
-    """The life of one seed, told; the same every time. Of one that fails: the step at which it does, and the last events of every node."""
+    """The life of one seed, told; the same every time. Of one that fails: the step at which it
+    does, and the last events of every node.
+    """
     from raftka.cli.chaos.replay import replay
 
     if options["small"]:
@@ -123,33 +171,97 @@ def chaos_replay(**options: Option) -> None:
 @chaos.command("shrink")
 @click.argument("seed", type=int)
 @PLAN
-@click.option("--minutes", type=float, default=5.0, show_default=True, help="Then the best result so far is printed.")
+@click.option(
+    "--minutes",
+    type=float,
+    default=5.0,
+    show_default=True,
+    help="Then the best result so far is printed.",
+)
 def chaos_shrink(**options: Option) -> None:
-    """Shrink a failing seed: find the fewest faults and the plainest settings with which it still fails."""
+    """Shrink a failing seed: find the fewest faults and the plainest settings with which it still
+    fails.
+    """
     from raftka.cli.chaos.shrink import shrink
 
     raise SystemExit(shrink(**options))
 
 
 @chaos.command("live")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), default=5.0, show_default=True, help="How long faults come and go.")
-@click.option("--nodes", type=click.IntRange(3, 5), default=3, show_default=True, help="Processes, and one more that comes and goes.")
-@click.option("--nemesis", default="mix", show_default=True, metavar="mix|NAME,...", help="Faults; an unknown name lists all of them.")
-@click.option("--secure", is_flag=True, help="TLS on every connection, certificates on both sides, an authorizer; clients are the administrator.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Chooses faults and the clients' records; the machine decides the timing.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Keep everything there; else in a new folder, which is printed.")
-@click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append version and result to this file, a JSON object a line.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How the result is printed.")
-@click.option("--kafka-home", default="", metavar="DIR", envvar="KAFKA_HOME", help="Where Apache Kafka's jars are, for its clients in Java.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="How long faults come and go.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(3, 5),
+    default=3,
+    show_default=True,
+    help="Processes, and one more that comes and goes.",
+)
+@click.option(
+    "--nemesis",
+    default="mix",
+    show_default=True,
+    metavar="mix|NAME,...",
+    help="Faults; an unknown name lists all of them.",
+)
+@click.option(
+    "--secure",
+    is_flag=True,
+    help=(
+        "TLS on every connection, certificates on both sides, an authorizer; clients are the "
+        "administrator."
+    ),
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Chooses faults and the clients' records; the machine decides the timing.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep everything there; else in a new folder, which is printed.",
+)
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append version and result to this file, a JSON object a line.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the result is printed.",
+)
+@click.option(
+    "--kafka-home",
+    default="",
+    metavar="DIR",
+    envvar="KAFKA_HOME",
+    help="Where Apache Kafka's jars are, for its clients in Java.",
+)
 def chaos_live(**options: Option) -> None:
-    """Real processes, real clients: killed, stopped, parted, without disk or power, with wrong clocks. In the end everything is read again."""
+    """Real processes, real clients: killed, stopped, parted, without disk or power, with wrong
+    clocks. In the end everything is read again.
+    """
     from raftka.cli.chaos.live import play
 
     raise SystemExit(play(**options))
 
 
 @chaos.command("report")
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument(
+    "folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
 def chaos_report(folder: Path) -> None:
     """Make DIR/report.html of a run's folder: one page that needs nothing else."""
     from raftka.cli.chaos.live import make_report

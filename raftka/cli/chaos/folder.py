@@ -1,4 +1,6 @@
-"""The folder of a run: what `raftka chaos report` reads. history.jsonl, faults.jsonl, samples.jsonl, verdict.json, plan.json."""
+"""The folder of a run: what `raftka chaos report` reads. history.jsonl, faults.jsonl,
+samples.jsonl, verdict.json, plan.json.
+"""
 
 import json
 import subprocess
@@ -16,7 +18,10 @@ from raftka.json_values import JsonObject
 def write_folder(run: Run, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "history.jsonl").write_text("".join(history.dump(run.history)))
-    faults = [{"at_s": each.at_s, "until_s": each.until_s, "kind": each.kind, "what": each.what} for each in run.faults]
+    faults = [
+        {"at_s": each.at_s, "until_s": each.until_s, "kind": each.kind, "what": each.what}
+        for each in run.faults
+    ]
     (folder / "faults.jsonl").write_text(_lines(faults))
     (folder / "samples.jsonl").write_text(_lines(run.samples))
     (folder / "log.txt").write_text("".join(f"{at_s:.6f} {line}\n" for at_s, line in run.lines))
@@ -55,11 +60,25 @@ def _plan(run: Run) -> JsonObject:
 
 
 def version() -> str:
-    """The commit that raftka/ last changed in, with + when it was changed since; without git the version."""
+    """The commit that raftka/ last changed in, with + when it was changed since; without git the
+    version.
+    """
     here = Path(raftka.__file__).parent
     try:
-        commit = subprocess.run(["git", "log", "-1", "--format=%h", "--", "."], cwd=here, capture_output=True, text=True, check=True)
-        changed = subprocess.run(["git", "status", "--porcelain", "--", "."], cwd=here, capture_output=True, text=True, check=True)
+        commit = subprocess.run(
+            ["git", "log", "-1", "--format=%h", "--", "."],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        changed = subprocess.run(
+            ["git", "status", "--porcelain", "--", "."],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     except (OSError, subprocess.CalledProcessError):
         return raftka.__version__
     return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")

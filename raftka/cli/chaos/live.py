@@ -1,4 +1,6 @@
-"""`raftka chaos live`: a round with real processes and real clients, and what came of it. Knows no fault."""
+"""`raftka chaos live`: a round with real processes and real clients, and what came of it. Knows no
+fault.
+"""
 
 import json
 import shutil
@@ -22,13 +24,25 @@ SHOWN = 20
 
 
 def play(
-    minutes: float, nodes: int, nemesis: str, seed: int, out: Path | None, record: Path | None, output: str, kafka_home: str, *, secure: bool
+    minutes: float,
+    nodes: int,
+    nemesis: str,
+    seed: int,
+    out: Path | None,
+    record: Path | None,
+    output: str,
+    kafka_home: str,
+    *,
+    secure: bool,
 ) -> int:
     names = tuple(name.strip() for name in nemesis.split(",") if name.strip())
     try:
         chosen(names)
     except KeyError as error:
-        print(f"raftka: there is no nemesis {error}; there are mix, {', '.join((*MIX, *BEYOND))}", file=sys.stderr)
+        print(
+            f"raftka: there is no nemesis {error}; there are mix, {', '.join((*MIX, *BEYOND))}",
+            file=sys.stderr,
+        )
         return 2
     folder = out or Path(tempfile.mkdtemp(prefix="raftka-chaos-"))
     options = Options(minutes, nodes, names, seed, kafka_home=kafka_home, secure=secure)
@@ -40,11 +54,21 @@ def play(
         return EXIT_CODES[Outcome.INCONCLUSIVE]
     page = report(folder)
     if out is None and run.verdict.outcome is Outcome.VALID:
-        shutil.rmtree(folder / "cluster", ignore_errors=True)  # the nodes' logs: nobody will look for anything there
+        # the nodes' logs: nobody will look for anything there
+        shutil.rmtree(folder / "cluster", ignore_errors=True)
     if record is not None:
         _record(record, run)
     if output == "json":
-        print(json.dumps({"outcome": run.verdict.outcome, "figures": run.figures, "missing": run.missing, "report": str(page)}))
+        print(
+            json.dumps(
+                {
+                    "outcome": run.verdict.outcome,
+                    "figures": run.figures,
+                    "missing": run.missing,
+                    "report": str(page),
+                }
+            )
+        )
     else:
         _print_result(run, page)
     return EXIT_CODES[run.verdict.outcome]
@@ -64,17 +88,35 @@ def _print_result(run: Run, page: Path) -> None:
     print(f"\n{run.verdict}")
     for each in run.verdict.anomalies[:SHOWN]:
         print(f"  {each}")
-    print(f"  {figures['seconds']:.0f} s, {figures['rounds']} rounds, {sum(figures['faults'].values())} faults ({sum(figures['bit'].values())} bit)")
+    print(
+        f"  {figures['seconds']:.0f} s, {figures['rounds']} rounds, "
+        f"{sum(figures['faults'].values())} faults ({sum(figures['bit'].values())} bit)"
+    )
     print("  " + ", ".join(f"{name} {count}" for name, count in figures["faults"].items()))
     print(f"  {figures['operations']:,} operations of {', '.join(figures['clients'])}")
-    print(f"  {figures['sent']:,} records sent, {figures['acknowledged']:,} acknowledged, {figures['lost']} lost, {figures['duplicates']} duplicates")
+    print(
+        f"  {figures['sent']:,} records sent, {figures['acknowledged']:,} acknowledged, "
+        f"{figures['lost']} lost, {figures['duplicates']} duplicates"
+    )
     for line in (*figures["troubles"], *(f"not here: {each}" for each in run.missing)):
         print(f"  {line}")
     print(f"  report: {page}\n  again: {run.options.command}")
 
 
 def _record(path: Path, run: Run) -> None:
-    kept = ("seconds", "rounds", "faults", "bit", "operations", "sent", "acknowledged", "read", "lost", "duplicates", "clients")
+    kept = (
+        "seconds",
+        "rounds",
+        "faults",
+        "bit",
+        "operations",
+        "sent",
+        "acknowledged",
+        "read",
+        "lost",
+        "duplicates",
+        "clients",
+    )
     line: JsonObject = {
         "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
         "commit": version(),

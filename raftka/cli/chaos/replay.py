@@ -1,4 +1,6 @@
-"""`raftka chaos replay SEED`: one life again, and told: settings, faults, what the nodes logged, the end. The same in every process."""
+"""`raftka chaos replay SEED`: one life again, and told: settings, faults, what the nodes logged,
+the end. The same in every process.
+"""
 
 import re
 from ast import literal_eval
@@ -45,7 +47,17 @@ def replay(
             code = _print_result(seed, simulate(seed, options), f"{work} at work", trace)
         else:
             given = given_settings(seed, plan, settings) if settings else None
-            run = simulate(seed, Options(PLANS[plan], given, numbers(skip), until_s=until_s, keep_trace=keep_trace, samples=out is not None))
+            run = simulate(
+                seed,
+                Options(
+                    PLANS[plan],
+                    given,
+                    numbers(skip),
+                    until_s=until_s,
+                    keep_trace=keep_trace,
+                    samples=out is not None,
+                ),
+            )
             if out is not None:
                 write_folder(run, out)
             code = _print_result(seed, run, f"plan {plan}: {run.settings}", trace)
@@ -55,7 +67,10 @@ def replay(
 
 def _replay_small(seed: int) -> int:
     life = play(seed)
-    print(f"seed {seed}, {'replication' if seed % 2 else 'the metadata quorum'} alone, {life.simulated_s:.3f} simulated s")
+    print(
+        f"seed {seed}, {'replication' if seed % 2 else 'the metadata quorum'} alone, "
+        f"{life.simulated_s:.3f} simulated s"
+    )
     print(f"{life.faults} faults, {life.operations} operations, {life.acknowledged} acknowledged")
     for violation in life.violations:
         print(f"  VIOLATED  {violation}")
@@ -78,7 +93,9 @@ def numbers(text: str) -> frozenset[int]:
 
 def given_settings(seed: int, plan: str, pairs: Sequence[str]) -> Settings:
     """Return the settings that the seed draws, with the given ones in their place."""
-    chosen = with_more(PLANS[plan], choose(PLANS[plan], Random(f"{seed}/settings")), Random(f"{seed}/beside"))
+    chosen = with_more(
+        PLANS[plan], choose(PLANS[plan], Random(f"{seed}/settings")), Random(f"{seed}/beside")
+    )
     names = {each.name for each in fields(Settings)}
     for pair in pairs:
         name, _, value = pair.partition("=")
@@ -94,9 +111,13 @@ def given_settings(seed: int, plan: str, pairs: Sequence[str]) -> Settings:
 def _print_result(seed: int, run: Run, of_what: str, trace: bool) -> int:
     print(f"seed {seed}, {of_what}")
     lines = [(at_s, f"{at_s:11.6f} {line}") for at_s, line in run.lines]
-    faults = [(each.at_s, f"{each.at_s:11.6f} FAULT  {each.number:3} {each.what}") for each in run.faults]
+    faults = [
+        (each.at_s, f"{each.at_s:11.6f} FAULT  {each.number:3} {each.what}") for each in run.faults
+    ]
     if trace:
-        steps = [(at_s, f"{at_s:11.6f} {kind} {node} {a} {b}") for at_s, kind, node, a, b in run.trace]
+        steps = [
+            (at_s, f"{at_s:11.6f} {kind} {node} {a} {b}") for at_s, kind, node, a, b in run.trace
+        ]
         for _, line in merge(steps, faults, lines, key=lambda each: each[0]):
             print(line)
     elif run.violations or run.stopped:
@@ -104,7 +125,10 @@ def _print_result(seed: int, run: Run, of_what: str, trace: bool) -> int:
     else:
         for _, line in merge(faults, lines, key=lambda each: each[0]):
             print(line)
-    print(f"{run.operations:,} operations, {run.acknowledged:,} acknowledged, {run.simulated_s:.3f} simulated s")
+    print(
+        f"{run.operations:,} operations, {run.acknowledged:,} acknowledged, {run.simulated_s:.3f} "
+        "simulated s"
+    )
     print(f"stopped at {run.simulated_s:.3f} s" if run.stopped else f"verdict {run.outcome}")
     print(f"trace hash {run.trace_hash}")
     return 0 if run.stopped else CODES[run.outcome]

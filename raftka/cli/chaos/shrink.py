@@ -1,4 +1,6 @@
-"""`raftka chaos shrink SEED`: what is left of a failing life when all that does not matter is left out, and how to replay that."""
+"""`raftka chaos shrink SEED`: what is left of a failing life when all that does not matter is left
+out, and how to replay that.
+"""
 
 import sys
 import time
@@ -19,7 +21,11 @@ def shrink(seed: int, plan: str, minutes: float) -> int:
         return 0 if first.outcome == "valid" else 2
     everything = frozenset(fault.number for fault in first.planned)
     struck = sorted({each.number for each in first.faults})
-    print(f"seed {seed} fails with {len(struck)} faults: {first.violations[0].strip().splitlines()[-1]}", file=sys.stderr)
+    print(
+        f"seed {seed} fails with {len(struck)} faults: "
+        f"{first.violations[0].strip().splitlines()[-1]}",
+        file=sys.stderr,
+    )
 
     def fails(faults: frozenset[int], settings: Settings) -> str:
         run = simulate(seed, Options(PLANS[plan], settings, everything - faults))
@@ -29,14 +35,23 @@ def shrink(seed: int, plan: str, minutes: float) -> int:
     shrinker = Shrinker(fails, struck, first.settings, way, lambda: time.monotonic() < ends)
     best = shrinker.run()
     _clear()
-    _print_result(first, best, simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))))
+    _print_result(
+        first,
+        best,
+        simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))),
+    )
     return 1
 
 
 def _progress(best: Shrunk, ends: float) -> None:
     if sys.stderr.isatty():
         left = max(0.0, ends - time.monotonic())
-        print(f"\r\033[K{best.runs} lives, {len(best.faults)} faults left, {left:.0f} s", end="", file=sys.stderr, flush=True)
+        print(
+            f"\r\033[K{best.runs} lives, {len(best.faults)} faults left, {left:.0f} s",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _clear() -> None:
@@ -46,16 +61,27 @@ def _clear() -> None:
 
 def _print_result(first: Run, best: Shrunk, last: Run) -> None:
     struck = {each.number for each in first.faults}
-    print(f"{len(struck)} faults became {len(best.faults)}, in {best.runs} lives{'' if best.in_time else ', and there was no time for more'}")
+    print(
+        f"{len(struck)} faults became {len(best.faults)}, in {best.runs} "
+        f"lives{'' if best.in_time else ', and there was no time for more'}"
+    )
     for each in last.faults:
         print(f"  {each}")
     changed = [
-        f"{each.name}={getattr(best.settings, each.name)!r}" for each in fields(Settings) if _differs(first.settings, best.settings, each.name)
+        f"{each.name}={getattr(best.settings, each.name)!r}"
+        for each in fields(Settings)
+        if _differs(first.settings, best.settings, each.name)
     ]
     print(f"  {best.settings}")
     print("  " + last.violations[0].rstrip().replace("\n", "\n  "))
     skip = _ranges(sorted({fault.number for fault in first.planned} - set(best.faults)))
-    words = ["raftka chaos replay", str(first.seed), "--plan", first.plan.name, *(["--skip", skip] if skip else [])]
+    words = [
+        "raftka chaos replay",
+        str(first.seed),
+        "--plan",
+        first.plan.name,
+        *(["--skip", skip] if skip else []),
+    ]
     words += [f"--set '{pair}'" for pair in changed]
     print("again: " + " ".join(words))
 

@@ -18,7 +18,16 @@ BAR = 30
 LEAST_FOR_COVERAGE = 100  # seeds: fewer may miss something by chance
 
 
-def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: Path | None, record: Path | None, output: str) -> int:
+def sim(
+    seeds: range,
+    jobs: int,
+    plan: str,
+    work: str | None,
+    small: bool,
+    out: Path | None,
+    record: Path | None,
+    output: str,
+) -> int:
     name = SMALL if small else work or plan
     option = "--small" if small else f"--work {work}" if work is not None else f"--plan {plan}"
     began = time.monotonic()
@@ -28,11 +37,22 @@ def sim(seeds: range, jobs: int, plan: str, work: str | None, small: bool, out: 
     if out is not None:
         _keep(total, seeds, plan, out)
     bad = {"bad": [each.seed for each in total.bad]} if total.bad else {}
-    result = {"plan": name, "first": seeds[0], "last": seeds[-1], **total.as_json(), **bad, "wall_s": round(seconds, 1)}
+    result = {
+        "plan": name,
+        "first": seeds[0],
+        "last": seeds[-1],
+        **total.as_json(),
+        **bad,
+        "wall_s": round(seconds, 1),
+    }
     if record is not None:
         _record(record, result)
     if output == "json":
-        print(json.dumps({"bad": [], **result, "coverage": dict(total.probes), "hashes": total.hashes}))
+        print(
+            json.dumps(
+                {"bad": [], **result, "coverage": dict(total.probes), "hashes": total.hashes}
+            )
+        )
     else:
         _print_result(name, seeds, total, seconds)
     return total.exit_code
@@ -57,9 +77,17 @@ def _progress(total: Total, of: int, seconds: float) -> None:
         done = BAR * total.seeds // of
         bad = total.outcomes[Outcome.VIOLATED]
         seen = sum(1 for name in PROBES if total.probes[name])
-        text = f"{total.seeds}/{of} seeds  {bad} violated  {total.seeds / max(seconds, 1e-9):.2f} seeds/s"
+        text = (
+            f"{total.seeds}/{of} seeds  {bad} violated  {total.seeds / max(seconds, 1e-9):.2f} "
+            "seeds/s"
+        )
         text += f"  {seen}/{len(PROBES)} rare events seen" if seen else ""
-        print(f"\r\033[K[{'#' * done}{'.' * (BAR - done)}] {text}", end="", file=sys.stderr, flush=True)
+        print(
+            f"\r\033[K[{'#' * done}{'.' * (BAR - done)}] {text}",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _clear() -> None:
@@ -69,19 +97,32 @@ def _clear() -> None:
 
 def _print_result(plan: str, seeds: range, total: Total, seconds: float) -> None:
     a_cpu_second = total.seeds / max(total.cpu_s, 1e-9)
-    print(f"{plan}: seeds {seeds[0]}-{seeds[-1]}, {', '.join(f'{total.outcomes[each]} {each}' for each in Outcome)}")
-    print(f"  {total.faults:,} faults, {total.operations:,} operations, {total.acknowledged:,} acknowledged")
     print(
-        f"  {total.simulated_s / max(total.seeds, 1):.1f} simulated s each, {total.seeds / max(seconds, 1e-9):.2f} seeds/s,"
+        f"{plan}: seeds {seeds[0]}-{seeds[-1]}, "
+        f"{', '.join(f'{total.outcomes[each]} {each}' for each in Outcome)}"
+    )
+    print(
+        f"  {total.faults:,} faults, {total.operations:,} operations, {total.acknowledged:,} "
+        "acknowledged"
+    )
+    print(
+        f"  {total.simulated_s / max(total.seeds, 1):.1f} simulated s each, "
+        f"{total.seeds / max(seconds, 1e-9):.2f} seeds/s,"
         f" {a_cpu_second:.2f} a CPU second"
     )
     if total.probes:
-        print("  seen in so many seeds: " + ", ".join(f"{name} {total.probes[name]}" for name in PROBES if total.probes[name]))
+        print(
+            "  seen in so many seeds: "
+            + ", ".join(f"{name} {total.probes[name]}" for name in PROBES if total.probes[name])
+        )
     missing = never_seen(Counter(total.probes))
     if total.probes and missing and total.seeds >= LEAST_FOR_COVERAGE:
         print("  NEVER SEEN: " + "; ".join(f"{name} ({PROBES[name]})" for name in missing))
     if not total.outcomes[Outcome.VIOLATED]:
-        print(f"  none of {total.seeds} violated: with 95 % the share of those that do is below {min(3 / max(total.seeds, 1), 1):.2%}")
+        print(
+            f"  none of {total.seeds} violated: with 95 % the share of those that do is below "
+            f"{min(3 / max(total.seeds, 1), 1):.2%}"
+        )
 
 
 def _keep(total: Total, seeds: range, plan: str, out: Path) -> None:
@@ -93,4 +134,13 @@ def _keep(total: Total, seeds: range, plan: str, out: Path) -> None:
 
 def _record(path: Path, result: dict[str, object]) -> None:
     with path.open("a") as file:
-        file.write(json.dumps({"at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()), "commit": version(), **result}) + "\n")
+        file.write(
+            json.dumps(
+                {
+                    "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
+                    "commit": version(),
+                    **result,
+                }
+            )
+            + "\n"
+        )

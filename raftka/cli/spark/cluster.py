@@ -1,4 +1,6 @@
-"""Which cluster a command of Spark's asks, and how it gets in. Spark is given the path of a file: no secret is in its plans and logs."""
+"""Which cluster a command of Spark's asks, and how it gets in. Spark is given the path of a file:
+no secret is in its plans and logs.
+"""
 
 import json
 import os
@@ -31,10 +33,14 @@ class Given(NamedTuple):
 
 @contextmanager
 def given_cluster(server: str, folder: Path | None = None) -> Iterator[Given]:
-    """The file is there until the block ends; one that is made of -X or a profile is for this user alone, in `folder`."""
+    """The file is there until the block ends; one that is made of -X or a profile is for this user
+    alone, in `folder`.
+    """
     context = click.get_current_context()
     profile: Profile | None = context.meta.get(CLIENT_PROFILE)
-    is_named = context.get_parameter_source("bootstrap_server") is not ParameterSource.DEFAULT or bool(profile and profile.server)
+    is_named = context.get_parameter_source(
+        "bootstrap_server"
+    ) is not ParameterSource.DEFAULT or bool(profile and profile.server)
     file: str | None = context.meta.get(CLIENT_FILE)
     if not context.meta.get(CLIENT_PROPERTIES) and not (profile and profile.properties):
         yield Given(server, is_named, None if file is None else Path(file).absolute())
@@ -42,7 +48,8 @@ def given_cluster(server: str, folder: Path | None = None) -> Iterator[Given]:
     from raftka.cli.admin.client import command_properties
 
     properties, _ = command_properties()
-    descriptor, name = tempfile.mkstemp(prefix="raftka-client-", suffix=".json", dir=folder)  # of mode 0600
+    # of mode 0600
+    descriptor, name = tempfile.mkstemp(prefix="raftka-client-", suffix=".json", dir=folder)
     try:
         with os.fdopen(descriptor, "w") as made:
             json.dump(properties, made)

@@ -1,12 +1,28 @@
-"""`raftka pipeline add`, `remove`, `explain` and `streams`: what they ask of the process that runs a project, or do by themselves where none does."""
+"""`raftka pipeline add`, `remove`, `explain` and `streams`: what they ask of the process that runs
+a project, or do by themselves where none does.
+"""
 
 from pathlib import Path
 
 from raftka.cli.output import show
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.flows.requests import ask
-from raftka.pipeline.flows.statements import LONGEST, check_unused, file_of, parse, statement, statements, write
-from raftka.pipeline.project import holder_of, load_project, read_status, remove_checkpoints, remove_data
+from raftka.pipeline.flows.statements import (
+    LONGEST,
+    check_unused,
+    file_of,
+    parse,
+    statement,
+    statements,
+    write,
+)
+from raftka.pipeline.project import (
+    holder_of,
+    load_project,
+    read_status,
+    remove_checkpoints,
+    remove_data,
+)
 
 TIMEOUT_S = 120.0
 COLUMNS = ["name", "kind", "into", "state", "error"]
@@ -28,7 +44,10 @@ def add(folder: Path, text: str) -> None:
     project, found = load_project(folder), parse(text)
     if holder_of(project) is None:
         write(project.folder, found)
-        print(f"{found.name} is written. {project.name} is not running: Spark looks at it with the next `raftka pipeline run {folder}`")
+        print(
+            f"{found.name} is written. {project.name} is not running: Spark looks at it with the "
+            f"next `raftka pipeline run {folder}`"
+        )
         return
     ask(project, {"do": "add", "with": text}, TIMEOUT_S)
     print(f"{found.name}: added")
@@ -65,6 +84,20 @@ def list_streams(folder: Path, output: str) -> None:
     rows = []
     for each in statements(project.folder):
         flow = flows.get(each.name, {})
-        state = "stopped" if not is_running else "view" if each.kind == "STREAM" else flow.get("state", "starting")
-        rows.append({"name": each.name, "kind": each.kind, "into": each.target, "state": state, "error": flow.get("error")})
+        state = (
+            "stopped"
+            if not is_running
+            else "view"
+            if each.kind == "STREAM"
+            else flow.get("state", "starting")
+        )
+        rows.append(
+            {
+                "name": each.name,
+                "kind": each.kind,
+                "into": each.target,
+                "state": state,
+                "error": flow.get("error"),
+            }
+        )
     show(rows, COLUMNS, output)

@@ -1,7 +1,9 @@
-"""A blocking client of a cluster: its brokers, the leaders of partitions, the coordinators, the controller.
+"""A blocking client of a cluster: its brokers, the leaders of partitions, the coordinators, the
+controller.
 
-Connections stay open for later requests. Passing errors are tried again until the patience is over, counted from the last success. A request whose
-connection broke is sent again too: the broker may have carried it out, as with every client of Kafka's.
+Connections stay open for later requests. Passing errors are tried again until the patience is over,
+counted from the last success. A request whose connection broke is sent again too: the broker may
+have carried it out, as with every client of Kafka's.
 """
 
 import time
@@ -20,12 +22,15 @@ from raftka.wire.schema import ZERO_UUID, Api, Req, Resp, Row
 PATIENCE_S = 30.0
 PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 QUICK_S = 1.0  # after which a question that any broker can answer goes to the next one
-READS = ("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata")  # names of APIs that change nothing begin with these
+# names of APIs that change nothing begin with these
+READS = ("ApiVersions", "Describe", "FindCoordinator", "List", "Metadata")
 ONE_KEY = 3  # version of FindCoordinator: old brokers know it and new ones still do
 GROUP, TRANSACTION = 0, 1  # types of a coordinator's key: the id of a group, a transactional id
 
 NOT_CONTROLLER = frozenset({Code.NOT_CONTROLLER})
-NOT_COORDINATOR = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR})
+NOT_COORDINATOR = frozenset(
+    {Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR}
+)
 
 T = TypeVar("T")
 Where = tuple[str, int]  # topic, partition
@@ -41,7 +46,9 @@ class Leader(NamedTuple):
 
 
 class Patience:
-    """Pauses between tries, longer ones as they fail, until it is over. Any success begins it anew."""
+    """Pauses between tries, longer ones as they fail, until it is over. Any success begins it
+    anew.
+    """
 
     def __init__(self, seconds: float, what: str) -> None:
         self._seconds, self._what = seconds, what
@@ -85,7 +92,8 @@ class Client:
         self.missing: set[str] = set()  # topics that were asked for and not known
         self.client_id, self._answer_s, self.security = client_id, answer_s, security
         self._silent: set[Address] = set()  # they did not answer the last question in time
-        self._answered: Address | None = None  # the broker that answered the last question for any broker
+        # the broker that answered the last question for any broker
+        self._answered: Address | None = None
         self._idle: dict[Address, list[Connection]] = {}
         self._controller = -1
         self._coordinators: dict[tuple[int, str], Address] = {}  # by the type of key
@@ -103,7 +111,9 @@ class Client:
     def take(self, address: Address, answer_s: float | None = None) -> Connection:
         """Raises OSError. `answer_s`: how long the broker may be silent, if not as long as ever."""
         idle, answer_s = self._idle.get(address), self._answer_s if answer_s is None else answer_s
-        connection = idle.pop() if idle else Connection(address, self.client_id, answer_s, self.security)
+        connection = (
+            idle.pop() if idle else Connection(address, self.client_id, answer_s, self.security)
+        )
         connection.wait_at_most(answer_s)
         return connection
 
@@ -123,7 +133,14 @@ class Client:
 
     # one request, once
 
-    def ask_at(self, address: Address, api: Api[Req, Resp], row: Req, version: int | None = None, answer_s: float | None = None) -> Resp:
+    def ask_at(
+        self,
+        address: Address,
+        api: Api[Req, Resp],
+        row: Req,
+        version: int | None = None,
+        answer_s: float | None = None,
+    ) -> Resp:
         """Once, but for a connection that was idle and has died meanwhile. Raises OSError."""
         fresh = not self._idle.get(address)
         connection = self.take(address, answer_s)
@@ -142,21 +159,31 @@ class Client:
         return answer
 
     def ask_any(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
-        """The first broker that answers. Raises OSError: a broker that was silent says more than one that is not there.
+        """The first broker that answers. Raises OSError: a broker that was silent says more than
+        one that is not there.
 
-        A broker that is silent gives way to the next one, where that changes nothing, and is asked last from then on. The one
-        that has answered is asked first: a silent one may have two addresses, that of the bootstrap list and its own.
+        A broker that is silent gives way to the next one, where that changes nothing, and is asked
+        last from then on. The one that has answered is asked first: a silent one may have two
+        addresses, that of the bootstrap list and its own.
         """
         failures: list[OSError] = []
         known = dict.fromkeys([*self.brokers.values(), *self.bootstrap])
         addresses = sorted(known, key=lambda each: (each in self._silent, each != self._answered))
-        quick_s = min(QUICK_S, self._answer_s) if len(addresses) > 1 and api.name.startswith(READS) else None
+        quick_s = (
+            min(QUICK_S, self._answer_s)
+            if len(addresses) > 1 and api.name.startswith(READS)
+            else None
+        )
         for answer_s in (quick_s, None) if quick_s is not None else (None,):
             for address in addresses:
                 try:
                     answer = self.ask_at(address, api, row, version, answer_s)
                 except OSError as error:
-                    failures.append(error if isinstance(error, Broken) else type(error)(f"{name_of(address)}: {error}"))
+                    failures.append(
+                        error
+                        if isinstance(error, Broken)
+                        else type(error)(f"{name_of(address)}: {error}")
+                    )
                     if isinstance(error, TimeoutError):
                         self._silent.add(address)
                 else:
@@ -166,16 +193,33 @@ class Client:
             if not self._silent.intersection(addresses):
                 break  # no broker is there that could answer later
         failures = failures or [Broken("no broker is known")]
-        raise next((each for each in reversed(failures) if not isinstance(each, ConnectionRefusedError)), failures[-1])
+        raise next(
+            (each for each in reversed(failures) if not isinstance(each, ConnectionRefusedError)),
+            failures[-1],
+        )
 
-    # one request, until it is answered. Raises Unreachable; an answer that came is returned with its errors when the time is up
+    # one request, until it is answered. Raises Unreachable; an answer that came is returned with
+    # its errors when the time is up
 
-    def ask(self, api: Api[Req, Resp], row: Req, version: int | None = None, *, passing: Callable[[int], bool] | None = None) -> Resp:
+    def ask(
+        self,
+        api: Api[Req, Resp],
+        row: Req,
+        version: int | None = None,
+        *,
+        passing: Callable[[int], bool] | None = None,
+    ) -> Resp:
         """Any broker. `passing`: the errors after which it is asked again."""
         return self._until(api.name, lambda: self.ask_any(api, row, version), passing)
 
     def ask_broker(
-        self, node_id: int, api: Api[Req, Resp], row: Req, version: int | None = None, *, passing: Callable[[int], bool] | None = None
+        self,
+        node_id: int,
+        api: Api[Req, Resp],
+        row: Req,
+        version: int | None = None,
+        *,
+        passing: Callable[[int], bool] | None = None,
     ) -> Resp:
         """Ask that broker. Raises KafkaError when it is not alive."""
 
@@ -211,14 +255,23 @@ class Client:
         kind: int = GROUP,
         passing: Callable[[int], bool] = NOT_COORDINATOR.__contains__,
     ) -> Resp:
-        """Ask the coordinator of a group, or of a transactional id. `passing`: the errors after which it is asked again."""
+        """Ask the coordinator of a group, or of a transactional id. `passing`: the errors after
+        which it is asked again.
+        """
 
         def once() -> Resp:
             return self.ask_at(self.coordinator(key, kind), api, row, version)
 
-        return self._until(f"{api.name} at the coordinator of {key}", once, passing, lambda: self.lost_coordinator(key, kind))
+        return self._until(
+            f"{api.name} at the coordinator of {key}",
+            once,
+            passing,
+            lambda: self.lost_coordinator(key, kind),
+        )
 
-    def ask_leader(self, where: Where, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
+    def ask_leader(
+        self, where: Where, api: Api[Req, Resp], row: Req, version: int | None = None
+    ) -> Resp:
         """Ask the leader of a partition, again and again until its answer has no passing error."""
 
         def once() -> Resp:
@@ -227,15 +280,26 @@ class Client:
                 raise Broken(f"{where[0]}-{where[1]} has no leader")
             return self.ask_at(led[0], api, row, version)
 
-        return self._until(f"{api.name} at the leader of {where[0]}-{where[1]}", once, is_retriable, lambda: self.forget_leaders(where[0]))
+        return self._until(
+            f"{api.name} at the leader of {where[0]}-{where[1]}",
+            once,
+            is_retriable,
+            lambda: self.forget_leaders(where[0]),
+        )
 
     def patience(self, what: str) -> Patience:
         return Patience(self.patience_s, what)
 
     def _until(
-        self, what: str, once: Callable[[], Resp], passing: Callable[[int], bool] | None = None, lost: Callable[[], None] = lambda: None
+        self,
+        what: str,
+        once: Callable[[], Resp],
+        passing: Callable[[int], bool] | None = None,
+        lost: Callable[[], None] = lambda: None,
     ) -> Resp:
-        """`passing`: the errors after which the request is sent again; `lost`: forget where it was sent."""
+        """`passing`: the errors after which the request is sent again; `lost`: forget where it was
+        sent.
+        """
         patience = self.patience(what)
         while True:
             why: object
@@ -254,26 +318,46 @@ class Client:
     # who is who
 
     def refresh(self, names: Collection[str] | None, *, create: bool = False) -> MetadataResponse:
-        """Metadata of these topics, or of all; `create` lets the broker make the ones that are missing. Raises OSError."""
-        topics = None if names is None else [METADATA.request.topics(name=name) for name in sorted(names)]
-        answer = self.ask_any(METADATA, METADATA.request(topics=topics, allow_auto_topic_creation=create))
+        """Metadata of these topics, or of all; `create` lets the broker make the ones that are
+        missing. Raises OSError.
+        """
+        topics = (
+            None
+            if names is None
+            else [METADATA.request.topics(name=name) for name in sorted(names)]
+        )
+        answer = self.ask_any(
+            METADATA, METADATA.request(topics=topics, allow_auto_topic_creation=create)
+        )
         self.brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         self._controller = answer.controller_id
         for topic in answer.topics:
             name = topic.name or ""  # null only in answers to questions by id
-            (self.missing.add if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION else self.missing.discard)(name)
+            (
+                self.missing.add
+                if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+                else self.missing.discard
+            )(name)
             topic_id = "" if topic.topic_id == ZERO_UUID else topic.topic_id.hex()
             if self._ids.get(name, topic_id) != topic_id:
-                self.forget_leaders(name)  # of a topic that was deleted: the new one may have fewer partitions
+                # of a topic that was deleted: the new one may have fewer partitions
+                self.forget_leaders(name)
             self._ids[name] = topic_id
             for each in topic.partitions:
-                self._leaders[name, each.partition_index] = Leader(each.leader_id, each.leader_epoch)
+                self._leaders[name, each.partition_index] = Leader(
+                    each.leader_id, each.leader_epoch
+                )
         return answer
 
     def metadata(self, names: Collection[str] | None) -> MetadataResponse:
-        """The same, until a broker answers and no topic has an error that passes; one that is not known has its error. Raises Unreachable."""
+        """The same, until a broker answers and no topic has an error that passes; one that is not
+        known has its error. Raises Unreachable.
+        """
         passing = {Code.LEADER_NOT_AVAILABLE, Code.UNKNOWN_SERVER_ERROR}
-        patience = self.patience("Metadata of " + ("all topics" if names is None else ", ".join(sorted(names)) or "the cluster"))
+        patience = self.patience(
+            "Metadata of "
+            + ("all topics" if names is None else ", ".join(sorted(names)) or "the cluster")
+        )
         while True:
             why: object
             try:
@@ -288,7 +372,9 @@ class Client:
             patience.wait(why)
 
     def leader(self, where: Where) -> tuple[Address, int] | None:
-        """Its address and the leader epoch, as far as known; None: nobody leads it, so brokers are asked again the next time. Raises OSError."""
+        """Its address and the leader epoch, as far as known; None: nobody leads it, so brokers are
+        asked again the next time. Raises OSError.
+        """
         if where not in self._leaders:
             self.refresh([where[0]])
         leader = self._leaders.get(where, Leader(-1, -1))
@@ -299,7 +385,9 @@ class Client:
         return address, leader.epoch
 
     def by_leader(self, wheres: Iterable[Where]) -> tuple[dict[Address, list[Where]], str]:
-        """The partitions by their leader's address, and why some are left out: nobody leads them. Raises OSError."""
+        """The partitions by their leader's address, and why some are left out: nobody leads them.
+        Raises OSError.
+        """
         found: dict[Address, list[Where]] = {}
         why = ""
         for where in wheres:
@@ -322,7 +410,9 @@ class Client:
     def coordinator(self, key: str, kind: int = GROUP) -> Address:
         """Raises OSError while there is none, and KafkaError."""
         if (kind, key) not in self._coordinators:
-            answer = self.ask_any(FIND_COORDINATOR, FIND_COORDINATOR.request(key=key, key_type=kind), ONE_KEY)
+            answer = self.ask_any(
+                FIND_COORDINATOR, FIND_COORDINATOR.request(key=key, key_type=kind), ONE_KEY
+            )
             if is_retriable(answer.error_code):
                 raise Broken(name_of_code(answer.error_code))
             check(answer.error_code, answer.error_message)
@@ -335,8 +425,14 @@ class Client:
     # offsets of partitions
 
     def offsets(self, asked: Mapping[Where, int], isolation: int | None = None) -> dict[Where, int]:
-        """ListOffsets at every leader, asked again where one has changed; `asked` has times (ms) or LATEST, EARLIEST. Raises KafkaError."""
-        patience = self.patience(f"the offsets of {len(asked)} partitions, {'-'.join(map(str, min(asked)))} among them" if asked else "")
+        """ListOffsets at every leader, asked again where one has changed; `asked` has times (ms) or
+        LATEST, EARLIEST. Raises KafkaError.
+        """
+        patience = self.patience(
+            f"the offsets of {len(asked)} partitions, {'-'.join(map(str, min(asked)))} among them"
+            if asked
+            else ""
+        )
         found: dict[Where, int] = {}
         while left := {where: time_ms for where, time_ms in asked.items() if where not in found}:
             why = self._offsets_once(left, found, isolation or 0)
@@ -346,7 +442,9 @@ class Client:
                 patience.wait(why)
         return found
 
-    def _offsets_once(self, asked: Mapping[Where, int], found: dict[Where, int], isolation: int) -> object:
+    def _offsets_once(
+        self, asked: Mapping[Where, int], found: dict[Where, int], isolation: int
+    ) -> object:
         """Why not all were found."""
         why: object
         try:
@@ -355,7 +453,11 @@ class Client:
             return error
         for address, wheres in by_leader.items():
             try:
-                answer = self.ask_at(address, LIST_OFFSETS, self._offsets_request({where: asked[where] for where in wheres}, isolation))
+                answer = self.ask_at(
+                    address,
+                    LIST_OFFSETS,
+                    self._offsets_request({where: asked[where] for where in wheres}, isolation),
+                )
             except OSError as error:
                 why = f"{name_of(address)}: {error}"
                 continue
@@ -366,15 +468,26 @@ class Client:
                         continue
                     why = f"{topic.name}-{each.partition_index}: {name_of_code(each.error_code)}"
                     if not is_retriable(each.error_code):
-                        raise KafkaError(Code(each.error_code), f"{topic.name}-{each.partition_index}, in answer to ListOffsets")
+                        raise KafkaError(
+                            Code(each.error_code),
+                            f"{topic.name}-{each.partition_index}, in answer to ListOffsets",
+                        )
         return why
 
     @staticmethod
     def _offsets_request(asked: Mapping[Where, int], isolation: int) -> ListOffsetsRequest:
         row = LIST_OFFSETS.request.topics.partitions
-        topics = by_topic((where, row(partition_index=where[1], timestamp=time_ms)) for where, time_ms in asked.items())
-        rows = [LIST_OFFSETS.request.topics(name=name, partitions=partitions) for name, partitions in topics.items()]
-        return LIST_OFFSETS.request(isolation_level=isolation, topics=rows, timeout_ms=int(ANSWER_S * 500))
+        topics = by_topic(
+            (where, row(partition_index=where[1], timestamp=time_ms))
+            for where, time_ms in asked.items()
+        )
+        rows = [
+            LIST_OFFSETS.request.topics(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ]
+        return LIST_OFFSETS.request(
+            isolation_level=isolation, topics=rows, timeout_ms=int(ANSWER_S * 500)
+        )
 
 
 def by_topic(rows: Iterable[tuple[Where, T]]) -> dict[str, list[T]]:
@@ -412,4 +525,6 @@ def check(code: int, message: str | None = None) -> None:
         if code:
             raise KafkaError(Code(code), message)
     else:
-        raise KafkaError(Code.UNKNOWN_SERVER_ERROR, f"error {code}" + (f": {message}" if message else ""))
+        raise KafkaError(
+            Code.UNKNOWN_SERVER_ERROR, f"error {code}" + (f": {message}" if message else "")
+        )

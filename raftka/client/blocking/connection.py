@@ -35,9 +35,17 @@ class Unsupported(ClientError):
 
 
 class Connection:
-    """Several requests may be under way; answers come in their order. Network and `Transport` of its core; nothing happens by itself."""
+    """Several requests may be under way; answers come in their order. Network and `Transport` of
+    its core; nothing happens by itself.
+    """
 
-    def __init__(self, address: Address, client_id: str, answer_s: float = ANSWER_S, security: ClientSecurity = PLAINTEXT) -> None:
+    def __init__(
+        self,
+        address: Address,
+        client_id: str,
+        answer_s: float = ANSWER_S,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
         """`answer_s`: so long may the broker be silent. Raises OSError."""
         self.address = address
         self.peer = name_of(address)
@@ -48,7 +56,10 @@ class Connection:
         self._socket: socket.socket
         self._side: interfaces.Connection  # what the bytes go through: the core, or TLS around it
         secured = Secured(
-            security.login(SystemRandom(), Outside(lambda path: Path(path).read_bytes(), lambda: time.time_ns() // 1_000_000)),
+            security.login(
+                SystemRandom(),
+                Outside(lambda path: Path(path).read_bytes(), lambda: time.time_ns() // 1_000_000),
+            ),
             self._wrap if security.uses_tls else None,
         )
         self._core: ClientConnection = open_connection(self, address, client_id, secured=secured)
@@ -86,12 +97,17 @@ class Connection:
         return self._socket.fileno()
 
     def version_of(self, api: AnyApi, cap: int | None = None) -> int:
-        """The highest version that both sides know, not above `cap`. Raises OSError, and Unsupported."""
+        """The highest version that both sides know, not above `cap`. Raises OSError, and
+        Unsupported.
+        """
         while not self._core.ready:
             self.receive()
         version = self._core.version_of(api, cap)
         if version is None:
-            raise Unsupported(f"{self.peer} knows no version of {api.name} that we know: brokers from Kafka 0.11 on are supported")
+            raise Unsupported(
+                f"{self.peer} knows no version of {api.name} that we know: brokers from Kafka "
+                "0.11 on are supported"
+            )
         return version
 
     def send(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> "Reply[Resp]":
@@ -122,16 +138,24 @@ class Connection:
         while self._core.close_reason is None and (output := self._side.take_output()):
             if self._core.close_reason is not None:
                 return  # TLS closes the socket with its last words
-            self._socket.sendall(b"".join(output))  # type: ignore[arg-type]  # a client sends no files
+            # a client sends no files
+            self._socket.sendall(b"".join(output))  # type: ignore[arg-type]
 
     def _wrap(self, connection: interfaces.Connection, host: str) -> TlsConnection:
         """Raises TlsError."""
         settings, files = self._security.tls, StoreFiles(lambda path: Path(path).read_bytes(), lend)
-        return TlsConnection(connection, client_context(settings, read_material(settings, files), files), Side(host), at_once)
+        return TlsConnection(
+            connection,
+            client_context(settings, read_material(settings, files), files),
+            Side(host),
+            at_once,
+        )
 
 
 class Reply(Generic[Resp]):
-    """The answer to one request: there at once for a request that is never answered, then with `row` None and `why` None."""
+    """The answer to one request: there at once for a request that is never answered, then with
+    `row` None and `why` None.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.row: Resp | None = None
@@ -160,7 +184,12 @@ def addresses_of(servers: str) -> list[Address]:
     found = []
     for server in filter(None, map(str.strip, servers.split(","))):
         host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal() or len(port) > DIGITS or not 1 <= int(port) <= HIGHEST_PORT:
+        if (
+            not host
+            or not port.isdecimal()
+            or len(port) > DIGITS
+            or not 1 <= int(port) <= HIGHEST_PORT
+        ):
             raise ValueError(f"{server!r} is not host:port")
         found.append((host.strip("[]"), int(port)))
     return found

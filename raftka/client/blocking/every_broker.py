@@ -1,4 +1,6 @@
-"""One question to every broker of a cluster at once: what those that live answer, and which do not answer in time."""
+"""One question to every broker of a cluster at once: what those that live answer, and which do not
+answer in time.
+"""
 
 import threading
 import time
@@ -25,14 +27,23 @@ class Answers(Generic[Resp]):
 
 
 def ask_every_broker(
-    client: Client, api: Api[Req, Resp], row: Req, *, passing: Callable[[int], bool] = no_error_passes, within_s: float = WITHIN_S
+    client: Client,
+    api: Api[Req, Resp],
+    row: Req,
+    *,
+    passing: Callable[[int], bool] = no_error_passes,
+    within_s: float = WITHIN_S,
 ) -> Answers[Resp]:
-    """Ask all brokers of the cluster, also those that are registered and not alive. `passing`: the errors after which a broker is asked again.
+    """Ask all brokers of the cluster, also those that are registered and not alive. `passing`: the
+    errors after which a broker is asked again.
 
-    Raises OSError when no broker tells which brokers there are, Unsupported when one does not know the API.
+    Raises OSError when no broker tells which brokers there are, Unsupported when one does not know
+    the API.
     """
     client.refresh([])
-    answers = ask_brokers(client, api, dict.fromkeys(client.brokers, row), passing=passing, within_s=within_s)
+    answers = ask_brokers(
+        client, api, dict.fromkeys(client.brokers, row), passing=passing, within_s=within_s
+    )
     for node_id in fenced_brokers(client):
         if node_id not in answers.of:
             answers.missing[node_id] = NOT_ALIVE
@@ -40,9 +51,16 @@ def ask_every_broker(
 
 
 def ask_brokers(
-    client: Client, api: Api[Req, Resp], rows: Mapping[int, Req], *, passing: Callable[[int], bool] = no_error_passes, within_s: float = WITHIN_S
+    client: Client,
+    api: Api[Req, Resp],
+    rows: Mapping[int, Req],
+    *,
+    passing: Callable[[int], bool] = no_error_passes,
+    within_s: float = WITHIN_S,
 ) -> Answers[Resp]:
-    """Ask each of these brokers its own question. A broker whose answer has a passing error at the end of the time is missing."""
+    """Ask each of these brokers its own question. A broker whose answer has a passing error at the
+    end of the time is missing.
+    """
     answers: Answers[Resp] = Answers()
     end = time.monotonic() + within_s
     questions = {}
@@ -69,27 +87,42 @@ def ask_brokers(
 def fenced_brokers(client: Client) -> list[int]:
     """Return the brokers that are registered and not alive, as far as the cluster tells."""
     try:
-        answer = client.ask_any(DESCRIBE_CLUSTER, DESCRIBE_CLUSTER.request(include_fenced_brokers=True))
+        answer = client.ask_any(
+            DESCRIBE_CLUSTER, DESCRIBE_CLUSTER.request(include_fenced_brokers=True)
+        )
     except (OSError, ClientError):  # older than Kafka 4.0
         return []
     return sorted(each.broker_id for each in answer.brokers if each.is_fenced)
 
 
 class _Question(Generic[Req, Resp]):
-    """Asked on a connection of its own, in a thread of its own: a broker that is silent holds up no other."""
+    """Asked on a connection of its own, in a thread of its own: a broker that is silent holds up no
+    other.
+    """
 
-    def __init__(self, client: Client, address: Address, api: Api[Req, Resp], row: Req, passing: Callable[[int], bool], end: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        address: Address,
+        api: Api[Req, Resp],
+        row: Req,
+        passing: Callable[[int], bool],
+        end: float,
+    ) -> None:
         self.answer: Resp | None = None
         self.why = "it does not answer"
         self.unsupported: Unsupported | None = None
-        self._client, self._address, self._api, self._row, self._passing, self._end = client, address, api, row, passing, end
+        self._client, self._address, self._api, self._row = client, address, api, row
+        self._passing, self._end = passing, end
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         tries = 0
         while tries < TRIES and (left := self._end - time.monotonic()) > 0:
             try:
-                connection = Connection(self._address, self._client.client_id, left, self._client.security)
+                connection = Connection(
+                    self._address, self._client.client_id, left, self._client.security
+                )
                 try:
                     answer = connection.send(self._api, self._row).wait()
                 finally:

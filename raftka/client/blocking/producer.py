@@ -1,7 +1,9 @@
-"""Records to topics, acknowledged by all in-sync replicas unless told, each batch once however often it has to be sent.
+"""Records to topics, acknowledged by all in-sync replicas unless told, each batch once however
+often it has to be sent.
 
-One request is under way at each leader, with one batch for each partition. A batch that was not answered is sent again with the sequence number
-that it had, and brokers know it by that. What a producer wrote before it died counts if its transaction is committed: `transaction.py`.
+One request is under way at each leader, with one batch for each partition. A batch that was not
+answered is sent again with the sequence number that it had, and brokers know it by that. What a
+producer wrote before it died counts if its transaction is committed: `transaction.py`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +13,12 @@ from raftka.client.blocking.client import Client, Where, by_topic, check, is_ret
 from raftka.client.blocking.connection import Connection, Reply
 from raftka.client.blocking.transaction import Identity, add_partitions
 from raftka.wire.errors import Code, KafkaError, name_of_code
-from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse, ProduceRequest, ProduceResponse
+from raftka.wire.messages.produce import (
+    PRODUCE,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import NewRecord, build_batch
 
@@ -33,7 +40,8 @@ class Batch(NamedTuple):
     largest_bytes: int
 
 
-NOBODY = Identity(-1, -1)  # brokers do not number its batches: one that is sent twice may be there twice
+# brokers do not number its batches: one that is sent twice may be there twice
+NOBODY = Identity(-1, -1)
 OnWritten = Callable[[Where, int, int], None]
 
 
@@ -48,9 +56,12 @@ class Producer:
         acks: int = ALL,
         on_written: OnWritten = lambda where, offset, records: None,
     ) -> None:
-        """`on_written`: called with the partition, the offset of a batch (-1 with acks 0: not known) and how many records it has."""
+        """`on_written`: called with the partition, the offset of a batch (-1 with acks 0: not
+        known) and how many records it has.
+        """
         self.written = 0  # acknowledged records
-        self._client, self._compression, self._identity, self._max_batch_bytes = client, compression, identity, max_batch_bytes
+        self._client, self._compression, self._identity = client, compression, identity
+        self._max_batch_bytes = max_batch_bytes
         self._acks, self._on_written = acks, on_written
         self._waiting: dict[Where, list[NewRecord]] = {}
         self._sizes: dict[Where, int] = {}
@@ -68,7 +79,12 @@ class Producer:
     def add(self, where: Where, record: NewRecord) -> None:
         """Raises KafkaError and Unreachable, also for what was added before."""
         key, value, headers, _ = record
-        size = RECORD_BYTES + len(key or b"") + len(value or b"") + sum(len(name) + len(content or b"") + 4 for name, content in headers)
+        size = (
+            RECORD_BYTES
+            + len(key or b"")
+            + len(value or b"")
+            + sum(len(name) + len(content or b"") + 4 for name, content in headers)
+        )
         if where in self._sizes and self._sizes[where] + size > self._max_batch_bytes:
             self.send()
         self._waiting.setdefault(where, []).append(record)
@@ -106,7 +122,12 @@ class Producer:
             base_sequence=sequence,
             transactional=identity.transactional_id is not None,
         )
-        return Batch(where, bytes(data), len(records), max(len(record[0] or b"") + len(record[1] or b"") for record in records))
+        return Batch(
+            where,
+            bytes(data),
+            len(records),
+            max(len(record[0] or b"") + len(record[1] or b"") for record in records),
+        )
 
     def _known(self) -> Identity:
         if self._identity is None:
@@ -137,7 +158,9 @@ class Producer:
                 why = error
                 continue
             try:
-                self._replies.append((connection, connection.send(PRODUCE, self._request(own), version), own))
+                self._replies.append(
+                    (connection, connection.send(PRODUCE, self._request(own), version), own)
+                )
             except OSError as error:
                 connection.close()
                 why = error
@@ -145,9 +168,17 @@ class Producer:
 
     def _request(self, batches: Sequence[Batch]) -> ProduceRequest:
         topic = PRODUCE.request.topic_data
-        topics = by_topic((batch.where, topic.partition_data(index=batch.where[1], records=batch.data)) for batch in batches)
+        topics = by_topic(
+            (batch.where, topic.partition_data(index=batch.where[1], records=batch.data))
+            for batch in batches
+        )
         rows = [topic(name=name, partition_data=partitions) for name, partitions in topics.items()]
-        return PRODUCE.request(transactional_id=self._known().transactional_id, acks=self._acks, timeout_ms=TIMEOUT_MS, topic_data=rows)
+        return PRODUCE.request(
+            transactional_id=self._known().transactional_id,
+            acks=self._acks,
+            timeout_ms=TIMEOUT_MS,
+            topic_data=rows,
+        )
 
     def _land(self) -> None:
         """Until all that flies is acknowledged."""
@@ -196,12 +227,17 @@ class Producer:
         if code in TOO_LARGE:
             raise KafkaError(
                 Code(code),
-                f"{where} takes no batch of {len(batch.data)} bytes with {batch.records} records, the largest of {batch.largest_bytes}: "
+                f"{where} takes no batch of {len(batch.data)} bytes with {batch.records} records, "
+                f"the largest of {batch.largest_bytes}: "
                 "raise the topic's max.message.bytes, or make smaller batches",
             )
         if code == Code.UNKNOWN_SERVER_ERROR or is_retriable(code):
             return f"{where}: {name_of_code(code)}"
-        check(code, f"{where}, in answer to Produce" + (f" ({answer.error_message})" if answer.error_message else ""))
+        check(
+            code,
+            f"{where}, in answer to Produce"
+            + (f" ({answer.error_message})" if answer.error_message else ""),
+        )
         return None
 
     def _landed(self, batch: Batch, offset: int) -> None:
@@ -212,7 +248,11 @@ class Producer:
 
 def new_identity(client: Client) -> Identity:
     """From any broker. Raises KafkaError and Unreachable."""
-    answer = client.ask(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS), passing=is_retriable)
+    answer = client.ask(
+        INIT_PRODUCER_ID,
+        INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS),
+        passing=is_retriable,
+    )
     check(answer.error_code, "in answer to InitProducerId: this user may not write idempotently")
     return Identity(answer.producer_id, answer.producer_epoch)
 

@@ -11,7 +11,14 @@ from raftka.client.blocking.connection import Connection, Reply
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, AbortedTransaction, FetchRequest, FetchResponse
 from raftka.wire.messages.list_offsets import EARLIEST
-from raftka.wire.records import CONTROL, TRANSACTIONAL, RecordHeaders, crc_matches, iterate, records_of
+from raftka.wire.records import (
+    CONTROL,
+    TRANSACTIONAL,
+    RecordHeaders,
+    crc_matches,
+    iterate,
+    records_of,
+)
 
 BY_NAME = 12  # the last version of Fetch with names of topics
 WAIT_MS = 500
@@ -35,18 +42,32 @@ class _Asked(NamedTuple):
 
 
 class Reader:
-    """One request is under way at each leader. A leader that is lost is looked for without end: brokers may be away for hours."""
+    """One request is under way at each leader. A leader that is lost is looked for without end:
+    brokers may be away for hours.
+    """
 
-    def __init__(self, client: Client, positions: Mapping[Where, int], *, reset: int = EARLIEST, committed: bool = False) -> None:
-        """`reset`: EARLIEST or LATEST, where a position is not in the log any more. `committed`: without records of transactions not committed."""
+    def __init__(
+        self,
+        client: Client,
+        positions: Mapping[Where, int],
+        *,
+        reset: int = EARLIEST,
+        committed: bool = False,
+    ) -> None:
+        """`reset`: EARLIEST or LATEST, where a position is not in the log any more. `committed`:
+        without records of transactions not committed.
+        """
         self.positions = dict(positions)  # of the records that come next
         self._client, self._reset, self._committed = client, reset, committed
         self._next = dict(positions)  # to be fetched
         self._asked: list[_Asked] = []
-        self._found: deque[tuple[Where, int, FetchedRecord | None]] = deque()  # with the position behind it
+        # with the position behind it
+        self._found: deque[tuple[Where, int, FetchedRecord | None]] = deque()
 
     def poll(self, timeout_s: float, max_records: int) -> list[FetchedRecord]:
-        """Wait for records for at most `timeout_s`; an empty list when none came. Raises KafkaError for an error that does not pass."""
+        """Wait for records for at most `timeout_s`; an empty list when none came. Raises KafkaError
+        for an error that does not pass.
+        """
         if not self._found:
             self._fetch(timeout_s)
         records: list[FetchedRecord] = []
@@ -100,7 +121,13 @@ class Reader:
             offsets = {where: self._next[where] for where in wheres}
             connection = self._client.take(address)
             try:
-                self._asked.append(_Asked(connection, connection.send(FETCH, _request(offsets, self._committed), BY_NAME), offsets))
+                self._asked.append(
+                    _Asked(
+                        connection,
+                        connection.send(FETCH, _request(offsets, self._committed), BY_NAME),
+                        offsets,
+                    )
+                )
             except BaseException:
                 connection.close()
                 raise
@@ -114,31 +141,45 @@ class Reader:
         if is_retriable(answer.error_code):
             self._lost(asked.offsets)
             return
-        check(answer.error_code, ", ".join(f"{topic}-{partition}" for topic, partition in asked.offsets))
+        check(
+            answer.error_code,
+            ", ".join(f"{topic}-{partition}" for topic, partition in asked.offsets),
+        )
         for topic in answer.responses:
             for each in topic.partitions:
                 where = (topic.topic, each.partition_index)
                 if each.error_code == Code.OFFSET_OUT_OF_RANGE:
-                    self._next[where] = self.positions[where] = self._client.offsets({where: self._reset})[where]
+                    self._next[where] = self.positions[where] = self._client.offsets(
+                        {where: self._reset}
+                    )[where]
                 elif is_retriable(each.error_code):
                     self._lost({where: 0})
                 else:
                     check(each.error_code, f"{where[0]}-{where[1]}")
                     aborted = each.aborted_transactions or ()
-                    for after, record in _records(where, asked.offsets[where], each.records, aborted):
+                    for after, record in _records(
+                        where, asked.offsets[where], each.records, aborted
+                    ):
                         self._next[where] = after
                         self._found.append((where, after, record))
 
 
 def _records(
-    where: Where, offset: int, records: memoryview | bytes | None, aborted: Sequence[AbortedTransaction]
+    where: Where,
+    offset: int,
+    records: memoryview | bytes | None,
+    aborted: Sequence[AbortedTransaction],
 ) -> Iterator[tuple[int, FetchedRecord | None]]:
-    """From `offset` on, each with the offset behind it; None where a batch ends with what is no record. Raises KafkaError for what is no batch."""
+    """From `offset` on, each with the offset behind it; None where a batch ends with what is no
+    record. Raises KafkaError for what is no batch.
+    """
     begins = deque(sorted((each.first_offset, each.producer_id) for each in aborted))
     aborting: set[int] = set()  # producers whose transaction here was aborted
     for header, batch in iterate(memoryview(records or b"")):
         if not crc_matches(batch, header):
-            raise KafkaError(Code.CORRUPT_MESSAGE, f"{where[0]}-{where[1]} at offset {header.base_offset}")
+            raise KafkaError(
+                Code.CORRUPT_MESSAGE, f"{where[0]}-{where[1]} at offset {header.base_offset}"
+            )
         while begins and begins[0][0] <= header.last_offset:
             aborting.add(begins.popleft()[1])
         if header.attributes & CONTROL:
@@ -153,7 +194,19 @@ def _records(
 def _request(offsets: Mapping[Where, int], committed: bool) -> FetchRequest:
     topic = FETCH.request.topics
     asked = by_topic(
-        (where, topic.partitions(partition=where[1], fetch_offset=offset, partition_max_bytes=PARTITION_BYTES)) for where, offset in offsets.items()
+        (
+            where,
+            topic.partitions(
+                partition=where[1], fetch_offset=offset, partition_max_bytes=PARTITION_BYTES
+            ),
+        )
+        for where, offset in offsets.items()
     )
     topics = [topic(topic=name, partitions=partitions) for name, partitions in asked.items()]
-    return FETCH.request(isolation_level=int(committed), max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=ANSWER_BYTES, topics=topics)
+    return FETCH.request(
+        isolation_level=int(committed),
+        max_wait_ms=WAIT_MS,
+        min_bytes=1,
+        max_bytes=ANSWER_BYTES,
+        topics=topics,
+    )

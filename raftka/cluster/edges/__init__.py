@@ -1,6 +1,8 @@
-"""Services beside the broker that a node may have: packages of their own, each switched on by a setting and found by its name. Imports none of them.
+"""Services beside the broker that a node may have: packages of their own, each switched on by a
+setting and found by its name. Imports none of them.
 
-The code that starts a node opens them right after its start, and closes them before it is shut down. The broker knows nothing of it.
+The code that starts a node opens them right after its start, and closes them before it is shut
+down. The broker knows nothing of it.
 """
 
 from errno import EADDRINUSE
@@ -27,7 +29,9 @@ class Edge(Protocol):
 
 
 def open_edges(services: Services) -> dict[str, Edge]:
-    """By setting. Raises ValueError when one can not be: its port is taken, or its package is not there."""
+    """By setting. Raises ValueError when one can not be: its port is taken, or its package is not
+    there.
+    """
     settings = services.metadata.settings
     return {
         setting: _open(services, setting, module)
@@ -42,11 +46,19 @@ def _open(services: Services, setting: str, module: str) -> Edge:
         return edge
     except ModuleNotFoundError as error:
         package = EXTRAS.get(setting, "raftka with all its packages")
-        raise ValueError(f"{setting} is set, and there is no {error.name}: install {package}") from error
+        raise ValueError(
+            f"{setting} is set, and there is no {error.name}: install {package}"
+        ) from error
     except OSError as error:
         setting = error.setting if isinstance(error, CannotListen) else setting
-        remedy = f"; stop the process that listens there, or change `{setting}`" if error.errno == EADDRINUSE else ""
-        raise ValueError(f"{setting}={services.metadata.settings[setting]}: {error.strerror or error}{remedy}") from error
+        remedy = (
+            f"; stop the process that listens there, or change `{setting}`"
+            if error.errno == EADDRINUSE
+            else ""
+        )
+        raise ValueError(
+            f"{setting}={services.metadata.settings[setting]}: {error.strerror or error}{remedy}"
+        ) from error
 
 
 def close_edges(edges: dict[str, Edge]) -> None:

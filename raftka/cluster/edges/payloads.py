@@ -1,4 +1,6 @@
-"""What compares payloads with schemas on a node: a process beside it, started when a topic asks for that. Without raftka[registry] there is none."""
+"""What compares payloads with schemas on a node: a process beside it, started when a topic asks for
+that. Without raftka[registry] there is none.
+"""
 
 from raftka.broker.handlers.services import Services
 from raftka.registry.payloads.judge import ProcessJudge, is_there

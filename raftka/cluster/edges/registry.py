@@ -1,6 +1,8 @@
-"""The registry as a service of a node: what raftka starts where `registry.port` is set. It is a client of the cluster like any other.
+"""The registry as a service of a node: what raftka starts where `registry.port` is set. It is a
+client of the cluster like any other.
 
-It has threads of its own, so it takes no turn of the node's loop, and it goes on while the node is paused in a test.
+It has threads of its own, so it takes no turn of the node's loop, and it goes on while the node is
+paused in a test.
 """
 
 from functools import partial
@@ -28,7 +30,9 @@ class Edge:
         properties = parse_properties(Path(file).read_text()) if file is not None else {}
         self._bootstrap = addresses_of(properties.get("bootstrap.servers", ""))
         self._security = client_security(properties)
-        tls = port_tls(settings["registry.ssl.certificate.location"], settings["registry.ssl.key.location"])
+        tls = port_tls(
+            settings["registry.ssl.certificate.location"], settings["registry.ssl.key.location"]
+        )
         mechanism: str | None = settings["registry.login.mechanism"]
         if mechanism and tls is None:
             events.warning("http_logins_in_the_open", port="registry")
@@ -43,7 +47,9 @@ class Edge:
         self._server.start_later()
         host = settings["registry.host"] or "127.0.0.1"
         url_host = f"[{host}]" if ":" in host else host
-        services.schemas.registry.own_url = f"{'http' if tls is None else 'https'}://{url_host}:{self._server.port}"
+        services.schemas.registry.own_url = (
+            f"{'http' if tls is None else 'https'}://{url_host}:{self._server.port}"
+        )
         services.context.runtime.spawn(self._until_the_end, "registry")
         events.info("registry_started", port=self._server.port)
 
@@ -74,7 +80,10 @@ class Edge:
     def _brokers(self) -> list[Address]:
         """This node first."""
         settings, image = self._services.metadata.settings, self._services.metadata.image
-        known = sorted((broker for broker in image.brokers.values() if broker.alive), key=lambda broker: broker.broker_id != settings.node_id)
+        known = sorted(
+            (broker for broker in image.brokers.values() if broker.alive),
+            key=lambda broker: broker.broker_id != settings.node_id,
+        )
         found = [broker.endpoint(settings.inter_broker_listener) for broker in known]
         return [(each.host, each.port) for each in found if each is not None]
 

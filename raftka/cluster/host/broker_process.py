@@ -12,11 +12,15 @@ from raftka.cluster.notices import VARIABLE, Notices
 
 
 class BrokerProcess:
-    def __init__(self, forge: Forge, file: Path, plan: BrokerPlan, environment: Mapping[str, str], log: int) -> None:
+    def __init__(
+        self, forge: Forge, file: Path, plan: BrokerPlan, environment: Mapping[str, str], log: int
+    ) -> None:
         """`log`: the descriptor that its lines go to. Raises OSError when it cannot be forked."""
         self._notices = Notices()
         try:
-            self._forked = forge.start(file, {**environment, VARIABLE: self._notices.address}, log, plan.properties)
+            self._forked = forge.start(
+                file, {**environment, VARIABLE: self._notices.address}, log, plan.properties
+            )
         except OSError:
             self._notices.close()
             raise

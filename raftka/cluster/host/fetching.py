@@ -1,4 +1,6 @@
-"""Get a page of a broker of this host: one GET on a connection of its own to 127.0.0.1. Knows no page's content."""
+"""Get a page of a broker of this host: one GET on a connection of its own to 127.0.0.1. Knows no
+page's content.
+"""
 
 from typing import NamedTuple
 
@@ -32,7 +34,10 @@ async def get(port: int, path: str, token: str) -> Answer:
 
 
 async def _get(port: int, path: str, token: str) -> Answer:
-    request = f"GET {path} HTTP/1.1\r\nHost: {LOOPBACK}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    request = (
+        f"GET {path} HTTP/1.1\r\nHost: {LOOPBACK}\r\nAuthorization: Bearer {token}\r\n"
+        "Connection: close\r\n\r\n"
+    )
     come = bytearray()
     async with await trio.open_tcp_stream(LOOPBACK, port) as stream:
         await stream.send_all(request.encode())
@@ -42,7 +47,11 @@ async def _get(port: int, path: str, token: str) -> Answer:
                 raise LimitExceeded(HOST_PAGE_BYTES, len(come))
     head, end, body = bytes(come).partition(END)
     status = head.split(b" ", 2)[1:2]
-    sizes = [line.partition(b":")[2].strip() for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+    sizes = [
+        line.partition(b":")[2].strip()
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length:")
+    ]
     if not end or not status or not status[0].isdigit() or sizes != [str(len(body)).encode()]:
         raise NoPage("the answer is not whole")
     return Answer(int(status[0]), body)

@@ -1,11 +1,15 @@
-"""The output of one broker of several that write to one place: each line has the broker's id. Knows no broker."""
+"""The output of one broker of several that write to one place: each line has the broker's id. Knows
+no broker.
+"""
 
 import io
 from typing import IO
 
 
 class Labelled(io.TextIOBase):
-    """Lines of the event log have `node` already; before others, such as a traceback, `node=ID` is written."""
+    """Lines of the event log have `node` already; before others, such as a traceback, `node=ID` is
+    written.
+    """
 
     def __init__(self, stream: IO[str], node_id: str) -> None:
         self._stream = stream
@@ -20,7 +24,11 @@ class Labelled(io.TextIOBase):
         return len(text)
 
     def _labelled(self, line: str) -> str:
-        has_one = any(each in line for each in self._fields) if line.startswith("{") else f" {self._label} " in f"{line} "
+        has_one = (
+            any(each in line for each in self._fields)
+            if line.startswith("{")
+            else f" {self._label} " in f"{line} "
+        )
         return line if has_one else f"{self._label} {line}"
 
     def flush(self) -> None:

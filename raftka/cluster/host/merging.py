@@ -1,6 +1,8 @@
-"""One page of metrics from those of several brokers: each sample gets the label `broker`. Knows no HTTP.
+"""One page of metrics from those of several brokers: each sample gets the label `broker`. Knows no
+HTTP.
 
-The text format of Prometheus, version 0.0.4, as raftka's own exporter writes it: a family's samples follow its HELP and TYPE. Linear in the bytes.
+The text format of Prometheus, version 0.0.4, as raftka's own exporter writes it: a family's samples
+follow its HELP and TYPE. Linear in the bytes.
 """
 
 from collections.abc import Mapping
@@ -10,7 +12,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def merged(pages: Mapping[str, bytes]) -> bytes:
-    """`pages` by the label's value. Each family comes once, in the order in which it is first seen."""
+    """`pages` by the label's value. Each family comes once, in the order in which it is first
+    seen.
+    """
     heads: dict[bytes, dict[bytes, bytes]] = {}  # by family and keyword
     samples: dict[bytes, list[bytes]] = {}
     for value, page in pages.items():
@@ -22,7 +26,11 @@ def merged(pages: Mapping[str, bytes]) -> bytes:
                 heads.setdefault(family, {}).setdefault(keyword, line)
             elif line and not line.startswith(b"#"):
                 samples.setdefault(family, []).append(_labelled(line, label))
-    lines = [line for family, found in samples.items() for line in (*heads.get(family, {}).values(), *found)]
+    lines = [
+        line
+        for family, found in samples.items()
+        for line in (*heads.get(family, {}).values(), *found)
+    ]
     return b"".join([line + b"\n" for line in lines])
 
 

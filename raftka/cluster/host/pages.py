@@ -1,6 +1,8 @@
-"""The two pages of a host: /metrics, those of all its brokers as one, and /health, whether each of them is well. Knows no process.
+"""The two pages of a host: /metrics, those of all its brokers as one, and /health, whether each of
+them is well. Knows no process.
 
-Both ask the brokers when they are asked, all at once. A broker that does not answer is missing in the page, and `raftka_host_broker_up` is 0.
+Both ask the brokers when they are asked, all at once. A broker that does not answer is missing in
+the page, and `raftka_host_broker_up` is 0.
 """
 
 import json
@@ -20,8 +22,14 @@ from raftka.limits import LimitExceeded
 
 OK, UNAVAILABLE = 200, 503
 HOST_FAMILIES = {
-    "raftka_host_broker_up": ("gauge", "1: the broker has given its page; 0: it does not run, or does not answer."),
-    "raftka_host_broker_restarts_total": ("counter", "Times that the broker was started again, because it had ended by itself."),
+    "raftka_host_broker_up": (
+        "gauge",
+        "1: the broker has given its page; 0: it does not run, or does not answer.",
+    ),
+    "raftka_host_broker_restarts_total": (
+        "counter",
+        "Times that the broker was started again, because it had ended by itself.",
+    ),
 }
 HOST = "host"  # the label's value for the supervisor's own numbers
 
@@ -36,8 +44,12 @@ class HostPages:
         """Raises TlsError or SettingError when the port cannot be secured as the settings say."""
         health: Page = partial(self._health, brief=False)
         brief: Page = partial(self._health, brief=True)
-        open_pages = {} if self._context.metadata.settings["metrics.auth.health"] else {"/health": brief}
-        return guarded_server(self._context, {"/metrics": self._metrics, "/health": health}, open_pages, "metrics")
+        open_pages = (
+            {} if self._context.metadata.settings["metrics.auth.health"] else {"/health": brief}
+        )
+        return guarded_server(
+            self._context, {"/metrics": self._metrics, "/health": health}, open_pages, "metrics"
+        )
 
     def _metrics(self, reply: Reply) -> None:
         """One page for all who ask meanwhile."""
@@ -47,8 +59,12 @@ class HostPages:
 
     async def _make_metrics(self) -> None:
         answers = await self._ask_all("/metrics")
-        pages = {str(node_id): answer.body for node_id, answer in answers.items() if answer.status == OK}
-        own = self._own_numbers({node_id for node_id, answer in answers.items() if answer.status == OK})
+        pages = {
+            str(node_id): answer.body for node_id, answer in answers.items() if answer.status == OK
+        }
+        own = self._own_numbers(
+            {node_id for node_id, answer in answers.items() if answer.status == OK}
+        )
         shared = self._shared_numbers()
         self._context.runtime.offload.run(lambda: own + merged({**pages, HOST: shared}), self._made)
 
@@ -65,19 +81,33 @@ class HostPages:
     def _own_numbers(self, up: set[int]) -> bytes:
         """Of the host alone; each has the broker's label already."""
         of_broker = {
-            "raftka_host_broker_up": {each.plan.node_id: int(each.plan.node_id in up) for each in self._supervisor.brokers},
-            "raftka_host_broker_restarts_total": {each.plan.node_id: each.restarts for each in self._supervisor.brokers},
+            "raftka_host_broker_up": {
+                each.plan.node_id: int(each.plan.node_id in up) for each in self._supervisor.brokers
+            },
+            "raftka_host_broker_restarts_total": {
+                each.plan.node_id: each.restarts for each in self._supervisor.brokers
+            },
         }
         lines = []
         for name, (kind, text) in HOST_FAMILIES.items():
             lines += [f"# HELP {name} {text}\n", f"# TYPE {name} {kind}\n"]
-            lines += [f'{name}{{{LABEL}="{node_id}"}} {value}\n' for node_id, value in of_broker[name].items()]
+            lines += [
+                f'{name}{{{LABEL}="{node_id}"}} {value}\n'
+                for node_id, value in of_broker[name].items()
+            ]
         return "".join(lines).encode()
 
     def _shared_numbers(self) -> bytes:
-        """Of the supervisor, in families that brokers have too: its processor time, and what it has counted."""
-        numbers: dict[str, float] = {"process_cpu_seconds_total": time.process_time(), **self._context.metrics.counters}
-        return "".join(f"# TYPE {name} counter\n{name} {value}\n" for name, value in numbers.items()).encode()
+        """Of the supervisor, in families that brokers have too: its processor time, and what it has
+        counted.
+        """
+        numbers: dict[str, float] = {
+            "process_cpu_seconds_total": time.process_time(),
+            **self._context.metrics.counters,
+        }
+        return "".join(
+            f"# TYPE {name} counter\n{name} {value}\n" for name, value in numbers.items()
+        ).encode()
 
     def _health(self, reply: Reply, *, brief: bool) -> None:
         """`brief`: for strangers."""
@@ -85,7 +115,10 @@ class HostPages:
 
     async def _answer_health(self, reply: Reply, *, brief: bool) -> None:
         answers = await self._ask_all("/health")
-        brokers = {str(each.plan.node_id): _health_of(answers.get(each.plan.node_id)) for each in self._supervisor.brokers}
+        brokers = {
+            str(each.plan.node_id): _health_of(answers.get(each.plan.node_id))
+            for each in self._supervisor.brokers
+        }
         is_ok = all(each.get("status") == "ok" for each in brokers.values())
         found: dict[str, object] = {"status": "ok" if is_ok else "unavailable"}
         if not brief:
@@ -103,7 +136,9 @@ class HostPages:
             except LimitExceeded as error:
                 self._context.metrics.hit(error.limit)
             except NoPage as error:
-                self._context.events.debug("host_page_missing", broker=node_id, path=path, error=str(error))
+                self._context.events.debug(
+                    "host_page_missing", broker=node_id, path=path, error=str(error)
+                )
 
         async with trio.open_nursery() as nursery:
             for each in self._supervisor.brokers:
@@ -118,4 +153,8 @@ def _health_of(answer: Answer | None) -> Mapping[str, object]:
         found = None if answer is None else json.loads(answer.body)
     except ValueError:
         found = None
-    return found if isinstance(found, dict) else {"status": "unavailable", "reason": "it does not answer"}
+    return (
+        found
+        if isinstance(found, dict)
+        else {"status": "unavailable", "reason": "it does not answer"}
+    )

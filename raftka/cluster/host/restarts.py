@@ -1,7 +1,9 @@
-"""How often, and how soon, a broker of a host that ended by itself is started again. Knows no process and no clock.
+"""How often, and how soon, a broker of a host that ended by itself is started again. Knows no
+process and no clock.
 
-As a unit of systemd with Restart=on-failure and a start limit: after a pause that doubles, at most so many times within ten minutes. One more end
-is the host's, so that the supervisor of the host sees it.
+As a unit of systemd with Restart=on-failure and a start limit: after a pause that doubles, at most
+so many times within ten minutes. One more end is the host's, so that the supervisor of the host
+sees it.
 """
 
 from collections import defaultdict, deque
@@ -14,7 +16,8 @@ FIRST_S, LONGEST_S = 0.5, 30.0  # pauses
 
 class Restarts:
     def __init__(self) -> None:
-        self._begun: dict[int, deque[float]] = defaultdict(deque)  # by broker: the moments of the ends within the window, in seconds
+        # by broker: the moments of the ends within the window, in seconds
+        self._begun: dict[int, deque[float]] = defaultdict(deque)
 
     def pause_after(self, broker: int, now: float) -> float | None:
         """Seconds from this end to the next start; None: it has ended too often."""

@@ -1,4 +1,6 @@
-"""`raftka host start`: the brokers of a host until SIGTERM, its two pages, and what systemd is told. Starts nothing a second time by itself."""
+"""`raftka host start`: the brokers of a host until SIGTERM, its two pages, and what systemd is
+told. Starts nothing a second time by itself.
+"""
 
 import os
 import secrets
@@ -32,7 +34,8 @@ from raftka.runtime.real.runtime import NodeFailed, RealRuntime, open_runtime
 
 FAILED = 1  # exit code
 TOKEN_BYTES = 32
-OF_PAGES = ("raftka.broker.exporter.exposition",)  # a broker imports it with the first scrape: once for all is less memory
+# a broker imports it with the first scrape: once for all is less memory
+OF_PAGES = ("raftka.broker.exporter.exposition",)
 
 
 class Host(NamedTuple):
@@ -43,11 +46,16 @@ class Host(NamedTuple):
 
 
 def start_host(file: str, brokers: int, users: tuple[ScramCredentialSet, ...] = ()) -> int:
-    """Run the host until SIGTERM; returns the exit code. `users`: of the cluster, should it be formed now."""
+    """Run the host until SIGTERM; returns the exit code. `users`: of the cluster, should it be
+    formed now.
+    """
     try:
         plan = plan_host(parse(Path(file).read_text(encoding="utf-8")), brokers, gethostname())
     except OSError as error:
-        return _complain(f"{file}: {error.strerror}: give the host's properties file, and let the user that raftka runs as read it")
+        return _complain(
+            f"{file}: {error.strerror}: give the host's properties file, and let the user that "
+            "raftka runs as read it"
+        )
     except UnicodeError:
         return _complain(f"{file} is not text in UTF-8: give the host's properties file")
     except ValueError as error:
@@ -60,7 +68,12 @@ def start_host(file: str, brokers: int, users: tuple[ScramCredentialSet, ...] = 
     try:
         with HeldPorts(brokers if has_page else 0) as ports:
             token = secrets.token_urlsafe(TOKEN_BYTES)
-            host = Host(Path(file).absolute(), plan.with_pages(ports.numbers, token) if has_page else plan, token, first_users)
+            host = Host(
+                Path(file).absolute(),
+                plan.with_pages(ports.numbers, token) if has_page else plan,
+                token,
+                first_users,
+            )
             pid_file.write()
             forge = Forge(None, OF_PAGES if has_page else ())  # before Trio runs
             try:
@@ -81,18 +94,31 @@ async def _run(host: Host, forge: Forge) -> int:
     settings = host.plan.settings
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with open_runtime(alone=True) as runtime:
-            events = Events(sys.stderr, runtime.clock.wall_ms, settings["raftka.log.level"], host=host.plan.rack)
-            context = BrokerContext(runtime, settings, events, Metrics(LimitHits(events, runtime.clock.now)))
+            events = Events(
+                sys.stderr, runtime.clock.wall_ms, settings["raftka.log.level"], host=host.plan.rack
+            )
+            context = BrokerContext(
+                runtime, settings, events, Metrics(LimitHits(events, runtime.clock.now))
+            )
             return await _supervise(host, forge, context, runtime, signals)
 
 
-async def _supervise(host: Host, forge: Forge, context: BrokerContext, runtime: RealRuntime, signals: AsyncIterator[int]) -> int:
+async def _supervise(
+    host: Host,
+    forge: Forge,
+    context: BrokerContext,
+    runtime: RealRuntime,
+    signals: AsyncIterator[int],
+) -> int:
     plan, settings = host.plan, host.plan.settings
     port: int | None = None
-    log, environment, told = sys.stderr.fileno(), environment_of(python_path()), {VARIABLE: host.users} if host.users else {}
+    log, environment = sys.stderr.fileno(), environment_of(python_path())
+    told = {VARIABLE: host.users} if host.users else {}
 
     def launch(broker: BrokerPlan) -> BrokerProcess:
-        started = BrokerProcess(forge, host.file, broker, {**environment, **(told if broker.has_vote else {})}, log)
+        started = BrokerProcess(
+            forge, host.file, broker, {**environment, **(told if broker.has_vote else {})}, log
+        )
         if broker.has_vote:
             told.clear()  # the users are for its first start
         return started
@@ -104,8 +130,16 @@ async def _supervise(host: Host, forge: Forge, context: BrokerContext, runtime: 
     supervisor = Supervisor(plan.brokers, launch, context.events, context.metrics, announce)
     if settings["metrics.port"] is not None:
         server = HostPages(context, supervisor, host.token).server()
-        port = listen(runtime.network, "metrics.port", settings.page_host, settings["metrics.port"], server.accept).port
-    context.events.info("host_started", brokers=[each.node_id for each in plan.brokers], metrics_port=port)
+        port = listen(
+            runtime.network,
+            "metrics.port",
+            settings.page_host,
+            settings["metrics.port"],
+            server.accept,
+        ).port
+    context.events.info(
+        "host_started", brokers=[each.node_id for each in plan.brokers], metrics_port=port
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_stop_by_signals, signals, supervisor)
         await supervisor.run()
@@ -120,12 +154,17 @@ async def _stop_by_signals(signals: AsyncIterator[int], supervisor: Supervisor) 
 
 
 def _say_where(plan: HostPlan, port: int | None) -> None:
-    """On standard output; addresses that are chosen by the brokers are in their lines of the log."""
+    """On standard output; addresses that are chosen by the brokers are in their lines of the
+    log.
+    """
     if all(addresses := [each.address for each in plan.brokers]):
         print(f"bootstrap.servers={','.join(map(str, addresses))}", flush=True)
     if port is not None:
         scheme = "https" if plan.settings["metrics.ssl.enable"] else "http"
-        print(f"metrics={scheme}://{plan.settings.page_host or 'localhost'}:{port}/metrics", flush=True)
+        print(
+            f"metrics={scheme}://{plan.settings.page_host or 'localhost'}:{port}/metrics",
+            flush=True,
+        )
 
 
 def _complain(text: str) -> int:

@@ -1,7 +1,9 @@
-"""Keeps the brokers of a host: starts them, starts again what ends by itself, ends them in order. Knows no page and no systemd.
+"""Keeps the brokers of a host: starts them, starts again what ends by itself, ends them in order.
+Knows no page and no systemd.
 
-A broker that ends alone is started again after a pause; restarts.py says how often. The host fails, and ends all its brokers, when one ends
-too often, when one cannot start the first time, and when the process that forks them is gone: then the service manager decides.
+A broker that ends alone is started again after a pause; restarts.py says how often. The host fails,
+and ends all its brokers, when one ends too often, when one cannot start the first time, and when
+the process that forks them is gone: then the service manager decides.
 """
 
 import signal
@@ -44,18 +46,28 @@ class Broker:
 
 class Supervisor:
     def __init__(
-        self, plans: Iterable[BrokerPlan], launch: Callable[[BrokerPlan], Running], events: Events, metrics: Metrics, announce: Callable[[], None]
+        self,
+        plans: Iterable[BrokerPlan],
+        launch: Callable[[BrokerPlan], Running],
+        events: Events,
+        metrics: Metrics,
+        announce: Callable[[], None],
     ) -> None:
-        """`launch` raises OSError when no process can be made any more. `announce` is called once, when all brokers are ready."""
+        """`launch` raises OSError when no process can be made any more. `announce` is called once,
+        when all brokers are ready.
+        """
         self.brokers = [Broker(plan) for plan in plans]
         self.failure: str | None = None
         self.stopping = False
-        self._launch, self._events, self._metrics, self._announce = launch, events, metrics, announce
+        self._launch, self._events, self._metrics = launch, events, metrics
+        self._announce = announce
         self._restarts = Restarts()
         self._stop, self._at_once = trio.Event(), trio.Event()
 
     async def run(self) -> None:
-        """Return when all brokers have ended for good; `failure` says why, unless `stop` was called."""
+        """Return when all brokers have ended for good; `failure` says why, unless `stop` was
+        called.
+        """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._end_in_order)
             for broker in self.brokers:
@@ -81,7 +93,9 @@ class Supervisor:
             except OSError as error:
                 self._fail(f"broker {broker.plan.node_id} cannot be forked: {error}")
                 break
-            self._events.info("host_broker_started", broker=broker.plan.node_id, pid=broker.running.pid)
+            self._events.info(
+                "host_broker_started", broker=broker.plan.node_id, pid=broker.running.pid
+            )
             code = await self._live(broker, broker.running)
             pause_s = None if self.stopping else self._judge(broker, code)
             if pause_s is not None:
@@ -110,12 +124,17 @@ class Supervisor:
         """The pause before its next start; None: the host fails."""
         node_id, end = broker.plan.node_id, how(code)
         if code >= 0 and not broker.was_ready:
-            self._fail(f"broker {node_id} {end} before it was ready; its last lines in the log say why")
+            self._fail(
+                f"broker {node_id} {end} before it was ready; its last lines in the log say why"
+            )
             return None
         pause_s = self._restarts.pause_after(node_id, trio.current_time())
         if pause_s is None:
             self._metrics.refused(HOST_RESTARTS)
-            self._fail(f"broker {node_id} {end}, for the {HOST_RESTARTS.value + 1}th time within {WINDOW_S / 60:g} minutes; the log says why")
+            self._fail(
+                f"broker {node_id} {end}, for the {HOST_RESTARTS.value + 1}th time within "
+                f"{WINDOW_S / 60:g} minutes; the log says why"
+            )
             return None
         broker.restarts += 1
         self._events.warning("host_broker_ended", broker=node_id, how=end, again_in_s=pause_s)
@@ -124,7 +143,9 @@ class Supervisor:
     # the end
 
     async def _end_in_order(self) -> None:
-        """Brokers without a vote first, together: the voter is needed for their controlled shutdowns."""
+        """Brokers without a vote first, together: the voter is needed for their controlled
+        shutdowns.
+        """
         await self._stop.wait()
         self._events.info("host_stopping")
         async with trio.open_nursery() as nursery:
@@ -142,7 +163,8 @@ class Supervisor:
         for broker in self.brokers:
             if broker.running is not None:
                 broker.running.signal(signal.SIGTERM)
-                broker.running.signal(signal.SIGINT)  # behind the other it ends a broker whose leaderships have not moved yet
+                # behind the other it ends a broker whose leaderships have not moved yet
+                broker.running.signal(signal.SIGINT)
 
     @staticmethod
     async def _end(broker: Broker) -> None:

@@ -1,1 +1,3 @@
-"""A secured cluster on this machine: its authority, keys and files for clients, and its first users."""
+"""A secured cluster on this machine: its authority, keys and files for clients, and its first
+users.
+"""

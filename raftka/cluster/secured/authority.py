@@ -1,4 +1,6 @@
-"""A certificate authority for one cluster: keys and certificates of its nodes and clients, as PEM. For `--secure` and for tests."""
+"""A certificate authority for one cluster: keys and certificates of its nodes and clients, as PEM.
+For `--secure` and for tests.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +11,12 @@ from typing import Self
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from cryptography.x509.oid import NameOID
 
 DAY = timedelta(days=1)
@@ -32,14 +39,18 @@ class Issued:
 
 
 class Authority:
-    """`edwards`: Ed25519, whose signatures always have one size; else P-256, which every client knows."""
+    """`edwards`: Ed25519, whose signatures always have one size; else P-256, which every client
+    knows.
+    """
 
     def __init__(self, name: str = "raftka", days: int = 3650, *, edwards: bool = False) -> None:
         self._edwards = edwards
         self._key = self._new_key()
         self._name = named(name)
         builder = self._builder(self._name, self._key.public_key(), days)
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        builder = builder.add_extension(
+            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        )
         builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
         self._certificate = self._sign(builder)
 
@@ -65,10 +76,18 @@ class Authority:
         """One file for `ssl.truststore.location`."""
         return _pem(self._certificate)
 
-    def issue(self, subject: str | x509.Name, hosts: Sequence[str] = (), days: float = 825, uris: Sequence[str] = ()) -> Issued:
+    def issue(
+        self,
+        subject: str | x509.Name,
+        hosts: Sequence[str] = (),
+        days: float = 825,
+        uris: Sequence[str] = (),
+    ) -> Issued:
         """`hosts`, `uris`: what the certificate is good for. `days` below zero: it has ended."""
         key = self._new_key()
-        builder = self._builder(named(subject) if isinstance(subject, str) else subject, key.public_key(), days)
+        builder = self._builder(
+            named(subject) if isinstance(subject, str) else subject, key.public_key(), days
+        )
         names = [*map(_host, hosts), *map(x509.UniformResourceIdentifier, uris)]
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -76,14 +95,22 @@ class Authority:
         return Issued(_text(key), _pem(self._sign(builder)) + self.trusted)
 
     def _new_key(self) -> Key:
-        return ed25519.Ed25519PrivateKey.generate() if self._edwards else ec.generate_private_key(ec.SECP256R1())
+        return (
+            ed25519.Ed25519PrivateKey.generate()
+            if self._edwards
+            else ec.generate_private_key(ec.SECP256R1())
+        )
 
     def _builder(self, subject: x509.Name, key: PublicKey, days: float) -> x509.CertificateBuilder:
         ends = datetime.now(UTC) + days * DAY
         begins = min(datetime.now(UTC), ends) - BACK
-        builder = x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number(), begins, ends)
+        builder = x509.CertificateBuilder(
+            self._name, subject, key, x509.random_serial_number(), begins, ends
+        )
         identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        builder = builder.add_extension(
+            x509.SubjectKeyIdentifier.from_public_key(key), critical=False
+        )
         return builder.add_extension(identifier, critical=False)
 
     def _sign(self, builder: x509.CertificateBuilder) -> x509.Certificate:

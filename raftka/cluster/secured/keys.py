@@ -1,7 +1,9 @@
-"""Keys, certificates and settings of a secured cluster on this machine: for `cluster start --secure` and for tests.
+"""Keys, certificates and settings of a secured cluster on this machine: for `cluster start
+--secure` and for tests.
 
-All connections have TLS, clients and nodes are known by their certificates, and ACLs decide what clients may do. A folder keeps the authority
-that signs certificates; those of nodes are issued anew at each start. Files with keys can be read by their owner alone.
+All connections have TLS, clients and nodes are known by their certificates, and ACLs decide what
+clients may do. A folder keeps the authority that signs certificates; those of nodes are issued anew
+at each start. Files with keys can be read by their owner alone.
 """
 
 import json
@@ -53,7 +55,10 @@ class ClientFiles:
     @property
     def security(self) -> ClientSecurity:
         """For raftka's own client."""
-        return ClientSecurity("SSL", tls=TlsSettings(StoreSettings(str(self.store)), StoreSettings(str(self.authority))))
+        return ClientSecurity(
+            "SSL",
+            tls=TlsSettings(StoreSettings(str(self.store)), StoreSettings(str(self.authority))),
+        )
 
     def java(self) -> dict[str, str]:
         """Client properties of Java's clients, and of `raftka`."""
@@ -105,19 +110,42 @@ class ClientFiles:
     def _texts(self, bootstrap_servers: str) -> Iterable[tuple[str, str, str]]:
         rdkafka = [("bootstrap.servers", bootstrap_servers), *self.librdkafka().items()]
         python = {"bootstrap_servers": bootstrap_servers.split(","), **self.kafka_python()}
-        java = properties.render({"bootstrap.servers": bootstrap_servers, **self.java()}, f"Client properties of {self.user}")
+        java = properties.render(
+            {"bootstrap.servers": bootstrap_servers, **self.java()},
+            f"Client properties of {self.user}",
+        )
         yield "raftka --command-config, Java", "properties", java
-        yield "kcat -F, librdkafka", "librdkafka.conf", "".join(f"{name}={value}\n" for name, value in rdkafka)
+        yield (
+            "kcat -F, librdkafka",
+            "librdkafka.conf",
+            "".join(f"{name}={value}\n" for name, value in rdkafka),
+        )
         yield "confluent-kafka", "confluent.json", json.dumps(dict(rdkafka), indent=2) + "\n"
         yield "kafka-python", "kafka-python.json", json.dumps(python, indent=2) + "\n"
-        yield "aiokafka", "aiokafka.py", AIOKAFKA.format(files=self, servers=json.dumps(bootstrap_servers))
-        yield "kafkajs", "kafkajs.cjs", KAFKAJS.format(files=self, servers=json.dumps(bootstrap_servers.split(",")))
-        yield "franz-go", "franz-go.go", FRANZ_GO.format(files=self, servers=", ".join(map(json.dumps, bootstrap_servers.split(","))))
+        yield (
+            "aiokafka",
+            "aiokafka.py",
+            AIOKAFKA.format(files=self, servers=json.dumps(bootstrap_servers)),
+        )
+        yield (
+            "kafkajs",
+            "kafkajs.cjs",
+            KAFKAJS.format(files=self, servers=json.dumps(bootstrap_servers.split(","))),
+        )
+        yield (
+            "franz-go",
+            "franz-go.go",
+            FRANZ_GO.format(
+                files=self, servers=", ".join(map(json.dumps, bootstrap_servers.split(",")))
+            ),
+        )
 
 
 class ClusterSecurity:
     def __init__(self, folder: Path) -> None:
-        """Make the authority in that folder, or take the one that is there. Raises OSError and ValueError."""
+        """Make the authority in that folder, or take the one that is there. Raises OSError and
+        ValueError.
+        """
         self.folder = folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._authority = self._find_authority()
@@ -143,14 +171,20 @@ class ClusterSecurity:
         return files
 
     def issue_node(self, node_id: int, days: float = 825, brokers: int = 1) -> Path:
-        """A certificate for a node, which no other node can use; a node that runs takes it within seconds. `brokers`: of the host, from this one."""
-        issued = self._authority.issue(f"node-{node_id}", HOSTS, days, [node_uri(node_id + each) for each in range(brokers)])
+        """A certificate for a node, which no other node can use; a node that runs takes it within
+        seconds. `brokers`: of the host, from this one.
+        """
+        issued = self._authority.issue(
+            f"node-{node_id}", HOSTS, days, [node_uri(node_id + each) for each in range(brokers)]
+        )
         path = self.folder / f"node-{node_id}.pem"
         _write_secret(path, issued.key_store)
         return path
 
     def settings_of(self, node_id: int, nodes: int, brokers: int = 1) -> dict[str, str]:
-        """What a node needs, or a host of so many brokers, of which it is the first; makes its key."""
+        """What a node needs, or a host of so many brokers, of which it is the first; makes its
+        key.
+        """
         supers = [ADMIN, *(f"node-{each}" for each in range(1, nodes * brokers + 1, brokers))]
         return {
             "listener.security.protocol.map": f"{LISTENER}:SSL,CONTROLLER:SSL",

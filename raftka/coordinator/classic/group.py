@@ -1,7 +1,10 @@
-"""A classic group: its members, who waits for what, and the vote on their protocol. Knows no request; the modules beside it hold the verbs.
+"""A classic group: its members, who waits for what, and the vote on their protocol. Knows no
+request; the modules beside it hold the verbs.
 
-Hard: what its last record says (generation, protocol, leader, members with their assignments), and its offsets. Soft: a rebalance under way, which
-begins anew with another coordinator. So in PreparingRebalance and CompletingRebalance the members and the generation here are ahead of the record.
+Hard: what its last record says (generation, protocol, leader, members with their assignments), and
+its offsets. Soft: a rebalance under way, which begins anew with another coordinator. So in
+PreparingRebalance and CompletingRebalance the members and the generation here are ahead of the
+record.
 """
 
 from collections.abc import Iterable
@@ -13,7 +16,13 @@ from raftka.coordinator.classic.subscription import topics_of
 from raftka.coordinator.commands import JoinedMember, Protocol
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
-from raftka.coordinator.records import NO_TIME, CommittedOffset, GroupMember, GroupMetadata, offset_prefix
+from raftka.coordinator.records import (
+    NO_TIME,
+    CommittedOffset,
+    GroupMember,
+    GroupMetadata,
+    offset_prefix,
+)
 from raftka.coordinator.timers import Timer
 from raftka.limits import MEMBER_PROTOCOL_BYTES
 
@@ -44,7 +53,9 @@ class Member:
         "weight",
     )
 
-    def __init__(self, member_id: str, instance_id: str | None, client_id: str, client_host: str) -> None:
+    def __init__(
+        self, member_id: str, instance_id: str | None, client_id: str, client_host: str
+    ) -> None:
         self.member_id = member_id
         self.instance_id = instance_id
         self.client_id = client_id
@@ -54,7 +65,8 @@ class Member:
         self.assignment = b""
         self.join_ticket: Ticket | None = None
         self.sync_ticket: Ticket | None = None
-        self.is_new = False  # no join of it has been answered: a session of its own would be too short to wait for one
+        # no join of it has been answered: a session of its own would be too short to wait for one
+        self.is_new = False
         self.session: Timer
         self.weight = MEMBER_BYTES
 
@@ -80,19 +92,22 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}  # member id by instance id
         self._subscribed: frozenset[str] | None = None  # None: not known
-        self._subscriptions: frozenset[bytes] | None = None  # what its members say, while it is not read
+        # what its members say, while it is not read
+        self._subscriptions: frozenset[bytes] | None = None
         self.offsets: dict[str, dict[int, CommittedOffset]] = {}  # by topic, by partition
         self.in_log = False  # a record made it, or keeps it
         # soft
         self.pending: dict[str, Timer] = {}  # ids given out that nobody has joined with (KIP-394)
         self.joining: set[str] = set()  # members that wait for the end of the join phase
-        self.syncing: set[str] = set()  # members of this generation that have not asked for their assignment yet
+        # members of this generation that have not asked for their assignment yet
+        self.syncing: set[str] = set()
         self.initial = False  # PREPARING began when nobody was there
         self.grown = False  # a member has come since the initial delay was last looked at
         self.delay_ms = self.delay_left_ms = 0
         self.join_phase: Timer
         self.sync_phase: Timer
-        self.settles_at = -inf  # until then a generation with new members is not given its assignments: more may come
+        # until then a generation with new members is not given its assignments: more may come
+        self.settles_at = -inf
         self.assignments: dict[str, bytes] = {}  # what its leader has sent meanwhile
         self.settling: Timer
         self._supported: dict[str, int] = {}  # by protocol, how many members
@@ -127,7 +142,13 @@ class ClassicGroup:
         if leads:
             self.leader = new.member_id
 
-    def update_member(self, member: Member, protocols: tuple[Protocol, ...], rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
+    def update_member(
+        self,
+        member: Member,
+        protocols: tuple[Protocol, ...],
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+    ) -> None:
         """What a member says of itself when it joins."""
         counted = self.members.get(member.member_id) is member
         if counted:
@@ -150,7 +171,9 @@ class ClassicGroup:
     @property
     def weight(self) -> int:
         """Of its members in memory, about: bytes."""
-        return sum([member.weight for member in self.members.values()]) + PENDING_BYTES * len(self.pending)
+        return sum([member.weight for member in self.members.values()]) + PENDING_BYTES * len(
+            self.pending
+        )
 
     @property
     def all_joined(self) -> bool:
@@ -172,7 +195,9 @@ class ClassicGroup:
         if self.state is State.EMPTY:
             return bool(protocol_type and protocols)
         everybody = len(self.members)
-        return protocol_type == self.protocol_type and any(self._supported.get(each.name, 0) == everybody for each in protocols)
+        return protocol_type == self.protocol_type and any(
+            self._supported.get(each.name, 0) == everybody for each in protocols
+        )
 
     def elect_protocol(self) -> str:
         """Every member votes for the first of its protocols that all have; most votes win."""
@@ -190,36 +215,60 @@ class ClassicGroup:
         if self.protocol_type == CONSUMER and not self.members:
             self._subscribed = frozenset()
         elif self.protocol_type == CONSUMER and self.protocol_name is not None:
-            self._subscriptions = frozenset([member.metadata(self.protocol_name) for member in self.members.values()])
+            self._subscriptions = frozenset(
+                [member.metadata(self.protocol_name) for member in self.members.values()]
+            )
 
     @property
     def subscribed(self) -> frozenset[str] | None:
-        """The topics of its consumers; None: not known. They are read when somebody asks: few do, and a thousand members may name a thousand each."""
+        """The topics of its consumers; None: not known. They are read when somebody asks: few do,
+        and a thousand members may name a thousand each.
+        """
         if self._subscriptions is not None:
-            small = sum(map(len, self._subscriptions)) <= MEMBER_PROTOCOL_BYTES.value  # else the group has no record, and never will
+            # else the group has no record, and never will
+            small = sum(map(len, self._subscriptions)) <= MEMBER_PROTOCOL_BYTES.value
             self._subscribed = topics_of(self._subscriptions) if small else None
             self._subscriptions = None
         return self._subscribed
 
     def subscribes(self, topic: str) -> bool:
         """As far as it is known; of consumers whose words cannot be read it is believed."""
-        return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
+        return (
+            self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
+        )
 
     # records
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
         name = self.protocol_name
-        return tuple([JoinedMember(each.member_id, each.instance_id, each.metadata(name)) for each in self.members.values()])
+        return tuple(
+            [
+                JoinedMember(each.member_id, each.instance_id, each.metadata(name))
+                for each in self.members.values()
+            ]
+        )
 
     def as_record(self, wall_ms: int, assignments: dict[str, bytes]) -> GroupMetadata:
-        members = [_recorded(member, self.protocol_name, assignments.get(member.member_id, b"")) for member in self.members.values()]
-        return GroupMetadata(self.protocol_type or "", self.generation_id, self.protocol_name, self.leader, wall_ms, tuple(members))
+        members = [
+            _recorded(member, self.protocol_name, assignments.get(member.member_id, b""))
+            for member in self.members.values()
+        ]
+        return GroupMetadata(
+            self.protocol_type or "",
+            self.generation_id,
+            self.protocol_name,
+            self.leader,
+            wall_ms,
+            tuple(members),
+        )
 
     def as_empty_record(self, wall_ms: int) -> GroupMetadata:
         return GroupMetadata(self.protocol_type or "", self.generation_id + 1, None, None, wall_ms)
 
     def restore(self, record: GroupMetadata) -> list[Member]:
-        """What the record says; the members that are new. Members who are here keep their soft state."""
+        """What the record says; the members that are new. Members who are here keep their soft
+        state.
+        """
         known, self.members, self.static = self.members, {}, {}
         self._supported.clear()
         self.leader = None
@@ -230,13 +279,20 @@ class ClassicGroup:
                 member = Member(each.member_id, each.instance_id, each.client_id, each.client_host)
                 unknown.append(member)
             times = each.rebalance_timeout_ms, each.session_timeout_ms
-            if (member.rebalance_timeout_ms, member.session_timeout_ms, member.metadata(record.protocol_name)) != (*times, each.subscription):
-                self.update_member(member, (Protocol(record.protocol_name or "", each.subscription),), *times)
+            if (
+                member.rebalance_timeout_ms,
+                member.session_timeout_ms,
+                member.metadata(record.protocol_name),
+            ) != (*times, each.subscription):
+                self.update_member(
+                    member, (Protocol(record.protocol_name or "", each.subscription),), *times
+                )
             member.assignment = each.assignment
             self.add(member)
         self.state = State.STABLE if self.members else State.EMPTY
         self.generation_id = record.generation_id
-        self.protocol_type, self.protocol_name, self.leader = record.protocol_type or None, record.protocol_name, record.leader
+        self.protocol_type = record.protocol_type or None
+        self.protocol_name, self.leader = record.protocol_name, record.leader
         self.state_timestamp_ms = record.state_timestamp_ms
         self.joining &= self.members.keys()
         self.syncing &= self.members.keys()

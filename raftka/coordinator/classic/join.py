@@ -1,4 +1,5 @@
-"""JoinGroup: who may come, under which id, and what that does to the group (KIP-345 static members, KIP-394 ids first, KIP-814 skipped assignment).
+"""JoinGroup: who may come, under which id, and what that does to the group (KIP-345 static members,
+KIP-394 ids first, KIP-814 skipped assignment).
 
 Knows no version: the command says what its sender understands.
 """
@@ -29,8 +30,10 @@ from raftka.coordinator.timers import Timer
 from raftka.limits import MEMBER_PROTOCOL_BYTES, MEMBERS_OF_GROUP, PENDING_MEMBERS
 from raftka.wire.errors import Code, KafkaError, LimitRefused
 
-NAME_LENGTH = 256  # characters of a client's or an instance's name that a member id and the group's record keep
-NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000  # of a member that has no id to send heartbeats with; then its client asks again
+# characters of a client's or an instance's name that a member id and the group's record keep
+NAME_LENGTH = 256
+# of a member that has no id to send heartbeats with; then its client asks again
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 def join(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision) -> None:
@@ -50,9 +53,14 @@ def join(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision)
 def check_session(command: Join, decision: Decision) -> None:
     if not command.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
-    if not decision.settings.min_session_timeout_ms <= command.session_timeout_ms <= decision.settings.max_session_timeout_ms:
+    if (
+        not decision.settings.min_session_timeout_ms
+        <= command.session_timeout_ms
+        <= decision.settings.max_session_timeout_ms
+    ):
         raise KafkaError(Code.INVALID_SESSION_TIMEOUT)
-    if len(command.protocols) > MEMBER_PROTOCOL_BYTES.value // STRING_BYTES:  # before anything looks at each of them
+    # before anything looks at each of them
+    if len(command.protocols) > MEMBER_PROTOCOL_BYTES.value // STRING_BYTES:
         raise _too_large(STRING_BYTES * len(command.protocols))
 
 
@@ -64,7 +72,9 @@ def weight_of_join(command: Join, known: int = 0) -> int:
 
 
 def _has_room(group: ClassicGroup, command: Join, decision: Decision) -> bool:
-    """While members come back, those who wait count, not those who were there: where the size was lowered, the last ones find no place."""
+    """While members come back, those who wait count, not those who were there: where the size was
+    lowered, the last ones find no place.
+    """
     member = group.members.get(command.member_id)
     most = min(decision.settings.max_size, MEMBERS_OF_GROUP.value)
     if group.state is State.EMPTY:
@@ -75,10 +85,14 @@ def _has_room(group: ClassicGroup, command: Join, decision: Decision) -> bool:
 
 
 def _turn_away(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision) -> None:
-    """The group is full: also for who was in it, and comes too late. Raises LimitRefused, for a new one."""
+    """The group is full: also for who was in it, and comes too late. Raises LimitRefused, for a new
+    one.
+    """
     member, pending = group.members.get(command.member_id), group.pending.get(command.member_id)
     if member is None and pending is None and decision.settings.max_size > MEMBERS_OF_GROUP.value:
-        raise LimitRefused(MEMBERS_OF_GROUP, len(group.members) + 1, code=Code.GROUP_MAX_SIZE_REACHED)
+        raise LimitRefused(
+            MEMBERS_OF_GROUP, len(group.members) + 1, code=Code.GROUP_MAX_SIZE_REACHED
+        )
     decision.refuse(ticket, Code.GROUP_MAX_SIZE_REACHED)
     if member is not None:
         take_out(group, member, decision)
@@ -88,7 +102,9 @@ def _turn_away(group: ClassicGroup, command: Join, ticket: Ticket, decision: Dec
 
 
 def _check_size(command: Join) -> None:
-    """More would not fit into the group's record. The answer is what Kafka's append would come to, later, for all members."""
+    """More would not fit into the group's record. The answer is what Kafka's append would come to,
+    later, for all members.
+    """
     size = weight_of(command.protocols)
     if size > MEMBER_PROTOCOL_BYTES.value:
         raise _too_large(size)
@@ -102,7 +118,10 @@ def _too_large(size: int) -> LimitRefused:
 
 
 def _join_new(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision) -> None:
-    member_id = _new_member_id(command.client_id if command.instance_id is None else command.instance_id, decision.context.random)
+    member_id = _new_member_id(
+        command.client_id if command.instance_id is None else command.instance_id,
+        decision.context.random,
+    )
     if command.instance_id is None and command.needs_member_id:
         _require_member_id(group, command, member_id, decision)
         decision.reply(ticket, MemberIdRequired(member_id))
@@ -115,20 +134,30 @@ def _join_new(group: ClassicGroup, command: Join, ticket: Ticket, decision: Deci
         _add(group, command, member_id, ticket, decision)
 
 
-def _require_member_id(group: ClassicGroup, command: Join, member_id: str, decision: Decision) -> None:
-    """A client that asks again and again without hearing the answer leaves no members behind, only ids, which end with their session."""
+def _require_member_id(
+    group: ClassicGroup, command: Join, member_id: str, decision: Decision
+) -> None:
+    """A client that asks again and again without hearing the answer leaves no members behind, only
+    ids, which end with their session.
+    """
     if len(group.pending) >= PENDING_MEMBERS.value:
-        raise LimitRefused(PENDING_MEMBERS, len(group.pending) + 1, code=Code.GROUP_MAX_SIZE_REACHED)
+        raise LimitRefused(
+            PENDING_MEMBERS, len(group.pending) + 1, code=Code.GROUP_MAX_SIZE_REACHED
+        )
     group.pending[member_id] = timer = Timer(group, partial(pending_over, group, member_id))
     decision.timers.set(timer, decision.now + command.session_timeout_ms / 1000)
 
 
-def _add(group: ClassicGroup, command: Join, member_id: str, ticket: Ticket, decision: Decision) -> None:
+def _add(
+    group: ClassicGroup, command: Join, member_id: str, ticket: Ticket, decision: Decision
+) -> None:
     pending = group.pending.pop(member_id, None)
     if pending is not None:
         decision.timers.off(pending)
     member = Member(member_id, command.instance_id, _named(command.client_id), command.client_host)
-    group.update_member(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
+    group.update_member(
+        member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms
+    )
     member.is_new = True
     watch(group, member)
     if not group.members:
@@ -163,10 +192,15 @@ def _join_known(group: ClassicGroup, command: Join, ticket: Ticket, decision: De
     if group.state is State.EMPTY:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID)
     same = member.protocols == command.protocols
-    if (same and group.state is State.COMPLETING) or (same and group.state is State.STABLE and group.leader != member.member_id):
-        decision.reply(ticket, joined(group, member))  # an answer was lost: nothing is new. A leader that is stable asks for a rebalance
+    if (same and group.state is State.COMPLETING) or (
+        same and group.state is State.STABLE and group.leader != member.member_id
+    ):
+        # an answer was lost: nothing is new. A leader that is stable asks for a rebalance
+        decision.reply(ticket, joined(group, member))
         return
-    group.update_member(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
+    group.update_member(
+        member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms
+    )
     wait_to_join(group, member, ticket, decision)
     rebalance_or_complete(group, decision)
 
@@ -178,26 +212,41 @@ def _take_back(group: ClassicGroup, old: Member, member: Member, decision: Decis
     begin_session(group, old, decision)
 
 
-def _replace_static(group: ClassicGroup, old: Member, member_id: str, command: Join, ticket: Ticket, decision: Decision) -> None:
-    """A static member has started anew: it gets its place under another id, and who has the old one is fenced."""
+def _replace_static(
+    group: ClassicGroup,
+    old: Member,
+    member_id: str,
+    command: Join,
+    ticket: Ticket,
+    decision: Decision,
+) -> None:
+    """A static member has started anew: it gets its place under another id, and who has the old one
+    is fenced.
+    """
     led = group.leader
     refuse_waiting(old, Code.FENCED_INSTANCE_ID, decision)
     decision.timers.off(old.session)
     member = Member(member_id, old.instance_id, old.client_id, old.client_host)
-    group.update_member(member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms)
+    group.update_member(
+        member, command.protocols, command.rebalance_timeout_ms, command.session_timeout_ms
+    )
     member.assignment = old.assignment
     watch(group, member)
     group.replace(old, member)
     begin_session(group, member, decision)
     if group.state is State.STABLE and group.elect_protocol() == group.protocol_name:
         assignments = {each.member_id: each.assignment for each in group.members.values()}
-        decision.records.append(group_record(group.group_id, group.as_record(decision.context.wall_ms, assignments)))
-        decision.undo = partial(_take_back, group, old, member, decision)  # as Kafka: the log knows the old id
+        decision.records.append(
+            group_record(group.group_id, group.as_record(decision.context.wall_ms, assignments))
+        )
+        # as Kafka: the log knows the old id
+        decision.undo = partial(_take_back, group, old, member, decision)
         leads = group.leader == member_id
         if command.may_skip:
             decision.reply(ticket, joined(group, member, skip=leads))
         else:
-            decision.reply(ticket, joined(group, member, members=False, leader=led))  # else it would take itself for a leader that has to assign
+            # else it would take itself for a leader that has to assign
+            decision.reply(ticket, joined(group, member, members=False, leader=led))
         return
     wait_to_join(group, member, ticket, decision)
     if group.state is State.PREPARING:

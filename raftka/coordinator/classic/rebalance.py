@@ -1,8 +1,11 @@
-"""How a classic group rebalances: it waits for its members to join, elects leader and protocol, and waits for the leader's assignments.
+"""How a classic group rebalances: it waits for its members to join, elects leader and protocol, and
+waits for the leader's assignments.
 
-    Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ...; without members it is Empty again
+    Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ...; without
+    members it is Empty again
 
-Empty and Stable come with their records, as they are replayed. Knows no request; join.py and sync.py do.
+Empty and Stable come with their records, as they are replayed. Knows no request; join.py and
+sync.py do.
 """
 
 from collections.abc import Sequence
@@ -27,9 +30,14 @@ def new_group(group_id: str) -> ClassicGroup:
     return group
 
 
-def begin_session(group: ClassicGroup, member: Member, decision: Decision, timeout_ms: int | None = None) -> None:
+def begin_session(
+    group: ClassicGroup, member: Member, decision: Decision, timeout_ms: int | None = None
+) -> None:
     """From now on it is heard of within its session time-out, or it is gone."""
-    decision.timers.set(member.session, decision.now + (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
+    decision.timers.set(
+        member.session,
+        decision.now + (member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000,
+    )
 
 
 def watch(group: ClassicGroup, member: Member) -> None:
@@ -69,11 +77,24 @@ def take_out(group: ClassicGroup, member: Member, decision: Decision) -> None:
     group.remove(member)
 
 
-def joined(group: ClassicGroup, member: Member, *, members: bool | None = None, leader: str | None = None, skip: bool = False) -> Joined:
+def joined(
+    group: ClassicGroup,
+    member: Member,
+    *,
+    members: bool | None = None,
+    leader: str | None = None,
+    skip: bool = False,
+) -> Joined:
     """The group as it is; the members of it for the leader, unless told."""
-    shown = group.joined_members() if (group.leader == member.member_id if members is None else members) else ()
+    shown = (
+        group.joined_members()
+        if (group.leader == member.member_id if members is None else members)
+        else ()
+    )
     types = group.protocol_type, group.protocol_name
-    return Joined(member.member_id, group.generation_id, *types, leader or group.leader or "", shown, skip)
+    return Joined(
+        member.member_id, group.generation_id, *types, leader or group.leader or "", shown, skip
+    )
 
 
 # the join phase
@@ -110,13 +131,22 @@ def complete_if_all_joined(group: ClassicGroup, decision: Decision) -> None:
 
 
 def complete_join_phase(group: ClassicGroup, decision: Decision) -> None:
-    """Who has not joined by now is not of the next generation, but for static members, who are away and keep their place."""
+    """Who has not joined by now is not of the next generation, but for static members, who are away
+    and keep their place.
+    """
     decision.timers.off(group.join_phase)
-    for member in [each for each in group.members.values() if each.join_ticket is None and each.instance_id is None]:
+    for member in [
+        each
+        for each in group.members.values()
+        if each.join_ticket is None and each.instance_id is None
+    ]:
         take_out(group, member, decision)
     if not group.members:
-        decision.records.append(group_record(group.group_id, group.as_empty_record(decision.context.wall_ms)))
-        decision.timers.set(group.join_phase, decision.now + EMPTY_AGAIN_S)  # until the record is replayed
+        decision.records.append(
+            group_record(group.group_id, group.as_empty_record(decision.context.wall_ms))
+        )
+        # until the record is replayed
+        decision.timers.set(group.join_phase, decision.now + EMPTY_AGAIN_S)
         group.initial = False
     elif _elect_leader(group):
         _next_generation(group, decision)
@@ -125,7 +155,9 @@ def complete_join_phase(group: ClassicGroup, decision: Decision) -> None:
 
 
 def _begin_initial_delay(group: ClassicGroup, decision: Decision) -> None:
-    """Most groups start with all their members within seconds: one rebalance for all of them, not one for each (KIP-134)."""
+    """Most groups start with all their members within seconds: one rebalance for all of them, not
+    one for each (KIP-134).
+    """
     group.delay_ms = decision.settings.initial_rebalance_delay_ms
     group.delay_left_ms = max(group.rebalance_timeout_ms - group.delay_ms, 0)
     group.grown = False
@@ -149,7 +181,9 @@ def _join_phase_over(group: ClassicGroup, decision: Decision) -> None:
 def _elect_leader(group: ClassicGroup) -> bool:
     """The leader stays, if it has joined; else the first who has. False: nobody has."""
     if group.leader not in group.joining:
-        group.leader = next((member_id for member_id in group.members if member_id in group.joining), group.leader)
+        group.leader = next(
+            (member_id for member_id in group.members if member_id in group.joining), group.leader
+        )
     return group.leader in group.joining
 
 
@@ -176,9 +210,11 @@ def _next_generation(group: ClassicGroup, decision: Decision) -> None:
 
 
 def assign(group: ClassicGroup, assignments: dict[str, bytes], decision: Decision) -> None:
-    """As the leader says. Stable comes with the record. A member the leader forgot gets nothing; one it made up is not there.
+    """As the leader says. Stable comes with the record. A member the leader forgot gets nothing;
+    one it made up is not there.
 
-    Members come in swarms. Who waits for its assignment hears of the next one at once; who has it, seconds later, with its heartbeat.
+    Members come in swarms. Who waits for its assignment hears of the next one at once; who has it,
+    seconds later, with its heartbeat.
     """
     if decision.now < group.settles_at:
         group.assignments = assignments
@@ -186,20 +222,31 @@ def assign(group: ClassicGroup, assignments: dict[str, bytes], decision: Decisio
         return
     group.assignments = {}
     decision.timers.off(group.settling)  # the leader may have sent them twice
-    decision.records.append(group_record(group.group_id, group.as_record(decision.context.wall_ms, assignments)))
+    decision.records.append(
+        group_record(group.group_id, group.as_record(decision.context.wall_ms, assignments))
+    )
     answered: list[Member] = []
     decision.undo = partial(_wait_again, group, answered, decision)
     for member in group.members.values():
         if member.sync_ticket is not None:
-            decision.reply(member.sync_ticket, Synced(group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")))
+            decision.reply(
+                member.sync_ticket,
+                Synced(
+                    group.protocol_type, group.protocol_name, assignments.get(member.member_id, b"")
+                ),
+            )
             member.sync_ticket = None
             answered.append(member)
             begin_session(group, member, decision)
 
 
 def _wait_again(group: ClassicGroup, answered: Sequence[Member], decision: Decision) -> None:
-    """The log has refused the assignments. The members that were told so have the rebalance time-out to ask again, whatever their sessions say."""
-    group.syncing.update(member.member_id for member in answered if group.members.get(member.member_id) is member)
+    """The log has refused the assignments. The members that were told so have the rebalance
+    time-out to ask again, whatever their sessions say.
+    """
+    group.syncing.update(
+        member.member_id for member in answered if group.members.get(member.member_id) is member
+    )
     if group.syncing:
         decision.timers.set(group.sync_phase, decision.now + group.rebalance_timeout_ms / 1000)
 
@@ -219,7 +266,9 @@ def _cancel_syncs(group: ClassicGroup, decision: Decision) -> None:
 
 
 def _sync_phase_over(group: ClassicGroup, decision: Decision) -> None:
-    """Members who did not ask for their assignment within the rebalance time-out have not seen the new generation, whatever their sessions say."""
+    """Members who did not ask for their assignment within the rebalance time-out have not seen the
+    new generation, whatever their sessions say.
+    """
     if not group.syncing or group.state not in (State.COMPLETING, State.STABLE):
         return
     for member in [group.members[each] for each in group.syncing]:
@@ -231,7 +280,9 @@ def _sync_phase_over(group: ClassicGroup, decision: Decision) -> None:
 
 
 def _session_over(group: ClassicGroup, member: Member, decision: Decision) -> None:
-    """Who waits for an answer cannot be heard of; but a new member may have gone while it waits, and would be waited for for ever."""
+    """Who waits for an answer cannot be heard of; but a new member may have gone while it waits,
+    and would be waited for for ever.
+    """
     waits = member.join_ticket is not None or member.sync_ticket is not None
     if waits and not member.is_new:
         return

@@ -1,4 +1,6 @@
-"""Which topics a classic consumer subscribes to: the one thing that a broker reads in what its members tell each other. Knows no group."""
+"""Which topics a classic consumer subscribes to: the one thing that a broker reads in what its
+members tell each other. Knows no group.
+"""
 
 from collections.abc import Iterable
 from struct import Struct, error
@@ -19,7 +21,9 @@ def topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def _names(data: bytes) -> list[bytes]:
-    """Every version of ConsumerProtocolSubscription begins as the first: version, topics, user data."""
+    """Every version of ConsumerProtocolSubscription begins as the first: version, topics, user
+    data.
+    """
     version, count = HEAD.unpack_from(data)
     if version < 0 or count < 0:
         raise ValueError("a version or a count below zero")

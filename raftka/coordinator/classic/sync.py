@@ -1,8 +1,16 @@
-"""What members of a classic group ask once they are in: SyncGroup, Heartbeat, LeaveGroup. Knows no version."""
+"""What members of a classic group ask once they are in: SyncGroup, Heartbeat, LeaveGroup. Knows no
+version.
+"""
 
 from raftka.coordinator.classic.group import ClassicGroup, Member, State
 from raftka.coordinator.classic.members import check_member
-from raftka.coordinator.classic.rebalance import assign, complete_if_all_joined, rebalance_or_complete, take_out, wait_to_sync
+from raftka.coordinator.classic.rebalance import (
+    assign,
+    complete_if_all_joined,
+    rebalance_or_complete,
+    take_out,
+    wait_to_sync,
+)
 from raftka.coordinator.commands import Heartbeat, Leave, LeavingMember, Left, Sync, Synced
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Ticket
@@ -30,7 +38,10 @@ def _check_sync(group: ClassicGroup, command: Sync) -> Member:
     member = check_member(group, command.member_id, command.instance_id)
     if command.generation_id != group.generation_id:
         raise KafkaError(Code.ILLEGAL_GENERATION)
-    for said, known in ((command.protocol_type, group.protocol_type), (command.protocol_name, group.protocol_name)):
+    for said, known in (
+        (command.protocol_type, group.protocol_type),
+        (command.protocol_name, group.protocol_name),
+    ):
         if said is not None and known is not None and said != known:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is State.PREPARING:
@@ -39,7 +50,9 @@ def _check_sync(group: ClassicGroup, command: Sync) -> Member:
 
 
 def heartbeat(group: ClassicGroup | None, command: Heartbeat, timers: Timers, now: float) -> None:
-    """Extend the session. Raises REBALANCE_IN_PROGRESS for a member that has to join. Makes no Decision: this is the hot path."""
+    """Extend the session. Raises REBALANCE_IN_PROGRESS for a member that has to join. Makes no
+    Decision: this is the hot path.
+    """
     if group is None or group.state is State.EMPTY:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID if command.group_id else Code.INVALID_GROUP_ID)
     member = check_member(group, command.member_id, command.instance_id)
@@ -60,7 +73,8 @@ def leave(group: ClassicGroup | None, command: Leave, decision: Decision) -> Lef
     if len(group.members) < before:
         rebalance_or_complete(group, decision)
     else:
-        complete_if_all_joined(group, decision)  # it may have waited for an id that nobody will join with
+        # it may have waited for an id that nobody will join with
+        complete_if_all_joined(group, decision)
     return Left(errors)
 
 
@@ -68,7 +82,11 @@ def _leave(group: ClassicGroup, leaving: LeavingMember, decision: Decision) -> C
     """Without member id it is an administrator who removes an instance."""
     member_id = leaving.member_id
     if not member_id:
-        member_id = group.static.get(leaving.instance_id or "", "") if leaving.instance_id is not None else ""
+        member_id = (
+            group.static.get(leaving.instance_id or "", "")
+            if leaving.instance_id is not None
+            else ""
+        )
     if member_id in group.pending:
         decision.timers.off(group.pending.pop(member_id))
         return Code.NONE

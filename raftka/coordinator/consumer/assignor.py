@@ -1,7 +1,9 @@
-"""Kafka's two ways to share partitions out: `uniform` moves as little as possible, `range` gives each member a stretch of every topic.
+"""Kafka's two ways to share partitions out: `uniform` moves as little as possible, `range` gives
+each member a stretch of every topic.
 
-A way is a generator (`Steps`): there may be ten thousand members and more partitions. It is a function of what
-members subscribe to, how many partitions there are, and what everybody was to have so far. Knows no group.
+A way is a generator (`Steps`): there may be ten thousand members and more partitions. It is a
+function of what members subscribe to, how many partitions there are, and what everybody was to have
+so far. Knows no group.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +15,9 @@ from raftka.coordinator.machine import Steps
 
 Partition = tuple[bytes, int]
 AT_ONCE = 10  # members, where one takes a microsecond
-PASSES = 16  # over members that have too much, as in Kafka: where few may have what others have, sharing out need not end soon
+# over members that have too much, as in Kafka: where few may have what others have, sharing out
+# need not end soon
+PASSES = 16
 
 
 class Wish(NamedTuple):
@@ -23,13 +27,23 @@ class Wish(NamedTuple):
     topics: frozenset[bytes]
 
 
-Assignor = Callable[[Mapping[str, Wish], Mapping[bytes, int], Mapping[str, Target]], Steps[dict[str, Target]]]
+Assignor = Callable[
+    [Mapping[str, Wish], Mapping[bytes, int], Mapping[str, Target]], Steps[dict[str, Target]]
+]
 
 
-def assign_range(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> Steps[dict[str, Target]]:
-    """Topics of as many partitions, subscribed to by the same members, are shared out alike: what has one key is read by one member."""
+def assign_range(
+    wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]
+) -> Steps[dict[str, Target]]:
+    """Topics of as many partitions, subscribed to by the same members, are shared out alike: what
+    has one key is read by one member.
+    """
     found: dict[str, Target] = {member_id: {} for member_id in wishes}
-    subscribers = yield from _subscribers(wishes, sorted(wishes, key=lambda member_id: _range_order(member_id, wishes[member_id])), counts)
+    subscribers = yield from _subscribers(
+        wishes,
+        sorted(wishes, key=lambda member_id: _range_order(member_id, wishes[member_id])),
+        counts,
+    )
     for topic_id, count in counts.items():
         members = subscribers[topic_id]
         if not members:
@@ -45,8 +59,12 @@ def assign_range(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before
     return found
 
 
-def _subscribers(wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Iterable[bytes]) -> Steps[dict[bytes, list[str]]]:
-    """Of each topic, in that order; one and the same list for topics that have the same: most members subscribe to what others do."""
+def _subscribers(
+    wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Iterable[bytes]
+) -> Steps[dict[bytes, list[str]]]:
+    """Of each topic, in that order; one and the same list for topics that have the same: most
+    members subscribe to what others do.
+    """
     alike: dict[frozenset[bytes], list[str]] = {}
     for member_id in ordered:
         alike.setdefault(wishes[member_id].topics, []).append(member_id)
@@ -62,19 +80,27 @@ def _subscribers(wishes: Mapping[str, Wish], ordered: Sequence[str], topics: Ite
     for topic_id, numbers in wanted_by.items():
         which = tuple(numbers)
         if which not in lists:
-            lists[which] = sorted([each for number in which for each in groups[number]], key=place.__getitem__)
+            lists[which] = sorted(
+                [each for number in which for each in groups[number]], key=place.__getitem__
+            )
             yield
         found[topic_id] = lists[which]
     return found
 
 
 def _range_order(member_id: str, wish: Wish) -> tuple[bool, str]:
-    """Static members first, by their instances: they keep their stretches when they come back under another id."""
+    """Static members first, by their instances: they keep their stretches when they come back under
+    another id.
+    """
     return wish.instance_id is None, member_id if wish.instance_id is None else wish.instance_id
 
 
-def assign_uniform(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> Steps[dict[str, Target]]:
-    """Nobody has more than one partition more than another, as far as their subscriptions allow; nothing moves but for that."""
+def assign_uniform(
+    wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]
+) -> Steps[dict[str, Target]]:
+    """Nobody has more than one partition more than another, as far as their subscriptions allow;
+    nothing moves but for that.
+    """
     alike = len({wish.topics for wish in wishes.values()}) <= 1
     held = yield from _still_held(wishes, counts, before)
     free = yield from _free(wishes, counts, held)
@@ -89,7 +115,9 @@ def assign_uniform(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], befo
     return found
 
 
-def _still_held(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]) -> Steps[dict[str, list[Partition]]]:
+def _still_held(
+    wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]
+) -> Steps[dict[str, list[Partition]]]:
     """What members had and may keep. A partition that two had is the first one's."""
     taken: set[Partition] = set()
     held: dict[str, list[Partition]] = {}
@@ -97,19 +125,29 @@ def _still_held(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before:
         held[member_id] = mine = []
         for topic_id, partitions in sorted(before.get(member_id, {}).items()):
             if topic_id in wishes[member_id].topics:
-                mine += [(topic_id, each) for each in partitions if each < counts.get(topic_id, 0) and (topic_id, each) not in taken]
+                mine += [
+                    (topic_id, each)
+                    for each in partitions
+                    if each < counts.get(topic_id, 0) and (topic_id, each) not in taken
+                ]
         taken.update(mine)
         yield
     return held
 
 
-def _free(wishes: Mapping[str, Wish], counts: Mapping[bytes, int], held: Mapping[str, list[Partition]]) -> Steps[list[Partition]]:
+def _free(
+    wishes: Mapping[str, Wish], counts: Mapping[bytes, int], held: Mapping[str, list[Partition]]
+) -> Steps[list[Partition]]:
     taken: set[Partition] = set().union(*held.values())
     wanted = _all_topics(wishes)
     free: list[Partition] = []
     for topic_id, count in sorted(counts.items()):
         if topic_id in wanted:
-            free += [(topic_id, partition) for partition in range(count) if (topic_id, partition) not in taken]
+            free += [
+                (topic_id, partition)
+                for partition in range(count)
+                if (topic_id, partition) not in taken
+            ]
             yield
     return free
 
@@ -136,9 +174,12 @@ def _share_alike(held: dict[str, list[Partition]], free: list[Partition]) -> Ste
             yield
 
 
-def _share_unlike(wishes: Mapping[str, Wish], held: dict[str, list[Partition]], free: Iterable[Partition]) -> Steps[None]:
-    """First what is free, to who has least of those who may have it, the partitions that fewest may have before the others; then from who has
-    two more than another to that one, until there is none.
+def _share_unlike(
+    wishes: Mapping[str, Wish], held: dict[str, list[Partition]], free: Iterable[Partition]
+) -> Steps[None]:
+    """First what is free, to who has least of those who may have it, the partitions that fewest may
+    have before the others; then from who has two more than another to that one, until there is
+    none.
     """
     subscribers = yield from _subscribers(wishes, sorted(wishes), _all_topics(wishes))
     least = _Least(held, subscribers)
@@ -153,7 +194,9 @@ def _share_unlike(wishes: Mapping[str, Wish], held: dict[str, list[Partition]], 
 
 
 def _level(held: dict[str, list[Partition]], least: "_Least") -> Steps[bool]:
-    """Whether something moved. Each move brings two numbers nearer to each other; who has most is relieved first."""
+    """Whether something moved. Each move brings two numbers nearer to each other; who has most is
+    relieved first.
+    """
     counts = least.counts
     moved, fewest = False, min(counts.values())
     for member_id in sorted(held, key=lambda each: (-counts[each], each)):
@@ -175,12 +218,16 @@ def _level(held: dict[str, list[Partition]], least: "_Least") -> Steps[bool]:
 
 
 class _Least:
-    """The member that has least, of those who may have a topic's partitions. Topics with the same list of members share one heap.
+    """The member that has least, of those who may have a topic's partitions. Topics with the same
+    list of members share one heap.
 
-    A heap has for each member a number that is not above what the member has: it is corrected when it comes to the top.
+    A heap has for each member a number that is not above what the member has: it is corrected when
+    it comes to the top.
     """
 
-    def __init__(self, held: Mapping[str, list[Partition]], subscribers: Mapping[bytes, list[str]]) -> None:
+    def __init__(
+        self, held: Mapping[str, list[Partition]], subscribers: Mapping[bytes, list[str]]
+    ) -> None:
         self.counts = {member_id: len(mine) for member_id, mine in held.items()}
         self._subscribers = subscribers
         self._heaps: dict[int, list[tuple[int, str]]] = {}  # by the list of members

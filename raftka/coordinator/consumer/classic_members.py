@@ -1,10 +1,21 @@
-"""Classic members of a consumer group (KIP-848, migration): JoinGroup, SyncGroup, Heartbeat and LeaveGroup of who does not speak the new protocol.
+"""Classic members of a consumer group (KIP-848, migration): JoinGroup, SyncGroup, Heartbeat and
+LeaveGroup of who does not speak the new protocol.
 
-Nobody leads here and nobody waits: a join is answered at once with the member's epoch for a generation, a sync with what the member has. A member
-hears REBALANCE_IN_PROGRESS when it is to join again: to give up, or to get. Knows no version but by the command.
+Nobody leads here and nobody waits: a join is answered at once with the member's epoch for a
+generation, a sync with what the member has. A member hears REBALANCE_IN_PROGRESS when it is to join
+again: to give up, or to get. Knows no version but by the command.
 """
 
-from raftka.coordinator.commands import Heartbeat, Join, Joined, Leave, Left, MemberIdRequired, Sync, Synced
+from raftka.coordinator.commands import (
+    Heartbeat,
+    Join,
+    Joined,
+    Leave,
+    Left,
+    MemberIdRequired,
+    Sync,
+    Synced,
+)
 from raftka.coordinator.consumer.decisions import ConsumerDecision
 from raftka.coordinator.consumer.group import NOBODY, ConsumerGroup, Member
 from raftka.coordinator.consumer.heartbeat import NAME_LENGTH, check_instance, check_room, unknown
@@ -18,11 +29,19 @@ from raftka.wire.errors import Code, KafkaError
 CONSUMER = "consumer"
 
 
-def join(decision: ConsumerDecision, command: Join, member_id: str, *, is_new: bool, alone: bool) -> Steps[Joined | MemberIdRequired]:
-    """`alone`: the group is about to become a classic one, so its epoch stays and no targets are computed. Raises KafkaError."""
+def join(
+    decision: ConsumerDecision, command: Join, member_id: str, *, is_new: bool, alone: bool
+) -> Steps[Joined | MemberIdRequired]:
+    """`alone`: the group is about to become a classic one, so its epoch stays and no targets are
+    computed. Raises KafkaError.
+    """
     group, instance_id = decision.group, command.instance_id
     check_room(group, decision.settings, member_id, instance_id)
-    if command.protocol_type != CONSUMER or not command.protocols or not group.supports([each.name for each in command.protocols]):
+    if (
+        command.protocol_type != CONSUMER
+        or not command.protocols
+        or not group.supports([each.name for each in command.protocols])
+    ):
         raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
     if is_new and instance_id is None and command.needs_member_id:
         return MemberIdRequired(member_id)
@@ -49,7 +68,9 @@ def _place(decision: ConsumerDecision, member_id: str, instance_id: str, *, is_n
 
 
 def _say(decision: ConsumerDecision, command: Join, member_id: str) -> tuple[Owned, bool]:
-    """Record what the member says; return the partitions that it owns, and whether its subscription has changed. All protocols bring the same."""
+    """Record what the member says; return the partitions that it owns, and whether its subscription
+    has changed. All protocols bring the same.
+    """
     try:
         subscription = read_subscription(command.protocols[0].metadata)
     except ValueError as error:
@@ -75,16 +96,29 @@ def sync(decision: ConsumerDecision, command: Sync) -> Synced:
     classic = _classic(member)
     if command.generation_id != member.current.epoch:
         raise KafkaError(Code.ILLEGAL_GENERATION)
-    for said, known in ((command.protocol_type, CONSUMER), (command.protocol_name, classic.protocols[0].name)):
+    for said, known in (
+        (command.protocol_type, CONSUMER),
+        (command.protocol_name, classic.protocols[0].name),
+    ):
         if said is not None and said != known:
             raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
-    if decision.group.epoch.epoch > member.current.epoch and member.current.state is not MemberState.UNREVOKED:
+    if (
+        decision.group.epoch.epoch > member.current.epoch
+        and member.current.state is not MemberState.UNREVOKED
+    ):
         _expect_join(decision, member)
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
     decision.soft.off(SYNC, member.member_id, decision.base.timers)
     decision.begin_session(member)
-    named = names_of({topic_id: tuple(sorted(held)) for topic_id, held in member.current.assigned.items()}, decision.topics)
-    return Synced(command.protocol_type, command.protocol_name, write_assignment(named, version_of(classic.protocols[0].metadata)))
+    named = names_of(
+        {topic_id: tuple(sorted(held)) for topic_id, held in member.current.assigned.items()},
+        decision.topics,
+    )
+    return Synced(
+        command.protocol_type,
+        command.protocol_name,
+        write_assignment(named, version_of(classic.protocols[0].metadata)),
+    )
 
 
 def heartbeat(decision: ConsumerDecision, command: Heartbeat) -> None:
@@ -96,7 +130,11 @@ def heartbeat(decision: ConsumerDecision, command: Heartbeat) -> None:
     decision.begin_session(member)
     state = member.current.state
     behind = member.current.epoch < decision.group.epoch.epoch
-    if behind or state is MemberState.UNREVOKED or (state is MemberState.UNRELEASED and not waits_for_others(decision.group, member)):
+    if (
+        behind
+        or state is MemberState.UNREVOKED
+        or (state is MemberState.UNRELEASED and not waits_for_others(decision.group, member))
+    ):
         _expect_join(decision, member)
         raise KafkaError(Code.REBALANCE_IN_PROGRESS)
 
@@ -108,13 +146,19 @@ def _expect_join(decision: ConsumerDecision, member: Member) -> None:
 
 
 def leave(group: ConsumerGroup, command: Leave) -> tuple[list[Member], Left]:
-    """Return the members to remove, of either protocol, and the answer. An administrator removes an instance without naming its member."""
+    """Return the members to remove, of either protocol, and the answer. An administrator removes an
+    instance without naming its member.
+    """
     gone: dict[str, Member] = {}
     errors = []
     for member_id, instance_id in command.members:
         try:
             known = group.static_member(instance_id)
-            member = _check(group, known.member_id if known is not None and not member_id else member_id, instance_id)
+            member = _check(
+                group,
+                known.member_id if known is not None and not member_id else member_id,
+                instance_id,
+            )
             gone[member.member_id] = member
             errors.append(Code.NONE)
         except KafkaError as error:
@@ -133,14 +177,18 @@ def _check(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Mem
 
 def _classic(member: Member) -> Classic:
     if member.said.classic is None:
-        raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member.member_id} does not use the classic protocol.")
+        raise KafkaError(
+            Code.UNKNOWN_MEMBER_ID, f"Member {member.member_id} does not use the classic protocol."
+        )
     return member.said.classic
 
 
 def ids_of(named: Named, topics: Topics) -> dict[bytes, frozenset[int]]:
     """Of topics that are there."""
     found = [(topics.topic_id(name), partitions) for name, partitions in named.items()]
-    return {topic_id: frozenset(partitions) for topic_id, partitions in found if topic_id is not None}
+    return {
+        topic_id: frozenset(partitions) for topic_id, partitions in found if topic_id is not None
+    }
 
 
 def names_of(target: dict[bytes, tuple[int, ...]], topics: Topics) -> Named:

@@ -1,4 +1,5 @@
-"""What can be asked of consumer groups of the new protocol (KIP-848), what is answered, and their settings. Knows no message and no version.
+"""What can be asked of consumer groups of the new protocol (KIP-848), what is answered, and their
+settings. Knows no message and no version.
 
 As in commands.py: refused means a KafkaError.
 """
@@ -17,16 +18,24 @@ class ConsumerSettings:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     assignment_interval_ms: int = 1_000
-    busy_interval_ms: int = 0  # between heartbeats of a group in which something has just happened; 0: as ever
+    # between heartbeats of a group in which something has just happened; 0: as ever
+    busy_interval_ms: int = 0
     max_size: int = 2**31 - 1
     assignors: tuple[str, ...] = ("uniform", "range")
-    upgrades: bool = True  # a classic group becomes one of these when a consumer of the new protocol joins
+    # a classic group becomes one of these when a consumer of the new protocol joins
+    upgrades: bool = True
     downgrades: bool = True  # and a classic one again when the last of them has gone
 
     @property
     def visible_after_s(self) -> float:
-        """How long the partitions that a topic gets are hidden: a beat as ever, in which members hear of them, and one for brokers that lag."""
-        return min(self.heartbeat_interval_ms + self.busy_interval_ms, HIDDEN_AT_MOST_MS) / 1000 if self.busy_interval_ms else 0.0
+        """How long the partitions that a topic gets are hidden: a beat as ever, in which members
+        hear of them, and one for brokers that lag.
+        """
+        return (
+            min(self.heartbeat_interval_ms + self.busy_interval_ms, HIDDEN_AT_MOST_MS) / 1000
+            if self.busy_interval_ms
+            else 0.0
+        )
 
 
 class ConsumerHeartbeat(NamedTuple):

@@ -1,4 +1,6 @@
-"""A consumer group as a decision is about to make it: every change is a record, and seen at once by what is decided next. Knows no rule."""
+"""A consumer group as a decision is about to make it: every change is a record, and seen at once by
+what is decided next. Knows no rule.
+"""
 
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.consumer.group import NOBODY, NOTHING, ConsumerGroup, Member
@@ -26,7 +28,9 @@ from raftka.coordinator.machine import Record
 
 
 class Draft:
-    """Keeps its changes beside the group: most heartbeats change nothing, others one member of many."""
+    """Keeps its changes beside the group: most heartbeats change nothing, others one member of
+    many.
+    """
 
     __slots__ = ("_own", "group", "records")
 
@@ -55,7 +59,9 @@ class Draft:
 
     def have(self, member_id: str, current: Current) -> None:
         if self._member(member_id).current != current:
-            self._apply(CURRENT, member_id, current, current_record(self.group_id, member_id, current))
+            self._apply(
+                CURRENT, member_id, current, current_record(self.group_id, member_id, current)
+            )
 
     def aim(self, member_id: str, target: Target) -> None:
         if self.group.target.get(member_id) != target:
@@ -78,7 +84,9 @@ class Draft:
             self._apply(what, member_id, None, tombstone(what, self.group_id, member_id))
 
     def replace(self, old: Member, member_id: str) -> None:
-        """A static member has come back, mostly under another id: it keeps its target and its partitions, and begins with epoch 0."""
+        """A static member has come back, mostly under another id: it keeps its target and its
+        partitions, and begins with epoch 0.
+        """
         target = self.group.target.get(old.member_id, {})
         if member_id != old.member_id:
             self.remove(old.member_id)

@@ -1,8 +1,11 @@
-"""A consumer group of the new protocol (KIP-848): all of it is hard state, and changes as its records say. Knows no request and no rule.
+"""A consumer group of the new protocol (KIP-848): all of it is hard state, and changes as its
+records say. Knows no request and no rule.
 
-The *group epoch* moves when somebody comes, goes or subscribes to something else, or a topic changes. Then *targets* are worked out for all members,
-under that epoch. Each member goes from what it has to its target by itself: it gives up first, and gets what others have given up. A member's
-epoch is that of the targets which it follows; a partition has one owner at any time, who has it assigned or is still revoking it.
+The *group epoch* moves when somebody comes, goes or subscribes to something else, or a topic
+changes. Then *targets* are worked out for all members, under that epoch. Each member goes from what
+it has to its target by itself: it gives up first, and gets what others have given up. A member's
+epoch is that of the targets which it follows; a partition has one owner at any time, who has it
+assigned or is still revoking it.
 """
 
 from bisect import bisect_left
@@ -79,14 +82,18 @@ class ConsumerGroup:
         self.epoch = Epoch(FIRST_EPOCH)
         self.targets = NO_TARGETS
         self.target: MutableMapping[str, Target] = {}  # by member
-        self.owners: MutableMapping[tuple[bytes, int], str] = {}  # of partitions: who has it, or is to give it up
-        self.subscriptions: MutableMapping[tuple[str, ...], int] = {}  # to topics by name: how many members have each
-        self.names: MutableMapping[str, int] = {}  # of topics: how many of these subscriptions name each
+        # of partitions: who has it, or is to give it up
+        self.owners: MutableMapping[tuple[bytes, int], str] = {}
+        # to topics by name: how many members have each
+        self.subscriptions: MutableMapping[tuple[str, ...], int] = {}
+        # of topics: how many of these subscriptions name each
+        self.names: MutableMapping[str, int] = {}
         self.regexes: MutableMapping[str, Resolved] = {}
         self.regex_members: MutableMapping[str, int] = {}  # how many subscribe to each
         self.protocols: MutableMapping[str, int] = {}  # of classic members: how many have each
         self.classic_count = 0  # classic members
-        self.subscription = object()  # another one whenever the topics that are subscribed to may be others
+        # another one whenever the topics that are subscribed to may be others
+        self.subscription = object()
         self.in_log = False
         self.pending = ()  # ids given out here are not waited for
 
@@ -94,7 +101,17 @@ class ConsumerGroup:
         """To decide on: what is decided is not so before it is replayed."""
         other = ConsumerGroup.__new__(ConsumerGroup)
         other.__dict__.update(self.__dict__)
-        for name in ("members", "static", "target", "owners", "subscriptions", "names", "regexes", "regex_members", "protocols"):
+        for name in (
+            "members",
+            "static",
+            "target",
+            "owners",
+            "subscriptions",
+            "names",
+            "regexes",
+            "regex_members",
+            "protocols",
+        ):
             setattr(other, name, Overlay(getattr(self, name)))
         return other
 
@@ -111,10 +128,16 @@ class ConsumerGroup:
             return State.EMPTY
         if self.epoch.epoch > self.targets.epoch:
             return State.ASSIGNING
-        return State.STABLE if all(member.follows(self.targets) for member in self.members.values()) else State.RECONCILING
+        return (
+            State.STABLE
+            if all(member.follows(self.targets) for member in self.members.values())
+            else State.RECONCILING
+        )
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        return self.members.get(self.static.get(instance_id, "")) if instance_id is not None else None
+        return (
+            self.members.get(self.static.get(instance_id, "")) if instance_id is not None else None
+        )
 
     def owner(self, topic_id: bytes, partition: int) -> str | None:
         return self.owners.get((topic_id, partition))
@@ -125,16 +148,22 @@ class ConsumerGroup:
         return {*said.topics, *resolved.topics} if resolved is not None else set(said.topics)
 
     def reads(self, said: Said, topic: str) -> bool:
-        """Whether a member that says this subscribes to the topic: it may subscribe to thousands."""
+        """Whether a member that says this subscribes to the topic: it may subscribe to
+        thousands.
+        """
         resolved = self.regexes.get(said.regex) if said.regex else None
-        return _is_among(topic, said.topics) or (resolved is not None and _is_among(topic, resolved.topics))
+        return _is_among(topic, said.topics) or (
+            resolved is not None and _is_among(topic, resolved.topics)
+        )
 
     @property
     def subscribed(self) -> set[str]:
         return {*self.names, *chain.from_iterable(resolved.topics for resolved in self._resolved())}
 
     def subscribes(self, topic: str) -> bool:
-        return topic in self.names or any(_is_among(topic, resolved.topics) for resolved in self._resolved())
+        return topic in self.names or any(
+            _is_among(topic, resolved.topics) for resolved in self._resolved()
+        )
 
     def _resolved(self) -> list[Resolved]:
         return [self.regexes[regex] for regex in self.regex_members if regex in self.regexes]
@@ -148,7 +177,9 @@ class ConsumerGroup:
     # records
 
     def apply(self, what: int, name: str, value: Any) -> None:
-        """What a record says; `value` as consumer_records.read_value has it, None for a tombstone. A group's own tombstone is not for it."""
+        """What a record says; `value` as consumer_records.read_value has it, None for a tombstone.
+        A group's own tombstone is not for it.
+        """
         if what == GROUP:
             self.epoch = value
         elif what == TARGETS:
@@ -167,7 +198,9 @@ class ConsumerGroup:
 
     def _say(self, member_id: str, said: Said) -> None:
         before = self.members.get(member_id)
-        self.members[member_id] = Member(member_id, said, before.current if before is not None else NOTHING)
+        self.members[member_id] = Member(
+            member_id, said, before.current if before is not None else NOTHING
+        )
         if before is not None and before.said.instance_id != said.instance_id:
             self._forget_instance(before)
         if said.instance_id is not None:
@@ -179,7 +212,9 @@ class ConsumerGroup:
         before = self.members.get(member_id)
         if before is not None:
             self._disown(before)
-        self.members[member_id] = Member(member_id, before.said if before is not None else NOBODY, current)
+        self.members[member_id] = Member(
+            member_id, before.said if before is not None else NOBODY, current
+        )
         for topic_id, partition in _all(current):
             self.owners[topic_id, partition] = member_id
 
@@ -191,7 +226,8 @@ class ConsumerGroup:
             self._count(member.said, -1)
 
     def _count(self, said: Said, by: int) -> None:
-        """What is subscribed to: a group of a thousand members is not looked through whenever one says something.
+        """What is subscribed to: a group of a thousand members is not looked through whenever one
+        says something.
 
         Most of them subscribe to the same thousand topics, which are counted once.
         """
@@ -222,7 +258,9 @@ class ConsumerGroup:
             del self.static[instance_id]
 
     def tombstones(self) -> Iterator[Record]:
-        """In the order in which Kafka's replay wants them: a member has nothing left before it goes, nor a group."""
+        """In the order in which Kafka's replay wants them: a member has nothing left before it
+        goes, nor a group.
+        """
         what: tuple[tuple[int, Iterable[str]], ...] = (
             (CURRENT, self.members),
             (TARGET, {**self.members, **self.target}),
@@ -263,7 +301,9 @@ def _is_among(name: str, names: Sequence[str]) -> bool:
 
 
 def without_epochs(epochs: Epochs) -> Target:
-    return {topic_id: tuple(sorted(partitions)) for topic_id, partitions in epochs.items() if partitions}
+    return {
+        topic_id: tuple(sorted(partitions)) for topic_id, partitions in epochs.items() if partitions
+    }
 
 
 def hash_of(names: Iterable[str], topics: Topics | VisibleTopics) -> int:
@@ -274,5 +314,7 @@ def hash_of(names: Iterable[str], topics: Topics | VisibleTopics) -> int:
         topic_id = topics.topic_id(name)
         if topic_id is not None:
             any_there = True
-            found.update(topic_id + topics.partition_count(name).to_bytes(4, "big") + name.encode() + b"\0")
+            found.update(
+                topic_id + topics.partition_count(name).to_bytes(4, "big") + name.encode() + b"\0"
+            )
     return int.from_bytes(found.digest(), "big", signed=True) if any_there else 0

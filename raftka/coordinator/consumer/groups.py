@@ -1,5 +1,6 @@
-"""The consumer groups (KIP-848) among the groups of a coordinator: finds, makes, turns and describes them, keeps their time, resolves their regular
-expressions. The rules are in the other modules here. Knows no classic group but that it can become one of these.
+"""The consumer groups (KIP-848) among the groups of a coordinator: finds, makes, turns and
+describes them, keeps their time, resolves their regular expressions. The rules are in the other
+modules here. Knows no classic group but that it can become one of these.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,14 @@ from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import AWAY, LEFT, ConsumerGroup, Member, without_epochs
 from raftka.coordinator.consumer.heartbeat import beat, check, check_room, leave, new_member_id
 from raftka.coordinator.consumer.migration import check_upgrade, downgrade, may_downgrade, upgrade
-from raftka.coordinator.consumer.records import GROUP, MEMBER, MemberState, Resolved, read_key, read_value
+from raftka.coordinator.consumer.records import (
+    GROUP,
+    MEMBER,
+    MemberState,
+    Resolved,
+    read_key,
+    read_value,
+)
 from raftka.coordinator.consumer.regex import compiled
 from raftka.coordinator.consumer.timers import DOWNGRADED, REVOKE, Ring, Soft
 from raftka.coordinator.decision import Decision
@@ -49,34 +57,44 @@ class ConsumerGroups:
         self.soft: dict[str, Soft] = {}
         self.topics_version = 0  # how often topics have changed, as far as was told
         self.resolutions: dict[str, Resolution] = {}  # under way, by group
-        self._names: tuple[int, list[str]] = (-1, [])  # of all topics, and of which version: the resolutions share them
+        # of all topics, and of which version: the resolutions share them
+        self._names: tuple[int, list[str]] = (-1, [])
         self._timers = timers
 
     # the new protocol
 
-    def heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket, context: Context) -> Steps[Outcome]:
+    def heartbeat(
+        self, command: ConsumerHeartbeat, ticket: Ticket, context: Context
+    ) -> Steps[Outcome]:
         check(command, of_group(self.settings, command.group_id))
         decision = Decision(context, self.settings, self._timers)
         if command.epoch in (LEFT, AWAY):
-            consumer_decision = self._of_group(decision, Draft(self.existing(command.group_id), decision.records))
+            consumer_decision = self._of_group(
+                decision, Draft(self.existing(command.group_id), decision.records)
+            )
             member = leave(consumer_decision, command)
             if member is not None:
                 yield from self._remove(consumer_decision, [member])
             decision.reply(ticket, ConsumerBeat(command.member_id, command.epoch))
             return decision.outcome()
         try:
-            consumer_decision = self._of_group(decision, (yield from self._found_or_made(command, decision)))
+            consumer_decision = self._of_group(
+                decision, (yield from self._found_or_made(command, decision))
+            )
             decision.reply(ticket, (yield from beat(consumer_decision, command)))
         except KafkaError as error:
             self._tidy(command.group_id)
             if not decision.replies:
                 raise
-            return Outcome((), (*decision.replies, (ticket, error)))  # classic members that waited have been told to join again
+            # classic members that waited have been told to join again
+            return Outcome((), (*decision.replies, (ticket, error)))
         self._look_at_regexes(consumer_decision)
         return decision.outcome()
 
     def _found_or_made(self, command: ConsumerHeartbeat, decision: Decision) -> Steps[Draft]:
-        """Who joins makes a group, also of an empty classic one, or of one whose members can go on as classic members of this one."""
+        """Who joins makes a group, also of an empty classic one, or of one whose members can go on
+        as classic members of this one.
+        """
         group_id, group = command.group_id, self.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
             return Draft(group, decision.records)
@@ -98,7 +116,8 @@ class ConsumerGroups:
                 consumer_decision.begin_session(member)
                 yield
             if command.member_id in draft.group.members:
-                consumer_decision.move_epoch(needed=True)  # it subscribes to the same topics, and has no target of an assignor yet
+                # it subscribes to the same topics, and has no target of an assignor yet
+                consumer_decision.move_epoch(needed=True)
             return draft
         raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
 
@@ -107,35 +126,59 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} not found." if group is None else f"Group {group_id} is not a consumer group.")
+        raise KafkaError(
+            Code.GROUP_ID_NOT_FOUND,
+            f"Group {group_id} not found."
+            if group is None
+            else f"Group {group_id} is not a consumer group.",
+        )
 
     def describe(self, group_id: str) -> DescribedConsumerGroup:
         group = self.existing(group_id)
         members = tuple([_described(group, member) for member in group.members.values()])
         epochs = group.epoch.epoch, max(group.targets.epoch, 0)
         assignor = assignor_of(group, of_group(self.settings, group_id))
-        return DescribedConsumerGroup(group_id, str(group.state), *epochs, assignor, members, frozenset(group.subscribed))
+        return DescribedConsumerGroup(
+            group_id, str(group.state), *epochs, assignor, members, frozenset(group.subscribed)
+        )
 
     # the classic protocol, in a group that has members
 
-    def join(self, group: ConsumerGroup, command: Join, ticket: Ticket, decision: Decision) -> Steps[None]:
+    def join(
+        self, group: ConsumerGroup, command: Join, ticket: Ticket, decision: Decision
+    ) -> Steps[None]:
         consumer_decision = self._of_group(decision, Draft(group, decision.records))
         held = group.static_member(command.instance_id)
-        alone = held is not None and held.said.classic is None and may_downgrade(group, self.settings, held.member_id)
+        alone = (
+            held is not None
+            and held.said.classic is None
+            and may_downgrade(group, self.settings, held.member_id)
+        )
         is_new = not command.member_id
         member_id = command.member_id or new_member_id(consumer_decision)
-        answer = yield from classic_join(consumer_decision, command, member_id, is_new=is_new, alone=alone)
+        answer = yield from classic_join(
+            consumer_decision, command, member_id, is_new=is_new, alone=alone
+        )
         if alone and held is not None:
-            same = held.said.topics == consumer_decision.group.members[member_id].said.topics and not held.said.regex
-            generation = yield from downgrade(consumer_decision.draft, decision, member_id if same else None)
+            same = (
+                held.said.topics == consumer_decision.group.members[member_id].said.topics
+                and not held.said.regex
+            )
+            generation = yield from downgrade(
+                consumer_decision.draft, decision, member_id if same else None
+            )
             self._watch_downgraded(consumer_decision)
             answer = answer._replace(generation_id=generation)  # type: ignore[call-arg]
         decision.reply(ticket, answer)
 
     def sync(self, group: ConsumerGroup, command: Sync, ticket: Ticket, decision: Decision) -> None:
-        decision.reply(ticket, classic_sync(self._of_group(decision, Draft(group, decision.records)), command))
+        decision.reply(
+            ticket, classic_sync(self._of_group(decision, Draft(group, decision.records)), command)
+        )
 
-    def classic_heartbeat(self, group: ConsumerGroup, command: Heartbeat, decision: Decision) -> None:
+    def classic_heartbeat(
+        self, group: ConsumerGroup, command: Heartbeat, decision: Decision
+    ) -> None:
         classic_heartbeat(self._of_group(decision, Draft(group, decision.records)), command)
 
     def leave(self, group: ConsumerGroup, command: Leave, decision: Decision) -> Steps[Left]:
@@ -147,11 +190,15 @@ class ConsumerGroups:
     # who goes
 
     def _remove(self, decision: ConsumerDecision, members: Sequence[Member]) -> Steps[None]:
-        """When classic members alone are left, they have a classic group again, whose next generation is the first one after the epoch."""
+        """When classic members alone are left, they have a classic group again, whose next
+        generation is the first one after the epoch.
+        """
         for member in members:
             decision.draft.remove(member.member_id)
             yield
-        if any(member.said.classic is None for member in members) and may_downgrade(decision.group, self.settings):
+        if any(member.said.classic is None for member in members) and may_downgrade(
+            decision.group, self.settings
+        ):
             yield from downgrade(decision.draft, decision.base, None)
             self._watch_downgraded(decision)
             return
@@ -177,10 +224,15 @@ class ConsumerGroups:
                     yield from _go_on_as_classic(group, decision)
                 return
             member = group.members.get(member_id) if group is not None else None
-            if group is None or member is None or (what == REVOKE and member.current.state is not MemberState.UNREVOKED):
+            if (
+                group is None
+                or member is None
+                or (what == REVOKE and member.current.state is not MemberState.UNREVOKED)
+            ):
                 return
             consumer_decision = self._of_group(decision, Draft(group, decision.records))
-            consumer_decision.set(what, member_id, AGAIN_MS)  # until the records are replayed: they may be refused
+            # until the records are replayed: they may be refused
+            consumer_decision.set(what, member_id, AGAIN_MS)
             yield from self._remove(consumer_decision, [member])
 
         return ring
@@ -211,12 +263,16 @@ class ConsumerGroups:
     def _resolve_later(self, group: ConsumerGroup, context: Context, *, urgent: bool) -> None:
         soft = self._soft(group.group_id)
         running = self.resolutions.get(group.group_id)
-        if running is not None and (not urgent or all(regex in running.found for regex in group.regex_members)):
+        if running is not None and (
+            not urgent or all(regex in running.found for regex in group.regex_members)
+        ):
             return
         if urgent or context.now - soft.resolved_at >= RESOLVED_EVERY_S:
             if self._names[0] != self.topics_version:
                 self._names = self.topics_version, list(context.topics.names())
-            self.resolutions[group.group_id] = Resolution(list(group.regex_members), self._names[1], self.topics_version)
+            self.resolutions[group.group_id] = Resolution(
+                list(group.regex_members), self._names[1], self.topics_version
+            )
 
     def resolve(self, context: Context) -> Outcome:
         """A part of it; nobody waits while thousands of names are looked at."""
@@ -234,19 +290,34 @@ class ConsumerGroups:
         for regex, found in resolution.found.items():
             known, names = group.regexes.get(regex), tuple(sorted(found))
             if regex in group.regex_members and (known is None or known.topics != names):
-                consumer_decision.draft.resolve(regex, Resolved(names, resolution.version, context.wall_ms))
-                needed = needed or known is not None or bool(names) or _has_stale_targets(consumer_decision.group, regex, context.topics)
+                consumer_decision.draft.resolve(
+                    regex, Resolved(names, resolution.version, context.wall_ms)
+                )
+                needed = (
+                    needed
+                    or known is not None
+                    or bool(names)
+                    or _has_stale_targets(consumer_decision.group, regex, context.topics)
+                )
         if decision.records:
             consumer_decision.move_epoch(needed=needed)
             consumer_decision.soft.moved_at = context.now
         else:
-            consumer_decision.soft.resolved_topics = resolution.version  # what is not in the log yet is looked at once more
+            # what is not in the log yet is looked at once more
+            consumer_decision.soft.resolved_topics = resolution.version
         return decision.outcome()
 
     # replaying
 
-    def replay(self, record: Record, take_over: Callable[[ConsumerGroup], None], drop: Callable[[str], None]) -> None:
-        """`take_over`: this group stands where another one was, or none; `drop`: there is none of that id any more."""
+    def replay(
+        self,
+        record: Record,
+        take_over: Callable[[ConsumerGroup], None],
+        drop: Callable[[str], None],
+    ) -> None:
+        """`take_over`: this group stands where another one was, or none; `drop`: there is none of
+        that id any more.
+        """
         what, group_id, name = read_key(record.key)
         value = read_value(what, record.value) if record.value is not None else None
         group = self.groups.get(group_id)
@@ -277,13 +348,19 @@ class ConsumerGroups:
     def _tidy(self, group_id: str) -> None:
         """Of a group that did not come to be, or is none of these any more, nothing stays."""
         soft = self.soft.get(group_id)
-        if soft is not None and not soft.timers and not isinstance(self.groups.get(group_id), ConsumerGroup):
+        if (
+            soft is not None
+            and not soft.timers
+            and not isinstance(self.groups.get(group_id), ConsumerGroup)
+        ):
             del self.soft[group_id]
 
     # making decisions
 
     def _of_group(self, decision: Decision, draft: Draft) -> ConsumerDecision:
-        return ConsumerDecision(decision, draft, self._soft(draft.group_id), self.topics_version, self.ring)
+        return ConsumerDecision(
+            decision, draft, self._soft(draft.group_id), self.topics_version, self.ring
+        )
 
     def _soft(self, group_id: str) -> Soft:
         soft = self.soft.get(group_id)
@@ -314,7 +391,9 @@ class Resolution:
 
 
 def _go_on_as_classic(group: ClassicGroup, decision: Decision) -> Steps[None]:
-    """Of a group that was a consumer group: sessions begin, and where nobody leads it rebalances."""
+    """Of a group that was a consumer group: sessions begin, and where nobody leads it
+    rebalances.
+    """
     for member in group.members.values():
         begin_session(group, member, decision)
         yield
@@ -323,20 +402,42 @@ def _go_on_as_classic(group: ClassicGroup, decision: Decision) -> Steps[None]:
 
 
 def _has_stale_targets(group: ConsumerGroup, regex: str, topics: Topics) -> bool:
-    """Whether a member changed from other topics to this expression, of which the group's epoch does not know yet."""
+    """Whether a member changed from other topics to this expression, of which the group's epoch
+    does not know yet.
+    """
     members = [member for member in group.members.values() if member.said.regex == regex]
-    names = [(member.said, topics.topic_name(topic_id)) for member in members for topic_id in group.target.get(member.member_id, ())]
+    names = [
+        (member.said, topics.topic_name(topic_id))
+        for member in members
+        for topic_id in group.target.get(member.member_id, ())
+    ]
     return any(name is None or not group.reads(said, name) for said, name in names)
 
 
 def _described(group: ConsumerGroup, member: Member) -> DescribedConsumer:
     said = member.said
-    who = member.member_id, said.instance_id, said.rack_id, member.current.epoch, said.client_id, said.client_host
+    who = (
+        member.member_id,
+        said.instance_id,
+        said.rack_id,
+        member.current.epoch,
+        said.client_id,
+        said.client_host,
+    )
     target: Any = group.target.get(member.member_id, {})
-    return DescribedConsumer(*who, said.topics, said.regex or "", _owned(member), target, said.classic is not None)
+    return DescribedConsumer(
+        *who, said.topics, said.regex or "", _owned(member), target, said.classic is not None
+    )
 
 
 def _owned(member: Member) -> Target:
-    """Return all partitions that nobody else may have yet: those that the member has, and those that it has not given up."""
+    """Return all partitions that nobody else may have yet: those that the member has, and those
+    that it has not given up.
+    """
     assigned, revoking = member.current.assigned, member.current.revoking
-    return without_epochs({topic_id: {**assigned.get(topic_id, {}), **revoking.get(topic_id, {})} for topic_id in {**assigned, **revoking}})
+    return without_epochs(
+        {
+            topic_id: {**assigned.get(topic_id, {}), **revoking.get(topic_id, {})}
+            for topic_id in {**assigned, **revoking}
+        }
+    )

@@ -1,11 +1,20 @@
-"""ConsumerGroupHeartbeat: who may come, which epoch a member may have, and what it is told (KIP-848). Knows no version but by the command."""
+"""ConsumerGroupHeartbeat: who may come, which epoch a member may have, and what it is told
+(KIP-848). Knows no version but by the command.
+"""
 
 from base64 import urlsafe_b64encode
 
 from raftka.coordinator.classic.group import ClassicGroup
 from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
 from raftka.coordinator.consumer.decisions import ConsumerDecision
-from raftka.coordinator.consumer.group import AWAY, LEFT, NOBODY, ConsumerGroup, Member, without_epochs
+from raftka.coordinator.consumer.group import (
+    AWAY,
+    LEFT,
+    NOBODY,
+    ConsumerGroup,
+    Member,
+    without_epochs,
+)
 from raftka.coordinator.consumer.reconciliation import Owned
 from raftka.coordinator.consumer.records import Current
 from raftka.coordinator.machine import Steps
@@ -23,17 +32,30 @@ def check(command: ConsumerHeartbeat, settings: ConsumerSettings) -> None:
     _refuse(command.instance_id == "", "InstanceId can't be empty.")
     _refuse(command.rack_id == "", "RackId can't be empty.")
     if command.epoch == 0:
-        _refuse(command.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
-        _refuse(command.owned is None or bool(command.owned), "TopicPartitions must be empty when (re-)joining.")
+        _refuse(
+            command.rebalance_timeout_ms == -1,
+            "RebalanceTimeoutMs must be provided in first request.",
+        )
+        _refuse(
+            command.owned is None or bool(command.owned),
+            "TopicPartitions must be empty when (re-)joining.",
+        )
         nothing = command.topics is None and command.regex is None
-        _refuse(nothing, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+        _refuse(
+            nothing,
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining.",
+        )
     elif command.epoch == AWAY:
         _refuse(command.instance_id is None, "InstanceId can't be null.")
     else:
         _refuse(command.epoch < AWAY, "MemberEpoch is invalid.")
     if command.assignor is not None and command.assignor not in settings.assignors:
         known = ", ".join(settings.assignors)
-        raise KafkaError(Code.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {command.assignor} is not supported. Supported assignors: {known}.")
+        raise KafkaError(
+            Code.UNSUPPORTED_ASSIGNOR,
+            f"ServerAssignor {command.assignor} is not supported. Supported assignors: {known}.",
+        )
 
 
 def _refuse(wrong: bool, message: str) -> None:
@@ -52,40 +74,62 @@ def beat(decision: ConsumerDecision, command: ConsumerHeartbeat) -> Steps[Consum
     decision.begin_session(after)
     if decision.draft.changed:
         decision.soft.moved_at = decision.base.now
-    shown = _is_full(command) or without_epochs(before.current.assigned) != without_epochs(after.current.assigned)
+    shown = _is_full(command) or without_epochs(before.current.assigned) != without_epochs(
+        after.current.assigned
+    )
     assignment = without_epochs(after.current.assigned) if shown else None
     return ConsumerBeat(member_id, after.current.epoch, decision.interval_ms(after), assignment)
 
 
 def new_member_id(decision: ConsumerDecision) -> str:
     """A UUID as Kafka writes them."""
-    bits = decision.base.context.random.getrandbits(128) & ~(0xF << 76 | 3 << 62) | 4 << 76 | 2 << 62
+    bits = (
+        decision.base.context.random.getrandbits(128) & ~(0xF << 76 | 3 << 62) | 4 << 76 | 2 << 62
+    )
     return urlsafe_b64encode(bits.to_bytes(16, "big")).decode().rstrip("=")
 
 
 def _is_full(command: ConsumerHeartbeat) -> bool:
     """It says all that there is to say: it joins, or an answer of ours was lost."""
     subscribes = command.topics is not None or command.regex is not None
-    return command.epoch == 0 or (command.rebalance_timeout_ms != -1 and subscribes and command.owned is not None)
+    return command.epoch == 0 or (
+        command.rebalance_timeout_ms != -1 and subscribes and command.owned is not None
+    )
 
 
-def check_room(group: ConsumerGroup | ClassicGroup, settings: ConsumerSettings, member_id: str, instance_id: str | None) -> None:
+def check_room(
+    group: ConsumerGroup | ClassicGroup,
+    settings: ConsumerSettings,
+    member_id: str,
+    instance_id: str | None,
+) -> None:
     """Raises GROUP_MAX_SIZE_REACHED for a member that is new."""
     most = min(settings.max_size, MEMBERS_OF_GROUP.value)
-    if len(group.members) >= most and member_id not in group.members and instance_id not in group.static:
-        raise KafkaError(Code.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {most} members.")
+    if (
+        len(group.members) >= most
+        and member_id not in group.members
+        and instance_id not in group.static
+    ):
+        raise KafkaError(
+            Code.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {most} members.",
+        )
 
 
 # whose place it is
 
 
 def _place(decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: str) -> Member:
-    """Return the member that the heartbeat is of, as it was, after its epoch was checked. Raises KafkaError."""
+    """Return the member that the heartbeat is of, as it was, after its epoch was checked. Raises
+    KafkaError.
+    """
     group, instance_id = decision.group, command.instance_id
     if command.epoch == 0:
         return _joining(decision, member_id, instance_id)
     if instance_id is not None:
-        return _at_its_epoch(check_instance(group.static_member(instance_id), member_id, instance_id), command)
+        return _at_its_epoch(
+            check_instance(group.static_member(instance_id), member_id, instance_id), command
+        )
     known = group.members.get(member_id)
     if known is None:
         raise unknown(group, member_id)
@@ -93,16 +137,23 @@ def _place(decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: st
 
 
 def _joining(decision: ConsumerDecision, member_id: str, instance_id: str | None) -> Member:
-    """Return the member as it was, or a new one. A fenced member joins again under its own id: it keeps its epoch and its assignment.
+    """Return the member as it was, or a new one. A fenced member joins again under its own id: it
+    keeps its epoch and its assignment.
 
-    A static member takes the place of its instance, once the member that had it has gone away. Raises UNRELEASED_INSTANCE_ID.
+    A static member takes the place of its instance, once the member that had it has gone away.
+    Raises UNRELEASED_INSTANCE_ID.
     """
     held = decision.group.static_member(instance_id)
     if held is None:
         return decision.group.members.get(member_id) or Member(member_id, NOBODY, Current())
     if held.said.classic is None and held.current.epoch != AWAY:
-        owner = f"cannot join the group because the instance id is owned by {held.member_id} member."
-        raise KafkaError(Code.UNRELEASED_INSTANCE_ID, f"Static member {member_id} with instance id {instance_id} {owner}")
+        owner = (
+            f"cannot join the group because the instance id is owned by {held.member_id} member."
+        )
+        raise KafkaError(
+            Code.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} {owner}",
+        )
     decision.draft.replace(held, member_id)
     return decision.group.members[member_id]
 
@@ -112,37 +163,56 @@ def check_instance(held: Member | None, member_id: str, instance_id: str) -> Mem
     if held is None:
         raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if held.member_id != member_id:
-        fenced = f"Static member {member_id} with instance id {instance_id} was fenced by member {held.member_id}."
+        fenced = (
+            f"Static member {member_id} with instance id {instance_id} was fenced by member "
+            f"{held.member_id}."
+        )
         raise KafkaError(Code.FENCED_INSTANCE_ID, fenced)
     return held
 
 
 def unknown(group: ConsumerGroup, member_id: str) -> KafkaError:
-    return KafkaError(Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
+    return KafkaError(
+        Code.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
+    )
 
 
 def _at_its_epoch(member: Member, command: ConsumerHeartbeat) -> Member:
-    """The epoch before is good too, of who has nothing that it should not have: it may not have heard our answer. Raises FENCED_MEMBER_EPOCH."""
+    """The epoch before is good too, of who has nothing that it should not have: it may not have
+    heard our answer. Raises FENCED_MEMBER_EPOCH.
+    """
     now = member.current.epoch
-    if command.epoch == now or (command.epoch < now and command.epoch == member.current.previous_epoch and _has_no_more(command.owned, member)):
+    if command.epoch == now or (
+        command.epoch < now
+        and command.epoch == member.current.previous_epoch
+        and _has_no_more(command.owned, member)
+    ):
         return member
     which = "greater" if command.epoch > now else "smaller"
     raise KafkaError(
         Code.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {which} member epoch ({command.epoch}) than the one known by the group coordinator "
+        f"The consumer group member has a {which} member epoch ({command.epoch}) than the one "
+        "known by the group coordinator "
         f"({now}). The member must abandon all its partitions and rejoin.",
     )
 
 
 def _has_no_more(owned: Owned, member: Member) -> bool:
-    return owned is not None and all(partitions <= member.current.assigned.get(topic_id, {}).keys() for topic_id, partitions in owned.items())
+    return owned is not None and all(
+        partitions <= member.current.assigned.get(topic_id, {}).keys()
+        for topic_id, partitions in owned.items()
+    )
 
 
 # what it says
 
 
-def _say(decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: str, before: Member) -> bool:
-    """Whether it subscribes to something else than before; the group's epoch moves when that is known to make a difference."""
+def _say(
+    decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: str, before: Member
+) -> bool:
+    """Whether it subscribes to something else than before; the group's epoch moves when that is
+    known to make a difference.
+    """
     was = before.said
     said = was._replace(
         instance_id=command.instance_id if command.instance_id is not None else was.instance_id,
@@ -151,13 +221,17 @@ def _say(decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: str,
         client_host=command.client_host,
         topics=tuple(sorted(set(command.topics))) if command.topics is not None else was.topics,
         regex=command.regex if command.regex is not None else was.regex,
-        rebalance_timeout_ms=command.rebalance_timeout_ms if command.rebalance_timeout_ms != -1 else was.rebalance_timeout_ms,
+        rebalance_timeout_ms=command.rebalance_timeout_ms
+        if command.rebalance_timeout_ms != -1
+        else was.rebalance_timeout_ms,
         assignor=command.assignor if command.assignor is not None else was.assignor,
         classic=None,
     )
     changed = decision.subscribe(member_id, said)
     regex_changed = (was.regex or "") != (said.regex or "")
-    matters = was.topics != said.topics or (regex_changed and (not said.regex or said.regex in decision.group.regexes))
+    matters = was.topics != said.topics or (
+        regex_changed and (not said.regex or said.regex in decision.group.regexes)
+    )
     decision.move_epoch(needed=matters)
     return changed
 
@@ -166,10 +240,14 @@ def _say(decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: str,
 
 
 def leave(decision: ConsumerDecision, command: ConsumerHeartbeat) -> Member | None:
-    """The member to remove, but for a static one that will be back: what it has stays its own until its session ends. Raises KafkaError."""
+    """The member to remove, but for a static one that will be back: what it has stays its own until
+    its session ends. Raises KafkaError.
+    """
     group = decision.group
     if command.instance_id is not None:
-        member = check_instance(group.static_member(command.instance_id), command.member_id, command.instance_id)
+        member = check_instance(
+            group.static_member(command.instance_id), command.member_id, command.instance_id
+        )
     else:
         found = group.members.get(command.member_id)
         if found is None:

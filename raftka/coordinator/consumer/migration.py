@@ -1,7 +1,9 @@
-"""Groups that change their kind while members are in them (KIP-848): all of it is in the records of one decision. Knows no request.
+"""Groups that change their kind while members are in them (KIP-848): all of it is in the records of
+one decision. Knows no request.
 
-A classic group becomes a consumer group when a consumer of the new protocol joins: its members keep what they have, and are told to join again.
-A consumer group becomes classic when the last consumer of the new protocol has gone, or comes back as a classic one.
+A classic group becomes a consumer group when a consumer of the new protocol joins: its members keep
+what they have, and are told to join again. A consumer group becomes classic when the last consumer
+of the new protocol has gone, or comes back as a classic one.
 """
 
 from raftka.coordinator.classic.group import CONSUMER, ClassicGroup
@@ -15,13 +17,19 @@ from raftka.coordinator.consumer.group import FIRST_EPOCH, ConsumerGroup, Member
 from raftka.coordinator.consumer.records import Classic, Current, Epoch, MemberState, Said, Targets
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Steps, Topics
-from raftka.coordinator.protocol import read_assignment, read_subscription, version_of, write_assignment
+from raftka.coordinator.protocol import (
+    read_assignment,
+    read_subscription,
+    version_of,
+    write_assignment,
+)
 from raftka.coordinator.records import GroupMember, GroupMetadata, group_tombstone
 from raftka.coordinator.records import group_record as classic_record
 from raftka.wire.errors import Code, KafkaError
 
 CUSTOM_ASSIGNOR = (
-    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before re-attempting the upgrade."
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+    "default assignor before re-attempting the upgrade."
 )
 
 # a classic group becomes a consumer group
@@ -38,7 +46,9 @@ def check_upgrade(group: ClassicGroup, settings: ConsumerSettings) -> None:
 
 
 def upgrade(group: ClassicGroup, decision: Decision) -> Steps[Draft]:
-    """Tell the members that wait to join again. Raises GROUP_ID_NOT_FOUND for assignments that only the members' own assignor understands."""
+    """Tell the members that wait to join again. Raises GROUP_ID_NOT_FOUND for assignments that only
+    the members' own assignor understands.
+    """
     try:
         members = yield from _members(group, decision.context.topics)
     except ValueError as error:
@@ -52,7 +62,9 @@ def upgrade(group: ClassicGroup, decision: Decision) -> Steps[Draft]:
     for member_id, said, target in members:
         draft.say(member_id, said)
         draft.aim(member_id, target)
-        assigned = {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in target.items()}
+        assigned = {
+            topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in target.items()
+        }
         draft.have(member_id, Current(epoch, epoch, MemberState.STABLE, assigned))
         yield
     draft.set_epoch(Epoch(epoch, hash_of(draft.group.subscribed, decision.context.topics)))
@@ -61,15 +73,22 @@ def upgrade(group: ClassicGroup, decision: Decision) -> Steps[Draft]:
 
 
 def _not_upgraded(group: ClassicGroup, reason: str) -> KafkaError:
-    return KafkaError(Code.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}")
+    return KafkaError(
+        Code.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}",
+    )
 
 
 def _members(group: ClassicGroup, topics: Topics) -> Steps[list[tuple[str, Said, Target]]]:
-    """Read what the members say; a partition that two of them were given stays with the first. Raises ValueError, GROUP_ID_NOT_FOUND."""
+    """Read what the members say; a partition that two of them were given stays with the first.
+    Raises ValueError, GROUP_ID_NOT_FOUND.
+    """
     found = []
     taken: set[tuple[bytes, int]] = set()
     for member in group.members.values():
-        subscription = read_subscription(member.metadata(group.protocol_name) or member.protocols[0].metadata)
+        subscription = read_subscription(
+            member.metadata(group.protocol_name) or member.protocols[0].metadata
+        )
         assignment = read_assignment(member.assignment)
         if assignment.user_data:
             raise _not_upgraded(group, CUSTOM_ASSIGNOR)
@@ -96,15 +115,24 @@ def _members(group: ClassicGroup, topics: Topics) -> Steps[list[tuple[str, Said,
 # a consumer group becomes a classic one
 
 
-def may_downgrade(group: ConsumerGroup, settings: GroupSettings, about_to_be_classic: str | None = None) -> bool:
+def may_downgrade(
+    group: ConsumerGroup, settings: GroupSettings, about_to_be_classic: str | None = None
+) -> bool:
     """One that has no members stays what it is."""
     consumer = group.members.get(about_to_be_classic or "")
     classic = group.classic_count + (consumer is not None and consumer.said.classic is None)
-    return bool(group.members) and classic == len(group.members) and settings.consumer.downgrades and len(group.members) <= settings.max_size
+    return (
+        bool(group.members)
+        and classic == len(group.members)
+        and settings.consumer.downgrades
+        and len(group.members) <= settings.max_size
+    )
 
 
 def downgrade(draft: Draft, decision: Decision, leader: str | None) -> Steps[int]:
-    """All members are classic now. Without a leader it is a group that has to rebalance. Returns its generation."""
+    """All members are classic now. Without a leader it is a group that has to rebalance. Returns
+    its generation.
+    """
     group, topics = draft.group, decision.context.topics
     name = yield from _common_protocol(group)
     members = []
@@ -116,7 +144,9 @@ def downgrade(draft: Draft, decision: Decision, leader: str | None) -> Steps[int
     for tombstone in group.tombstones():
         decision.records.append(tombstone)
         yield
-    record = GroupMetadata(CONSUMER, group.epoch.epoch, name, leader, decision.context.wall_ms, tuple(members))
+    record = GroupMetadata(
+        CONSUMER, group.epoch.epoch, name, leader, decision.context.wall_ms, tuple(members)
+    )
     decision.records.append(classic_record(group.group_id, record))
     return group.epoch.epoch
 
@@ -140,4 +170,12 @@ def _common_protocol(group: ConsumerGroup) -> Steps[str]:
 def _recorded(member: Member, metadata: bytes, assignment: bytes) -> GroupMember:
     said = member.said
     times = said.rebalance_timeout_ms, _classic(member).session_timeout_ms
-    return GroupMember(member.member_id, said.instance_id, said.client_id, said.client_host, *times, metadata, assignment)
+    return GroupMember(
+        member.member_id,
+        said.instance_id,
+        said.client_id,
+        said.client_host,
+        *times,
+        metadata,
+        assignment,
+    )

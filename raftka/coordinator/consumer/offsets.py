@@ -1,4 +1,6 @@
-"""Whether a member of a consumer group may commit and fetch offsets: by its epoch (KIP-848, KIP-1251). Knows no offset."""
+"""Whether a member of a consumer group may commit and fetch offsets: by its epoch (KIP-848,
+KIP-1251). Knows no offset.
+"""
 
 from raftka.coordinator.commands import CommitOffsets, FetchOffsets
 from raftka.coordinator.consumer.group import ConsumerGroup, Member
@@ -8,7 +10,9 @@ from raftka.wire.errors import Code, KafkaError
 
 
 def check_consumer_commit(group: ConsumerGroup, command: CommitOffsets, topics: Topics) -> None:
-    """An earlier epoch is good for partitions that the member has had since then: nobody else has read them. Raises KafkaError."""
+    """An earlier epoch is good for partitions that the member has had since then: nobody else has
+    read them. Raises KafkaError.
+    """
     if command.generation_id < 0 and not group.members:
         return
     member = group.members.get(command.member_id)
@@ -17,7 +21,11 @@ def check_consumer_commit(group: ConsumerGroup, command: CommitOffsets, topics: 
     if member.said.classic is None and not command.may_say_not_found:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
     epoch = member.current.epoch
-    if command.generation_id == epoch or (member.said.classic is None and 0 <= command.generation_id < epoch and _has_had(member, command, topics)):
+    if command.generation_id == epoch or (
+        member.said.classic is None
+        and 0 <= command.generation_id < epoch
+        and _has_had(member, command, topics)
+    ):
         return
     raise _stale(member, command.generation_id)
 
@@ -36,8 +44,14 @@ def check_consumer_fetch(group: ConsumerGroup, command: FetchOffsets) -> None:
 def _has_had(member: Member, command: CommitOffsets, topics: Topics) -> bool:
     for name, partitions in command.topics:
         topic_id = topics.topic_id(name) if name is not None else None
-        given = {**member.current.revoking.get(topic_id or b"", {}), **member.current.assigned.get(topic_id or b"", {})}
-        if any(each.partition not in given or given[each.partition] > command.generation_id for each in partitions):
+        given = {
+            **member.current.revoking.get(topic_id or b"", {}),
+            **member.current.assigned.get(topic_id or b"", {}),
+        }
+        if any(
+            each.partition not in given or given[each.partition] > command.generation_id
+            for each in partitions
+        ):
             return False
     return True
 
@@ -45,5 +59,8 @@ def _has_had(member: Member, command: CommitOffsets, topics: Topics) -> bool:
 def _stale(member: Member, epoch: int) -> KafkaError:
     if member.said.classic is not None:
         return KafkaError(Code.ILLEGAL_GENERATION)
-    text = f"The received member epoch {epoch} does not match the expected member epoch {member.current.epoch}."
+    text = (
+        f"The received member epoch {epoch} does not match the expected member epoch "
+        f"{member.current.epoch}."
+    )
     return KafkaError(Code.STALE_MEMBER_EPOCH, text)

@@ -1,6 +1,8 @@
-"""How a member goes from what it has to its target: it gives up first, then gets what is free. Knows no request and no time.
+"""How a member goes from what it has to its target: it gives up first, then gets what is free.
+Knows no request and no time.
 
-Nothing is given before it was released: what another member has, or has not said that it gave up, is waited for.
+Nothing is given before it was released: what another member has, or has not said that it gave up,
+is waited for.
 """
 
 from raftka.coordinator.consumer.commands import Target
@@ -11,8 +13,12 @@ from raftka.coordinator.machine import Topics
 Owned = dict[bytes, frozenset[int]] | None  # what a member says that it has; None: as before
 
 
-def reconcile(group: ConsumerGroup, member: Member, owned: Owned, topics: Topics, *, resubscribed: bool) -> Current:
-    """What the member has after this step. `resubscribed`: it gives up at once what it does not subscribe to any more, whatever the targets say."""
+def reconcile(
+    group: ConsumerGroup, member: Member, owned: Owned, topics: Topics, *, resubscribed: bool
+) -> Current:
+    """What the member has after this step. `resubscribed`: it gives up at once what it does not
+    subscribe to any more, whatever the targets say.
+    """
     current = member.current
     if current.state is MemberState.STABLE and current.epoch == group.targets.epoch:
         return _only_subscribed(group, member, owned, topics) if resubscribed else current
@@ -29,7 +35,11 @@ def _next(group: ConsumerGroup, member: Member, owned: Owned, topics: Topics) ->
     for topic_id, partitions in current.assigned.items():
         wanted = set(target.get(topic_id, ()))
         _put(kept, topic_id, {each: epoch for each, epoch in partitions.items() if each in wanted})
-        _put(revoking, topic_id, {each: epoch for each, epoch in partitions.items() if each not in wanted})
+        _put(
+            revoking,
+            topic_id,
+            {each: epoch for each, epoch in partitions.items() if each not in wanted},
+        )
     if revoking and _has_any(owned, revoking):
         return _moved(current, current.epoch, MemberState.UNREVOKED, kept, revoking)
     epoch, waits = group.targets.epoch, False
@@ -44,7 +54,11 @@ def _next(group: ConsumerGroup, member: Member, owned: Owned, topics: Topics) ->
 
 def _only_subscribed(group: ConsumerGroup, member: Member, owned: Owned, topics: Topics) -> Current:
     current = member.current
-    kept = {topic_id: partitions for topic_id, partitions in current.assigned.items() if _reads(group, member.said, topic_id, topics)}
+    kept = {
+        topic_id: partitions
+        for topic_id, partitions in current.assigned.items()
+        if _reads(group, member.said, topic_id, topics)
+    }
     if len(kept) == len(current.assigned):
         return current
     revoking = {topic_id: dict(partitions) for topic_id, partitions in current.revoking.items()}
@@ -56,14 +70,20 @@ def _only_subscribed(group: ConsumerGroup, member: Member, owned: Owned, topics:
     return current._replace(assigned=kept)
 
 
-def _moved(current: Current, epoch: int, state: MemberState, assigned: Epochs, revoking: Epochs) -> Current:
+def _moved(
+    current: Current, epoch: int, state: MemberState, assigned: Epochs, revoking: Epochs
+) -> Current:
     """The epoch before is remembered: an answer may be lost."""
     previous = current.epoch if epoch != current.epoch else current.previous_epoch
     return Current(epoch, previous, state, assigned, revoking)
 
 
 def _subscribed(group: ConsumerGroup, said: Said, target: Target, topics: Topics) -> Target:
-    return {topic_id: partitions for topic_id, partitions in target.items() if _reads(group, said, topic_id, topics)}
+    return {
+        topic_id: partitions
+        for topic_id, partitions in target.items()
+        if _reads(group, said, topic_id, topics)
+    }
 
 
 def _reads(group: ConsumerGroup, said: Said, topic_id: bytes, topics: Topics) -> bool:
@@ -75,7 +95,10 @@ def _has_any(owned: Owned, revoking: Epochs) -> bool:
     """Who does not say what it has, has all."""
     if owned is None:
         return True
-    return any(not partitions.keys().isdisjoint(owned.get(topic_id, ())) for topic_id, partitions in revoking.items())
+    return any(
+        not partitions.keys().isdisjoint(owned.get(topic_id, ()))
+        for topic_id, partitions in revoking.items()
+    )
 
 
 def _put(epochs: Epochs, topic_id: bytes, partitions: dict[int, int]) -> None:
@@ -87,6 +110,9 @@ def waits_for_others(group: ConsumerGroup, member: Member) -> bool:
     """Some of its target is not free yet."""
     for topic_id, partitions in group.target.get(member.member_id, {}).items():
         has = member.current.assigned.get(topic_id, {})
-        if any(each not in has and group.owner(topic_id, each) not in (None, member.member_id) for each in partitions):
+        if any(
+            each not in has and group.owner(topic_id, each) not in (None, member.member_id)
+            for each in partitions
+        ):
             return True
     return False

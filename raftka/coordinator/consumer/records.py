@@ -1,7 +1,10 @@
-"""The records of consumer groups of the new protocol (KIP-848) in __consumer_offsets, as Kafka 4.3 writes and reads them; all values are flexible.
+"""The records of consumer groups of the new protocol (KIP-848) in __consumer_offsets, as Kafka 4.3
+writes and reads them; all values are flexible.
 
-    3 group: its epoch    5 member: what it says of itself    7 member: what it is to have    8 member: what it has
-    4 partitions of topics (until 4.0)    6 epoch of the targets    16 regular expression: the topics it stands for
+    3 group: its epoch    5 member: what it says of itself    7 member: what it is to have    8
+                          member: what it has
+    4 partitions of topics (until 4.0)    6 epoch of the targets    16 regular expression: the
+                                          topics it stands for
 
 Knows no group and no rule.
 """
@@ -22,9 +25,11 @@ from raftka.wire.rows import Row
 
 GROUP, PARTITIONS, MEMBER, TARGETS, TARGET, CURRENT, REGEX = 3, 4, 5, 6, 7, 8, 16
 KINDS = frozenset((GROUP, PARTITIONS, MEMBER, TARGETS, TARGET, CURRENT, REGEX))
-OF_GROUP = (GROUP, PARTITIONS, TARGETS)  # their keys have the group's id alone, the others' one name more
+# their keys have the group's id alone, the others' one name more
+OF_GROUP = (GROUP, PARTITIONS, TARGETS)
 
-Epochs = dict[bytes, dict[int, int]]  # topic id, partition: the epoch at which the member was given it
+# topic id, partition: the epoch at which the member was given it
+Epochs = dict[bytes, dict[int, int]]
 
 
 class MemberState(IntEnum):
@@ -128,7 +133,10 @@ def tombstone(what: int, group_id: str, name: str = "") -> Record:
 
 
 def group_record(group_id: str, group: Epoch) -> Record:
-    return Record(key(GROUP, group_id), _write(GROUP, _GROUP(epoch=group.epoch, metadata_hash=group.metadata_hash)))
+    return Record(
+        key(GROUP, group_id),
+        _write(GROUP, _GROUP(epoch=group.epoch, metadata_hash=group.metadata_hash)),
+    )
 
 
 def member_record(group_id: str, member_id: str, said: Said) -> Record:
@@ -143,17 +151,28 @@ def member_record(group_id: str, member_id: str, said: Said) -> Record:
         assignor=said.assignor,
     )
     if said.classic is not None:
-        protocols = [_MEMBER.classic.protocols(name=each.name, metadata=each.metadata) for each in said.classic.protocols]
-        row.classic = _MEMBER.classic(session_timeout_ms=said.classic.session_timeout_ms, protocols=protocols)
+        protocols = [
+            _MEMBER.classic.protocols(name=each.name, metadata=each.metadata)
+            for each in said.classic.protocols
+        ]
+        row.classic = _MEMBER.classic(
+            session_timeout_ms=said.classic.session_timeout_ms, protocols=protocols
+        )
     return Record(key(MEMBER, group_id, member_id), _write(MEMBER, row))
 
 
 def targets_record(group_id: str, targets: Targets) -> Record:
-    return Record(key(TARGETS, group_id), _write(TARGETS, _TARGETS(epoch=targets.epoch, timestamp_ms=targets.timestamp_ms)))
+    return Record(
+        key(TARGETS, group_id),
+        _write(TARGETS, _TARGETS(epoch=targets.epoch, timestamp_ms=targets.timestamp_ms)),
+    )
 
 
 def target_record(group_id: str, member_id: str, target: Target) -> Record:
-    topics = [_TARGET.topics(topic_id=topic_id, partitions=list(partitions)) for topic_id, partitions in sorted(target.items())]
+    topics = [
+        _TARGET.topics(topic_id=topic_id, partitions=list(partitions))
+        for topic_id, partitions in sorted(target.items())
+    ]
     return Record(key(TARGET, group_id, member_id), _write(TARGET, _TARGET(topics=topics)))
 
 
@@ -169,7 +188,9 @@ def current_record(group_id: str, member_id: str, current: Current) -> Record:
 
 
 def regex_record(group_id: str, regex: str, resolved: Resolved) -> Record:
-    row = _REGEX(topics=list(resolved.topics), version=resolved.version, timestamp_ms=resolved.timestamp_ms)
+    row = _REGEX(
+        topics=list(resolved.topics), version=resolved.version, timestamp_ms=resolved.timestamp_ms
+    )
     return Record(key(REGEX, group_id, regex), _write(REGEX, row))
 
 
@@ -181,15 +202,27 @@ def read_value(what: int, value: bytes) -> Any:
     try:
         row, _ = _decoder(what)(memoryview(value), 2)
     except ProtocolError as error:
-        raise ValueError(f"the value of a consumer group's record {what} cannot be read: {error}") from error
+        raise ValueError(
+            f"the value of a consumer group's record {what} cannot be read: {error}"
+        ) from error
     return _READ[what](row)
 
 
 def _read_member(row: Any) -> Said:
     classic = None
     if row.classic is not None:
-        classic = Classic(row.classic.session_timeout_ms, tuple([Protocol(each.name, bytes(each.metadata)) for each in row.classic.protocols]))
-    said = row.instance_id, row.rack_id, row.client_id, row.client_host, tuple(sorted(set(row.topics))), row.regex
+        classic = Classic(
+            row.classic.session_timeout_ms,
+            tuple([Protocol(each.name, bytes(each.metadata)) for each in row.classic.protocols]),
+        )
+    said = (
+        row.instance_id,
+        row.rack_id,
+        row.client_id,
+        row.client_host,
+        tuple(sorted(set(row.topics))),
+        row.regex,
+    )
     return Said(*said, row.rebalance_timeout_ms, row.assignor, classic)
 
 
@@ -198,25 +231,39 @@ def _read_target(row: Any) -> Target:
 
 
 def _read_current(row: Any) -> Current:
-    """Before Kafka 4.2 there are no epochs of partitions: then they count as given at the member's."""
+    """Before Kafka 4.2 there are no epochs of partitions: then they count as given at the
+    member's.
+    """
     try:
         state = MemberState(row.state)
     except ValueError:
         state = MemberState.UNRELEASED  # of a later Kafka: reconciled anew
-    return Current(row.epoch, row.previous_epoch, state, _read_epochs(row.assigned, row.epoch), _read_epochs(row.revoking, row.epoch))
+    return Current(
+        row.epoch,
+        row.previous_epoch,
+        state,
+        _read_epochs(row.assigned, row.epoch),
+        _read_epochs(row.revoking, row.epoch),
+    )
 
 
 def _read_epochs(topics: Any, epoch: int) -> Epochs:
     found = {}
     for topic in topics:
-        epochs = topic.epochs if topic.epochs is not None and len(topic.epochs) == len(topic.partitions) else [epoch] * len(topic.partitions)
+        epochs = (
+            topic.epochs
+            if topic.epochs is not None and len(topic.epochs) == len(topic.partitions)
+            else [epoch] * len(topic.partitions)
+        )
         found[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
     return found
 
 
 def _epochs(topic_id: bytes, partitions: dict[int, int]) -> Row:
     ordered = sorted(partitions)
-    made: Row = _CURRENT.assigned(topic_id=topic_id, partitions=ordered, epochs=[partitions[each] for each in ordered])
+    made: Row = _CURRENT.assigned(
+        topic_id=topic_id, partitions=ordered, epochs=[partitions[each] for each in ordered]
+    )
     return made
 
 
@@ -293,7 +340,15 @@ _REGEX = parse_row(
     timestamp_ms            int64
     """,
 )
-_ROWS = {GROUP: _GROUP, PARTITIONS: _PARTITIONS, MEMBER: _MEMBER, TARGETS: _TARGETS, TARGET: _TARGET, CURRENT: _CURRENT, REGEX: _REGEX}
+_ROWS = {
+    GROUP: _GROUP,
+    PARTITIONS: _PARTITIONS,
+    MEMBER: _MEMBER,
+    TARGETS: _TARGETS,
+    TARGET: _TARGET,
+    CURRENT: _CURRENT,
+    REGEX: _REGEX,
+}
 _READ: dict[int, Any] = {
     GROUP: lambda row: Epoch(row.epoch, row.metadata_hash),
     PARTITIONS: lambda row: None,

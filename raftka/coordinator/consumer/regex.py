@@ -1,6 +1,8 @@
-"""Regular expressions over topics' names, as strangers send them: RE2, which takes linear time whatever they are. Knows no group.
+"""Regular expressions over topics' names, as strangers send them: RE2, which takes linear time
+whatever they are. Knows no group.
 
-Kafka uses RE2/J, the same language. The engine is imported with the first expression: most brokers never see one.
+Kafka uses RE2/J, the same language. The engine is imported with the first expression: most brokers
+never see one.
 """
 
 from collections.abc import Callable
@@ -10,7 +12,10 @@ from raftka.limits import REGEX_LENGTH
 from raftka.wire.errors import Code, KafkaError, LimitRefused
 
 MEMORY_BYTES = 1024 * 1024  # of one compiled expression
-NO_ENGINE = "This broker has no engine for regular expressions: install raftka[regex] beside it, or subscribe to topics by name."
+NO_ENGINE = (
+    "This broker has no engine for regular expressions: install raftka[regex] beside it, or "
+    "subscribe to topics by name."
+)
 WORDS = {"missing )": "missing closing )", "missing ]": "missing closing ]"}  # RE2's for RE2/J's
 
 
@@ -31,7 +36,8 @@ def compiled(regex: str) -> Callable[[str], bool]:
         match = re2.compile(regex, options).fullmatch
     except re2.error as error:
         raise KafkaError(
-            Code.INVALID_REGULAR_EXPRESSION, f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_said(error)}."
+            Code.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_said(error)}.",
         ) from None
     return lambda name: match(name) is not None
 

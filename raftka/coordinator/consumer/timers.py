@@ -1,6 +1,8 @@
-"""What a coordinator knows of a consumer group beside its records: timers of members, when something happened last. Another one does without.
+"""What a coordinator knows of a consumer group beside its records: timers of members, when
+something happened last. Another one does without.
 
-By the group's id, not by its object: a decision may make a group, or turn it into another, before its records are there. Knows no rule.
+By the group's id, not by its object: a decision may make a group, or turn it into another, before
+its records are there. Knows no rule.
 """
 
 from collections.abc import Callable
@@ -21,10 +23,13 @@ class Soft:
         self.group_id = group_id
         self.timers: dict[tuple[str, str], Timer] = {}  # by what, and the member
         self.moved_at = -inf  # when something was last decided
-        self.seen_topics: tuple[int, int] | None = None  # the version of the topics that its metadata hash is known to be of
+        # the version of the topics that its metadata hash is known to be of
+        self.seen_topics: tuple[int, int] | None = None
         self.visible_since = -inf  # growths of topics after that time are hidden from its members
-        self.grows_at = inf  # when partitions that are hidden from its members now are to be assigned
-        self.hashed: tuple[tuple[int, int], object, int] | None = None  # version of the topics, the group's subscription, and their hash
+        # when partitions that are hidden from its members now are to be assigned
+        self.grows_at = inf
+        # version of the topics, the group's subscription, and their hash
+        self.hashed: tuple[tuple[int, int], object, int] | None = None
         self.resolved_topics = -1  # and its regular expressions
         self.resolved_at = -inf
 

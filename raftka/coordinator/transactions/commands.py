@@ -1,6 +1,7 @@
 """What can be asked of a transaction coordinator, and what it answers. Knows no message.
 
-Every command names one transactional id, which picks the machine; ListTransactions goes to all of them. Each may be refused with a KafkaError.
+Every command names one transactional id, which picks the machine; ListTransactions goes to all of
+them. Each may be refused with a KafkaError.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from typing import NamedTuple
 from raftka.coordinator.transactions.records import NO_EPOCH, NO_PRODUCER_ID, State, TopicPartitions
 
 LONG_HOLD_MS = 1_000
-SHORT_HOLD_MS = 100  # for a broker, which has questions of other clients behind this one on its connection
+# for a broker, which has questions of other clients behind this one on its connection
+SHORT_HOLD_MS = 100
 VERSION_1, VERSION_2 = 0, 2  # of a transaction, as markers and records say it
 
 
@@ -18,7 +20,8 @@ class TransactionSettings:
     """The broker's settings that the machine goes by; `configure` replaces them."""
 
     expiration_ms: int = 7 * 24 * 3_600_000  # transactional.id.expiration.ms
-    expiration_interval_ms: int = 3_600_000  # transaction.remove.expired.transaction.cleanup.interval.ms
+    # transaction.remove.expired.transaction.cleanup.interval.ms
+    expiration_interval_ms: int = 3_600_000
 
 
 class Producer(NamedTuple):
@@ -66,17 +69,22 @@ class EndTransaction(NamedTuple):
     epoch: int
     commit: bool
     version: int = VERSION_1
-    fresh_id: int = NO_PRODUCER_ID  # needed with VERSION_2 when the epoch is the last one, LAST_EPOCH, or above
+    # needed with VERSION_2 when the epoch is the last one, LAST_EPOCH, or above
+    fresh_id: int = NO_PRODUCER_ID
     hold_ms: int = LONG_HOLD_MS
 
 
 class WriteMarkers(NamedTuple):
-    """The transaction's end is in the log: its partitions are to be told. MarkersWritten is the answer to that."""
+    """The transaction's end is in the log: its partitions are to be told. MarkersWritten is the
+    answer to that.
+    """
 
     transactional_id: str
     producer_id: int
     epoch: int
-    times: tuple[int, int]  # of its start and of its Prepare record, in ms: a producer of version 1 ends many transactions in one epoch
+    # of its start and of its Prepare record, in ms: a producer of version 1 ends many transactions
+    # in one epoch
+    times: tuple[int, int]
     commit: bool
     version: int
     topics: dict[str, TopicPartitions]
@@ -92,7 +100,9 @@ class MarkersWritten(NamedTuple):
 
 
 class ResumeMarkers(NamedTuple):
-    """It was not heard whether the transaction's end is in the log: WriteMarkers comes again if it is. Answered with None."""
+    """It was not heard whether the transaction's end is in the log: WriteMarkers comes again if it
+    is. Answered with None.
+    """
 
     transactional_id: str
 
@@ -113,7 +123,9 @@ class DescribedTransaction(NamedTuple):
 
 
 class ListTransactions(NamedTuple):
-    """Answered with a tuple of ListedTransaction. None and an empty set: all; `states` without any that there are: none."""
+    """Answered with a tuple of ListedTransaction. None and an empty set: all; `states` without any
+    that there are: none.
+    """
 
     states: frozenset[State] | None = None
     producer_ids: frozenset[int] = frozenset()

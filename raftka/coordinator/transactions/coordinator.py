@@ -1,11 +1,14 @@
-"""The transaction coordinator of one partition of __transaction_state: finds the transactional id that a command names, keeps time, and has markers
-written for transactions that end. The rules of an id are in transaction.py. Knows no log, no message, and no partition but its own.
+"""The transaction coordinator of one partition of __transaction_state: finds the transactional id
+that a command names, keeps time, and has markers written for transactions that end. The rules of an
+id are in transaction.py. Knows no log, no message, and no partition but its own.
 
-Markers leave when the record that decides the end is committed: they are a reply of the same Outcome. Which partitions have theirs is soft state of
-the sender; a new coordinator sends all of them again.
+Markers leave when the record that decides the end is committed: they are a reply of the same
+Outcome. Which partitions have theirs is soft state of the sender; a new coordinator sends all of
+them again.
 
-A command that comes while markers are on their way waits for them, at most its `hold_ms`, and is then decided in the order in which it came; Kafka
-answers it with CONCURRENT_TRANSACTIONS at once, which stays the answer when it has waited for too long.
+A command that comes while markers are on their way waits for them, at most its `hold_ms`, and is
+then decided in the order in which it came; Kafka answers it with CONCURRENT_TRANSACTIONS at once,
+which stays the answer when it has waited for too long.
 """
 
 from collections import deque
@@ -15,7 +18,16 @@ from functools import partial
 from math import inf
 
 from raftka.coordinator.consumer.regex import compiled
-from raftka.coordinator.machine import Context, Machine, Outcome, OutcomeOrSteps, Record, Steps, Ticket, begun
+from raftka.coordinator.machine import (
+    Context,
+    Machine,
+    Outcome,
+    OutcomeOrSteps,
+    Record,
+    Steps,
+    Ticket,
+    begun,
+)
 from raftka.coordinator.records import kind
 from raftka.coordinator.timers import Timer, Timers
 from raftka.coordinator.transactions.commands import (
@@ -73,7 +85,8 @@ ENDED_IN_A_TICK = 100  # transactions whose time is over
 SWEPT_IN_A_TICK = 1_000  # ids
 NOTHING = tombstone("")  # no transactional id is empty
 
-SendMarkers = Callable[[WriteMarkers, KafkaError | None], None]  # an error: nobody knows whether the end of the transaction is committed
+# an error: nobody knows whether the end of the transaction is committed
+SendMarkers = Callable[[WriteMarkers, KafkaError | None], None]
 Holdable = InitProducer | AddPartitions | VerifyPartitions | EndTransaction
 
 
@@ -102,7 +115,10 @@ class _Draft:
         self.replies: list[tuple[Ticket, object]] = []
 
     def write(self, after: Transaction) -> None:
-        assert (State.EMPTY if self.its is None else self.its.state) in FOLLOWS[after.state], (self.its, after)
+        assert (State.EMPTY if self.its is None else self.its.state) in FOLLOWS[after.state], (
+            self.its,
+            after,
+        )
         self.steps.append((transaction_record(self.transactional_id, after), after))
         self.its = after
 
@@ -114,16 +130,20 @@ def _times(its: Transaction) -> tuple[int, int]:
 
 class TransactionCoordinator(Machine):
     def __init__(self, settings: TransactionSettings, send_markers: SendMarkers) -> None:
-        """`send_markers` is called when a transaction's end is committed, at every new coordinator again, and after ResumeMarkers."""
+        """`send_markers` is called when a transaction's end is committed, at every new coordinator
+        again, and after ResumeMarkers.
+        """
         self.settings = settings
         self.transactions: dict[str, Transaction] = {}
         self._send_markers = send_markers
         self._timers = Timers()
-        self._times: dict[str, Timer] = {}  # of open transactions; one that rings when its transaction is over is passed over
+        # of open transactions; one that rings when its transaction is over is passed over
+        self._times: dict[str, Timer] = {}
         self._held: dict[str, deque[_Held]] = {}
         self._holds: dict[Ticket, tuple[str, _Held]] = {}
         self._size_bytes = 0  # of the partitions in all transactions
-        self._decided: deque[tuple[bytes | None, Transaction]] = deque()  # what the records of the last decision stand for: they need not be read
+        # what the records of the last decision stand for: they need not be read
+        self._decided: deque[tuple[bytes | None, Transaction]] = deque()
         self._sweep_at = inf
         self._sweep: list[str] = []  # the ids that this sweep has not looked at
 
@@ -140,7 +160,11 @@ class TransactionCoordinator(Machine):
                 return begun(self._markers_written(command, ticket, context))
             case ResumeMarkers():
                 its = self.transactions.get(command.transactional_id)
-                again = self._markers(command.transactional_id, its) if its is not None and its.state in ENDING else ()
+                again = (
+                    self._markers(command.transactional_id, its)
+                    if its is not None and its.state in ENDING
+                    else ()
+                )
                 return Outcome((), (*again, (ticket, None)))
             case DescribeTransaction():
                 return Outcome((), ((ticket, self._describe(command)),))
@@ -171,7 +195,9 @@ class TransactionCoordinator(Machine):
         """Of another log: what is written here is in no transaction itself."""
 
     def loaded(self, context: Context) -> OutcomeOrSteps:
-        """Markers of all transactions that were ending are sent again; open ones have what is left of their time, by the wall clock."""
+        """Markers of all transactions that were ending are sent again; open ones have what is left
+        of their time, by the wall clock.
+        """
         return begun(self._loaded(context))
 
     def _loaded(self, context: Context) -> Steps[Outcome]:
@@ -185,7 +211,9 @@ class TransactionCoordinator(Machine):
                 replies += self._markers(transactional_id, its)
             elif its.state is State.ONGOING:
                 left_ms = its.start_ms + its.timeout_ms - context.wall_ms
-                self._watch(transactional_id, its, context.now + min(max(left_ms, 0), its.timeout_ms) / 1000)
+                self._watch(
+                    transactional_id, its, context.now + min(max(left_ms, 0), its.timeout_ms) / 1000
+                )
         return Outcome((), replies)
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> OutcomeOrSteps:
@@ -213,10 +241,13 @@ class TransactionCoordinator(Machine):
         yield from self._decide(draft, command, ticket)
         outcome = self._outcome(draft)
         if draft.replies and not draft.steps and not context.vouched_for:
-            outcome.confirm = NOTHING  # another coordinator may have given the id another epoch, or ended its transaction
+            # another coordinator may have given the id another epoch, or ended its transaction
+            outcome.confirm = NOTHING
         return outcome
 
-    def _decide(self, draft: _Draft, command: Holdable, ticket: Ticket, held: _Held | None = None) -> Steps[None]:
+    def _decide(
+        self, draft: _Draft, command: Holdable, ticket: Ticket, held: _Held | None = None
+    ) -> Steps[None]:
         """Reply, or hold the command. `held`: it was, and may be again."""
         try:
             answer = yield from self._answer(draft, command)
@@ -257,11 +288,17 @@ class TransactionCoordinator(Machine):
         after = yield from with_partitions(before, command, draft.context.topics, draft.now_ms)
         if after is None or before is None:
             return
-        replaced = self.transactions[command.transactional_id].partitions  # not those of `before`, which may be a step of this draft
-        check_limit(TRANSACTION_BYTES_OF_COORDINATOR, self._size_bytes - replaced.size_bytes + after.partitions.size_bytes)
+        # not those of `before`, which may be a step of this draft
+        replaced = self.transactions[command.transactional_id].partitions
+        check_limit(
+            TRANSACTION_BYTES_OF_COORDINATOR,
+            self._size_bytes - replaced.size_bytes + after.partitions.size_bytes,
+        )
         draft.write(after)
         if before.state is not State.ONGOING:
-            self._watch(command.transactional_id, after, draft.context.now + after.timeout_ms / 1000)
+            self._watch(
+                command.transactional_id, after, draft.context.now + after.timeout_ms / 1000
+            )
 
     def _end(self, draft: _Draft, command: EndTransaction) -> Producer:
         before = draft.its
@@ -291,10 +328,20 @@ class TransactionCoordinator(Machine):
 
     def _markers(self, transactional_id: str, its: Transaction) -> list[tuple[Ticket, object]]:
         commit = its.state is State.PREPARE_COMMIT
-        write = WriteMarkers(transactional_id, its.producer_id, its.epoch, _times(its), commit, its.version, its.partitions.topics)
+        write = WriteMarkers(
+            transactional_id,
+            its.producer_id,
+            its.epoch,
+            _times(its),
+            commit,
+            its.version,
+            its.partitions.topics,
+        )
         return [(partial(self._send_markers, write), None)]
 
-    def _markers_written(self, command: MarkersWritten, ticket: Ticket, context: Context) -> Steps[Outcome]:
+    def _markers_written(
+        self, command: MarkersWritten, ticket: Ticket, context: Context
+    ) -> Steps[Outcome]:
         draft = self._draft(command.transactional_id, context)
         its = draft.its
         if its is not None and its.state in ENDING and (*pair_of(its), _times(its)) == command[1:]:
@@ -307,7 +354,14 @@ class TransactionCoordinator(Machine):
         its = self.transactions.get(command.transactional_id)
         if its is None:
             raise KafkaError(Code.TRANSACTIONAL_ID_NOT_FOUND)
-        return DescribedTransaction(its.state, its.timeout_ms, its.start_ms, its.producer_id, its.epoch, its.partitions.topics)
+        return DescribedTransaction(
+            its.state,
+            its.timeout_ms,
+            its.start_ms,
+            its.producer_id,
+            its.epoch,
+            its.partitions.topics,
+        )
 
     def _list(self, command: ListTransactions, ticket: Ticket, now_ms: int) -> Steps[Outcome]:
         matches = compiled(command.pattern) if command.pattern else None
@@ -317,7 +371,11 @@ class TransactionCoordinator(Machine):
             if (
                 (command.states is None or its.state in command.states)
                 and (not command.producer_ids or its.producer_id in command.producer_ids)
-                and (command.duration_ms < 0 or its.start_ms == NO_TIME or now_ms - its.start_ms > command.duration_ms)
+                and (
+                    command.duration_ms < 0
+                    or its.start_ms == NO_TIME
+                    or now_ms - its.start_ms > command.duration_ms
+                )
                 and (matches is None or matches(transactional_id))
             ):
                 found.append(ListedTransaction(transactional_id, its.producer_id, its.state))
@@ -329,7 +387,14 @@ class TransactionCoordinator(Machine):
         queue = self._held.setdefault(draft.transactional_id, deque())
         if held.timer.due == inf:
             if len(queue) >= HELD_BY_TRANSACTION.value:
-                draft.replies.append((held.ticket, LimitRefused(HELD_BY_TRANSACTION, len(queue) + 1, code=Code.CONCURRENT_TRANSACTIONS)))
+                draft.replies.append(
+                    (
+                        held.ticket,
+                        LimitRefused(
+                            HELD_BY_TRANSACTION, len(queue) + 1, code=Code.CONCURRENT_TRANSACTIONS
+                        ),
+                    )
+                )
                 return
             self._timers.set(held.timer, draft.context.now + held.command.hold_ms / 1000)
             self._holds[held.ticket] = draft.transactional_id, held
@@ -370,7 +435,9 @@ class TransactionCoordinator(Machine):
         drafts: list[_Draft] = []
         late: list[tuple[Ticket, object]] = []
         rung: list[Timer] = []
-        while len(drafts) < ENDED_IN_A_TICK and (timer := self._timers.due(context.now)) is not None:
+        while (
+            len(drafts) < ENDED_IN_A_TICK and (timer := self._timers.due(context.now)) is not None
+        ):
             yield
             if isinstance(timer.owner, _Held):
                 late.append((timer.owner.ticket, KafkaError(Code.CONCURRENT_TRANSACTIONS)))
@@ -413,8 +480,12 @@ class TransactionCoordinator(Machine):
     def _outcome(self, draft: _Draft) -> Outcome:
         return self._outcome_of(draft.steps, draft.replies)
 
-    def _outcome_of(self, steps: Sequence[tuple[Record, Transaction]], replies: Sequence[tuple[Ticket, object]]) -> Outcome:
-        """Each record leaves an id in a state of its own, so very large ones may come in several batches."""
+    def _outcome_of(
+        self, steps: Sequence[tuple[Record, Transaction]], replies: Sequence[tuple[Ticket, object]]
+    ) -> Outcome:
+        """Each record leaves an id in a state of its own, so very large ones may come in several
+        batches.
+        """
         self._decided = deque((record.value, its) for record, its in steps)
         return Outcome([record for record, _ in steps], replies, atomic=len(steps) < 2)
 

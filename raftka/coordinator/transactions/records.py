@@ -1,10 +1,13 @@
-"""The records of __transaction_state, as Kafka 4.3 writes and reads them, and the state of a transactional id that one holds. Knows no rule.
+"""The records of __transaction_state, as Kafka 4.3 writes and reads them, and the state of a
+transactional id that one holds. Knows no rule.
 
-Values are of version 1, the flexible one, whatever the feature `transaction.version` says: every Kafka since 3.8 reads it. Kafka does not store the
-last epoch, so a new coordinator refuses the producer whose answer to InitProducerId was lost; here it is a tagged field that others skip.
+Values are of version 1, the flexible one, whatever the feature `transaction.version` says: every
+Kafka since 3.8 reads it. Kafka does not store the last epoch, so a new coordinator refuses the
+producer whose answer to InitProducerId was lost; here it is a tagged field that others skip.
 
-A record lists all partitions of its transaction, so n requests that add one partition each write n * n / 2 of them: the format is Kafka's. What is
-encoded is kept by topic, and a record is those pieces joined.
+A record lists all partitions of its transaction, so n requests that add one partition each write n
+* n / 2 of them: the format is Kafka's. What is encoded is kept by topic, and a record is those
+pieces joined.
 """
 
 from dataclasses import dataclass, field
@@ -43,7 +46,9 @@ class State(IntEnum):
 
 
 class TopicPartitions(NamedTuple):
-    """Those of one topic in a transaction. `topic_id`: the topic that had the name when they were added; zero: not known. It is not stored."""
+    """Those of one topic in a transaction. `topic_id`: the topic that had the name when they were
+    added; zero: not known. It is not stored.
+    """
 
     topic_id: bytes
     indexes: frozenset[int]
@@ -72,7 +77,9 @@ class Growing:
         self._size_bytes = partitions.size_bytes
 
     def add(self, name: str, topic_id: bytes, indexes: set[int]) -> None:
-        """A topic that was made again under its name takes the old one's place, whose partitions are gone."""
+        """A topic that was made again under its name takes the old one's place, whose partitions
+        are gone.
+        """
         known = self._topics.get(name)
         if known is not None:
             self._count -= len(known.indexes)
@@ -80,7 +87,9 @@ class Growing:
             if topic_id in (known.topic_id, ZERO_UUID) or known.topic_id == ZERO_UUID:
                 indexes = indexes | known.indexes
                 topic_id = known.topic_id if topic_id == ZERO_UUID else topic_id
-        now = self._topics[name] = TopicPartitions(topic_id, frozenset(indexes), _encoded(name, indexes))
+        now = self._topics[name] = TopicPartitions(
+            topic_id, frozenset(indexes), _encoded(name, indexes)
+        )
         self._count += len(now.indexes)
         self._size_bytes += len(now.encoded)
 
@@ -100,7 +109,8 @@ class Transaction:
     timeout_ms: int
     state: State = State.EMPTY
     partitions: Partitions = NONE
-    start_ms: int = NO_TIME  # when the first partition was added; stays when the transaction is over
+    # when the first partition was added; stays when the transaction is over
+    start_ms: int = NO_TIME
     update_ms: int = NO_TIME
     previous_producer_id: int = NO_PRODUCER_ID  # the one before, whose epochs ran out
     next_producer_id: int = NO_PRODUCER_ID  # takes over when the transaction is complete

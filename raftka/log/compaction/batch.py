@@ -1,7 +1,9 @@
-"""One batch under compaction: which keys it has, and the batch that is left of it. Knows no file and no log.
+"""One batch under compaction: which keys it has, and the batch that is left of it. Knows no file
+and no log.
 
-Records are not made anew: what stays is copied as it is, so a batch keeps its base offset, its last offset and its producer's sequence, as Kafka
-demands; its base timestamp stays too, or becomes the delete horizon (KIP-534), from which the timestamps are then counted.
+Records are not made anew: what stays is copied as it is, so a batch keeps its base offset, its last
+offset and its producer's sequence, as Kafka demands; its base timestamp stays too, or becomes the
+delete horizon (KIP-534), from which the timestamps are then counted.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -25,19 +27,25 @@ from raftka.wire.records import (
     signed,
 )
 
-PLACE_BITS = 27  # a record's place is its offset and, in so many bits, where in its batch's (decompressed) records it begins
+# a record's place is its offset and, in so many bits, where in its batch's (decompressed) records
+# it begins
+PLACE_BITS = 27
 PLACE_MASK = (1 << PLACE_BITS) - 1
 
 
 def keys_of(data: bytes, at: int, header: Header) -> tuple[dict[Key, int], bool]:
-    """Of each key the *place* of its last record, and whether there is a tombstone. Raises ProtocolError, also for offsets out of order."""
+    """Of each key the *place* of its last record, and whether there is a tombstone. Raises
+    ProtocolError, also for offsets out of order.
+    """
     body, begin, stop = body_of(data, at, header)
     rows = all_rows(body, begin, stop, header)
     deltas = [row[3] for row in rows]
     if rows and (deltas[-1] > header[6] or not all(map(lt, deltas, deltas[1:]))):
         raise ProtocolError("the offsets of a batch are not in order")
     base = header[0]
-    places: dict[Key, int] = {row[4]: base + row[3] << PLACE_BITS | row[0] - begin for row in rows if row[4] is not None}
+    places: dict[Key, int] = {
+        row[4]: base + row[3] << PLACE_BITS | row[0] - begin for row in rows if row[4] is not None
+    }
     return places, any(row[5] for row in rows)
 
 
@@ -55,10 +63,19 @@ NOTHING = Kept(b"", [], 0, 0, False)
 
 
 def kept_of(data: bytes, at: int, header: Header, gone: Container[Key], expired: bool) -> Kept:
-    """The records whose key is not `gone`; of them no tombstones when they are `expired`. Raises ProtocolError."""
+    """The records whose key is not `gone`; of them no tombstones when they are `expired`. Raises
+    ProtocolError.
+    """
     body, start, stop = body_of(data, at, header)
     rows = all_rows(body, start, stop, header)
-    return _kept(body, [row for row in rows if row[4] is not None and row[4] not in gone and not (expired and row[5])])
+    return _kept(
+        body,
+        [
+            row
+            for row in rows
+            if row[4] is not None and row[4] not in gone and not (expired and row[5])
+        ],
+    )
 
 
 def kept_at(data: bytes, at: int, header: Header, places: Sequence[int], expired: bool) -> Kept:
@@ -72,7 +89,10 @@ def kept_at(data: bytes, at: int, header: Header, places: Sequence[int], expired
 def kept_beside(data: bytes, header: Header, gone: Container[int]) -> Kept:
     """The records of a batch but for those at these places in it. Raises ProtocolError."""
     body, start, stop = body_of(data, 0, header)
-    return _kept(body, [row for place, row in enumerate(all_rows(body, start, stop, header)) if place not in gone])
+    return _kept(
+        body,
+        [row for place, row in enumerate(all_rows(body, start, stop, header)) if place not in gone],
+    )
 
 
 def _kept(body: bytes, rows: list[Row]) -> Kept:
@@ -91,8 +111,24 @@ def _kept(body: bytes, rows: list[Row]) -> Kept:
 
 
 def rebuilt(header: Header, kept: Kept, horizon_ms: int | None) -> bytearray:
-    """The batch with the kept records alone; with `horizon_ms` as its delete horizon, which the timestamps are then counted from."""
-    base, _, epoch, magic, _, attributes, last_delta, base_timestamp, timestamp, producer_id, producer_epoch, sequence, _ = header
+    """The batch with the kept records alone; with `horizon_ms` as its delete horizon, which the
+    timestamps are then counted from.
+    """
+    (
+        base,
+        _,
+        epoch,
+        magic,
+        _,
+        attributes,
+        last_delta,
+        base_timestamp,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        sequence,
+        _,
+    ) = header
     if not attributes & LOG_APPEND_TIME:
         timestamp = base_timestamp + kept.largest_delta
     pieces: Iterator[bytes] = (kept.body[start:stop] for start, stop in kept.runs)
@@ -107,8 +143,8 @@ def rebuilt(header: Header, kept: Kept, horizon_ms: int | None) -> bytearray:
     batch = bytearray(BATCH_HEADER_BYTES)
     batch += body
     BATCH_HEADER.pack_into(
-        batch, 0, base, len(batch) - LOG_OVERHEAD_BYTES, epoch, magic, 0, attributes, last_delta, base_timestamp, timestamp,
-        producer_id, producer_epoch, sequence, kept.records,
+        batch, 0, base, len(batch) - LOG_OVERHEAD_BYTES, epoch, magic, 0, attributes, last_delta,
+        base_timestamp, timestamp, producer_id, producer_epoch, sequence, kept.records,
     )  # fmt: skip
     seal(batch)
     return batch
@@ -132,10 +168,25 @@ def _restamped(kept: Kept, shift_ms: int) -> Iterator[bytes]:
 
 def emptied(header: Header) -> bytearray:
     """The batch without its records: what offset and what sequence it ended with is still told."""
-    base, _, epoch, magic, _, attributes, last_delta, _, timestamp, producer_id, producer_epoch, sequence, _ = header
+    (
+        base,
+        _,
+        epoch,
+        magic,
+        _,
+        attributes,
+        last_delta,
+        _,
+        timestamp,
+        producer_id,
+        producer_epoch,
+        sequence,
+        _,
+    ) = header
     batch = bytearray(BATCH_HEADER_BYTES)
     BATCH_HEADER.pack_into(
-        batch, 0, base, BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES, epoch, magic, 0, attributes & ~(COMPRESSION_MASK | DELETE_HORIZON), last_delta,
+        batch, 0, base, BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES, epoch, magic, 0,
+        attributes & ~(COMPRESSION_MASK | DELETE_HORIZON), last_delta,
         -1, timestamp, producer_id, producer_epoch, sequence, 0,
     )  # fmt: skip
     seal(batch)

@@ -1,18 +1,31 @@
-"""A compaction of one log, from its files to files beside them: the part that costs, and so runs in a process of its own.
+"""A compaction of one log, from its files to files beside them: the part that costs, and so runs in
+a process of its own.
 
-Two passes, as Kafka's cleaner: over the dirty part, for the last offset of each key (in bounded memory: the pass ends where it is full), then over
-everything before that, which is written anew, small segments joined. What is written waits as `.cleaned`, flushed, for the log to take it
-(swap.py); nothing that exists is touched. Works on whole batches: one of which everything stays is copied as bytes, and is not even decompressed
-when the first pass has told so.
+Two passes, as Kafka's cleaner: over the dirty part, for the last offset of each key (in bounded
+memory: the pass ends where it is full), then over everything before that, which is written anew,
+small segments joined. What is written waits as `.cleaned`, flushed, for the log to take it
+(swap.py); nothing that exists is touched. Works on whole batches: one of which everything stays is
+copied as bytes, and is not even decompressed when the first pass has told so.
 
-Job and results are plain values, because they come from another process and go there. Knows nothing of a running log.
+Job and results are plain values, because they come from another process and go there. Knows nothing
+of a running log.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any
 
-from raftka.log.compaction.batch import NOTHING, PLACE_BITS, Kept, emptied, kept_at, kept_of, keys_of, rebuilt, whole
+from raftka.log.compaction.batch import (
+    NOTHING,
+    PLACE_BITS,
+    Kept,
+    emptied,
+    kept_at,
+    kept_of,
+    keys_of,
+    rebuilt,
+    whole,
+)
 from raftka.log.compaction.files import Batches, Output
 from raftka.log.compaction.job import CLEANED, NO_HORIZON, Cleaned, Ended, Job
 from raftka.log.compaction.transactions import Transactions
@@ -25,12 +38,16 @@ from raftka.runtime.interfaces import File, Files
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import CONTROL, DELETE_HORIZON, LOG_OVERHEAD_BYTES, records_of
 
-ENTRY_BYTES = 200  # of memory, for a key beside its own bytes: the table at its emptiest, the key's object and the offset's
+# of memory, for a key beside its own bytes: the table at its emptiest, the key's object and the
+# offset's
+ENTRY_BYTES = 200
 POSITION_BITS = 31  # of an index entry
 
 
 def compact(files: Files, *fields: Any) -> Iterator[tuple[Any, ...]]:
-    """`fields` are a Job's. Yields the fields of a Cleaned for each new segment, in order, then those of an Ended. Raises OSError, Damaged."""
+    """`fields` are a Job's. Yields the fields of a Cleaned for each new segment, in order, then
+    those of an Ended. Raises OSError, Damaged.
+    """
     yield from Compaction(files, Job(*fields)).run()
 
 
@@ -47,18 +64,33 @@ class Compaction:
         self.next_horizon_ms = NO_HORIZON
         self._aborted = [AbortedTransaction(*each) for each in job.aborted]
         self._transactions = Transactions(self._aborted)
-        self._follows = dict(zip((base for base, _ in job.segments), [*(base for base, _ in job.segments[1:]), job.end], strict=True))
+        self._follows = dict(
+            zip(
+                (base for base, _ in job.segments),
+                [*(base for base, _ in job.segments[1:]), job.end],
+                strict=True,
+            )
+        )
 
     def run(self) -> Iterator[tuple[Any, ...]]:
         self._look_for_keys()
         self.survivors = sorted(self.latest.values())
         groups = list(self._groups())
-        last = max((number for number, group in enumerate(groups) if any(size for _, size in group)), default=-1)
+        last = max(
+            (number for number, group in enumerate(groups) if any(size for _, size in group)),
+            default=-1,
+        )
         for number, group in enumerate(groups):
             cleaned = self._rewrite(group, last=number == last)
             if cleaned is not None:
                 yield tuple(cleaned)
-        figures = self.bytes_read, self.bytes_written, len(self.latest), self.next_horizon_ms, len(self.unreadable)
+        figures = (
+            self.bytes_read,
+            self.bytes_written,
+            len(self.latest),
+            self.next_horizon_ms,
+            len(self.unreadable),
+        )
         yield tuple(Ended(self.clean_until, *figures))
 
     # the first pass
@@ -109,7 +141,13 @@ class Compaction:
         for base, bytes_ in job.segments:
             if base >= self.clean_until:
                 break
-            entries = max(self._size(base, ".index") // OFFSET_ENTRY.size, self._size(base, ".timeindex") // TIME_ENTRY.size) * TIME_ENTRY.size
+            entries = (
+                max(
+                    self._size(base, ".index") // OFFSET_ENTRY.size,
+                    self._size(base, ".timeindex") // TIME_ENTRY.size,
+                )
+                * TIME_ENTRY.size
+            )
             full = size + bytes_ > job.segment_bytes or index + entries > job.index_bytes
             if group and (full or self._follows[base] - 1 - group[0][0] >= 1 << POSITION_BITS):
                 yield group
@@ -131,7 +169,9 @@ class Compaction:
 
     def _rewrite(self, group: list[tuple[int, int]], last: bool) -> Cleaned | None:
         job = self.job
-        segment = Segment(self.files, job.directory, group[0][0], job.now_ms, job.index_interval_bytes, CLEANED)
+        segment = Segment(
+            self.files, job.directory, group[0][0], job.now_ms, job.index_interval_bytes, CLEANED
+        )
         segment.empty()
         sources = [self._batches(base, size) for base, size in group]
         out = Output(segment, self._open(group[0][0]) if len(group) == 1 else None)
@@ -155,9 +195,15 @@ class Compaction:
         self.bytes_written += segment.size
         transactions = segment.transaction_index or TransactionIndex()
         cleaned = Cleaned(
-            [base for base, _ in group], segment.size, segment.offset_index.encoded(), segment.time_index.encoded(), transactions.encoded(),
-            segment.first_timestamp, segment.max_timestamp, segment.max_timestamp_offset,
-        )  # fmt: skip
+            [base for base, _ in group],
+            segment.size,
+            segment.offset_index.encoded(),
+            segment.time_index.encoded(),
+            transactions.encoded(),
+            segment.first_timestamp,
+            segment.max_timestamp,
+            segment.max_timestamp_offset,
+        )
         segment.close_index()
         segment.file.close()
         return cleaned
@@ -166,10 +212,19 @@ class Compaction:
         return self.files.open(segment_path(self.job.directory, base, ".log"))
 
     def _batches(self, base: int, size: int) -> Batches:
-        return Batches(self.files, segment_path(self.job.directory, base, ".log"), size, base, self._follows[base], self.job.read_bytes)
+        return Batches(
+            self.files,
+            segment_path(self.job.directory, base, ".log"),
+            size,
+            base,
+            self._follows[base],
+            self.job.read_bytes,
+        )
 
     def _settle(self, out: Output, data: bytes, at: int, header: Header, last: bool) -> None:
-        """What stays of one batch. `last`: of the round; it stays in any case, so that who reads there gets on, and who follows learns the end."""
+        """What stays of one batch. `last`: of the round; it stays in any case, so that who reads
+        there gets on, and who follows learns the end.
+        """
         base, last_offset = header[0], header[0] + header[6]
         horizon = header[7] if header[5] & DELETE_HORIZON else None
         expired = horizon is not None and horizon <= self.job.now_ms
@@ -197,13 +252,19 @@ class Compaction:
         elif kept.records == header[12] and (horizon is not None or not sets_horizon):
             out.copy(data, at, header)
         else:
-            ends = self.job.now_ms + self.job.delete_retention_ms if sets_horizon and horizon is None else None
+            ends = (
+                self.job.now_ms + self.job.delete_retention_ms
+                if sets_horizon and horizon is None
+                else None
+            )
             if ends is not None:
                 self._waits_until(ends)
             out.add(rebuilt(header, kept, ends))
 
     def _waits_until(self, horizon: int) -> None:
-        self.next_horizon_ms = horizon if self.next_horizon_ms == NO_HORIZON else min(self.next_horizon_ms, horizon)
+        self.next_horizon_ms = (
+            horizon if self.next_horizon_ms == NO_HORIZON else min(self.next_horizon_ms, horizon)
+        )
 
     @staticmethod
     def _put_empty(out: Output, data: bytes, at: int, header: Header) -> None:
@@ -212,7 +273,9 @@ class Compaction:
         else:
             out.copy(data, at, header)
 
-    def _kept(self, data: bytes, at: int, header: Header, last_offset: int, expired: bool) -> Kept | None:
+    def _kept(
+        self, data: bytes, at: int, header: Header, last_offset: int, expired: bool
+    ) -> Kept | None:
         """None: all of it, as it is. So stays also what has no payload that could be read."""
         base, survivors = header[0], self.survivors
         if base in self.unreadable:
@@ -233,7 +296,9 @@ class Compaction:
             return None
 
     def _marker(self, data: bytes, at: int, header: Header, expired: bool) -> tuple[Kept, bool]:
-        """What stays, and whether it begins to wait for its end: a marker whose transaction is gone, as tombstones do. Readers may be between."""
+        """What stays, and whether it begins to wait for its end: a marker whose transaction is
+        gone, as tombstones do. Readers may be between.
+        """
         if header[12] == 0:
             self._transactions.is_empty(header, None)
             return NOTHING, False
@@ -244,7 +309,11 @@ class Compaction:
         known = self.job.producers.get(header[9]) if header[9] >= 0 else None
         if known is None:
             return False
-        return last_offset == known[0] if known[0] >= 0 else bool(header[5] & CONTROL) and header[10] == known[1]
+        return (
+            last_offset == known[0]
+            if known[0] >= 0
+            else bool(header[5] & CONTROL) and header[10] == known[1]
+        )
 
 
 def marker_kind(data: bytes, at: int, header: Header) -> int | None:

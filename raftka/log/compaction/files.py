@@ -1,4 +1,6 @@
-"""What a compaction reads and writes: the batches of a segment file, and the segment file that takes its place. Knows no keys and no rule."""
+"""What a compaction reads and writes: the batches of a segment file, and the segment file that
+takes its place. Knows no keys and no rule.
+"""
 
 from collections.abc import Iterator
 
@@ -7,11 +9,17 @@ from raftka.log.segments.scan import SMALLEST_LENGTH, Header
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.times import time_in
 from raftka.runtime.interfaces import Buffer, File, Files
-from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
+from raftka.wire.records import (
+    ATTRIBUTES_POSITION,
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+)
 
 LARGEST_READ_BYTES = 8 * 1024 * 1024
 WRITE_BYTES = 1024 * 1024
-SYNC_BYTES = 2 * 1024 * 1024  # flushed as it grows: one flush of it all would hold up those of the data path
+# flushed as it grows: one flush of it all would hold up those of the data path
+SYNC_BYTES = 2 * 1024 * 1024
 
 
 class Damaged(Exception):
@@ -19,12 +27,15 @@ class Damaged(Exception):
 
 
 class Batches:
-    """The batches of one segment file, in pieces of some size: (data, position in it, header). What is none raises Damaged.
+    """The batches of one segment file, in pieces of some size: (data, position in it, header). What
+    is none raises Damaged.
 
     All of them are in order between the offsets `begin` and `end`: that is not under the CRC.
     """
 
-    def __init__(self, files: Files, path: str, size: int, begin: int, end: int, read_bytes: int) -> None:
+    def __init__(
+        self, files: Files, path: str, size: int, begin: int, end: int, read_bytes: int
+    ) -> None:
         self._file = files.open(path)
         self.path = path
         self.size = size
@@ -41,17 +52,27 @@ class Batches:
             while room - at >= BATCH_HEADER_BYTES:
                 header: Header = unpack(data, at)
                 stop = at + header[1] + LOG_OVERHEAD_BYTES
-                if header[1] < SMALLEST_LENGTH or not self._next <= header[0] <= header[0] + header[6] < self._end:
+                if (
+                    header[1] < SMALLEST_LENGTH
+                    or not self._next <= header[0] <= header[0] + header[6] < self._end
+                ):
                     raise Damaged(f"no batch at byte {position + at} of {self.path}")
                 if stop > room:
-                    wanted = max(wanted, stop - at, min(4 * (stop - at), LARGEST_READ_BYTES))  # of a large batch no half is read twice
+                    # of a large batch no half is read twice
+                    wanted = max(wanted, stop - at, min(4 * (stop - at), LARGEST_READ_BYTES))
                     break
                 if crc32c(view[at + ATTRIBUTES_POSITION : stop]) != header[4]:
-                    raise Damaged(f"the CRC of the batch at offset {header[0]} in {self.path} is wrong")
+                    raise Damaged(
+                        f"the CRC of the batch at offset {header[0]} in {self.path} is wrong"
+                    )
                 yield data, at, header
                 self._next = header[0] + header[6] + 1
                 at = stop
-            if room < asked or (at == 0 and wanted <= asked) or (at == 0 and room == self.size - position):
+            if (
+                room < asked
+                or (at == 0 and wanted <= asked)
+                or (at == 0 and room == self.size - position)
+            ):
                 raise Damaged(f"no batch at byte {position} of {self.path}")
             position += at
 
@@ -63,13 +84,16 @@ class Batches:
 
 
 class Output:
-    """The new segment. While it would be the same as the only one it replaces nothing is written: then that one stays."""
+    """The new segment. While it would be the same as the only one it replaces nothing is written:
+    then that one stays.
+    """
 
     def __init__(self, segment: Segment, original: File | None) -> None:
         self.segment = segment
         self._original = original  # None: something is different
         self._data = b""
-        self._run = (0, 0)  # of the data, still to be written: batches that stay as they are lie side by side
+        # of the data, still to be written: batches that stay as they are lie side by side
+        self._run = (0, 0)
         self._pieces: list[Buffer] = []
         self._waiting = self._unsynced = 0
 
@@ -122,7 +146,8 @@ class Output:
             self._unsynced = 0
 
     def finish(self, modified_ms: int) -> bool:
-        """On disk, with its indexes; False when there was nothing to write. `modified_ms`: of the last file that it was made of.
+        """On disk, with its indexes; False when there was nothing to write. `modified_ms`: of the
+        last file that it was made of.
 
         Retention goes by that time where records have none.
         """

@@ -1,4 +1,6 @@
-"""What is told to a compaction, and what it tells: plain values, because it runs in a process of its own. The names its files have on the way."""
+"""What is told to a compaction, and what it tells: plain values, because it runs in a process of
+its own. The names its files have on the way.
+"""
 
 from typing import NamedTuple
 
@@ -20,7 +22,8 @@ class Job(NamedTuple):
     index_interval_bytes: int
     map_bytes: int  # of memory for keys
     read_bytes: int
-    producers: dict[int, tuple[int, int]]  # of each that is remembered: last offset (-1: it has no data) and epoch
+    # of each that is remembered: last offset (-1: it has no data) and epoch
+    producers: dict[int, tuple[int, int]]
     aborted: list[tuple[int, ...]]  # as AbortedTransaction
 
 
@@ -42,5 +45,6 @@ class Ended(NamedTuple):
     bytes_read: int
     bytes_written: int
     keys: int
-    next_horizon_ms: int  # when the first of the tombstones that are left may go; NO_HORIZON: there are none
+    # when the first of the tombstones that are left may go; NO_HORIZON: there are none
+    next_horizon_ms: int
     unreadable: int  # batches that were kept as they are, because their payload is none

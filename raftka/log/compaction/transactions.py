@@ -1,6 +1,8 @@
-"""Transactions under compaction: which batches were aborted, and which markers nobody needs any more. Knows no keys and no files.
+"""Transactions under compaction: which batches were aborted, and which markers nobody needs any
+more. Knows no keys and no files.
 
-One pass over the batches in order, with the aborted transactions of the log's transaction indexes; `kept` is the index of the new segment.
+One pass over the batches in order, with the aborted transactions of the log's transaction indexes;
+`kept` is the index of the new segment.
 """
 
 from collections.abc import Sequence
@@ -16,7 +18,8 @@ class Transactions:
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self._aborts = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
-        self._aborting: dict[int, AbortedTransaction] = {}  # by producer, the transactions that the pass is in
+        # by producer, the transactions that the pass is in
+        self._aborting: dict[int, AbortedTransaction] = {}
         self._seen: set[int] = set()  # producers of them that had a batch
         self._committing: set[int] = set()
         self.kept: list[AbortedTransaction] = []
@@ -34,7 +37,9 @@ class Transactions:
         return False
 
     def is_empty(self, header: Header, kind: int | None) -> bool:
-        """A marker comes (None: one that was emptied): nothing of its transaction was there any more in this pass, so it may go in its time."""
+        """A marker comes (None: one that was emptied): nothing of its transaction was there any
+        more in this pass, so it may go in its time.
+        """
         self._enter(header)
         producer_id = header[9]
         if kind == ABORT:

@@ -1,1 +1,3 @@
-"""What a log remembers of producers and their transactions, the snapshots of it, and the markers that end transactions."""
+"""What a log remembers of producers and their transactions, the snapshots of it, and the markers
+that end transactions.
+"""

@@ -1,7 +1,9 @@
-"""The snapshot files of producer state in a partition's directory, and rebuilding that state from them and the log. Knows no rule of idempotence.
+"""The snapshot files of producer state in a partition's directory, and rebuilding that state from
+them and the log. Knows no rule of idempotence.
 
-A snapshot tells of everything before the offset in its name. It is written without waiting for the disk: its CRC tells a torn one, and then an older
-one and more of the log serve. So losing one costs time, never knowledge, while the log has the batches: retention must ask `on_disk` first.
+A snapshot tells of everything before the offset in its name. It is written without waiting for the
+disk: its CRC tells a torn one, and then an older one and more of the log serve. So losing one costs
+time, never knowledge, while the log has the batches: retention must ask `on_disk` first.
 """
 
 from bisect import bisect_left
@@ -18,7 +20,9 @@ from raftka.wire.records import CONTROL, LOG_OVERHEAD_BYTES, TRANSACTIONAL
 SUFFIX = ".snapshot"
 LOOSE_KEPT = 2  # newest snapshots that are at no segment's beginning
 BATCHES_AT_ONCE = 100  # that are walked between two pauses, some 0.1 ms
-ENTRIES_BACK = 32  # index entries before a snapshot that are read again for the batches a snapshot does not tell: some 32 to 2,000
+# index entries before a snapshot that are read again for the batches a snapshot does not tell: some
+# 32 to 2,000
+ENTRIES_BACK = 32
 
 
 class Snapshots:
@@ -28,7 +32,8 @@ class Snapshots:
         self._files = files
         self._directory = directory
         self.offsets = sorted(offsets)
-        self.unflushed: dict[int, File] = {}  # by offset, those that were written and are not known to be on disk
+        # by offset, those that were written and are not known to be on disk
+        self.unflushed: dict[int, File] = {}
 
     @property
     def newest(self) -> int:
@@ -46,14 +51,18 @@ class Snapshots:
         return file
 
     def flushed(self, taken: Mapping[int, File]) -> None:
-        """What `unflushed` was when the flush began is on disk now; one that was written again meanwhile may not be."""
+        """What `unflushed` was when the flush began is on disk now; one that was written again
+        meanwhile may not be.
+        """
         for offset, file in taken.items():
             if self.unflushed.get(offset) is file:
                 del self.unflushed[offset]
 
     def on_disk(self, since: int, up_to: int) -> bool:
         """Whether one in [since, up_to] is known to be on disk."""
-        return any(since <= offset <= up_to and offset not in self.unflushed for offset in self.offsets)
+        return any(
+            since <= offset <= up_to and offset not in self.unflushed for offset in self.offsets
+        )
 
     def load(self, since: int, up_to: int, now_ms: int) -> tuple[int, ProducerState] | None:
         """The newest whole snapshot in [since, up_to]; damaged ones on the way are removed."""
@@ -85,14 +94,21 @@ class Snapshots:
         return segment_path(self._directory, offset, SUFFIX)
 
 
-def rebuild(segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: int, now_ms: int) -> ProducerState:
-    """The state at the end of the segments: the newest snapshot at or before `trusted_up_to`, and every batch behind it.
+def rebuild(
+    segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: int, now_ms: int
+) -> ProducerState:
+    """The state at the end of the segments: the newest snapshot at or before `trusted_up_to`, and
+    every batch behind it.
 
     Transactions that are found aborted come into the indexes of their segments.
 
-    A snapshot from before the first segment would tell a producer's past without what was deleted since: better none, which refuses nothing.
+    A snapshot from before the first segment would tell a producer's past without what was deleted
+    since: better none, which refuses nothing.
     """
-    start, state = snapshots.load(segments[0].base_offset, trusted_up_to, now_ms) or (segments[0].base_offset, ProducerState())
+    start, state = snapshots.load(segments[0].base_offset, trusted_up_to, now_ms) or (
+        segments[0].base_offset,
+        ProducerState(),
+    )
     if any(producer.coordinator_epoch >= 0 for producer in state.producers.values()):
         state.restored_at = start
     if state.producers:
@@ -104,8 +120,12 @@ def rebuild(segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: in
     return state
 
 
-def replayed(segments: Sequence[Segment], start: int, state: ProducerState, now_ms: int) -> Iterator[tuple[Segment, AbortedTransaction | None]]:
-    """Bring the state from `start` to the end of the segments; yields the aborted transactions that end on the way, and None now and then."""
+def replayed(
+    segments: Sequence[Segment], start: int, state: ProducerState, now_ms: int
+) -> Iterator[tuple[Segment, AbortedTransaction | None]]:
+    """Bring the state from `start` to the end of the segments; yields the aborted transactions that
+    end on the way, and None now and then.
+    """
     walked = 0
     for segment, position, header in _all_from(segments, start):
         walked += 1
@@ -113,18 +133,31 @@ def replayed(segments: Sequence[Segment], start: int, state: ProducerState, now_
             yield segment, None
         if header[9] < 0:
             continue
-        base, length, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
+        base, length, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = (
+            header
+        )
         if attributes & CONTROL:
             marker = read_marker(segment.file.read(position, length + LOG_OVERHEAD_BYTES))
             aborted = state.end(marker, base, timestamp, now_ms) if marker is not None else None
             if aborted is not None:
                 yield segment, aborted
         elif sequence >= 0 or attributes & TRANSACTIONAL:
-            state.record(producer_id, epoch, sequence, delta + 1, base, timestamp, now_ms, attributes & TRANSACTIONAL)
+            state.record(
+                producer_id,
+                epoch,
+                sequence,
+                delta + 1,
+                base,
+                timestamp,
+                now_ms,
+                attributes & TRANSACTIONAL,
+            )
 
 
 def _some_way_back(segments: Sequence[Segment], offset: int) -> int:
-    """Over as many segments as it takes: a producer that waits for its answers may be the one that wrote least."""
+    """Over as many segments as it takes: a producer that waits for its answers may be the one that
+    wrote least.
+    """
     left, start = ENTRIES_BACK, offset
     for segment in reversed(segments):
         if segment.base_offset < offset and left > 0:
@@ -135,8 +168,12 @@ def _some_way_back(segments: Sequence[Segment], offset: int) -> int:
     return start
 
 
-def _idempotent(segments: Sequence[Segment], start: int, end: int | None = None) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """(producer id, epoch, first sequence, count, base offset, timestamp) of every batch of an idempotent producer in [start, end)."""
+def _idempotent(
+    segments: Sequence[Segment], start: int, end: int | None = None
+) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """(producer id, epoch, first sequence, count, base offset, timestamp) of every batch of an
+    idempotent producer in [start, end).
+    """
     for header in _of_producers(segments, start):
         base, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
         if end is not None and base >= end:
@@ -155,6 +192,8 @@ def _all_from(segments: Sequence[Segment], start: int) -> Iterator[tuple[Segment
     for at, segment in enumerate(segments):
         if at + 1 < len(segments) and segments[at + 1].base_offset <= start:
             continue
-        for position, header in headers(segment.file, segment.offset_index.lookup(start), segment.size):
+        for position, header in headers(
+            segment.file, segment.offset_index.lookup(start), segment.size
+        ):
             if header[0] >= start:
                 yield segment, position, header

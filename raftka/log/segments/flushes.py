@@ -1,6 +1,8 @@
-"""Which offsets are on disk: files that wait for a flush, flushes under way, and what they may claim when they come back. Knows no records.
+"""Which offsets are on disk: files that wait for a flush, flushes under way, and what they may
+claim when they come back. Knows no records.
 
-Flushes may come back in any order. One counts when all that began before it have come back too: a file may be dirty in an earlier one only.
+Flushes may come back in any order. One counts when all that began before it have come back too: a
+file may be dirty in an earlier one only.
 """
 
 from collections import deque
@@ -33,11 +35,19 @@ class Flushes:
 
     @property
     def unflushed(self) -> list[File]:
-        """Files that were written and are not known to be on disk: dirty, or with a flush under way."""
-        return list(dict.fromkeys([*[file for flush in self._under_way for file in flush.files], *self.dirty]))
+        """Files that were written and are not known to be on disk: dirty, or with a flush under
+        way.
+        """
+        return list(
+            dict.fromkeys(
+                [*[file for flush in self._under_way for file in flush.files], *self.dirty]
+            )
+        )
 
     def claim(self, offset: int) -> None:
-        """Answers do not wait for the disk any more: everything below `offset` counts. What a flush under way has is still to be flushed."""
+        """Answers do not wait for the disk any more: everything below `offset` counts. What a flush
+        under way has is still to be flushed.
+        """
         self.flushed_offset = max(self.flushed_offset, offset)
         self.dirty = self.unflushed
 

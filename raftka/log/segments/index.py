@@ -1,10 +1,13 @@
-"""The sparse indexes of one segment: offset to position, timestamp to offset. In arrays, in Kafka's file format; they know no batches.
+"""The sparse indexes of one segment: offset to position, timestamp to offset. In arrays, in Kafka's
+file format; they know no batches.
 
-Offset index: 8 bytes an entry, relative offset and position, both int32. The offset is that of the *last* record of the batch that begins at the
-position, so the batch of the largest entry <= a wanted offset ends at or before what is wanted. Time index: 12 bytes, the largest timestamp so far
+Offset index: 8 bytes an entry, relative offset and position, both int32. The offset is that of the
+*last* record of the batch that begins at the position, so the batch of the largest entry <= a
+wanted offset ends at or before what is wanted. Time index: 12 bytes, the largest timestamp so far
 (int64) and the relative last offset of the batch that has it.
 
-Entries live in memory and are written behind the records; what a crash takes of them is rebuilt from the log.
+Entries live in memory and are written behind the records; what a crash takes of them is rebuilt
+from the log.
 """
 
 from array import array
@@ -25,7 +28,8 @@ class OffsetIndex:
         self.offsets = array("I")  # relative to the base offset, last offset of the batch
         self.positions = array("I")
         offsets, positions = _columns(OFFSET_ENTRY, data)
-        if _rising(offsets) and _rising(positions) and (not positions or positions[0] > 0):  # a segment has a quarter of a million entries
+        # a segment has a quarter of a million entries
+        if _rising(offsets) and _rising(positions) and (not positions or positions[0] > 0):
             self.offsets.extend(offsets)
             self.positions.extend(positions)
         else:
@@ -34,7 +38,9 @@ class OffsetIndex:
 
     def _take_sane(self, data: bytes) -> None:
         for offset, position in _sane(OFFSET_ENTRY, data):
-            if position <= (self.positions[-1] if self.positions else 0) or (self.offsets and offset <= self.offsets[-1]):
+            if position <= (self.positions[-1] if self.positions else 0) or (
+                self.offsets and offset <= self.offsets[-1]
+            ):
                 return  # not ours: zeros (a running Kafka reserves them), or a disk that lied
             self.offsets.append(offset)
             self.positions.append(position)
@@ -44,17 +50,23 @@ class OffsetIndex:
         self.positions.append(position)
 
     def lookup(self, offset: int) -> int:
-        """The position to begin a search for `offset` at: no batch before it has the offset or a later one."""
+        """The position to begin a search for `offset` at: no batch before it has the offset or a
+        later one.
+        """
         slot = bisect_right(self.offsets, offset - self.base_offset) - 1
         return self.positions[slot] if slot >= 0 else 0
 
     def boundary(self, position: int) -> int:
-        """The largest indexed position <= `position`: a batch begins there. 0 when there is none."""
+        """The largest indexed position <= `position`: a batch begins there. 0 when there is
+        none.
+        """
         slot = bisect_right(self.positions, position) - 1
         return self.positions[slot] if slot >= 0 else 0
 
     def bound(self, position: int, end: int) -> int:
-        """The offset of the first entry at or behind the position: no batch before the position reaches it. `end` when there is no such entry."""
+        """The offset of the first entry at or behind the position: no batch before the position
+        reaches it. `end` when there is no such entry.
+        """
         slot = bisect_left(self.positions, position)
         return self.base_offset + self.offsets[slot] if slot < len(self.positions) else end
 
@@ -92,7 +104,9 @@ class TimeIndex:
 
     def _take_sane(self, data: bytes) -> None:
         for timestamp, offset in _sane(TIME_ENTRY, data):
-            if timestamp == offset == 0 or (self.offsets and (timestamp <= self.timestamps[-1] or offset < self.offsets[-1])):
+            if timestamp == offset == 0 or (
+                self.offsets and (timestamp <= self.timestamps[-1] or offset < self.offsets[-1])
+            ):
                 return
             self.timestamps.append(timestamp)
             self.offsets.append(offset)
@@ -110,10 +124,16 @@ class TimeIndex:
 
     def last(self) -> tuple[int, int]:
         """(largest timestamp, its offset), (-1, base offset) when empty."""
-        return (self.timestamps[-1], self.base_offset + self.offsets[-1]) if self.timestamps else (-1, self.base_offset)
+        return (
+            (self.timestamps[-1], self.base_offset + self.offsets[-1])
+            if self.timestamps
+            else (-1, self.base_offset)
+        )
 
     def largest_up_to(self, offset: int) -> int:
-        """What no timestamp of a batch up to that last offset is above, in an index that is complete."""
+        """What no timestamp of a batch up to that last offset is above, in an index that is
+        complete.
+        """
         slot = bisect_left(self.offsets, offset - self.base_offset)
         return self.timestamps[slot] if slot < len(self.offsets) else self.last()[0]
 
@@ -144,7 +164,9 @@ def _rising(numbers: Sequence[int]) -> bool:
 
 
 def _sane(entry: Struct, data: bytes) -> Iterator[tuple[int, ...]]:
-    """Whole entries without negative numbers: a cut or overwritten file gives fewer, never wrong ones."""
+    """Whole entries without negative numbers: a cut or overwritten file gives fewer, never wrong
+    ones.
+    """
     whole = len(data) - len(data) % entry.size
     for fields in entry.iter_unpack(data[:whole]):
         if min(fields) < 0:

@@ -1,6 +1,8 @@
-"""Walking over the batches of one file by their headers, in few reads. Knows positions and headers, nothing of what the batches mean to a log.
+"""Walking over the batches of one file by their headers, in few reads. Knows positions and headers,
+nothing of what the batches mean to a log.
 
-`locate` and `headers` trust the file (everything below the log's end was checked when it was appended or recovered); `checked` trusts nothing.
+`locate` and `headers` trust the file (everything below the log's end was checked when it was
+appended or recovered); `checked` trusts nothing.
 """
 
 from collections.abc import Iterator
@@ -9,7 +11,13 @@ from struct import Struct
 from raftka.checksum import crc32c
 from raftka.runtime.interfaces import File
 from raftka.runtime.reused import zeros_behind
-from raftka.wire.records import ATTRIBUTES_POSITION, BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
+from raftka.wire.records import (
+    ATTRIBUTES_POSITION,
+    BATCH_HEADER,
+    BATCH_HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC,
+)
 
 SMALLEST_LENGTH = BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES
 BOUNDS = Struct(">qi11xi")  # base offset, length, last offset delta
@@ -18,11 +26,14 @@ READ_BYTES = 4096  # a search walks one index interval
 WALK_BYTES = 256 * 1024
 MAGIC_POSITION = 16  # of a batch
 
-Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]  # as BATCH_HEADER has them
+# as BATCH_HEADER has them
+Header = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 
 
 def locate(file: File, position: int, end: int, offset: int) -> tuple[int, int, int] | None:
-    """(position, base offset, size) of the first batch at or behind `position` that reaches `offset`; None when none before `end` does."""
+    """(position, base offset, size) of the first batch at or behind `position` that reaches
+    `offset`; None when none before `end` does.
+    """
     bounds, size = BOUNDS.unpack_from, BOUNDS.size
     while position < end:
         data = file.read(position, READ_BYTES)
@@ -38,8 +49,12 @@ def locate(file: File, position: int, end: int, offset: int) -> tuple[int, int, 
     return None
 
 
-def cut_whole(file: File, position: int, limit: int, end: int, at_least_one: bool) -> tuple[int | None, int]:
-    """The whole batches from `position` that end at or before `limit`, or the first: (base offset or None, position) of what is behind."""
+def cut_whole(
+    file: File, position: int, limit: int, end: int, at_least_one: bool
+) -> tuple[int | None, int]:
+    """The whole batches from `position` that end at or before `limit`, or the first: (base offset
+    or None, position) of what is behind.
+    """
     while position < end:
         data = file.read(position, READ_BYTES)
         at, last = 0, len(data) - BOUNDS.size
@@ -53,10 +68,14 @@ def cut_whole(file: File, position: int, limit: int, end: int, at_least_one: boo
     return None, position
 
 
-def first_with_records(file: File, position: int, end: int, most_bytes: int) -> tuple[int, int] | None:
-    """(position, base offset) of the first batch from `position` to `end` that has records: mostly the very first. None: there is none.
+def first_with_records(
+    file: File, position: int, end: int, most_bytes: int
+) -> tuple[int, int] | None:
+    """(position, base offset) of the first batch from `position` to `end` that has records: mostly
+    the very first. None: there is none.
 
-    Of a longer run of batches without records it passes by `most_bytes`, and returns the next of them.
+    Of a longer run of batches without records it passes by `most_bytes`, and returns the next of
+    them.
     """
     size, enough = COUNTED.size, position + most_bytes
     while position + COUNTED.size <= end:
@@ -73,7 +92,9 @@ def first_with_records(file: File, position: int, end: int, most_bytes: int) -> 
     return None
 
 
-def headers(file: File, position: int, end: int, read_bytes: int = WALK_BYTES) -> Iterator[tuple[int, Header]]:
+def headers(
+    file: File, position: int, end: int, read_bytes: int = WALK_BYTES
+) -> Iterator[tuple[int, Header]]:
     """(position, header) of every batch from `position` to `end`."""
     unpack = BATCH_HEADER.unpack_from
     while position + BATCH_HEADER_BYTES <= end:
@@ -91,13 +112,17 @@ def headers(file: File, position: int, end: int, read_bytes: int = WALK_BYTES) -
 
 
 def ends_here(file: File, position: int) -> bool:
-    """Return whether the batches were written over other bytes and end at `position`: just those zeros follow that an append writes behind itself."""
+    """Return whether the batches were written over other bytes and end at `position`: just those
+    zeros follow that an append writes behind itself.
+    """
     zeros = zeros_behind(position, file.size())
     return position + len(zeros) < file.size() and file.read(position, len(zeros)) == zeros
 
 
 def has_sound_batch(file: File, position: int, next_offset: int, highest_offset: int) -> bool:
-    """Is there, at `position` or anywhere behind it, a batch that is as it was written? In what a crash has torn off there is none."""
+    """Is there, at `position` or anywhere behind it, a batch that is as it was written? In what a
+    crash has torn off there is none.
+    """
     size = file.size()
     for place in range(position, size, WALK_BYTES):
         window = file.read(place, WALK_BYTES + BATCH_HEADER_BYTES)
@@ -106,16 +131,27 @@ def has_sound_batch(file: File, position: int, next_offset: int, highest_offset:
             start = at - MAGIC_POSITION
             if len(window) - start >= BATCH_HEADER_BYTES:
                 base, length, _, _, crc, _, delta, *_ = BATCH_HEADER.unpack_from(window, start)
-                rest = place + start + ATTRIBUTES_POSITION, length + LOG_OVERHEAD_BYTES - ATTRIBUTES_POSITION
-                fits = length >= SMALLEST_LENGTH and sum(rest) <= size and next_offset <= base <= base + delta <= highest_offset
+                rest = (
+                    place + start + ATTRIBUTES_POSITION,
+                    length + LOG_OVERHEAD_BYTES - ATTRIBUTES_POSITION,
+                )
+                fits = (
+                    length >= SMALLEST_LENGTH
+                    and sum(rest) <= size
+                    and next_offset <= base <= base + delta <= highest_offset
+                )
                 if fits and crc32c(file.read(*rest)) == crc:
                     return True
             at = window.find(MAGIC, at + 1, WALK_BYTES + MAGIC_POSITION)
     return False
 
 
-def checked(file: File, position: int, end: int, next_offset: int, highest_offset: int) -> Iterator[tuple[int, Header]]:
-    """As `headers`, but stops before the first batch that is cut, damaged, or not in order: where it stops the sound part of the file ends."""
+def checked(
+    file: File, position: int, end: int, next_offset: int, highest_offset: int
+) -> Iterator[tuple[int, Header]]:
+    """As `headers`, but stops before the first batch that is cut, damaged, or not in order: where
+    it stops the sound part of the file ends.
+    """
     unpack = BATCH_HEADER.unpack_from
     while position + BATCH_HEADER_BYTES <= end:
         data = memoryview(file.read(position, min(end - position, WALK_BYTES)))
@@ -125,7 +161,14 @@ def checked(file: File, position: int, end: int, next_offset: int, highest_offse
             base, length, _, magic, crc, _, delta, *_ = header
             stop = at + length + LOG_OVERHEAD_BYTES
             last_offset = base + delta
-            if length < SMALLEST_LENGTH or magic != MAGIC or delta < 0 or base < next_offset or last_offset > highest_offset or position + stop > end:
+            if (
+                length < SMALLEST_LENGTH
+                or magic != MAGIC
+                or delta < 0
+                or base < next_offset
+                or last_offset > highest_offset
+                or position + stop > end
+            ):
                 return
             if stop > room:
                 if at:

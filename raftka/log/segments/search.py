@@ -1,6 +1,8 @@
-"""Finding records by time, for ListOffsets: the one place where the log looks into batches, compressed ones too. Knows segments, no partition.
+"""Finding records by time, for ListOffsets: the one place where the log looks into batches,
+compressed ones too. Knows segments, no partition.
 
-A batch may have millions of records, so a search yields between some of them. Meanwhile segments may come and go: it keeps the bytes of one batch.
+A batch may have millions of records, so a search yields between some of them. Meanwhile segments
+may come and go: it keeps the bytes of one batch.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -34,7 +36,9 @@ def at_once(steps: Steps[T]) -> T:
         return stop.value  # type: ignore[no-any-return]
 
 
-def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int, up_to: int) -> Steps[Found | None]:
+def first_at_or_after(
+    segments: Sequence[Segment], timestamp: int, start_offset: int, up_to: int
+) -> Steps[Found | None]:
     """The first record in [start_offset, up_to) that is not older than `timestamp` (ms)."""
     begin = start_offset
     while (place := _batch_with(segments, timestamp, begin, up_to)) is not None:
@@ -49,7 +53,9 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
     return None
 
 
-def _batch_with(segments: Sequence[Segment], timestamp: int, begin: int, up_to: int) -> tuple[Segment, int, Header] | None:
+def _batch_with(
+    segments: Sequence[Segment], timestamp: int, begin: int, up_to: int
+) -> tuple[Segment, int, Header] | None:
     """The first batch in [begin, up_to) that has such a record, by its header: where it is."""
     for segment in segments:
         if segment.max_timestamp_known < timestamp:
@@ -58,19 +64,33 @@ def _batch_with(segments: Sequence[Segment], timestamp: int, begin: int, up_to: 
         for position, header in headers(segment.file, start, segment.size, READ_BYTES):
             if header[0] >= up_to:
                 return None
-            if header[0] + header[6] >= begin and largest_time(header, segment.file, position) >= timestamp:
+            if (
+                header[0] + header[6] >= begin
+                and largest_time(header, segment.file, position) >= timestamp
+            ):
                 return segment, position, header
     return None
 
 
-def first_of_largest(segments: Sequence[Segment], start_offset: int, up_to: int) -> Steps[Found | None]:
-    """The first record before `up_to` that has the largest timestamp; None when no record has one."""
+def first_of_largest(
+    segments: Sequence[Segment], start_offset: int, up_to: int
+) -> Steps[Found | None]:
+    """The first record before `up_to` that has the largest timestamp; None when no record has
+    one.
+    """
     largest = max(segment.max_timestamp_known for segment in segments)
-    return (yield from first_at_or_after(segments, largest, start_offset, up_to)) if largest >= 0 else None
+    return (
+        (yield from first_at_or_after(segments, largest, start_offset, up_to))
+        if largest >= 0
+        else None
+    )
 
 
-def _records(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> Iterator[Found]:
-    """Of one batch that reaches `start_offset`; read with the first of them. With LogAppendTime all its records have the same time.
+def _records(
+    segment: Segment, position: int, header: BatchHeader, start_offset: int
+) -> Iterator[Found]:
+    """Of one batch that reaches `start_offset`; read with the first of them. With LogAppendTime all
+    its records have the same time.
 
     A payload that cannot be read stands for its first record.
     """
@@ -82,6 +102,10 @@ def _records(segment: Segment, position: int, header: BatchHeader, start_offset:
     batch = memoryview(segment.file.read(position, header.length + LOG_OVERHEAD_BYTES))
     try:
         for record in outlines(batch):
-            yield Found(header.max_timestamp if is_stamped else record.timestamp, record.offset, header.leader_epoch)
+            yield Found(
+                header.max_timestamp if is_stamped else record.timestamp,
+                record.offset,
+                header.leader_epoch,
+            )
     except ProtocolError:
         yield first

@@ -1,4 +1,5 @@
-"""One segment: the file of batches from one base offset on, and its two indexes. Knows positions and bounds;
+"""One segment: the file of batches from one base offset on, and its two indexes. Knows positions
+and bounds;
 
 what may be appended is the log's to decide.
 
@@ -18,7 +19,9 @@ from raftka.log.segments.transaction_index import AbortedTransaction, Transactio
 from raftka.runtime.interfaces import File, Files
 from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, LOG_OVERHEAD_BYTES
 
-SAMPLES = 4  # batches of a segment, and those behind the last index entry, whose times are compared with its index
+# batches of a segment, and those behind the last index entry, whose times are compared with its
+# index
+SAMPLES = 4
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
@@ -48,14 +51,23 @@ class Segment:
     )
 
     def __init__(
-        self, files: Files, directory: str, base_offset: int, now_ms: int, index_interval_bytes: int, suffix: str = "", *, over: bool = False
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        now_ms: int,
+        index_interval_bytes: int,
+        suffix: str = "",
+        *,
+        over: bool = False,
     ) -> None:
         self._files = files
         self._suffix = suffix  # of one that is not in its place yet
         self.directory = directory
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
-        self.created_ms = now_ms  # when it began, for rolling where the first batch has no timestamp
+        # when it began, for rolling where the first batch has no timestamp
+        self.created_ms = now_ms
         self.timeless = False  # records without a timestamp are in it, or may be
         self.file: File = files.open(self._path(".log"), create=True, over=over)
         self.is_over = over  # old bytes may lie behind its end (spare.py)
@@ -64,7 +76,8 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = base_offset
-        self.index_files: tuple[File, ...] | None = None  # open while they may grow; of aborted transactions there is one once there are some
+        # open while they may grow; of aborted transactions there is one once there are some
+        self.index_files: tuple[File, ...] | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._transaction_index = None if self.size else TransactionIndex()
@@ -98,8 +111,9 @@ class Segment:
     def take_aborted(self, entries: Iterable[AbortedTransaction], *, durable: bool) -> None:
         """Its aborted transactions, as found in the batches. Raises OSError.
 
-        `durable`: the file is whole and on the disk before anything is appended to it. The records may be below the recovery point: what a loss of
-        power leaves of a file that was only appended to would be believed.
+        `durable`: the file is whole and on the disk before anything is appended to it. The records
+        may be below the recovery point: what a loss of power leaves of a file that was only
+        appended to would be believed.
         """
         index = TransactionIndex()
         for entry in entries:
@@ -110,14 +124,23 @@ class Segment:
         self._transaction_index = index
 
     def _load_indexes(self) -> None:
-        """Take the entries of the files, if they can be this log's; else make them from the headers. The segment's records must be sound.
+        """Take the entries of the files, if they can be this log's; else make them from the
+        headers. The segment's records must be sound.
 
         A segment that has just begun has no such files: the first entries make them.
         """
-        if not self.size and not any(self._files.exists(self._path(suffix)) for suffix in (".index", ".timeindex")):
-            self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        if not self.size and not any(
+            self._files.exists(self._path(suffix)) for suffix in (".index", ".timeindex")
+        ):
+            self._offset_index, self._time_index = (
+                OffsetIndex(self.base_offset),
+                TimeIndex(self.base_offset),
+            )
         elif not self.read_indexes():
-            self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+            self._offset_index, self._time_index = (
+                OffsetIndex(self.base_offset),
+                TimeIndex(self.base_offset),
+            )
             self.resume(headers(self.file, 0, self.size))
             self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
             try:
@@ -126,22 +149,39 @@ class Segment:
                 pass  # found again next time
 
     def _replace_index_files(self) -> None:
-        """Whole and durable, or not at all: half of what was found would be believed after a loss of power."""
+        """Whole and durable, or not at all: half of what was found would be believed after a loss
+        of power.
+        """
         times, offsets = self.time_index, self.offset_index
         self._files.replace(self._path(".timeindex"), times.encoded())
         self._files.replace(self._path(".index"), offsets.encoded())
         times.written, offsets.written = len(times), len(offsets)
 
     def read_indexes(self, below: int = FOREVER) -> bool:
-        """Entries up to the offset `below` from the files; False, and none, when they are missing or do not fit the batches."""
+        """Entries up to the offset `below` from the files; False, and none, when they are missing
+        or do not fit the batches.
+        """
         index, time_index = self._read(".index"), self._read(".timeindex")
-        self._offset_index, self._time_index = OffsetIndex(self.base_offset, index or b""), TimeIndex(self.base_offset, time_index or b"")
-        whole = below != FOREVER or len(self._time_index) * TIME_ENTRY.size == len(time_index or b"")  # of a segment that is sealed
+        self._offset_index, self._time_index = (
+            OffsetIndex(self.base_offset, index or b""),
+            TimeIndex(self.base_offset, time_index or b""),
+        )
+        # of a segment that is sealed
+        whole = below != FOREVER or len(self._time_index) * TIME_ENTRY.size == len(
+            time_index or b""
+        )
         if self.size and below != FOREVER:
-            self._transaction_index = None  # what the file has: nothing that was found in batches above `below` is believed
+            # what the file has: nothing that was found in batches above `below` is believed
+            self._transaction_index = None
         self._keep_entries_below(below)
         self.first_timestamp = self._first_time()
-        if index is not None and time_index is not None and whole and self._index_fits(self._offset_index) and self._times_fit(below == FOREVER):
+        if (
+            index is not None
+            and time_index is not None
+            and whole
+            and self._index_fits(self._offset_index)
+            and self._times_fit(below == FOREVER)
+        ):
             return True
         self._distrust_positions()
         return False
@@ -159,8 +199,8 @@ class Segment:
     def _times_fit(self, complete: bool) -> bool:
         """Retention goes by the last entry: a bit that flips in it must not delete what is young.
 
-        An older raftka has made entries of wrong headers: some batches are compared with the entries that are to cover them. `complete`: the last
-        entry covers all batches.
+        An older raftka has made entries of wrong headers: some batches are compared with the
+        entries that are to cover them. `complete`: the last entry covers all batches.
         """
         size = self.file.size()
         timestamp, offset = self.time_index.last()
@@ -169,9 +209,16 @@ class Segment:
             if found is None:
                 return False
             header = BATCH_HEADER.unpack(self.file.read(found[0], BATCH_HEADER_BYTES))
-            if header[0] + header[6] != offset or largest_time(header, self.file, found[0]) != timestamp:
+            if (
+                header[0] + header[6] != offset
+                or largest_time(header, self.file, found[0]) != timestamp
+            ):
                 return False
-        return not complete or all(self._is_covered(position, header) for position, header in self._samples(size) if is_doubtful(header))
+        return not complete or all(
+            self._is_covered(position, header)
+            for position, header in self._samples(size)
+            if is_doubtful(header)
+        )
 
     def _samples(self, size: int) -> Iterator[tuple[int, Header]]:
         """Some batches, evenly spread, and all from the last index entry on."""
@@ -181,7 +228,9 @@ class Segment:
         yield from headers(self.file, self.resume_position, size, READ_BYTES)
 
     def _is_covered(self, position: int, header: Header) -> bool:
-        return largest_time(header, self.file, position) <= self.time_index.largest_up_to(header[0] + header[6])
+        return largest_time(header, self.file, position) <= self.time_index.largest_up_to(
+            header[0] + header[6]
+        )
 
     def _read(self, suffix: str) -> bytes | None:
         path = self._path(suffix)
@@ -194,7 +243,9 @@ class Segment:
             self.transaction_index.truncate(offset)
 
     def _distrust_positions(self) -> None:
-        """The offset and time index are made again from the headers. Nothing in these tells of aborts: the transaction index stands for itself."""
+        """The offset and time index are made again from the headers. Nothing in these tells of
+        aborts: the transaction index stands for itself.
+        """
         self.offset_index.truncate(self.base_offset)
         self.time_index.truncate(self.base_offset)
 
@@ -204,7 +255,10 @@ class Segment:
         """Nothing of what an earlier attempt left in the file."""
         self.file.truncate(0)
         self.size = 0
-        self._offset_index, self._time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._offset_index, self._time_index = (
+            OffsetIndex(self.base_offset),
+            TimeIndex(self.base_offset),
+        )
         self._transaction_index = TransactionIndex()
         for file in self._open_index_files():
             file.close()
@@ -215,11 +269,20 @@ class Segment:
         self.file.close()
 
     def adopt(
-        self, offset_index: bytes, time_index: bytes, aborted: bytes, first_timestamp: int, max_timestamp: int, max_timestamp_offset: int
+        self,
+        offset_index: bytes,
+        time_index: bytes,
+        aborted: bytes,
+        first_timestamp: int,
+        max_timestamp: int,
+        max_timestamp_offset: int,
     ) -> None:
         """What its maker knows of it."""
         self._transaction_index = TransactionIndex(aborted)
-        self._offset_index, self._time_index = OffsetIndex(self.base_offset, offset_index), TimeIndex(self.base_offset, time_index)
+        self._offset_index, self._time_index = (
+            OffsetIndex(self.base_offset, offset_index),
+            TimeIndex(self.base_offset, time_index),
+        )
         self.first_timestamp = first_timestamp
         self.max_timestamp, self.max_timestamp_offset = max_timestamp, max_timestamp_offset
 
@@ -230,7 +293,9 @@ class Segment:
     # growing
 
     def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """A batch of `size` bytes is at `position`: the bounds and the sparse indexes follow, exactly as Kafka's do."""
+        """A batch of `size` bytes is at `position`: the bounds and the sparse indexes follow,
+        exactly as Kafka's do.
+        """
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.max_timestamp_offset = last_offset
@@ -262,7 +327,12 @@ class Segment:
         end = self.base_offset
         for position, header in batches:
             end = header[0] + header[6] + 1
-            self.note(position, header[1] + LOG_OVERHEAD_BYTES, end - 1, largest_time(header, self.file, position))
+            self.note(
+                position,
+                header[1] + LOG_OVERHEAD_BYTES,
+                end - 1,
+                largest_time(header, self.file, position),
+            )
             position += header[1] + LOG_OVERHEAD_BYTES
         self.size = position
         if self.transaction_index is not None:
@@ -270,10 +340,17 @@ class Segment:
         return end
 
     def check(self, believed_below: int) -> Iterator[tuple[int, Header]]:
-        """The sound batches from the last index entry below that offset on; nothing else in the file is believed."""
+        """The sound batches from the last index entry below that offset on; nothing else in the
+        file is believed.
+        """
         self.read_indexes(believed_below)
         size = self.file.size()
-        if self.resume_position and not any(True for _ in checked(self.file, self.resume_position, size, self.base_offset, self.highest_offset)):
+        if self.resume_position and not any(
+            True
+            for _ in checked(
+                self.file, self.resume_position, size, self.base_offset, self.highest_offset
+            )
+        ):
             self._distrust_positions()
         return checked(self.file, self.resume_position, size, self.base_offset, self.highest_offset)
 
@@ -296,13 +373,19 @@ class Segment:
         if offsets is None:
             offsets = self.offset_index
         behind = len(offsets.offsets) - offsets.written
-        return behind if transactions is None else behind + len(transactions.entries) - transactions.written
+        return (
+            behind
+            if transactions is None
+            else behind + len(transactions.entries) - transactions.written
+        )
 
     # what is asked
 
     @property
     def largest_timestamp(self) -> int:
-        """Of its records: what retention by time goes by. Where some have no timestamp the last write to the file counts too. Raises OSError."""
+        """Of its records: what retention by time goes by. Where some have no timestamp the last
+        write to the file counts too. Raises OSError.
+        """
         known = self.max_timestamp_known
         return max(known, self.file.modified_ms()) if known < 0 or self.timeless else known
 
@@ -316,7 +399,9 @@ class Segment:
     def _first_time(self) -> int:
         if self.size < BATCH_HEADER_BYTES:
             return NO_TIMESTAMP
-        return largest_time(BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES)), self.file, 0)
+        return largest_time(
+            BATCH_HEADER.unpack(self.file.read(0, BATCH_HEADER_BYTES)), self.file, 0
+        )
 
     @property
     def max_timestamp_known(self) -> int:
@@ -326,16 +411,21 @@ class Segment:
         return self.max_timestamp
 
     def locate(self, offset: int, end: int, begin: int = 0) -> tuple[int, int, int] | None:
-        """(position, base offset, size) of the first batch that reaches `offset`, among those from the position `begin` to `end`."""
+        """(position, base offset, size) of the first batch that reaches `offset`, among those from
+        the position `begin` to `end`.
+        """
         return locate(self.file, max(begin, self.offset_index.lookup(offset)), end, offset)
 
     # shrinking, writing, going
 
     def truncate(self, position: int, offset: int) -> int:
-        """Nothing at or behind `position` stays, where the first batch that reaches `offset` begins; returns the end offset."""
+        """Nothing at or behind `position` stays, where the first batch that reaches `offset`
+        begins; returns the end offset.
+        """
         self._keep_entries_below(offset)
         if self.index_files is None:
-            self.index_files = self._open_index_files()  # and cuts them: else entries of what goes would be believed after the next checkpoint
+            # and cuts them: else entries of what goes would be believed after the next checkpoint
+            self.index_files = self._open_index_files()
         else:
             self._cut_index_files(self.index_files)
         self.file.truncate(position)
@@ -343,14 +433,20 @@ class Segment:
         return self.resume(headers(self.file, self.resume_position, position))
 
     def write_again(self, offset: int) -> None:
-        """Write the batches that reach `offset`, and all behind them, over themselves: the kernel takes their pages for dirty then, whatever it did
-        before. Everything staged is written. What lies before stays as it is: a write that fails may take it from the disk."""
+        """Write the batches that reach `offset`, and all behind them, over themselves: the kernel
+        takes their pages for dirty then, whatever it did before. Everything staged is written. What
+        lies before stays as it is: a write that fails may take it from the disk.
+        """
         found = self.locate(offset, self.size)
         for position in range(found[0] if found is not None else self.size, self.size, WALK_BYTES):
-            self.file.write(position, self.file.read(position, min(WALK_BYTES, self.size - position)))
+            self.file.write(
+                position, self.file.read(position, min(WALK_BYTES, self.size - position))
+            )
 
     def write_index(self) -> None:
-        """Behind the records, in the page cache; `index_files` are to be flushed where it must last."""
+        """Behind the records, in the page cache; `index_files` are to be flushed where it must
+        last.
+        """
         if self.index_files is None:
             self.index_files = self._open_index_files()
         offsets, times = self.offset_index, self.time_index
@@ -367,7 +463,9 @@ class Segment:
 
     def _open_index_files(self) -> tuple[File, ...]:
         files = self._files
-        opened = [files.open(self._path(suffix), create=True) for suffix in (".index", ".timeindex")]
+        opened = [
+            files.open(self._path(suffix), create=True) for suffix in (".index", ".timeindex")
+        ]
         if self.transaction_index is not None and files.exists(self._path(".txnindex")):
             opened.append(files.open(self._path(".txnindex"), create=True))
         self._cut_index_files(opened)
@@ -377,23 +475,37 @@ class Segment:
         """The index files, that of aborted transactions too."""
         assert self.index_files is not None
         if len(self.index_files) == 2:
-            self.index_files = (*self.index_files, self._files.open(self._path(".txnindex"), create=True))
+            self.index_files = (
+                *self.index_files,
+                self._files.open(self._path(".txnindex"), create=True),
+            )
         return self.index_files
 
     def _cut_index_files(self, opened: Sequence[File]) -> None:
-        """A file may hold more than is believed: entries of records that are gone, or the zeros a running Kafka reserves."""
+        """A file may hold more than is believed: entries of records that are gone, or the zeros a
+        running Kafka reserves.
+        """
         for file, size in zip(opened, self._believed_sizes(), strict=False):
             if file.size() != size:
                 file.truncate(size)
 
     def _believed_sizes(self) -> tuple[int, ...]:
         """Of the index files: entries that belong to records which are there."""
-        sizes = self.offset_index.written * OFFSET_ENTRY.size, self.time_index.written * TIME_ENTRY.size
+        sizes = (
+            self.offset_index.written * OFFSET_ENTRY.size,
+            self.time_index.written * TIME_ENTRY.size,
+        )
         transactions = self.transaction_index
-        return sizes if transactions is None else (*sizes, transactions.written * TRANSACTION_ENTRY.size)
+        return (
+            sizes
+            if transactions is None
+            else (*sizes, transactions.written * TRANSACTION_ENTRY.size)
+        )
 
     def forget_stale_entries(self) -> tuple[File, ...]:
-        """The index files may have reached the disk before records that were lost: such entries go. Returns the files to flush."""
+        """The index files may have reached the disk before records that were lost: such entries go.
+        Returns the files to flush.
+        """
         believed = zip((".index", ".timeindex", ".txnindex"), self._believed_sizes(), strict=False)
         if all(len(self._read(suffix) or b"") <= size for suffix, size in believed):
             return ()
@@ -401,11 +513,14 @@ class Segment:
         return self.index_files or ()
 
     def seal(self) -> tuple[File, ...]:
-        """It will not grow for now: the largest timestamp goes into the index, also where no interval is full. Returns the files to flush."""
+        """It will not grow for now: the largest timestamp goes into the index, also where no
+        interval is full. Returns the files to flush.
+        """
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.write_index()
         if self.transaction_index is not None:
-            self._open_transaction_file()  # an empty one says that nothing was aborted; none says that it is lost
+            # an empty one says that nothing was aborted; none says that it is lost
+            self._open_transaction_file()
         assert self.index_files is not None
         return (self.file, *self.index_files)
 
@@ -415,13 +530,16 @@ class Segment:
         self.index_files = None
 
     def remove(self, *, keep_log: bool = False, spare: Spare | None = None) -> None:
-        """The names go, the indexes first: an index without its log is swept, a log without its index is scanned. The file stays open for readers.
+        """The names go, the indexes first: an index without its log is swept, a log without its
+        index is scanned. The file stays open for readers.
 
         `spare` keeps the file of batches, if it wants it.
         """
         is_kept = spare is not None and spare.wants(self.file)
         self.close_index()
-        for suffix in (".timeindex", ".index", ".txnindex", ".log")[: 3 if keep_log or is_kept else 4]:
+        for suffix in (".timeindex", ".index", ".txnindex", ".log")[
+            : 3 if keep_log or is_kept else 4
+        ]:
             path = self._path(suffix)
             if self._files.exists(path):
                 self._files.remove(path)

@@ -1,10 +1,13 @@
-"""Files of segments that retention has deleted, kept for the next segments of the same log to be written over them. Knows no offsets.
+"""Files of segments that retention has deleted, kept for the next segments of the same log to be
+written over them. Knows no offsets.
 
-Their blocks and often their pages are there: a flush has only the records to write, and no size of a file; the kernel clears and frees no memory.
-As many are kept as the last round of retention has deleted, because the log will need as many until the next one.
+Their blocks and often their pages are there: a flush has only the records to write, and no size of
+a file; the kernel clears and frees no memory. As many are kept as the last round of retention has
+deleted, because the log will need as many until the next one.
 
-What makes it safe: the batches in them have lower offsets than any that the log will ever have, because retention deletes from the start (after a
-truncation that need not be so: the log drops the files). Behind the last batch come zeros. So recovery takes no old batch for one of the new segment.
+What makes it safe: the batches in them have lower offsets than any that the log will ever have,
+because retention deletes from the start (after a truncation that need not be so: the log drops the
+files). Behind the last batch come zeros. So recovery takes no old batch for one of the new segment.
 """
 
 from collections import deque
@@ -29,7 +32,9 @@ class _Kept:
 
     def __init__(self, file: File, path: str, size: int) -> None:
         self.file, self.path, self.size = file, path, size
-        self.is_durable = False  # its name is: else a loss of power could bring the deleted segment back, with other records in it
+        # its name is: else a loss of power could bring the deleted segment back, with other records
+        # in it
+        self.is_durable = False
         self.is_read = True  # answers of this turn may still read the deleted records
         self.free_since = 0.0  # when that ended, seconds
 
@@ -42,23 +47,34 @@ class Spare:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._kept: deque[_Kept] = deque()
-        self._this_round = self._last_round = 0  # segments that these rounds of retention have deleted
+        # segments that these rounds of retention have deleted
+        self._this_round = self._last_round = 0
         self.budget = Budget()
 
     def begin_round(self, unused_since: float, budget: Budget | None = None) -> None:
-        """A round of retention begins: remove files that are free since before that time (seconds), and what is beyond the budget."""
+        """A round of retention begins: remove files that are free since before that time (seconds),
+        and what is beyond the budget.
+        """
         self._last_round, self._this_round = self._this_round, 0
         if budget is not None and not self._kept:
             self.budget = budget
         for kept in list(self._kept):
-            if (not kept.is_read and kept.free_since < unused_since) or self.budget.used_bytes > self.budget.limit_bytes:
+            if (
+                not kept.is_read and kept.free_since < unused_since
+            ) or self.budget.used_bytes > self.budget.limit_bytes:
                 self._remove(kept)
 
     def wants(self, file: File) -> bool:
-        """Return whether to keep the file of a segment that this round deletes. A file that a client may still be reading is not kept."""
+        """Return whether to keep the file of a segment that this round deletes. A file that a
+        client may still be reading is not kept.
+        """
         self._this_round += 1
         has_room = self.budget.used_bytes + file.size() <= self.budget.limit_bytes
-        return has_room and not file.is_shared and len(self._kept) < max(self._this_round, self._last_round)
+        return (
+            has_room
+            and not file.is_shared
+            and len(self._kept) < max(self._this_round, self._last_round)
+        )
 
     @property
     def needs_flush(self) -> bool:
@@ -81,7 +97,9 @@ class Spare:
             kept.is_durable = True
 
     def release(self, file: File, now: float) -> bool:
-        """No answer reads the deleted records any more. Return whether the file is kept; if not, the caller must close it. `now`: in seconds."""
+        """No answer reads the deleted records any more. Return whether the file is kept; if not,
+        the caller must close it. `now`: in seconds.
+        """
         for kept in self._kept:
             if kept.file is file:
                 kept.is_read, kept.free_since = False, now

@@ -2,9 +2,10 @@
 
 Knows positions and offsets; which batch may come is not its matter.
 
-Batches are *staged* (counted at once), *written* with one call when the turn ends (`write_staged`), *flushed* when a flush that began after that has
-come back. So there are three ends: end_offset >= written_offset >= flushed_offset. A write that fails ends the log: `failed` is set, nothing that
-was not written is claimed, every later write raises, and recovery at the next open finds what is there.
+Batches are *staged* (counted at once), *written* with one call when the turn ends (`write_staged`),
+*flushed* when a flush that began after that has come back. So there are three ends: end_offset >=
+written_offset >= flushed_offset. A write that fails ends the log: `failed` is set, nothing that was
+not written is claimed, every later write raises, and recovery at the next open finds what is there.
 """
 
 from bisect import bisect_right
@@ -64,31 +65,48 @@ class Storage:
         "written_offset",
     )
 
-    def __init__(self, files: Files, directory: str, config: LogConfig, segments: list[Segment], end_offset: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        segments: list[Segment],
+        end_offset: int,
+    ) -> None:
         self._files = files
         self.directory = directory
         self.segments = segments
         self.start_offset = segments[0].base_offset
         self.end_offset = self.written_offset = end_offset
         self.recovery_point = 0  # everything below it is on disk, indexes and all
-        self.settled_point = 0  # the recovery point that is written down, on disk: whatever happens, recovery begins there or behind it
+        # the recovery point that is written down, on disk: whatever happens, recovery begins there
+        # or behind it
+        self.settled_point = 0
         self.cleaned_offset = 0  # before it a cleaner has left each key once
-        self.next_horizon_ms: float = UNKNOWN_HORIZON  # when the first of the tombstones that a cleaner has left may go; inf: there are none
+        # when the first of the tombstones that a cleaner has left may go; inf: there are none
+        self.next_horizon_ms: float = UNKNOWN_HORIZON
         self.cleaning = False  # a cleaner has begun on it: no segment goes meanwhile
         self._swap: Iterator[None] | None = None
         self.on_rolled: Callable[[], None] | None = None  # a segment is complete
-        self.on_recovery_point_lowered: Callable[[], None] | None = None  # to write it down, before what it promised is cut
+        # to write it down, before what it promised is cut
+        self.on_recovery_point_lowered: Callable[[], None] | None = None
         self.failed: OSError | None = None
         self._flushes = Flushes(end_offset)
         self._staged: list[Buffer] = []
-        self._behind: list[File] = []  # indexes and snapshots: to be on disk before the recovery point passes them, then closed
-        self._names = [] if segments[-1].size else [directory]  # paths to be flushed with the next records: where a file is new
+        # indexes and snapshots: to be on disk before the recovery point passes them, then closed
+        self._behind: list[File] = []
+        # paths to be flushed with the next records: where a file is new
+        self._names = [] if segments[-1].size else [directory]
         self._retired: list[File] = []
-        self.on_retired: Callable[[File], None] = self._retired.append  # its segment is gone, but an answer on its way may still read from it
+        # its segment is gone, but an answer on its way may still read from it
+        self.on_retired: Callable[[File], None] = self._retired.append
         self.spare = Spare(files)
         self._truncations = 0
-        self._positions: dict[int, int] = {}  # offset to position, in the segment that holds the offset
-        self._empty_runs: dict[int, int] = {}  # from offset to offset: of batches without records, as reads have found; a cleaner adds none
+        # offset to position, in the segment that holds the offset
+        self._positions: dict[int, int] = {}
+        # from offset to offset: of batches without records, as reads have found; a cleaner adds
+        # none
+        self._empty_runs: dict[int, int] = {}
         self._written_size = 0
         self._sealed_bytes = 0
         self._roll_size = self._roll_offset = self._roll_timestamp = 0
@@ -124,9 +142,15 @@ class Storage:
         """A segment is complete: for whoever keeps something beside each."""
 
     def _make_room(self, size: int, timestamp: int, next_offset: int, now_ms: int) -> Segment:
-        """The active segment; some bound of it was met, or it has no record yet, or its first batch no timestamp. Raises KAFKA_STORAGE_ERROR."""
+        """The active segment; some bound of it was met, or it has no record yet, or its first batch
+        no timestamp. Raises KAFKA_STORAGE_ERROR.
+        """
         segment = self.active
-        if segment.size and (segment.size + size > self._roll_size or next_offset > self._roll_offset or self._is_late(timestamp, now_ms)):
+        if segment.size and (
+            segment.size + size > self._roll_size
+            or next_offset > self._roll_offset
+            or self._is_late(timestamp, now_ms)
+        ):
             try:
                 self.roll(now_ms)
             except OSError as error:
@@ -138,14 +162,23 @@ class Storage:
         return segment
 
     def _is_late(self, timestamp: int, now_ms: int) -> bool:
-        """Return whether a batch comes too late for the active segment: by the time of the first batch, or else by the age of the segment."""
+        """Return whether a batch comes too late for the active segment: by the time of the first
+        batch, or else by the age of the segment.
+        """
         if self.active.first_timestamp >= 0:
             return timestamp > self._roll_timestamp
         return now_ms - self.active.created_ms > self._roll_ms(self.active)
 
     def _new_segment(self, base_offset: int, now_ms: int) -> Segment:
         over = self.spare.take(segment_path(self.directory, base_offset, ".log"))
-        segment = Segment(self._files, self.directory, base_offset, now_ms, self.config.index_interval_bytes, over=over)
+        segment = Segment(
+            self._files,
+            self.directory,
+            base_offset,
+            now_ms,
+            self.config.index_interval_bytes,
+            over=over,
+        )
         self.flush_too(self.directory)
         self.segments.append(segment)
         return segment
@@ -165,7 +198,8 @@ class Storage:
             segment.file.reserve(self.config.segment_bytes)
 
     def trim(self) -> None:
-        """Give reserved room back that is not used, and cut old bytes off. Everything staged is written. Raises OSError.
+        """Give reserved room back that is not used, and cut old bytes off. Everything staged is
+        written. Raises OSError.
 
         The file keeps the time of its last write: retention may go by it.
         """
@@ -175,36 +209,52 @@ class Storage:
             file.truncate(file.size())
             file.set_modified(modified_ms)
             self.active.is_over = False
-        if is_over and file not in self._flushes.dirty:  # else a loss of power brings old bytes back, before records that count
+        # else a loss of power brings old bytes back, before records that count
+        if is_over and file not in self._flushes.dirty:
             self._flushes.dirty.append(file)
 
     def _set_roll_bounds(self) -> None:
         segment, config = self.active, self.config
-        self._roll_size = 0 if segment.full_index(config.segment_index_bytes) else config.segment_bytes
+        self._roll_size = (
+            0 if segment.full_index(config.segment_index_bytes) else config.segment_bytes
+        )
         self._roll_offset = segment.highest_offset + 1
         if segment.size == 0:
             self._roll_timestamp = BY_AGE  # the first batch meets it, and sets it
         else:
-            self._roll_timestamp = segment.first_timestamp + self._roll_ms(segment) if segment.first_timestamp >= 0 else BY_AGE
+            self._roll_timestamp = (
+                segment.first_timestamp + self._roll_ms(segment)
+                if segment.first_timestamp >= 0
+                else BY_AGE
+            )
 
     def _roll_ms(self, segment: Segment) -> int:
-        """Segments of many partitions that began together do not end together: their names are the chance that segment.jitter.ms asks for."""
+        """Segments of many partitions that began together do not end together: their names are the
+        chance that segment.jitter.ms asks for.
+        """
         jitter = min(self.config.segment_jitter_ms, self.config.roll_ms)
-        return self.config.roll_ms - (crc32c(segment.file.path.encode()) % jitter if jitter > 0 else 0)
+        return self.config.roll_ms - (
+            crc32c(segment.file.path.encode()) % jitter if jitter > 0 else 0
+        )
 
     def _sync_names(self) -> None:
         for path in dict.fromkeys([*self._take_names(), self.directory]) if self._sync else ():
-            self._files.sync_directory(path)  # now; names that wait for the first records too, as a new log's own name does
+            # now; names that wait for the first records too, as a new log's own name does
+            self._files.sync_directory(path)
 
     # writing and flushing
 
     @property
     def appended_bytes(self) -> int:
-        """It grows with what is appended, whatever retention takes; only a truncation makes a difference of two meaningless."""
+        """It grows with what is appended, whatever retention takes; only a truncation makes a
+        difference of two meaningless.
+        """
         return self._sealed_bytes + self.active.size
 
     def write_staged(self) -> None:
-        """One write for everything staged. Raises OSError when that fails or the log had failed before; then nothing staged is claimed any more."""
+        """One write for everything staged. Raises OSError when that fails or the log had failed
+        before; then nothing staged is claimed any more.
+        """
         if not self._staged:
             if self.failed:
                 raise self.failed
@@ -260,7 +310,9 @@ class Storage:
         return self._flushes.flushed_offset
 
     def begin_flush(self) -> tuple[list[File | str], int]:
-        """The files to flush now, and the offset to give to `flushed` when that has succeeded. What is still staged is not in it."""
+        """The files to flush now, and the offset to give to `flushed` when that has succeeded. What
+        is still staged is not in it.
+        """
         if not self._sync or self.failed or not self._flushes.dirty:
             return [], self.flushed_offset
         return [*self._flushes.begin(self.written_offset), *self._take_names()], self.written_offset
@@ -273,31 +325,44 @@ class Storage:
         self._flushes.came_back(offset)
 
     def abandon(self) -> None:
-        """A flush failed, the process ends. What may not be on disk goes: the next process would read it from memory, and claim it.
+        """A flush failed, the process ends. What may not be on disk goes: the next process would
+        read it from memory, and claim it.
 
-        A kernel takes pages whose flush failed for clean: it shows them to readers, and does not write them again.
+        A kernel takes pages whose flush failed for clean: it shows them to readers, and does not
+        write them again.
         """
         self._staged = []
         for segment in self.segments[max(0, self._slot_of(self.flushed_offset)) :]:
             try:
-                found = segment.locate(self.flushed_offset, self._written_size if segment is self.active else segment.size)
+                found = segment.locate(
+                    self.flushed_offset,
+                    self._written_size if segment is self.active else segment.size,
+                )
                 if found is not None:
                     segment.file.truncate(found[0])
             except OSError:
-                pass  # then it can not be read or written at all, and the next process will not start on it
+                # then it can not be read or written at all, and the next process will not start on
+                # it
+                pass
 
     def give_up(self, error: OSError) -> None:
-        """The directory it is in failed: the log with it, and nothing stays in memory of what the disk may not have."""
+        """The directory it is in failed: the log with it, and nothing stays in memory of what the
+        disk may not have.
+        """
         if self.failed is None:
             self._fail(error)
         self.abandon()
 
     # reading
 
-    def read(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True) -> tuple[list[FileSpan], int]:
-        """Whole batches from the one that holds `offset`, all of it before `up_to_offset`: where they are, and how many bytes.
+    def read(
+        self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True
+    ) -> tuple[list[FileSpan], int]:
+        """Whole batches from the one that holds `offset`, all of it before `up_to_offset`: where
+        they are, and how many bytes.
 
-        At most `max_bytes`, but one batch always with `min_one`. A read ends at a segment's end. Raises OFFSET_OUT_OF_RANGE outside of [start, end].
+        At most `max_bytes`, but one batch always with `min_one`. A read ends at a segment's end.
+        Raises OFFSET_OUT_OF_RANGE outside of [start, end].
         """
         if offset < self.start_offset or offset > self.end_offset:
             raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
@@ -316,27 +381,42 @@ class Storage:
             end = self._locate(segment, up_to_offset, start)
         if end - start > max_bytes:
             end = self._cut(segment, start, end, max_bytes, min_one)
-        return ([FileSpan(segment.file, start, end - start)], end - start) if end > start else ([], 0)
+        return (
+            ([FileSpan(segment.file, start, end - start)], end - start) if end > start else ([], 0)
+        )
 
-    def _read_sealed(self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool) -> tuple[list[FileSpan], int]:
+    def _read_sealed(
+        self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool
+    ) -> tuple[list[FileSpan], int]:
         for at in range(max(0, self._slot_of(offset)), len(self.segments)):
             segment = self.segments[at]
             start = self._locate(segment, max(offset, segment.base_offset))
             if start == segment.size:
-                continue  # the batches that held it were compacted away: what follows is in the next segment
-            whole = at + 1 < len(self.segments) and self.segments[at + 1].base_offset <= up_to_offset
+                # the batches that held it were compacted away: what follows is in the next segment
+                continue
+            whole = (
+                at + 1 < len(self.segments) and self.segments[at + 1].base_offset <= up_to_offset
+            )
             end = segment.size if whole else self._locate(segment, up_to_offset, start)
             if end - start > max_bytes:
                 end = self._cut(segment, start, end, max_bytes, min_one)
-            return ([FileSpan(segment.file, start, end - start)], end - start) if end > start else ([], 0)
+            return (
+                ([FileSpan(segment.file, start, end - start)], end - start)
+                if end > start
+                else ([], 0)
+            )
         return [], 0
 
     def bound_of(self, offset: int, found: FileSpan) -> int:
-        """An offset behind all records of the last span that a read from `offset` has found, by the index alone."""
+        """An offset behind all records of the last span that a read from `offset` has found, by the
+        index alone.
+        """
         at = max(0, self._slot_of(offset))
         while self.segments[at].file is not found.file:
             at += 1
-        following = self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.end_offset
+        following = (
+            self.segments[at + 1].base_offset if at + 1 < len(self.segments) else self.end_offset
+        )
         return self.segments[at].offset_index.bound(found.position + found.size, following)
 
     def _written_up_to(self, offset: int) -> int:
@@ -364,15 +444,21 @@ class Storage:
         return position
 
     def _remember(self, offset: int, position: int) -> None:
-        """Where reads and writes ended is where the next reads begin or end. A position is one of the segment that holds its offset."""
+        """Where reads and writes ended is where the next reads begin or end. A position is one of
+        the segment that holds its offset.
+        """
         if len(self._positions) >= POSITIONS_KEPT:
             self._positions = {self.written_offset: self._written_size}
         self._positions[offset] = position
 
     def _cut(self, segment: Segment, start: int, end: int, max_bytes: int, min_one: bool) -> int:
-        """The end of the last whole batch that fits; where the next read will begin is remembered."""
+        """The end of the last whole batch that fits; where the next read will begin is
+        remembered.
+        """
         begin = max(start, segment.offset_index.boundary(start + max_bytes))
-        next_offset, position = cut_whole(segment.file, begin, start + max_bytes, end, min_one and begin == start)
+        next_offset, position = cut_whole(
+            segment.file, begin, start + max_bytes, end, min_one and begin == start
+        )
         if next_offset is not None:
             self._remember(next_offset, position)
         return position
@@ -380,16 +466,20 @@ class Storage:
     # a cleaner's segments
 
     def begin_swap(self, cleaned: Cleaned, now_ms: int) -> None:
-        """A new segment begins to take the place of those it was made of; `go_on_swap` each time the directory has been synced, until it is done.
+        """A new segment begins to take the place of those it was made of; `go_on_swap` each time
+        the directory has been synced, until it is done.
 
-        Whatever moment the power goes in, recovery finds either the old ones or all of the new. Raises OSError, and then the log has failed.
+        Whatever moment the power goes in, recovery finds either the old ones or all of the new.
+        Raises OSError, and then the log has failed.
         """
         assert self._swap is None
         self._swap = self._swapping(cleaned, now_ms)
         next(self._swap)
 
     def go_on_swap(self) -> bool:
-        """Whether there is more to do, behind another sync of the directory. Raises OSError, and then the log has failed."""
+        """Whether there is more to do, behind another sync of the directory. Raises OSError, and
+        then the log has failed.
+        """
         if self._swap is not None and (self.failed is not None or next(self._swap, self) is self):
             self._swap = None
         return self._swap is not None
@@ -409,7 +499,10 @@ class Storage:
 
     def _swapping(self, cleaned: Cleaned, now_ms: int) -> Iterator[None]:
         base = cleaned.bases[0]
-        log, *indexes = (segment_path(self.directory, base, suffix) for suffix in (".log", ".index", ".timeindex", ".txnindex"))
+        log, *indexes = (
+            segment_path(self.directory, base, suffix)
+            for suffix in (".log", ".index", ".timeindex", ".txnindex")
+        )
         with self._failing():
             self._files.rename(log + CLEANED, log + SWAP)
         yield  # from here on it is the new one that counts
@@ -417,7 +510,14 @@ class Storage:
             at = self._slot_of(base)
             old = self.segments[at : at + len(cleaned.bases)]
             assert [segment.base_offset for segment in old] == cleaned.bases
-            segment = Segment(self._files, self.directory, base, old[-1].created_ms, self.config.index_interval_bytes, SWAP)
+            segment = Segment(
+                self._files,
+                self.directory,
+                base,
+                old[-1].created_ms,
+                self.config.index_interval_bytes,
+                SWAP,
+            )
             segment.adopt(*cleaned[2:])
             segment.timeless = any(each.timeless for each in old)
             self.segments[at : at + len(old)] = [segment]
@@ -436,7 +536,9 @@ class Storage:
     # cutting
 
     def _cut_from(self, offset: int) -> int:
-        """Batches that reach `offset` or beyond go; returns the new end offset, which is `offset` where a batch begins there. Raises OSError."""
+        """Batches that reach `offset` or beyond go; returns the new end offset, which is `offset`
+        where a batch begins there. Raises OSError.
+        """
         self.write_staged()
         self._finish_swap()
         doomed = [segment for segment in self.segments[1:] if segment.base_offset >= offset]
@@ -446,15 +548,19 @@ class Storage:
             self._lower_recovery_point(min(offset, found[1]) if found else offset)
             for segment in reversed(doomed):
                 self._drop(segment)
-            self._sync_names()  # else a crash could bring back what was removed, behind what is appended next
+            # else a crash could bring back what was removed, behind what is appended next
+            self._sync_names()
             end = last.truncate(found[0] if found else last.size, offset)
             if self._sync:
-                last.file.sync()  # else pages of the old tail could come back among those that are written over it
-            else:  # before a checkpoint believes what is left: nothing may ever be appended to it again
+                # else pages of the old tail could come back among those that are written over it
+                last.file.sync()
+            # before a checkpoint believes what is left: nothing may ever be appended to it again
+            else:
                 self._flushes.dirty = list(dict.fromkeys([*self._flushes.dirty, last.file]))
                 self.flush_too(self.directory)
             self.end_offset = self.written_offset = min(end, offset)
-            self._lower_recovery_point(self.end_offset)  # it is lower when a cleaner has left a gap here
+            # it is lower when a cleaner has left a gap here
+            self._lower_recovery_point(self.end_offset)
         self._flushes.truncated(self.end_offset)
         self.start_offset = min(self.start_offset, self.end_offset)
         self._begin_segment(last)

@@ -1,7 +1,9 @@
-"""The largest timestamp of the records in a stored batch, whatever its header says. Knows no index and no rule of retention.
+"""The largest timestamp of the records in a stored batch, whatever its header says. Knows no index
+and no rule of retention.
 
-A batch that this version appends has the right one in its header. Older versions of raftka stored what the client had written, and clients have
-written -1 there, or less than the base timestamp. The records of such a batch are walked.
+A batch that this version appends has the right one in its header. Older versions of raftka stored
+what the client had written, and clients have written -1 there, or less than the base timestamp. The
+records of such a batch are walked.
 """
 
 from raftka.limits import DECOMPRESSED_BYTES
@@ -22,16 +24,21 @@ from raftka.wire.records import (
 )
 
 NO_TIMESTAMP = -1
-SET_BY_BROKER = LOG_APPEND_TIME | DELETE_HORIZON  # with the first all records have the header's time, with the second the base is no record's
+# with the first all records have the header's time, with the second the base is no record's
+SET_BY_BROKER = LOG_APPEND_TIME | DELETE_HORIZON
 
 
 def is_doubtful(header: Header) -> bool:
-    """Return whether the header of a stored batch cannot have the largest timestamp of the records."""
+    """Return whether the header of a stored batch cannot have the largest timestamp of the
+    records.
+    """
     return header[8] < header[7] and header[12] > 0 and not header[5] & SET_BY_BROKER
 
 
 def largest_time(header: Header, file: File, position: int) -> int:
-    """Return the largest timestamp of the records, -1 if none of them has one. `position`: of the batch in the file. Raises OSError."""
+    """Return the largest timestamp of the records, -1 if none of them has one. `position`: of the
+    batch in the file. Raises OSError.
+    """
     if not header[12]:
         return NO_TIMESTAMP
     if is_doubtful(header):
@@ -49,7 +56,9 @@ def time_in(data: bytes | memoryview, at: int, header: Header) -> int:
 
 
 def walked_time(batch: bytes | memoryview, header: Header) -> int:
-    """As `largest_time`, by the records of the batch. Of a payload that cannot be read the header counts."""
+    """As `largest_time`, by the records of the batch. Of a payload that cannot be read the header
+    counts.
+    """
     try:
         body = batch[BATCH_HEADER_BYTES : header[1] + LOG_OVERHEAD_BYTES]
         codec = header[5] & COMPRESSION_MASK
@@ -75,7 +84,9 @@ def _deltas(body: bytes, count: int) -> list[int]:
             else:
                 size, position = signed(body, position, 32)
             delta = body[position + 1]
-            deltas.append(delta >> 1 ^ -(delta & 1) if delta < 128 else signed(body, position + 1)[0])
+            deltas.append(
+                delta >> 1 ^ -(delta & 1) if delta < 128 else signed(body, position + 1)[0]
+            )
             position += size
             if size < 1:
                 raise ProtocolError(f"a record of {size} bytes")

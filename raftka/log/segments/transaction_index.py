@@ -1,7 +1,9 @@
-"""The aborted transactions of one segment, in Kafka's file format: those whose markers lie in it. Readers of what is committed leave them out.
+"""The aborted transactions of one segment, in Kafka's file format: those whose markers lie in it.
+Readers of what is committed leave them out.
 
-Entries live in memory, in the order of their markers, and are written behind the records, as those of the other indexes. They are in blocks, of
-which the lowest first offset is known: a search passes over those that end above it, so it costs what it finds, also under a long transaction.
+Entries live in memory, in the order of their markers, and are written behind the records, as those
+of the other indexes. They are in blocks, of which the lowest first offset is known: a search passes
+over those that end above it, so it costs what it finds, also under a long transaction.
 """
 
 from bisect import bisect_left
@@ -18,7 +20,9 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int  # of the marker
-    last_stable_offset: int  # when the marker was written: no transaction that begins before it has its marker behind this one
+    # when the marker was written: no transaction that begins before it has its marker behind this
+    # one
+    last_stable_offset: int
 
 
 _last_offset = attrgetter("last_offset")
@@ -34,7 +38,11 @@ class TransactionIndex:
         self._lowest: list[int] = []  # first offset of each block
         for version, *fields in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size]):
             entry = AbortedTransaction(*fields)
-            if version != VERSION or not 0 <= entry.first_offset < entry.last_offset or entry.last_offset <= self.last_offset:
+            if (
+                version != VERSION
+                or not 0 <= entry.first_offset < entry.last_offset
+                or entry.last_offset <= self.last_offset
+            ):
                 break
             self.append(entry)
         self.written = len(self.entries)  # entries the file has
@@ -59,7 +67,9 @@ class TransactionIndex:
         return bisect_left(self.entries, offset, key=_last_offset)
 
     def find(self, offset: int, end: int, found: list[AbortedTransaction]) -> bool:
-        """Add those that may have records in [offset, end) to `found`; whether none can have its marker behind this segment."""
+        """Add those that may have records in [offset, end) to `found`; whether none can have its
+        marker behind this segment.
+        """
         entries = self.entries
         at = self.place_of(offset) if entries and entries[0].last_offset < offset else 0
         last = bisect_left(entries, end, at, key=_last_stable_offset)
@@ -73,9 +83,15 @@ class TransactionIndex:
         return last < len(entries)
 
     def first_aborted(self, offset: int) -> int:
-        """No transaction whose marker is at `offset` or behind it, here or in a later segment, begins before this offset; -1: none is here."""
+        """No transaction whose marker is at `offset` or behind it, here or in a later segment,
+        begins before this offset; -1: none is here.
+        """
         place = self.place_of(offset)
-        return min(self.entries[place].first_offset, self.entries[place].last_stable_offset) if place < len(self.entries) else -1
+        return (
+            min(self.entries[place].first_offset, self.entries[place].last_stable_offset)
+            if place < len(self.entries)
+            else -1
+        )
 
     def truncate(self, offset: int) -> None:
         """Forget transactions whose markers are at `offset` or beyond."""

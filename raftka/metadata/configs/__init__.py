@@ -1,1 +1,3 @@
-"""Settings: their definitions, what may change while nodes run, validation, and how they are described."""
+"""Settings: their definitions, what may change while nodes run, validation, and how they are
+described.
+"""

@@ -1,4 +1,6 @@
-"""Settings as DescribeConfigs and CreateTopics show them: value, source, synonyms. Knows no message and no version of one."""
+"""Settings as DescribeConfigs and CreateTopics show them: value, source, synonyms. Knows no message
+and no version of one.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +16,16 @@ from raftka.metadata.configs.values import Setting, Type
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 
 # The source of a value, as DescribeConfigs numbers it.
-TOPIC_SOURCE, BROKER_SOURCE, ALL_BROKERS_SOURCE, FILE_SOURCE, DEFAULT_SOURCE, LOGGER_SOURCE, CLIENT_METRICS_SOURCE, GROUP_SOURCE = range(1, 9)
+(
+    TOPIC_SOURCE,
+    BROKER_SOURCE,
+    ALL_BROKERS_SOURCE,
+    FILE_SOURCE,
+    DEFAULT_SOURCE,
+    LOGGER_SOURCE,
+    CLIENT_METRICS_SOURCE,
+    GROUP_SOURCE,
+) = range(1, 9)
 
 
 Layers = list[tuple[int, Mapping[str, str]]]
@@ -57,7 +68,9 @@ class OfController:
 
 
 class TopicRows:
-    """All settings of a topic, sorted by name; what topics have in common is worked out once, until something of it changes."""
+    """All settings of a topic, sorted by name; what topics have in common is worked out once, until
+    something of it changes.
+    """
 
     def __init__(self) -> None:
         self._known: tuple[object, ...] = ()
@@ -68,13 +81,24 @@ class TopicRows:
         """Describe an existing topic."""
         return self.of_one_with(settings, image, image.config(TOPIC, topic))
 
-    def of_one_with(self, settings: Static, image: MetadataImage, overrides: Mapping[str, str]) -> list[ConfigRow]:
+    def of_one_with(
+        self, settings: Static, image: MetadataImage, overrides: Mapping[str, str]
+    ) -> list[ConfigRow]:
         """Describe a topic that sets `overrides` itself."""
         now = (settings, image.config(BROKER, str(settings.node_id)), image.config(BROKER, ""))
-        if len(self._known) != len(now) or any(before is not after for before, after in zip(self._known, now, strict=True)):
+        if len(self._known) != len(now) or any(
+            before is not after for before, after in zip(self._known, now, strict=True)
+        ):
             self._known, self._layers = now, _layers(settings, image)
-            self._common = {name: _topic_row(setting, {}, self._layers) for name, setting in TOPIC_SETTINGS.items()}
-        own = {name: _topic_row(OF_TOPIC[name], overrides, self._layers) for name in overrides if name in OF_TOPIC}
+            self._common = {
+                name: _topic_row(setting, {}, self._layers)
+                for name, setting in TOPIC_SETTINGS.items()
+            }
+        own = {
+            name: _topic_row(OF_TOPIC[name], overrides, self._layers)
+            for name in overrides
+            if name in OF_TOPIC
+        }
         hidden = [row for name, row in own.items() if name not in TOPIC_SETTINGS]
         rows = [*hidden, *(own.get(name, row) for name, row in self._common.items())]
         return sorted(rows, key=attrgetter("name")) if hidden else rows
@@ -86,11 +110,14 @@ class BrokerRows:
     def __init__(self) -> None:
         self._known: tuple[object, ...] = ()
         self._rows: list[ConfigRow] = []
-        self.shown: dict[Any, Any] = {}  # whatever somebody has made of these rows, as long as they hold
+        # whatever somebody has made of these rows, as long as they hold
+        self.shown: dict[Any, Any] = {}
 
     def of(self, settings: NodeSettings, image: MetadataImage) -> list[ConfigRow]:
         now = (settings, image.config(BROKER, str(settings.node_id)), image.config(BROKER, ""))
-        if len(self._known) != len(now) or any(before is not after for before, after in zip(self._known, now, strict=True)):
+        if len(self._known) != len(now) or any(
+            before is not after for before, after in zip(self._known, now, strict=True)
+        ):
             self._known, self._rows, self.shown = now, describe_broker(settings, image), {}
         return self._rows
 
@@ -98,15 +125,23 @@ class BrokerRows:
 def describe_broker(settings: NodeSettings, image: MetadataImage) -> list[ConfigRow]:
     """All settings of this node, and unknown ones that were set on it."""
     layers = _layers(settings, image)
-    others = {name: None for _, values in layers[:2] for name in values if name not in LISTED_SETTINGS}
-    listed = [setting.name for setting in LISTED_SETTINGS.values() if setting.type is not Type.UNKNOWN or setting.name in settings.given]
+    others = {
+        name: None for _, values in layers[:2] for name in values if name not in LISTED_SETTINGS
+    }
+    listed = [
+        setting.name
+        for setting in LISTED_SETTINGS.values()
+        if setting.type is not Type.UNKNOWN or setting.name in settings.given
+    ]
     return [_broker_row(name, layers) for name in (*listed, *others)]
 
 
 def describe_all_brokers(image: MetadataImage) -> list[ConfigRow]:
     """Describe the dynamic settings of all brokers."""
     everyone = image.config(BROKER, "")
-    return [_broker_row(name, [(ALL_BROKERS_SOURCE, everyone)], defaults=False) for name in everyone]
+    return [
+        _broker_row(name, [(ALL_BROKERS_SOURCE, everyone)], defaults=False) for name in everyone
+    ]
 
 
 def describe_group(settings: NodeSettings, image: MetadataImage, group: str) -> list[ConfigRow]:
@@ -122,55 +157,106 @@ def describe_client_metrics(image: MetadataImage, subscription: str) -> list[Con
     rows = []
     for setting in CLIENT_METRICS_SETTINGS.values():
         own = _own(setting, overrides, CLIENT_METRICS_SOURCE)
-        value, source = (own[0].value, CLIENT_METRICS_SOURCE) if own else (setting.default, DEFAULT_SOURCE)
-        rows.append(ConfigRow(setting.name, value, source, False, False, own, setting.type, setting.doc))
+        value, source = (
+            (own[0].value, CLIENT_METRICS_SOURCE) if own else (setting.default, DEFAULT_SOURCE)
+        )
+        rows.append(
+            ConfigRow(setting.name, value, source, False, False, own, setting.type, setting.doc)
+        )
     return rows
 
 
 def _layers(settings: Static, image: MetadataImage) -> Layers:
     own, everyone = image.config(BROKER, str(settings.node_id)), image.config(BROKER, "")
     number = str(settings.node_id)
-    return [(BROKER_SOURCE, own), (ALL_BROKERS_SOURCE, everyone), (FILE_SOURCE, {"node.id": number, "broker.id": number, **settings.given})]
+    return [
+        (BROKER_SOURCE, own),
+        (ALL_BROKERS_SOURCE, everyone),
+        (FILE_SOURCE, {"node.id": number, "broker.id": number, **settings.given}),
+    ]
 
 
 def _own(setting: Setting, overrides: Mapping[str, str], source: int) -> tuple[Synonym, ...]:
-    return (Synonym(setting.name, setting.shown(overrides[setting.name]), source),) if setting.name in overrides else ()
+    return (
+        (Synonym(setting.name, setting.shown(overrides[setting.name]), source),)
+        if setting.name in overrides
+        else ()
+    )
 
 
 def _topic_row(setting: Setting, overrides: Mapping[str, str], layers: Layers) -> ConfigRow:
     own = _own(setting, overrides, TOPIC_SOURCE)
     synonyms = (*own, *_synonyms(setting.synonyms, layers))
     source = synonyms[0].source if synonyms else DEFAULT_SOURCE
-    value = own[0].value if own else setting.shown(topic_default(setting, [values for _, values in layers]))
+    value = (
+        own[0].value
+        if own
+        else setting.shown(topic_default(setting, [values for _, values in layers]))
+    )
     return ConfigRow(setting.name, value, source, False, False, synonyms, setting.type, setting.doc)
 
 
 def _group_row(setting: Setting, overrides: Mapping[str, str], layers: Layers) -> ConfigRow:
     """A setting that only groups have is its own synonym, as in Kafka."""
     default = (Synonym(setting.name, setting.default, DEFAULT_SOURCE),)
-    brokers = tuple(_synonyms(setting.synonyms, layers)) if setting.synonyms[0] in BROKER_SETTINGS else default
+    brokers = (
+        tuple(_synonyms(setting.synonyms, layers))
+        if setting.synonyms[0] in BROKER_SETTINGS
+        else default
+    )
     synonyms = (*_own(setting, overrides, GROUP_SOURCE), *brokers)
-    return ConfigRow(setting.name, synonyms[0].value, synonyms[0].source, False, False, synonyms, setting.type, setting.doc)
+    return ConfigRow(
+        setting.name,
+        synonyms[0].value,
+        synonyms[0].source,
+        False,
+        False,
+        synonyms,
+        setting.type,
+        setting.doc,
+    )
 
 
 def _broker_row(name: str, layers: Layers, *, defaults: bool = True) -> ConfigRow:
     """A name that nobody knows may be a plugin's secret."""
     setting = dynamic_setting(name)
     if setting is None or name not in BROKER_SETTINGS:
-        found = tuple(Synonym(name, values[name], source) for source, values in layers if name in values)
+        found = tuple(
+            Synonym(name, values[name], source) for source, values in layers if name in values
+        )
     else:
-        found = tuple(_synonyms(setting.synonyms, layers, defaults=defaults and name in LISTED_SETTINGS and setting.type is not Type.UNKNOWN))
+        found = tuple(
+            _synonyms(
+                setting.synonyms,
+                layers,
+                defaults=defaults and name in LISTED_SETTINGS and setting.type is not Type.UNKNOWN,
+            )
+        )
     source = found[0].source if found else DEFAULT_SOURCE
     sensitive = setting is None or setting.sensitive
-    shown = tuple(each._replace(value=None if sensitive or setting is None else setting.shown(each.value)) for each in found)
+    shown = tuple(
+        each._replace(value=None if sensitive or setting is None else setting.shown(each.value))
+        for each in found
+    )
     read_only = setting is None or not setting.dynamic or name not in BROKER_SETTINGS
     kind, doc = (Type.UNKNOWN, "") if setting is None else (setting.type, setting.doc)
-    return ConfigRow(name, shown[0].value if shown else None, source, read_only, sensitive, shown, kind, doc)
+    return ConfigRow(
+        name, shown[0].value if shown else None, source, read_only, sensitive, shown, kind, doc
+    )
 
 
-def _synonyms(names: tuple[str, ...], layers: Layers, *, defaults: bool = True) -> Iterable[Synonym]:
-    """By layer, in it by name. When the first name is nowhere set there are none: `retention.ms` at its 168 hours shows none (as Kafka does)."""
-    found = [Synonym(name, values[name], source) for source, values in layers for name in names if name in values]
+def _synonyms(
+    names: tuple[str, ...], layers: Layers, *, defaults: bool = True
+) -> Iterable[Synonym]:
+    """By layer, in it by name. When the first name is nowhere set there are none: `retention.ms` at
+    its 168 hours shows none (as Kafka does).
+    """
+    found = [
+        Synonym(name, values[name], source)
+        for source, values in layers
+        for name in names
+        if name in values
+    ]
     for name in names if defaults else ():
         default = BROKER_SETTINGS[name].default
         if default is not None:

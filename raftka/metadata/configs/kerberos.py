@@ -1,4 +1,6 @@
-"""How a listener takes Kerberos logins, from its settings: whose keys the node has, and how principals become users."""
+"""How a listener takes Kerberos logins, from its settings: whose keys the node has, and how
+principals become users.
+"""
 
 from typing import NamedTuple
 
@@ -21,7 +23,9 @@ def kerberos_of(values: Values, listener: str, jaas: Jaas | None) -> KerberosSet
     """Raises SettingError. `jaas`: the listener's line for GSSAPI."""
     if jaas is None:
         line = f"listener.name.{listener.lower()}.gssapi.sasl.jaas.config"
-        example = f'{KRB5_MODULE} required useKeyTab=true keyTab="/path" principal="kafka/host@REALM";'
+        example = (
+            f'{KRB5_MODULE} required useKeyTab=true keyTab="/path" principal="kafka/host@REALM";'
+        )
         raise SettingError(f"listener {listener}: GSSAPI needs the node's keys: {line}={example}")
     try:
         login = node_login(jaas, service_of(values, listener))

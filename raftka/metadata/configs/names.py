@@ -1,4 +1,5 @@
-"""Every name of a broker's setting: what Kafka 4.3 shows, with type and default, and our own. Knows nothing of what they mean.
+"""Every name of a broker's setting: what Kafka 4.3 shows, with type and default, and our own. Knows
+nothing of what they mean.
 
 `name type default`, `-` for none, `dynamic` when it can be changed on a running broker.
 """

@@ -1,6 +1,8 @@
-"""How a listener checks tokens of OAUTHBEARER, from its settings: whose keys, and what must hold of the claims. Read when the node starts, not later.
+"""How a listener checks tokens of OAUTHBEARER, from its settings: whose keys, and what must hold of
+the claims. Read when the node starts, not later.
 
-Tokens without a signature are taken only where Kafka's class for them is named; and nothing else that stands in the place of a class is loaded.
+Tokens without a signature are taken only where Kafka's class for them is named; and nothing else
+that stands in the place of a class is loaded.
 """
 
 from collections.abc import Mapping
@@ -42,17 +44,27 @@ class OAuthSettings(NamedTuple):
 def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
     """Raises SettingError."""
     settings = AtListener(values, listener, OAUTHBEARER)
-    url, handler = settings["sasl.oauthbearer.jwks.endpoint.url"], settings["sasl.server.callback.handler.class"]
+    url = settings["sasl.oauthbearer.jwks.endpoint.url"]
+    handler = settings["sasl.server.callback.handler.class"]
     options = jaas.options if jaas is not None else {}
     if settings["sasl.oauthbearer.jwt.validator.class"] not in VALIDATORS:
-        raise SettingError(f"listener {listener}: sasl.oauthbearer.jwt.validator.class must be one of {', '.join(VALIDATORS)}: no class is loaded")
+        raise SettingError(
+            f"listener {listener}: sasl.oauthbearer.jwt.validator.class must be one of "
+            f"{', '.join(VALIDATORS)}: no class is loaded"
+        )
     if handler == UNSECURED:
         if url is not None:
-            raise SettingError(f"listener {listener}: {URL} is set, and {HANDLER} takes tokens without a signature: remove one of them")
+            raise SettingError(
+                f"listener {listener}: {URL} is set, and {HANDLER} takes tokens without a "
+                "signature: remove one of them"
+            )
         return OAuthSettings(_unsecured(options), None)
     if url is None:
         keys = f"OAUTHBEARER needs the keys of the tokens' issuer, {URL}"
-        raise SettingError(f"listener {listener}: {keys}; without signatures (for tests) it needs {HANDLER}={UNSECURED}")
+        raise SettingError(
+            f"listener {listener}: {keys}; without signatures (for tests) it needs "
+            f"{HANDLER}={UNSECURED}"
+        )
     _check_url(str(url), listener)
     audiences = settings["sasl.oauthbearer.expected.audience"]
     expected = Expected(
@@ -81,15 +93,28 @@ def _check_url(url: str, listener: str) -> None:
         if file_of(url) is not None:
             return
         parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        fine = (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and "@" not in parts.netloc
+        )
     except ValueError:
         fine = False
     if not fine or not url.isascii() or any(sign <= " " or sign == "\x7f" for sign in url):
-        raise SettingError(f"listener {listener}: {URL} must be file:///path, https://host[:port]/path or http://host[:port]/path")
+        raise SettingError(
+            f"listener {listener}: {URL} must be file:///path, https://host[:port]/path or "
+            "http://host[:port]/path"
+        )
 
 
 def _unsecured(options: Mapping[str, str]) -> Expected:
-    known = {f"{OWN}PrincipalClaimName", f"{OWN}ScopeClaimName", f"{OWN}RequiredScope", f"{OWN}AllowableClockSkewMs"}
+    known = {
+        f"{OWN}PrincipalClaimName",
+        f"{OWN}ScopeClaimName",
+        f"{OWN}RequiredScope",
+        f"{OWN}AllowableClockSkewMs",
+    }
     skew_ms = options.get(f"{OWN}AllowableClockSkewMs", "0")
     if not (skew_ms.isascii() and skew_ms.isdigit() and len(skew_ms) < 10):
         raise SettingError(f"{OWN}AllowableClockSkewMs must be a number of milliseconds")

@@ -1,4 +1,6 @@
-"""How ports that speak no Kafka are secured, from settings: the pages of `metrics.port` and the ZooKeeper bridge. Knows no connection."""
+"""How ports that speak no Kafka are secured, from settings: the pages of `metrics.port` and the
+ZooKeeper bridge. Knows no connection.
+"""
 
 from collections.abc import Mapping
 
@@ -52,23 +54,37 @@ def bridge_users_of(text: str | None) -> dict[str, str]:
 
 
 def _tls_of(values: Values, own: Mapping[str, str | None]) -> TlsSettings:
-    """The port's own settings are stronger than the node's `ssl.*`; a store of its own takes nothing from the node's store."""
+    """The port's own settings are stronger than the node's `ssl.*`; a store of its own takes
+    nothing from the node's store.
+    """
 
     def value(name: str) -> object:
         if name == "ssl.client.auth" or own.get(name) is not None:
             return own[name]
         of_keys = name.startswith("ssl.keystore.") or name == "ssl.key.password"
-        store = "ssl.keystore.location" if of_keys else "ssl.truststore.location" if name.startswith("ssl.truststore.") else ""
+        store = (
+            "ssl.keystore.location"
+            if of_keys
+            else "ssl.truststore.location"
+            if name.startswith("ssl.truststore.")
+            else ""
+        )
         return None if own.get(store) is not None else values[name]
 
     return TlsSettings.of(value)
 
 
 def check_ports(values: Values) -> None:
-    """Raise SettingError for ports that nobody could use, or that somebody meant to be secured and that would be open."""
+    """Raise SettingError for ports that nobody could use, or that somebody meant to be secured and
+    that would be open.
+    """
     checks = (
         ("metrics.ssl.enable", values["metrics.ssl.enable"], metrics_tls_of),
-        ("zookeeper.bridge.secure.port", values["zookeeper.bridge.secure.port"] is not None, bridge_tls_of),
+        (
+            "zookeeper.bridge.secure.port",
+            values["zookeeper.bridge.secure.port"] is not None,
+            bridge_tls_of,
+        ),
     )
     for name, given, tls_of in checks:
         if given:
@@ -80,9 +96,19 @@ def check_ports(values: Values) -> None:
         bridge_users_of(values["zookeeper.bridge.sasl.jaas.config"])
     except JaasError as error:
         raise SettingError(f"zookeeper.bridge.sasl.jaas.config: {error}") from None
-    missing = next((each for each in values["zookeeper.bridge.enforce.auth.schemes"] if not _can_be_shown(values, each)), None)
+    missing = next(
+        (
+            each
+            for each in values["zookeeper.bridge.enforce.auth.schemes"]
+            if not _can_be_shown(values, each)
+        ),
+        None,
+    )
     if missing is not None:
-        raise SettingError(f"zookeeper.bridge.enforce.auth.schemes: nobody can log in by {missing}, for {NEEDED[missing]} is not set")
+        raise SettingError(
+            f"zookeeper.bridge.enforce.auth.schemes: nobody can log in by {missing}, for "
+            f"{NEEDED[missing]} is not set"
+        )
     for name in LOGINS:
         if values[name] is not None and not values[name].strip():
             raise SettingError(f"{name} is empty: take it out, or nobody could log in")

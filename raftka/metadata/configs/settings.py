@@ -1,7 +1,9 @@
-"""Settings as they hold: a node's from its properties file, a topic's from its own, the broker's and Kafka's defaults, with their sources.
+"""Settings as they hold: a node's from its properties file, a topic's from its own, the broker's
+and Kafka's defaults, with their sources.
 
-Stronger first: the topic, the broker (dynamic), all brokers (dynamic), the properties file, the default. Knows names and values, and no one
-who acts on them; the tables are in topic.py and broker.py.
+Stronger first: the topic, the broker (dynamic), all brokers (dynamic), the properties file, the
+default. Knows names and values, and no one who acts on them; the tables are in topic.py and
+broker.py.
 """
 
 import re
@@ -16,20 +18,47 @@ from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Differe
 from raftka.metadata.configs.dynamic import check_addresses
 from raftka.metadata.configs.logins import check_controllers, check_logins, own_login
 from raftka.metadata.configs.ports import check_ports
-from raftka.metadata.configs.prefixes import LISTENER, AtListener, names_in_use, own_value, split_prefix
-from raftka.metadata.configs.topic import DEAD_LETTER_TOPIC, INTERNAL_SEGMENT_BYTES, SCHEMA_SETTINGS, STRATEGY_PACKAGE, TOPIC_SETTINGS, UNIT_MS
+from raftka.metadata.configs.prefixes import (
+    LISTENER,
+    AtListener,
+    names_in_use,
+    own_value,
+    split_prefix,
+)
+from raftka.metadata.configs.topic import (
+    DEAD_LETTER_TOPIC,
+    INTERNAL_SEGMENT_BYTES,
+    SCHEMA_SETTINGS,
+    STRATEGY_PACKAGE,
+    TOPIC_SETTINGS,
+    UNIT_MS,
+)
 from raftka.metadata.configs.used_ports import UsedPort, check_distinct, used_ports
 from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
 from raftka.security.client_security import PLAINTEXT, PROTOCOLS, ClientSecurity
 
-__all__ = ["DIFFERENCES", "Difference", "NodeSettings", "SettingError", "TopicConfig", "TopicConfigs", "Voter"]
+__all__ = [
+    "DIFFERENCES",
+    "Difference",
+    "NodeSettings",
+    "SettingError",
+    "TopicConfig",
+    "TopicConfigs",
+    "Voter",
+]
 
 METADATA_DIRECTORY = "__raftka_metadata"
-KNOWN_TOPICS = 1_000  # topics whose settings are kept as parsed; with more all are parsed anew, 3 KB each
+# topics whose settings are kept as parsed; with more all are parsed anew, 3 KB each
+KNOWN_TOPICS = 1_000
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
-INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))  # a broker's, for topics
-OF_TOPIC = {**TOPIC_SETTINGS, **SCHEMA_SETTINGS, INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES}
+# a broker's, for topics
+INHERITED = frozenset(chain.from_iterable(setting.synonyms for setting in TOPIC_SETTINGS.values()))
+OF_TOPIC = {
+    **TOPIC_SETTINGS,
+    **SCHEMA_SETTINGS,
+    INTERNAL_SEGMENT_BYTES.name: INTERNAL_SEGMENT_BYTES,
+}
 
 
 class Voter(NamedTuple):
@@ -48,10 +77,12 @@ class NodeSettings:
     advertised_listeners: tuple[Endpoint, ...]
     inter_broker_listener: str
     controller_listeners: tuple[Endpoint, ...]  # empty: no controller here
-    protocols: Mapping[str, str]  # security protocols by listener, also of listeners that only other nodes have
+    # security protocols by listener, also of listeners that only other nodes have
+    protocols: Mapping[str, str]
     voters: tuple[Voter, ...]
     log_dirs: tuple[str, ...]
-    unused: tuple[str, ...]  # names of Kafka that were given and that nothing here looks at: one warning
+    # names of Kafka that were given and that nothing here looks at: one warning
+    unused: tuple[str, ...]
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -79,7 +110,9 @@ class NodeSettings:
     @property
     def between_brokers(self) -> ClientSecurity:
         """How this node connects to other brokers."""
-        return self._own(self.inter_broker_listener, self.values["sasl.mechanism.inter.broker.protocol"])
+        return self._own(
+            self.inter_broker_listener, self.values["sasl.mechanism.inter.broker.protocol"]
+        )
 
     @property
     def between_controllers(self) -> ClientSecurity:
@@ -88,7 +121,12 @@ class NodeSettings:
         return self._own(names[0].upper(), self.values["sasl.mechanism.controller.protocol"])
 
     def _own(self, listener: str, mechanism: str) -> ClientSecurity:
-        return own_login(self.values, self.protocols.get(listener, PLAINTEXT.security_protocol), listener, mechanism)
+        return own_login(
+            self.values,
+            self.protocols.get(listener, PLAINTEXT.security_protocol),
+            listener,
+            mechanism,
+        )
 
     @property
     def controller_listener(self) -> Endpoint | None:
@@ -108,7 +146,9 @@ class NodeSettings:
 
     @property
     def used_ports(self) -> list[UsedPort]:
-        return used_ports(self.values, (*self.listeners, *self.controller_listeners), self.page_host)
+        return used_ports(
+            self.values, (*self.listeners, *self.controller_listeners), self.page_host
+        )
 
     @property
     def rack(self) -> str | None:
@@ -116,8 +156,12 @@ class NodeSettings:
         return rack
 
     def unused_of(self, image: MetadataImage) -> tuple[str, ...]:
-        """Return the settings with a listener's prefix that were set on this broker at run time and that it does not use."""
-        given = [name for name in image.config(BROKER, str(self.node_id)) if name.startswith(LISTENER)]
+        """Return the settings with a listener's prefix that were set on this broker at run time and
+        that it does not use.
+        """
+        given = [
+            name for name in image.config(BROKER, str(self.node_id)) if name.startswith(LISTENER)
+        ]
         if not given:
             return ()
         dialed = _dialed(self.values, self.inter_broker_listener, self.protocols)
@@ -127,16 +171,27 @@ class NodeSettings:
     def with_dynamic(self, image: MetadataImage) -> "NodeSettings":
         """As they hold with what was set at run time, on this broker or on all."""
         layers = (image.config(BROKER, str(self.node_id)), image.config(BROKER, ""), self.given)
-        static = {name: value for name, value in self.values.items() if not name.startswith(LISTENER)}
+        static = {
+            name: value for name, value in self.values.items() if not name.startswith(LISTENER)
+        }
         dynamic = (*DYNAMIC, *_of_listeners(chain.from_iterable(layers)))
-        return replace(self, values={**static, **{setting.name: _strongest(setting, layers) for setting in dynamic}})
+        return replace(
+            self,
+            values={**static, **{setting.name: _strongest(setting, layers) for setting in dynamic}},
+        )
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Self:
         """Raises SettingError, a sentence for whoever wrote the file."""
         known = {name: _known(name, text) for name, text in properties.items()}
-        values = {name: setting.parse(properties.get(name, setting.default)) for name, setting in BROKER_SETTINGS.items()}
-        values |= {setting.name: setting.parse(properties[setting.name]) for setting in _of_listeners(properties)}
+        values = {
+            name: setting.parse(properties.get(name, setting.default))
+            for name, setting in BROKER_SETTINGS.items()
+        }
+        values |= {
+            setting.name: setting.parse(properties[setting.name])
+            for setting in _of_listeners(properties)
+        }
         check_addresses(properties)
         node_id = _node_id(values)
         roles = frozenset(values["process.roles"] or ())
@@ -151,9 +206,13 @@ class NodeSettings:
         check_controllers(values, controllers)
         check_ports(values)
         if values["broker.heartbeat.interval.ms"] >= values["broker.session.timeout.ms"]:
-            raise SettingError("broker.heartbeat.interval.ms must be less than broker.session.timeout.ms")
+            raise SettingError(
+                "broker.heartbeat.interval.ms must be less than broker.session.timeout.ms"
+            )
         inter_broker = _inter_broker(values, advertised, protocols)
-        in_use = names_in_use(values, clients, controllers, _dialed(values, inter_broker, protocols))
+        in_use = names_in_use(
+            values, clients, controllers, _dialed(values, inter_broker, protocols)
+        )
         settings = cls(
             given=dict(properties),
             values=values,
@@ -166,7 +225,11 @@ class NodeSettings:
             protocols=protocols,
             voters=voters,
             log_dirs=values["log.dirs"] or values["log.dir"],
-            unused=tuple(name for name in properties if not known[name] or (name.startswith(LISTENER) and name not in in_use)),
+            unused=tuple(
+                name
+                for name in properties
+                if not known[name] or (name.startswith(LISTENER) and name not in in_use)
+            ),
         )
         check_distinct(settings.used_ports)
         return settings
@@ -176,7 +239,11 @@ def _of_listeners(names: Iterable[str]) -> Iterator[Setting]:
     """The settings with a listener's prefix that something here looks at."""
     for name in names:
         prefixed = split_prefix(name)
-        if prefixed is not None and prefixed.is_looked_up and BROKER_SETTINGS[prefixed.setting].used:
+        if (
+            prefixed is not None
+            and prefixed.is_looked_up
+            and BROKER_SETTINGS[prefixed.setting].used
+        ):
             yield replace(BROKER_SETTINGS[prefixed.setting], name=name, default=None)
 
 
@@ -191,24 +258,40 @@ def _strongest(setting: Setting, layers: Iterable[Mapping[str, str]]) -> Any:
 
 
 def _known(name: str, text: str) -> bool:
-    """Return whether raftka uses this setting. Raises SettingError for a name that Kafka does not have, and for a wrong value behind a prefix."""
+    """Return whether raftka uses this setting. Raises SettingError for a name that Kafka does not
+    have, and for a wrong value behind a prefix.
+    """
     setting = BROKER_SETTINGS.get(name)
     if setting is not None:
         return setting.used
     if name.startswith(LISTENER):
         prefixed = split_prefix(name)
         if prefixed is not None and prefixed.setting in BROKER_SETTINGS:
-            BROKER_SETTINGS[prefixed.setting].parse(text)  # also one that is not used here: it is a mistake
+            # also one that is not used here: it is a mistake
+            BROKER_SETTINGS[prefixed.setting].parse(text)
         return any(_of_listeners([name]))
     nearest = get_close_matches(name, BROKER_SETTINGS, n=1, cutoff=0.5)
-    raise SettingError(f"there is no setting {name}" + (f"; did you mean {nearest[0]}?" if nearest else ""))
+    raise SettingError(
+        f"there is no setting {name}" + (f"; did you mean {nearest[0]}?" if nearest else "")
+    )
 
 
-def _dialed(values: Values, inter_broker: str, protocols: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Listeners of other nodes at which this one logs in, with their protocols and its mechanisms."""
+def _dialed(
+    values: Values, inter_broker: str, protocols: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Listeners of other nodes at which this one logs in, with their protocols and its
+    mechanisms.
+    """
     first = next(iter(values["controller.listener.names"] or ()), "").upper()
-    named = ((inter_broker, "sasl.mechanism.inter.broker.protocol"), (first, "sasl.mechanism.controller.protocol"))
-    return ((listener, protocols[listener], values[mechanism]) for listener, mechanism in named if listener in protocols)
+    named = (
+        (inter_broker, "sasl.mechanism.inter.broker.protocol"),
+        (first, "sasl.mechanism.controller.protocol"),
+    )
+    return (
+        (listener, protocols[listener], values[mechanism])
+        for listener, mechanism in named
+        if listener in protocols
+    )
 
 
 def _node_id(values: Values) -> int:
@@ -223,20 +306,30 @@ def _node_id(values: Values) -> int:
 def _voter(text: str) -> Voter:
     match = re.fullmatch(r"(\d+)@(\[[0-9a-fA-F:]+\]|[^:@\s]+):(\d+)", text)
     if match is None or not 0 < int(match[3]) < 65536:
-        raise SettingError(f"controller.quorum.voters must be id@host:port,id@host:port,...: {text!r} is not")
+        raise SettingError(
+            f"controller.quorum.voters must be id@host:port,id@host:port,...: {text!r} is not"
+        )
     return Voter(int(match[1]), match[2].strip("[]"), int(match[3]))
 
 
 def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]) -> None:
     ids = [voter.node_id for voter in voters]
     if not ids:
-        raise SettingError("controller.quorum.voters is missing: all controllers, id@host:port,id@host:port,...")
+        raise SettingError(
+            "controller.quorum.voters is missing: all controllers, id@host:port,id@host:port,..."
+        )
     if len(set(ids)) < len(ids):
         raise SettingError("controller.quorum.voters has a node twice")
     if "controller" in roles and node_id not in ids:
-        raise SettingError(f"process.roles says controller, but controller.quorum.voters does not have node {node_id}")
+        raise SettingError(
+            "process.roles says controller, but controller.quorum.voters does not have node "
+            f"{node_id}"
+        )
     if "controller" not in roles and node_id in ids:
-        raise SettingError(f"controller.quorum.voters has node {node_id}, but its process.roles does not say controller")
+        raise SettingError(
+            f"controller.quorum.voters has node {node_id}, but its process.roles does not say "
+            "controller"
+        )
 
 
 def _listeners(
@@ -245,24 +338,36 @@ def _listeners(
     """The listeners of the broker and those of the controller."""
     names = values["controller.listener.names"] or ()
     if "controller" in roles and ("listeners" not in given or not names):
-        raise SettingError("a controller needs listeners and controller.listener.names, e.g. CONTROLLER://host:port and CONTROLLER")
+        raise SettingError(
+            "a controller needs listeners and controller.listener.names, e.g. "
+            "CONTROLLER://host:port and CONTROLLER"
+        )
     endpoints = [_endpoint("listeners", text, protocols) for text in values["listeners"]]
     if len({each.listener for each in endpoints}) < len(endpoints):
         raise SettingError("listeners has a name twice")
     clients = tuple(each for each in endpoints if each.listener not in names)
     controllers = tuple(each for each in endpoints if each.listener in names)
     if bool(clients) != ("broker" in roles) or bool(controllers) != ("controller" in roles):
-        raise SettingError("listeners must have those of controller.listener.names for a controller, others for a broker, and no more")
+        raise SettingError(
+            "listeners must have those of controller.listener.names for a controller, others for "
+            "a broker, and no more"
+        )
     return clients, controllers
 
 
 def _protocols(values: Values, given: bool) -> dict[str, str]:
-    """Security protocol by listener name, both in upper case; the controller's listener is PLAINTEXT when there is no map, as in Kafka."""
-    protocols: dict[str, str] = {} if given else dict.fromkeys(values["controller.listener.names"] or (), "PLAINTEXT")
+    """Security protocol by listener name, both in upper case; the controller's listener is
+    PLAINTEXT when there is no map, as in Kafka.
+    """
+    protocols: dict[str, str] = (
+        {} if given else dict.fromkeys(values["controller.listener.names"] or (), "PLAINTEXT")
+    )
     for pair in values["listener.security.protocol.map"].split(","):
         name, separator, protocol = pair.strip().partition(":")
         if not separator:
-            raise SettingError(f"listener.security.protocol.map must be NAME:PROTOCOL,...: {pair!r} is not")
+            raise SettingError(
+                f"listener.security.protocol.map must be NAME:PROTOCOL,...: {pair!r} is not"
+            )
         protocols[name.strip().upper()] = protocol.strip().upper()
     return protocols
 
@@ -275,44 +380,76 @@ def _endpoint(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint
     if name not in protocols:
         raise SettingError(f"listener.security.protocol.map does not have the listener {name}")
     if protocols[name] not in PROTOCOLS:
-        raise SettingError(f"listener {name}: {protocols[name]} is not a security protocol; there are {', '.join(PROTOCOLS)}")
+        raise SettingError(
+            f"listener {name}: {protocols[name]} is not a security protocol; there are "
+            f"{', '.join(PROTOCOLS)}"
+        )
     return Endpoint(name, match[2].strip("[]"), int(match[3]), protocols[name])
 
 
 def _advertised(
-    values: Values, clients: tuple[Endpoint, ...], controllers: tuple[Endpoint, ...], protocols: Mapping[str, str]
+    values: Values,
+    clients: tuple[Endpoint, ...],
+    controllers: tuple[Endpoint, ...],
+    protocols: Mapping[str, str],
 ) -> tuple[Endpoint, ...]:
-    """Those of the broker. A controller's address is in controller.quorum.voters: what a file advertises of it is checked, and not used."""
+    """Those of the broker. A controller's address is in controller.quorum.voters: what a file
+    advertises of it is checked, and not used.
+    """
     if values["advertised.listeners"] is None:
         advertised = clients
     else:
-        given = [_endpoint("advertised.listeners", text, protocols) for text in values["advertised.listeners"]]
-        theirs = {*(values["controller.listener.names"] or ()), *(each.listener for each in controllers)}
+        given = [
+            _endpoint("advertised.listeners", text, protocols)
+            for text in values["advertised.listeners"]
+        ]
+        theirs = {
+            *(values["controller.listener.names"] or ()),
+            *(each.listener for each in controllers),
+        }
         advertised = tuple(each for each in given if each.listener not in theirs) if clients else ()
         ours = [each.listener for each in clients]
         missing = next((each.listener for each in advertised if each.listener not in ours), None)
         if missing is not None:
-            raise SettingError(f"advertised.listeners has the listener {missing}, which listeners does not have")
+            raise SettingError(
+                f"advertised.listeners has the listener {missing}, which listeners does not have"
+            )
         if clients and not advertised:
-            raise SettingError("advertised.listeners must have a listener of the broker, not only those of controller.listener.names")
+            raise SettingError(
+                "advertised.listeners must have a listener of the broker, not only those of "
+                "controller.listener.names"
+            )
     for each in advertised:
         if each.host in ("0.0.0.0", "::"):
-            raise SettingError(f"no client can connect to {each.host}: set advertised.listeners to an address that clients can reach")
+            raise SettingError(
+                f"no client can connect to {each.host}: set advertised.listeners to an address "
+                "that clients can reach"
+            )
     return tuple(each._replace(host=each.host or "localhost") for each in advertised)
 
 
-def _inter_broker(values: Values, advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]) -> str:
+def _inter_broker(
+    values: Values, advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]
+) -> str:
     """A controller without a broker may name it too: its brokers have that listener."""
     names = [each.listener for each in advertised]
     if values["inter.broker.listener.name"] is None:
         return names[0] if names else ""
     wanted: str = values["inter.broker.listener.name"].upper()
     if wanted in (values["controller.listener.names"] or ()):
-        raise SettingError(f"inter.broker.listener.name is {wanted}, which is a listener of controllers (controller.listener.names)")
+        raise SettingError(
+            f"inter.broker.listener.name is {wanted}, which is a listener of controllers "
+            "(controller.listener.names)"
+        )
     if wanted not in protocols:
-        raise SettingError(f"inter.broker.listener.name is {wanted}, which listener.security.protocol.map does not have")
+        raise SettingError(
+            f"inter.broker.listener.name is {wanted}, which listener.security.protocol.map does "
+            "not have"
+        )
     if names and wanted not in names:
-        raise SettingError(f"inter.broker.listener.name is {wanted}, which is not in advertised.listeners")
+        raise SettingError(
+            f"inter.broker.listener.name is {wanted}, which is not in advertised.listeners"
+        )
     return wanted
 
 
@@ -332,12 +469,15 @@ class TopicConfig(NamedTuple):
 
 
 class TopicConfigs:
-    """Topic settings on one node; what all topics have in common is worked out once, until a dynamic setting changes."""
+    """Topic settings on one node; what all topics have in common is worked out once, until a
+    dynamic setting changes.
+    """
 
     def __init__(self, settings: NodeSettings) -> None:
         self.settings = settings
         self._dynamic: tuple[Mapping[str, str], Mapping[str, str]] = (EMPTY, EMPTY)
-        self._known: dict[str, tuple[Mapping[str, str], TopicConfig]] = {}  # by topic: its own settings, and what they come to
+        # by topic: its own settings, and what they come to
+        self._known: dict[str, tuple[Mapping[str, str], TopicConfig]] = {}
         self._common = self._defaults(MetadataImage())
 
     def of(self, image: MetadataImage, topic: str) -> TopicConfig:
@@ -361,11 +501,21 @@ class TopicConfigs:
     def _defaults(self, image: MetadataImage) -> TopicConfig:
         self._settings = self.settings.with_dynamic(image)
         layers = (*self._dynamic, self.settings.given)
-        values = {name: setting.parse(topic_default(setting, layers)) for name, setting in TOPIC_SETTINGS.items()}
+        values = {
+            name: setting.parse(topic_default(setting, layers))
+            for name, setting in TOPIC_SETTINGS.items()
+        }
         return self._with(values, EMPTY)
 
     def _with(self, common: Mapping[str, object], overrides: Mapping[str, str]) -> TopicConfig:
-        values = {**common, **{name: OF_TOPIC[name].parse(text) for name, text in overrides.items() if name in OF_TOPIC}}
+        values = {
+            **common,
+            **{
+                name: OF_TOPIC[name].parse(text)
+                for name, text in overrides.items()
+                if name in OF_TOPIC
+            },
+        }
         return TopicConfig(values, self._log_config(values))
 
     def _log_config(self, values: Values) -> LogConfig:
@@ -409,7 +559,11 @@ def schema_rules(values: Values) -> SchemaRules | None:
 
 
 def _schema_rule(values: Values, part: str) -> SchemaRule | None:
-    given = {name: values.get(name, setting.parse(setting.default)) for name, setting in SCHEMA_SETTINGS.items() if f".{part}." in name}
+    given = {
+        name: values.get(name, setting.parse(setting.default))
+        for name, setting in SCHEMA_SETTINGS.items()
+        if f".{part}." in name
+    }
     if not given[f"confluent.{part}.schema.validation"]:
         return None
     strategy = given[f"confluent.{part}.subject.name.strategy"].removeprefix(STRATEGY_PACKAGE)
@@ -417,9 +571,14 @@ def _schema_rule(values: Values, part: str) -> SchemaRule | None:
 
 
 def topic_default(setting: Setting, layers: Sequence[Mapping[str, str]]) -> str | None:
-    """The value for topics that set none: the broker's setting of that name, where `log.retention.hours` stands in for `log.retention.ms`."""
+    """The value for topics that set none: the broker's setting of that name, where
+    `log.retention.hours` stands in for `log.retention.ms`.
+    """
     for synonym in setting.synonyms:
-        text = next((layer[synonym] for layer in layers if synonym in layer), BROKER_SETTINGS[synonym].default)
+        text = next(
+            (layer[synonym] for layer in layers if synonym in layer),
+            BROKER_SETTINGS[synonym].default,
+        )
         if text is not None:
             unit = UNIT_MS.get(synonym.rpartition(".")[2])
             return text if unit is None else str(max(-1, int(text) * unit))
@@ -435,6 +594,12 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> None:
         if name not in OF_TOPIC:
             raise SettingError(f"Unknown topic config name: {name}")
     values = {name: OF_TOPIC[name].parse(text) for name, text in configs.items()}
-    least, most = (int(values.get(name, OF_TOPIC[name].parse(OF_TOPIC[name].default))) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    least, most = (
+        int(values.get(name, OF_TOPIC[name].parse(OF_TOPIC[name].default)))
+        for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
+    )
     if least > most:
-        raise SettingError(f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})")
+        raise SettingError(
+            f"conflict topic config setting min.compaction.lag.ms ({least}) > "
+            f"max.compaction.lag.ms ({most})"
+        )

@@ -1,4 +1,6 @@
-"""The ports of a node and of a cluster, compared with each other before anything listens. Knows no socket."""
+"""The ports of a node and of a cluster, compared with each other before anything listens. Knows no
+socket.
+"""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -29,9 +31,15 @@ class PortsCollide(SettingError):
 
 def used_ports(values: Values, listeners: Iterable[Endpoint], page_host: str) -> list[UsedPort]:
     """Return the ports of a node, without those that are chosen when it starts."""
-    used = [UsedPort(each.host, each.port, "listeners", f"the listener {each.listener}") for each in listeners]
+    used = [
+        UsedPort(each.host, each.port, "listeners", f"the listener {each.listener}")
+        for each in listeners
+    ]
     used.append(UsedPort(page_host, values["metrics.port"] or 0, "metrics.port", "metrics.port"))
-    used += [UsedPort(values[host] or "", values[name] or 0, name, name) for name, host in OTHER_PORTS.items()]
+    used += [
+        UsedPort(values[host] or "", values[name] or 0, name, name)
+        for name, host in OTHER_PORTS.items()
+    ]
     return [each for each in used if each.port]
 
 
@@ -41,9 +49,16 @@ def check_distinct(used: Iterable[UsedPort], reason: str = "") -> None:
     for each in used:
         for other in by_port.setdefault(each.port, []):
             if _is_same_host(each.host, other.host):
-                raise PortsCollide(f"port {each.port} is for {other.whose} and for {each.whose}" + (f": {reason}" if reason else ""))
+                raise PortsCollide(
+                    f"port {each.port} is for {other.whose} and for {each.whose}"
+                    + (f": {reason}" if reason else "")
+                )
         by_port[each.port].append(each)
 
 
 def _is_same_host(one: str, other: str) -> bool:
-    return one in EVERYWHERE or other in EVERYWHERE or SAME_HOST.get(one, one) == SAME_HOST.get(other, other)
+    return (
+        one in EVERYWHERE
+        or other in EVERYWHERE
+        or SAME_HOST.get(one, one) == SAME_HOST.get(other, other)
+    )

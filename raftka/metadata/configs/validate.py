@@ -1,6 +1,8 @@
-"""Decide AlterConfigs and IncrementalAlterConfigs: every check in Kafka's order, and the records that follow. Knows no time.
+"""Decide AlterConfigs and IncrementalAlterConfigs: every check in Kafka's order, and the records
+that follow. Knows no time.
 
-Each resource is answered for itself; one that is refused does not spoil the others. All that are granted become one atomic batch.
+Each resource is answered for itself; one that is refused does not spoil the others. All that are
+granted become one atomic batch.
 """
 
 from collections import Counter
@@ -10,7 +12,12 @@ from typing import NamedTuple
 from raftka.limits import CONFIGURED_RESOURCES, SETTINGS_OF_RESOURCE, Limit
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
 from raftka.metadata.configs.dynamic import check_dynamic_configs, check_places, dynamic_setting
-from raftka.metadata.configs.groups import GROUP_SETTINGS, IllTold, check_client_metrics_configs, check_group_configs
+from raftka.metadata.configs.groups import (
+    GROUP_SETTINGS,
+    IllTold,
+    check_client_metrics_configs,
+    check_group_configs,
+)
 from raftka.metadata.configs.settings import OF_TOPIC, NodeSettings, check_topic_configs
 from raftka.metadata.configs.values import Setting, SettingError, Type
 from raftka.metadata.controller.topics import check_topic_name
@@ -28,7 +35,8 @@ class Kind(NamedTuple):
     """Checks and records of one type of resource."""
 
     check_name: Callable[[str], None]  # raises KafkaError
-    check: Callable[[str, Configs, NodeSettings], None]  # all its settings as they would be; raises SettingError
+    # all its settings as they would be; raises SettingError
+    check: Callable[[str, Configs, NodeSettings], None]
     check_there: Callable[[MetadataImage, str], None]  # raises KafkaError
     listed: Callable[[str], Setting | None]  # the setting, if its value may be appended to
     no_list: str = "Can't {OPERATION} to key {name} because its type is not LIST."
@@ -40,7 +48,9 @@ class Kind(NamedTuple):
 def alter_configs(
     image: MetadataImage, command: AlterConfigs, settings: NodeSettings, hits: list[Limit]
 ) -> tuple[list[Record], tuple[AlteredConfigs, ...]]:
-    """Records, and one answer a resource in the order of the command. `hits` gets the limits that were hit."""
+    """Records, and one answer a resource in the order of the command. `hits` gets the limits that
+    were hit.
+    """
     times = Counter((resource.resource_type, resource.name) for resource in command.resources)
     records: list[Record] = []
     answers = []
@@ -62,7 +72,9 @@ def alter_configs(
     return records, tuple(answers)
 
 
-def _altered(image: MetadataImage, resource: ConfigResource, settings: NodeSettings, *, replace_all: bool) -> list[Record]:
+def _altered(
+    image: MetadataImage, resource: ConfigResource, settings: NodeSettings, *, replace_all: bool
+) -> list[Record]:
     _check_changes(resource.changes)
     kind = KINDS.get(resource.resource_type)
     if kind is None:
@@ -78,17 +90,25 @@ def _altered(image: MetadataImage, resource: ConfigResource, settings: NodeSetti
         if resource.resource_type == BROKER:
             check_places(change.name for change in resource.changes if change.name in after)
     except SettingError as error:
-        raise KafkaError(Code.INVALID_REQUEST if isinstance(error, IllTold) else kind.invalid, str(error)) from None
+        raise KafkaError(
+            Code.INVALID_REQUEST if isinstance(error, IllTold) else kind.invalid, str(error)
+        ) from None
     kind.check_there(image, resource.name)
     check_limit(SETTINGS_OF_RESOURCE, len(after))
     names = [*after, *(name for name in before if name not in after)]
-    return [ConfigSet(resource.resource_type, resource.name, name, after.get(name)) for name in names if after.get(name) != before.get(name)]
+    return [
+        ConfigSet(resource.resource_type, resource.name, name, after.get(name))
+        for name in names
+        if after.get(name) != before.get(name)
+    ]
 
 
 def _check_changes(changes: tuple[ConfigChange, ...]) -> None:
     if len({change.name for change in changes}) < len(changes):
         raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
-    null = [change.name for change in changes if change.value is None and change.operation != DELETE]
+    null = [
+        change.name for change in changes if change.value is None and change.operation != DELETE
+    ]
     if null:
         raise KafkaError(Code.INVALID_REQUEST, f"Null value not supported for : {', '.join(null)}")
     unknown = [change.operation for change in changes if not SET <= change.operation <= SUBTRACT]
@@ -112,10 +132,17 @@ def _list_changed(kind: Kind, name: str, operation: int, value: str, before: str
     setting = kind.listed(name)
     if setting is None or setting.type is not Type.LIST:
         text = kind.unknown if setting is None and kind.unknown is not None else kind.no_list
-        raise KafkaError(Code.INVALID_CONFIG, text.format(OPERATION=NAMES[operation].upper(), operation=NAMES[operation], name=name))
+        raise KafkaError(
+            Code.INVALID_CONFIG,
+            text.format(OPERATION=NAMES[operation].upper(), operation=NAMES[operation], name=name),
+        )
     now = _parts(setting.default if before is None else before)
     given = dict.fromkeys(_parts(value))
-    left = [each for each in now if each not in given] if operation == SUBTRACT else list(dict.fromkeys([*now, *given]))
+    left = (
+        [each for each in now if each not in given]
+        if operation == SUBTRACT
+        else list(dict.fromkeys([*now, *given]))
+    )
     return ",".join(left)
 
 
@@ -160,7 +187,12 @@ def _anywhere(image: MetadataImage, name: str) -> None:
 
 
 KINDS = {
-    TOPIC: Kind(_topic_name, lambda name, configs, settings: check_topic_configs(configs), _topic_there, OF_TOPIC.get),
+    TOPIC: Kind(
+        _topic_name,
+        lambda name, configs, settings: check_topic_configs(configs),
+        _topic_there,
+        OF_TOPIC.get,
+    ),
     BROKER: Kind(
         _broker_name,
         lambda name, configs, settings: check_dynamic_configs(configs, one_broker=bool(name)),

@@ -1,4 +1,6 @@
-"""Types of settings: how text becomes a value, and which values are valid. Knows no setting by name."""
+"""Types of settings: how text becomes a value, and which values are valid. Knows no setting by
+name.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +26,8 @@ class Type(IntEnum):
 BITS = {Type.INT: 32, Type.SHORT: 16, Type.LONG: 64}
 
 Values = Mapping[str, Any]  # settings by name, parsed
-Check = Callable[[Any], str | None]  # None: valid; else what is wrong, as a sentence without its subject
+# None: valid; else what is wrong, as a sentence without its subject
+Check = Callable[[Any], str | None]
 
 
 class SettingError(ValueError):
@@ -37,10 +40,13 @@ class Setting:
     type: Type
     default: str | None
     check: Check | None = None
-    synonyms: tuple[str, ...] = ()  # the broker's names for its default, the strongest first; a broker's own setting is its own first
+    # the broker's names for its default, the strongest first; a broker's own setting is its own
+    # first
+    synonyms: tuple[str, ...] = ()
     doc: str = ""
     dynamic: bool = False  # may be changed while the broker runs
-    used: bool = True  # False: known, so that Kafka's own files are taken, but nothing here looks at it
+    # False: known, so that Kafka's own files are taken, but nothing here looks at it
+    used: bool = True
 
     @property
     def sensitive(self) -> bool:
@@ -54,12 +60,19 @@ class Setting:
         wrong = self.check(value) if self.check is not None else None
         if self.check is not None and wrong is not None:
             parts = value if isinstance(value, tuple) else ()
-            culprit = next((part for part in parts if self.check((part,)) is not None), text.strip())
-            raise SettingError(f"Invalid value {'[hidden]' if self.sensitive else culprit} for configuration {self.name}: {wrong}")
+            culprit = next(
+                (part for part in parts if self.check((part,)) is not None), text.strip()
+            )
+            raise SettingError(
+                f"Invalid value {'[hidden]' if self.sensitive else culprit} for configuration "
+                f"{self.name}: {wrong}"
+            )
         return value
 
     def shown(self, text: str | None) -> str | None:
-        """The value in the form in which Kafka gives it back: ` a , b ` is `a,b`, `TRUE` is `true`."""
+        """The value in the form in which Kafka gives it back: ` a , b ` is `a,b`, `TRUE` is
+        `true`.
+        """
         if text is None or self.type in (Type.STRING, Type.CLASS, Type.PASSWORD, Type.UNKNOWN):
             return text
         value = text.strip() if self.type is Type.DOUBLE else self._read(text.strip())
@@ -71,7 +84,10 @@ class Setting:
         match self.type:
             case Type.BOOLEAN:
                 if text.lower() not in ("true", "false"):
-                    raise SettingError(f"Invalid value {text} for configuration {self.name}: Expected value to be either true or false")
+                    raise SettingError(
+                        f"Invalid value {text} for configuration {self.name}: Expected value to "
+                        "be either true or false"
+                    )
                 return text.lower() == "true"
             case Type.INT | Type.SHORT | Type.LONG:
                 return self._read_number(text)
@@ -89,12 +105,19 @@ class Setting:
             value = int(text)
         except ValueError:
             raise self._no_number(text) from None
-        if not -(1 << BITS[self.type] - 1) <= value < 1 << BITS[self.type] - 1 or not text.lstrip("+-").isascii() or "_" in text:
+        if (
+            not -(1 << BITS[self.type] - 1) <= value < 1 << BITS[self.type] - 1
+            or not text.lstrip("+-").isascii()
+            or "_" in text
+        ):
             raise self._no_number(text)
         return value
 
     def _no_number(self, text: str) -> SettingError:
-        return SettingError(f"Invalid value {text} for configuration {self.name}: Not a number of type {self.type.name}")
+        return SettingError(
+            f"Invalid value {text} for configuration {self.name}: Not a number of type "
+            f"{self.type.name}"
+        )
 
 
 def at_least(low: float) -> Check:
@@ -111,14 +134,18 @@ def between(low: float, high: float) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    return lambda value: None if value in choices else f"String must be one of: {', '.join(choices)}"
+    return lambda value: (
+        None if value in choices else f"String must be one of: {', '.join(choices)}"
+    )
 
 
 def some_of(*choices: str) -> Check:
     def check(value: tuple[str, ...]) -> str | None:
         if len(set(value)) < len(value):
             return "Duplicate values are not allowed"
-        return None if set(value) <= set(choices) else f"String must be one of: {', '.join(choices)}"
+        return (
+            None if set(value) <= set(choices) else f"String must be one of: {', '.join(choices)}"
+        )
 
     return check
 

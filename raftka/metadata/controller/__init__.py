@@ -1,1 +1,3 @@
-"""The controller's decisions: pure functions from an image of the metadata and a command to records."""
+"""The controller's decisions: pure functions from an image of the metadata and a command to
+records.
+"""

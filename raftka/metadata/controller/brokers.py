@@ -1,11 +1,13 @@
-"""Which brokers are alive: sessions, registration, what a heartbeat asks for, controlled shutdown (KIP-631). Knows no topic.
+"""Which brokers are alive: sessions, registration, what a heartbeat asks for, controlled shutdown
+(KIP-631). Knows no topic.
 
-A broker is *fenced* (no leadership, in no ISR, not in Metadata) until it has caught up with the metadata log, and again when its heartbeats
-stop. One that registers must have its own registration; one that comes back without registering must have all that there was when it was heard
-again, so that it leads, and lets clients in, by what was decided while it was away.
+A broker is *fenced* (no leadership, in no ISR, not in Metadata) until it has caught up with the
+metadata log, and again when its heartbeats stop. One that registers must have its own registration;
+one that comes back without registering must have all that there was when it was heard again, so
+that it leads, and lets clients in, by what was decided while it was away.
 
-Who was heard when is soft state, never replicated: a new controller gives everyone one full session, unless it knows from elsewhere how long a
-node has been silent.
+Who was heard when is soft state, never replicated: a new controller gives everyone one full
+session, unless it knows from elsewhere how long a node has been silent.
 """
 
 from collections.abc import Mapping
@@ -25,9 +27,15 @@ class Sessions:
         self.timeout = timeout
         self.leading_since = now
         self._grace = timeout / 4
-        # Only the leader before us must have been heard regularly; what is older than a session says nothing about a follower.
-        self._ends = {broker_id: max(when + timeout, now + timeout / 2) for broker_id, when in heard.items() if when + timeout > now}
-        self._applied: dict[int, int] = {}  # by those who spoke to this controller: how far they are in the metadata log
+        # Only the leader before us must have been heard regularly; what is older than a session
+        # says nothing about a follower.
+        self._ends = {
+            broker_id: max(when + timeout, now + timeout / 2)
+            for broker_id, when in heard.items()
+            if when + timeout > now
+        }
+        # by those who spoke to this controller: how far they are in the metadata log
+        self._applied: dict[int, int] = {}
         self._returning: dict[int, int] = {}  # of fenced brokers: how far they must be
 
     def heard(self, broker_id: int, now: float, applied_offset: int = -1) -> None:
@@ -42,8 +50,8 @@ class Sessions:
     def must_apply(self, broker: BrokerImage, now: float, end: int) -> int:
         """How far a broker that is heard now must be to be unfenced. `end`: of the metadata log.
 
-        A fenced broker must have what there is as it is heard for the first time again. What comes later it need not have: else a busy log could keep
-        it fenced for ever.
+        A fenced broker must have what there is as it is heard for the first time again. What comes
+        later it need not have: else a busy log could keep it fenced for ever.
         """
         if not broker.fenced:
             self._returning.pop(broker.broker_id, None)
@@ -68,41 +76,71 @@ class Sessions:
 
     def next_end(self, image: MetadataImage) -> float:
         ends, first = self._ends, self.leading_since + self.timeout
-        return min([ends.get(each.broker_id, first) for each in image.brokers.values() if not each.fenced], default=inf)
+        return min(
+            [ends.get(each.broker_id, first) for each in image.brokers.values() if not each.fenced],
+            default=inf,
+        )
 
     def expired(self, image: MetadataImage, now: float) -> list[BrokerImage]:
         """Those to be fenced now.
 
-        When we look far too late, it was us who slept, and their heartbeats may still be unread: then a quarter of a session more for everybody.
+        When we look far too late, it was us who slept, and their heartbeats may still be unread:
+        then a quarter of a session more for everybody.
         """
-        silent = [each for each in image.brokers.values() if not each.fenced and self.ends(each.broker_id) <= now]
+        silent = [
+            each
+            for each in image.brokers.values()
+            if not each.fenced and self.ends(each.broker_id) <= now
+        ]
         if silent and now - self.next_end(image) > self._grace:
             self._ends.update({each.broker_id: now + self._grace for each in silent})
             return []
         return silent
 
 
-def check_registration(command: RegisterBroker, image: MetadataImage, sessions: Sessions, now: float) -> None:
+def check_registration(
+    command: RegisterBroker, image: MetadataImage, sessions: Sessions, now: float
+) -> None:
     """Raises what a broker is told that may not register."""
     if command.cluster_id is not None and command.cluster_id != image.cluster_id:
-        raise KafkaError(Code.INCONSISTENT_CLUSTER_ID, f"this cluster is {image.cluster_id}, not {command.cluster_id}")
-    if command.broker_id < 0 or not command.endpoints or {len(each) for each in (command.incarnation_id, *command.directories)} != {16}:
-        raise KafkaError(Code.INVALID_REGISTRATION, "a broker id, two 16-byte ids and a listener are needed")
+        raise KafkaError(
+            Code.INCONSISTENT_CLUSTER_ID,
+            f"this cluster is {image.cluster_id}, not {command.cluster_id}",
+        )
+    if (
+        command.broker_id < 0
+        or not command.endpoints
+        or {len(each) for each in (command.incarnation_id, *command.directories)} != {16}
+    ):
+        raise KafkaError(
+            Code.INVALID_REGISTRATION, "a broker id, two 16-byte ids and a listener are needed"
+        )
     for other in image.brokers.values():
-        if other.broker_id != command.broker_id and not other.directories.isdisjoint(command.directories):
-            raise KafkaError(Code.INVALID_REGISTRATION, f"broker {other.broker_id} is registered with the same directory")
+        if other.broker_id != command.broker_id and not other.directories.isdisjoint(
+            command.directories
+        ):
+            raise KafkaError(
+                Code.INVALID_REGISTRATION,
+                f"broker {other.broker_id} is registered with the same directory",
+            )
     known = image.brokers.get(command.broker_id)
     if known is None:
         check_limit(BROKERS, len(image.brokers) + 1)
     elif _still_there(known, command, sessions, now):
-        raise KafkaError(Code.DUPLICATE_BROKER_REGISTRATION, f"another process is broker {command.broker_id}, its session has not ended")
+        raise KafkaError(
+            Code.DUPLICATE_BROKER_REGISTRATION,
+            f"another process is broker {command.broker_id}, its session has not ended",
+        )
 
 
-def _still_there(known: BrokerImage, command: RegisterBroker, sessions: Sessions, now: float) -> bool:
+def _still_there(
+    known: BrokerImage, command: RegisterBroker, sessions: Sessions, now: float
+) -> bool:
     """Return whether the registered process may be alive.
 
-    A directory's lock is proof that the earlier process is gone, unless we heard that one ourselves (then somebody copied the directory).
-    With other directories there is no such proof: whoever is not fenced has its whole session.
+    A directory's lock is proof that the earlier process is gone, unless we heard that one ourselves
+    (then somebody copied the directory). With other directories there is no such proof: whoever is
+    not fenced has its whole session.
     """
     if known.incarnation_id == command.incarnation_id:
         return False
@@ -113,16 +151,26 @@ def _still_there(known: BrokerImage, command: RegisterBroker, sessions: Sessions
 
 def registered_already(command: RegisterBroker, known: BrokerImage | None) -> bool:
     """The same process asks again because the answer got lost."""
-    if known is None or (known.incarnation_id, known.endpoints, known.rack) != (command.incarnation_id, command.endpoints, command.rack):
+    if known is None or (known.incarnation_id, known.endpoints, known.rack) != (
+        command.incarnation_id,
+        command.endpoints,
+        command.rack,
+    ):
         return False
-    return (known.directory_id, known.more_directories) == (command.directory_id, command.more_directories)
+    return (known.directory_id, known.more_directories) == (
+        command.directory_id,
+        command.more_directories,
+    )
 
 
 def current(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
     """Raises STALE_BROKER_EPOCH for an earlier process, or none, of that number."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
-        raise KafkaError(Code.STALE_BROKER_EPOCH, f"broker {broker_id} is registered with epoch {broker.epoch if broker else None}")
+        raise KafkaError(
+            Code.STALE_BROKER_EPOCH,
+            f"broker {broker_id} is registered with epoch {broker.epoch if broker else None}",
+        )
     return broker
 
 
@@ -140,7 +188,8 @@ def wish(heartbeat: Heartbeat, broker: BrokerImage, must_apply: int, everybody_k
     if broker.fenced:
         if heartbeat.want_shutdown:
             return Wish.SHUTDOWN
-        may = not heartbeat.want_fenced and not broker.shutting_down  # who has said goodbye must register anew
+        # who has said goodbye must register anew
+        may = not heartbeat.want_fenced and not broker.shutting_down
         return Wish.UNFENCE if may and heartbeat.applied_offset >= must_apply else Wish.STAY
     if heartbeat.want_shutdown:
         if not broker.shutting_down:

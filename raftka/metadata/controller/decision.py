@@ -1,4 +1,6 @@
-"""Input and output of a decision of the controller: a Context, and an Outcome of one atomic batch of records and a reply. Decides nothing."""
+"""Input and output of a decision of the controller: a Context, and an Outcome of one atomic batch
+of records and a reply. Decides nothing.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,9 +26,13 @@ class Context:
 class Outcome:
     records: Sequence[Record] = ()  # one atomic batch
     reply: Any = None  # plain values; what type, says REPLIES (commands.py)
-    confirm: bool = False  # a reply without records: only when it is sure that no other controller has decided meanwhile
-    hand_over: bool = False  # once it is committed and answered, another node shall be the controller
-    rest: Optional["Rest"] = None  # more than one entry takes: it is decided when this one is appended, and only the last one has the reply
+    # a reply without records: only when it is sure that no other controller has decided meanwhile
+    confirm: bool = False
+    # once it is committed and answered, another node shall be the controller
+    hand_over: bool = False
+    # more than one entry takes: it is decided when this one is appended, and only the last one has
+    # the reply
+    rest: Optional["Rest"] = None
 
 
 class Formation(NamedTuple):

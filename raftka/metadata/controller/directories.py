@@ -1,9 +1,12 @@
-"""A broker's log directories: the state of its replicas when one fails, is missing, or is another than before. Knows no time and no session.
+"""A broker's log directories: the state of its replicas when one fails, is missing, or is another
+than before. Knows no time and no session.
 
-The metadata log does not say in which directory a replica is: the broker does, when one of the directories that it had registered is missing.
-A missing one is *lost* (another disk is in its place, or it was removed from `log.dirs`) or it *may come back* (it cannot be used for now). Replicas
-in a lost one leave every ISR; replicas in one that may come back are offline: they leave as if their broker had died, so the last of an ISR keeps
-its place. A replica is offline as long as its directory is missing, so a log under its name in any other directory is not this replica.
+The metadata log does not say in which directory a replica is: the broker does, when one of the
+directories that it had registered is missing. A missing one is *lost* (another disk is in its
+place, or it was removed from `log.dirs`) or it *may come back* (it cannot be used for now).
+Replicas in a lost one leave every ISR; replicas in one that may come back are offline: they leave
+as if their broker had died, so the last of an ISR keeps its place. A replica is offline as long as
+its directory is missing, so a log under its name in any other directory is not this replica.
 """
 
 from collections import defaultdict
@@ -21,7 +24,9 @@ class DirectoriesHere:
 
     def __init__(self, known: BrokerImage | None, command: RegisterBroker) -> None:
         self.broker_id = command.broker_id
-        before = known.directories.union(known.missing_directories) if known is not None else frozenset()
+        before = (
+            known.directories.union(known.missing_directories) if known is not None else frozenset()
+        )
         kept = before & command.directories
         missing = before - command.directories
         self.must_tell = bool(kept and missing) and command.held is None
@@ -29,7 +34,8 @@ class DirectoriesHere:
         self._all_there = known is not None and not missing
         self._held = _held(command, known.directories if known is not None else ())
         self._back = _held(command, known.missing_directories if known is not None else ())
-        self._offline: dict[bytes, list[int]] = defaultdict(list)  # by topic: replicas that are not, and are to be
+        # by topic: replicas that are not, and are to be
+        self._offline: dict[bytes, list[int]] = defaultdict(list)
         self._online: dict[bytes, list[int]] = defaultdict(list)
 
     def has(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
@@ -37,12 +43,20 @@ class DirectoriesHere:
         return self._all_there or replica in (self._back if offline else self._held)
 
     def marks(self) -> list[Record]:
-        """Return the records that mark replicas as offline, or as back, in the entry of the registration."""
+        """Return the records that mark replicas as offline, or as back, in the entry of the
+        registration.
+        """
         marked = ((True, self._offline), (False, self._online))
-        return [ReplicasMarked(self.broker_id, offline, _indexes(replicas)) for offline, replicas in marked if replicas]
+        return [
+            ReplicasMarked(self.broker_id, offline, _indexes(replicas))
+            for offline, replicas in marked
+            if replicas
+        ]
 
     def note_replica(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
-        """Return whether the broker's disks have this replica; note how its offline mark must change."""
+        """Return whether the broker's disks have this replica; note how its offline mark must
+        change.
+        """
         there = self.has(replica, offline=offline)
         wanted = not there and bool(self.may_come_back)
         if wanted != offline:
@@ -51,15 +65,22 @@ class DirectoriesHere:
 
 
 def _held(command: RegisterBroker, directories: Container[bytes]) -> frozenset[tuple[bytes, int]]:
-    held = [topic for directory in command.held or () if directory.directory_id in directories for topic in directory.topics]
-    return frozenset((topic.topic_id, partition) for topic in held for partition in topic.partitions)
+    held = [
+        topic
+        for directory in command.held or ()
+        if directory.directory_id in directories
+        for topic in directory.topics
+    ]
+    return frozenset(
+        (topic.topic_id, partition) for topic in held for partition in topic.partitions
+    )
 
 
 def when_registered(here: DirectoriesHere, alive: Alive, unclean: Unclean) -> After:
     """Each partition as this broker begins anew. It is not among those `alive`.
 
-    It only leaves ISRs here: that may be written before its registration. A mark must not: it says that the replica lies in a directory which
-    the registration calls missing.
+    It only leaves ISRs here: that may be written before its registration. A mark must not: it says
+    that the replica lies in a directory which the registration calls missing.
     """
     broker_id = here.broker_id
 
@@ -68,13 +89,17 @@ def when_registered(here: DirectoriesHere, alive: Alive, unclean: Unclean) -> Af
             return before
         there = here.note_replica((topic.topic_id, index), offline=broker_id in before.offline)
         lost = (broker_id,) if not there and not here.may_come_back else ()
-        return settle(topic.name, before, alive, unclean, lost) if broker_id in before.isr else before
+        return (
+            settle(topic.name, before, alive, unclean, lost) if broker_id in before.isr else before
+        )
 
     return after
 
 
 def offline(broker: BrokerImage, command: ReplicasOffline) -> list[Record]:
-    """The directory is missing from now on, and what lay in it is offline. Said twice it changes nothing."""
+    """The directory is missing from now on, and what lay in it is offline. Said twice it changes
+    nothing.
+    """
     if command.directory_id not in broker.directories:
         return []
     failed = BrokerDirectoryFailed(broker.broker_id, broker.epoch, command.directory_id)
@@ -83,7 +108,9 @@ def offline(broker: BrokerImage, command: ReplicasOffline) -> list[Record]:
 
 
 def when_lost(broker_id: int, alive: Alive, unclean: Unclean) -> After:
-    """The broker leaves every ISR that has others; the last of one keeps its place: nobody has more than is left there."""
+    """The broker leaves every ISR that has others; the last of one keeps its place: nobody has more
+    than is left there.
+    """
 
     def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
         if broker_id not in before.isr or len(before.isr) == 1:

@@ -1,7 +1,8 @@
-"""Administrative commands of one atomic batch, each decided on what those before it come to. Nothing becomes so until somebody appends the records.
+"""Administrative commands of one atomic batch, each decided on what those before it come to.
+Nothing becomes so until somebody appends the records.
 
-The controller decides a client's command as a draft of that one alone; a package's machine may decide several, beside changes of its own. Knows no
-session, no heartbeat and no time.
+The controller decides a client's command as a draft of that one alone; a package's machine may
+decide several, beside changes of its own. Knows no session, no heartbeat and no time.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,12 +28,23 @@ from raftka.metadata.configs.validate import UNCLEAN, alter_configs
 from raftka.metadata.controller.elections import elect_leaders
 from raftka.metadata.controller.features import update_features
 from raftka.metadata.controller.reassignments import alter_reassignments, list_reassignments
-from raftka.metadata.controller.topics import Names, NamesAbove, TopicCreation, create_partitions, delete_topics
+from raftka.metadata.controller.topics import (
+    Names,
+    NamesAbove,
+    TopicCreation,
+    create_partitions,
+    delete_topics,
+)
 from raftka.metadata.credentials import alter_scram_credentials
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.quotas import alter_client_quotas
 from raftka.metadata.records import ConfigSet, Record, TopicCreated, TopicDeleted
-from raftka.metadata.security_commands import AlterClientQuotas, AlterScramCredentials, CreateAcls, DeleteAcls
+from raftka.metadata.security_commands import (
+    AlterClientQuotas,
+    AlterScramCredentials,
+    CreateAcls,
+    DeleteAcls,
+)
 from raftka.wire.errors import Code, KafkaError
 
 Decided = tuple[Iterable[Record], object]
@@ -45,7 +57,8 @@ class Standing(NamedTuple):
     random: Random
     hits: list[Limit]  # gets those that are hit
     unclean_allowed: Callable[[str], bool]  # by topic name
-    settle: Callable[[MetadataImage], list[Record]]  # what changes in the partitions of that image; what does not fit follows by itself
+    # what changes in the partitions of that image; what does not fit follows by itself
+    settle: Callable[[MetadataImage], list[Record]]
 
 
 class Draft:
@@ -95,7 +108,8 @@ class Draft:
         return reply
 
     def _decided(self, command: Administration) -> Decided:
-        image, settings, random, hits = self.image, self.standing.settings, self.standing.random, self.standing.hits
+        image, settings, random = self.image, self.standing.settings, self.standing.random
+        hits = self.standing.hits
         match command:
             case CreateTopics():
                 creation = TopicCreation(image, self._names, settings, random, hits)
@@ -127,8 +141,12 @@ class Draft:
                 raise KafkaError(Code.UNSUPPORTED_VERSION, "that is the quorum's to tell")
 
     def _alter_configs(self, command: AlterConfigs) -> Decided:
-        """Alter settings. Where unclean election is allowed now, partitions without a leader get one at once: their ISR may never come back."""
-        records, reply = alter_configs(self.image, command, self.standing.settings, self.standing.hits)
+        """Alter settings. Where unclean election is allowed now, partitions without a leader get
+        one at once: their ISR may never come back.
+        """
+        records, reply = alter_configs(
+            self.image, command, self.standing.settings, self.standing.hits
+        )
         if any(isinstance(record, ConfigSet) and record.name == UNCLEAN for record in records):
             altered, _ = self.image.apply(self.offset, records)
             records += self.standing.settle(altered)

@@ -1,4 +1,6 @@
-"""ElectLeaders (KIP-460): the preferred leader, or any replica where none that is in sync is left. Knows no time and no session."""
+"""ElectLeaders (KIP-460): the preferred leader, or any replica where none that is in sync is left.
+Knows no time and no session.
+"""
 
 from collections.abc import Iterable
 
@@ -14,8 +16,11 @@ PREFERRED, UNCLEAN = 0, 1  # election types
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 
-def elect_leaders(image: MetadataImage, command: ElectLeaders) -> tuple[list[Record], tuple[TopicResults, ...]]:
-    """Records, and an answer for each partition; when all are meant, only for those that the election concerns.
+def elect_leaders(
+    image: MetadataImage, command: ElectLeaders
+) -> tuple[list[Record], tuple[TopicResults, ...]]:
+    """Records, and an answer for each partition; when all are meant, only for those that the
+    election concerns.
 
     Raises INVALID_REQUEST for an unknown type, POLICY_VIOLATION for too many elections.
     """
@@ -23,10 +28,19 @@ def elect_leaders(image: MetadataImage, command: ElectLeaders) -> tuple[list[Rec
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown election type {command.election_type}")
     run = _Elections(image, command.election_type)
     if command.topics is None:
-        answers = [TopicResults(topic.name, tuple(run.whole(topic))) for topic in image.topics.values()]
+        answers = [
+            TopicResults(topic.name, tuple(run.whole(topic))) for topic in image.topics.values()
+        ]
     else:
-        answers = [TopicResults(asked.name, tuple([run.one(asked.name, index) for index in asked.partitions])) for asked in command.topics]
-    check_limit(RECORDS_OF_REQUEST, len(run.records), "Unable to perform excessively large batch operation.")
+        answers = [
+            TopicResults(
+                asked.name, tuple([run.one(asked.name, index) for index in asked.partitions])
+            )
+            for asked in command.topics
+        ]
+    check_limit(
+        RECORDS_OF_REQUEST, len(run.records), "Unable to perform excessively large batch operation."
+    )
     return run.records, tuple(answers)
 
 
@@ -54,7 +68,9 @@ class _Elections:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}")
         before = self.image.partition(topic.topic_id, index)
         if before is None:
-            raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+            raise KafkaError(
+                Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
+            )
         if (topic.topic_id, index) in self.done:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
         after = self._unclean(before) if self.unclean else self._preferred(before)
@@ -66,17 +82,28 @@ class _Elections:
         if before.leader == first:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
         if first not in before.isr or not self._serves(before, first):
-            raise KafkaError(Code.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
-        isr = before.isr if before.leader != NO_LEADER else tuple([each for each in before.isr if self._serves(before, each)])
+            raise KafkaError(
+                Code.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
+            )
+        isr = (
+            before.isr
+            if before.leader != NO_LEADER
+            else tuple([each for each in before.isr if self._serves(before, each)])
+        )
         return before._replace(leader=first, isr=isr)
 
     def _unclean(self, before: PartitionImage) -> PartitionImage:
-        """Also where the topic's settings forbid it: this is what the request is for. A member of the ISR comes first."""
+        """Also where the topic's settings forbid it: this is what the request is for. A member of
+        the ISR comes first.
+        """
         if before.leader != NO_LEADER:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
         living = [each for each in before.replicas if self._serves(before, each)]
         if not living:
-            raise KafkaError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
+            raise KafkaError(
+                Code.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+                "Eligible topic partition leaders are not available.",
+            )
         clean = [each for each in living if each in before.isr]
         return before._replace(leader=(clean or living)[0], isr=tuple(clean) or (living[0],))
 

@@ -1,4 +1,6 @@
-"""UpdateFeatures (57): metadata.version with its one level, and whether there are consumer groups of the new protocol. Knows no handler."""
+"""UpdateFeatures (57): metadata.version with its one level, and whether there are consumer groups
+of the new protocol. Knows no handler.
+"""
 
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
 from raftka.metadata.image import MetadataImage
@@ -8,8 +10,13 @@ from raftka.wire.errors import Code, KafkaError
 METADATA_VERSION = "metadata.version"
 LOWEST_LEVEL, LEVEL = 7, 30  # as Kafka 4.3 has them
 GROUP_VERSION = "group.version"  # 1: consumer groups of the new protocol (KIP-848)
-TRANSACTION_VERSION = "transaction.version"  # 2: clients leave it to brokers to add partitions, and each end raises the epoch (KIP-890)
-SUPPORTED = {METADATA_VERSION: (LOWEST_LEVEL, LEVEL), GROUP_VERSION: (0, 1), TRANSACTION_VERSION: (0, 2)}
+# 2: clients leave it to brokers to add partitions, and each end raises the epoch (KIP-890)
+TRANSACTION_VERSION = "transaction.version"
+SUPPORTED = {
+    METADATA_VERSION: (LOWEST_LEVEL, LEVEL),
+    GROUP_VERSION: (0, 1),
+    TRANSACTION_VERSION: (0, 2),
+}
 FORMED_WITH = {METADATA_VERSION: LEVEL, GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
 ABSENT = {  # with their highest levels in Kafka 4.3; an upgrade of the whole release names them
     "eligible.leader.replicas.version": 1,
@@ -24,13 +31,18 @@ FAILED = "The update failed for all features since the following feature had an 
 def update_features(image: MetadataImage, command: UpdateFeatures, node_id: int) -> list[Record]:
     """All of them or none. Raises INVALID_UPDATE_VERSION with Kafka's words.
 
-    `kafka-features upgrade --release-version` names all that its release has beside metadata.version: those that are not here stay as they are.
-    A feature that is named without metadata.version must be here.
+    `kafka-features upgrade --release-version` names all that its release has beside
+    metadata.version: those that are not here stay as they are. A feature that is named without
+    metadata.version must be here.
     """
     records: list[Record] = []
     release = any(update.name == METADATA_VERSION for update in command.updates)
     for update in command.updates:
-        if release and update.upgrade_type == UPGRADE and 0 < update.level <= ABSENT.get(update.name, 0):
+        if (
+            release
+            and update.upgrade_type == UPGRADE
+            and 0 < update.level <= ABSENT.get(update.name, 0)
+        ):
             continue
         level = image.features.get(update.name, 0)
         wrong = _wrong(update, level, node_id)
@@ -45,8 +57,12 @@ def _wrong(update: FeatureUpdate, level: int, node_id: int) -> str | None:
     reason = _refusal(update, level, node_id)
     if reason is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {reason}"
-    if update.level < level and update.name == METADATA_VERSION:  # no level writes what another does not, but nobody has shown that yet
-        why = "Refusing to perform the requested downgrade because it might delete metadata information."
+    # no level writes what another does not, but nobody has shown that yet
+    if update.level < level and update.name == METADATA_VERSION:
+        why = (
+            "Refusing to perform the requested downgrade because it might delete metadata "
+            "information."
+        )
         if update.upgrade_type == UNSAFE_DOWNGRADE:
             why = "Unsafe metadata downgrade is not supported in this version."
         return f"Unsupported metadata.version downgrade from {level} to {update.level}. {why}"
@@ -64,7 +80,10 @@ def _refusal(update: FeatureUpdate, level: int, node_id: int) -> str | None:
     if not low <= update.level <= high:
         return f"Local controller {node_id} only supports versions {low}-{high}"
     if update.level < level and update.upgrade_type == UPGRADE:
-        return "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade."
+        )
     if update.level > level and update.upgrade_type != UPGRADE:
         return "Can't downgrade to a newer version."
     return None

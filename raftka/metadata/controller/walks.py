@@ -1,8 +1,11 @@
-"""Changes of many partitions in portions: each portion is one entry of the metadata log, which every node writes and applies in a few milliseconds.
+"""Changes of many partitions in portions: each portion is one entry of the metadata log, which
+every node writes and applies in a few milliseconds.
 
-A broker that dies may be in the ISR of every partition of the cluster. Its fencing is written at once; a walk over all partitions then settles those
-that it finds otherwise than they should be. What a walk does with a partition follows from the image of that moment alone. So each portion is correct
-on its own, and a new controller finishes what the controller before it began by walking over all partitions once. Knows no time and no session.
+A broker that dies may be in the ISR of every partition of the cluster. Its fencing is written at
+once; a walk over all partitions then settles those that it finds otherwise than they should be.
+What a walk does with a partition follows from the image of that moment alone. So each portion is
+correct on its own, and a new controller finishes what the controller before it began by walking
+over all partitions once. Knows no time and no session.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,14 +22,23 @@ RECORD_BYTES = 72  # an encoded PartitionChanged without its broker ids
 ID_BYTES = 5  # a broker id
 NO_TOPIC = TopicImage("", b"", ())
 
-After = Callable[[TopicImage, int, PartitionImage], PartitionImage]  # the partition as it should be; itself if it is so already
+# the partition as it should be; itself if it is so already
+After = Callable[[TopicImage, int, PartitionImage], PartitionImage]
 
 
 class Walk:
-    """Visits each partition once: those of all topics that are there when the walk begins, or the given ones."""
+    """Visits each partition once: those of all topics that are there when the walk begins, or the
+    given ones.
+    """
 
-    def __init__(self, image: MetadataImage, replicas: Iterable[TopicReplicas] | None = None) -> None:
-        self._topics = [TopicReplicas(topic_id, ()) for topic_id in image.topics] if replicas is None else list(replicas)
+    def __init__(
+        self, image: MetadataImage, replicas: Iterable[TopicReplicas] | None = None
+    ) -> None:
+        self._topics = (
+            [TopicReplicas(topic_id, ()) for topic_id in image.topics]
+            if replicas is None
+            else list(replicas)
+        )
         self._whole = replicas is None
         self._topic = 0
         self._position = 0  # in the topic's partitions

@@ -1,1 +1,3 @@
-"""The metadata quorum: Raft on pysyncobj's core, its journal, and how a journal is read again after a crash."""
+"""The metadata quorum: Raft on pysyncobj's core, its journal, and how a journal is read again after
+a crash.
+"""

@@ -1,8 +1,11 @@
-"""The quorum's write-ahead log and snapshots: term, vote and entries of one voter, in memory and durable. Knows no network, clock or rule of Raft.
+"""The quorum's write-ahead log and snapshots: term, vote and entries of one voter, in memory and
+durable. Knows no network, clock or rule of Raft.
 
-Two files: `journal` (records, see journal_format) and `snapshot`. Changes are staged; `take_sync` writes them with one append; when the caller
-has flushed what it got, `synced` says so. A file is replaced, never changed: a crash at any point leaves the old one or the new one. The snapshot is
-always replaced before the journal that needs it. An error of the disk is the caller's end: nothing here is tried again.
+Two files: `journal` (records, see journal_format) and `snapshot`. Changes are staged; `take_sync`
+writes them with one append; when the caller has flushed what it got, `synced` says so. A file is
+replaced, never changed: a crash at any point leaves the old one or the new one. The snapshot is
+always replaced before the journal that needs it. An error of the disk is the caller's end: nothing
+here is tried again.
 """
 
 from collections.abc import Callable
@@ -34,13 +37,18 @@ class Standing(IntEnum):
 
     EMPTY = 0  # nothing was ever written: new, or its disk was lost
     VOTER = 1
-    JOINING = 2  # its disk was lost: neither votes nor acknowledges until it has been brought up to date
-    SEED = 3  # all that is left of a quorum: waits for the others, all of them empty, to begin anew with what it has (recovery.py)
+    # its disk was lost: neither votes nor acknowledges until it has been brought up to date
+    JOINING = 2
+    # all that is left of a quorum: waits for the others, all of them empty, to begin anew with what
+    # it has (recovery.py)
+    SEED = 3
     BROKEN_OFF = 4  # about to become a seed: the command that does it must be run again
 
 
 class Recovery(NamedTuple):
-    """Identifies a quorum that was recovered, so that members of the quorum before it are refused; every member of the new one has it."""
+    """Identifies a quorum that was recovered, so that members of the quorum before it are refused;
+    every member of the new one has it.
+    """
 
     number: int  # random; 0: never recovered
     voters: tuple[int, ...]
@@ -54,7 +62,9 @@ class WrongDirectory(Exception):
 
 
 class Journal:
-    def __init__(self, files: Files, directory: str, node_id: int, release: Callable[[], None]) -> None:
+    def __init__(
+        self, files: Files, directory: str, node_id: int, release: Callable[[], None]
+    ) -> None:
         """Call `Journal.open`."""
         self.files, self.directory, self.node_id = files, directory, node_id
         self.term = 0
@@ -62,7 +72,8 @@ class Journal:
         self.standing = Standing.EMPTY
         self.cluster_id: str | None = None
         self.recovery = NEVER
-        self.entries: list[Entry] = [Entry(b"", 0, 0)]  # the first one is the base: only its index and term count
+        # the first one is the base: only its index and term count
+        self.entries: list[Entry] = [Entry(b"", 0, 0)]
         self.snapshot: SnapshotHead | None = None
         self.flushed_index = 0  # entries up to there are on the disk
         self.size_bytes = 0  # of the journal file
@@ -78,17 +89,23 @@ class Journal:
         self._release = release
 
     @classmethod
-    def open(cls, files: Files, directory: str, node_id: int, cluster_id: str | None = None) -> "Journal":
-        """Take the directory's lock (BlockingIOError if another has it) and read what is there; a torn last record is cut off.
+    def open(
+        cls, files: Files, directory: str, node_id: int, cluster_id: str | None = None
+    ) -> "Journal":
+        """Take the directory's lock (BlockingIOError if another has it) and read what is there; a
+        torn last record is cut off.
 
-        Raises JournalDamaged, and WrongDirectory if it is another node's or, where both are known, another cluster's.
+        Raises JournalDamaged, and WrongDirectory if it is another node's or, where both are known,
+        another cluster's.
         """
         files.make_directory(directory)
         journal = cls(files, directory, node_id, files.lock(f"{directory}/.lock"))
         try:
             journal._load()
             if cluster_id is not None and journal.cluster_id not in (None, cluster_id):
-                raise WrongDirectory(f"{directory} belongs to cluster {journal.cluster_id}, not to {cluster_id}")
+                raise WrongDirectory(
+                    f"{directory} belongs to cluster {journal.cluster_id}, not to {cluster_id}"
+                )
         except BaseException:
             journal.close()
             raise
@@ -172,13 +189,17 @@ class Journal:
 
     def set_cluster_id(self, cluster_id: str) -> None:
         if self.cluster_id not in (None, cluster_id):
-            raise WrongDirectory(f"{self.directory} belongs to cluster {self.cluster_id}, not to {cluster_id}")
+            raise WrongDirectory(
+                f"{self.directory} belongs to cluster {self.cluster_id}, not to {cluster_id}"
+            )
         if self.cluster_id is None:
             self.cluster_id = cluster_id
             self._staged += encode_item(Kind.CLUSTER, data=cluster_id.encode())
 
     def take_sync(self) -> list[File]:
-        """Write what is staged; the caller flushes what this returns, then calls `synced`. Raises OSError: the node's end."""
+        """Write what is staged; the caller flushes what this returns, then calls `synced`. Raises
+        OSError: the node's end.
+        """
         assert not self.syncing
         self.syncing = True
         self._flushing_index = self.entries[-1].index
@@ -199,9 +220,11 @@ class Journal:
         self.flushed_index = self._flushing_index
 
     def abandon(self) -> None:
-        """A write or flush failed, the process ends. What the disk may not have goes: the next process would read it from memory and believe it.
+        """A write or flush failed, the process ends. What the disk may not have goes: the next
+        process would read it from memory and believe it.
 
-        A kernel takes pages whose flush failed for clean: it shows them to readers, and does not write them again.
+        A kernel takes pages whose flush failed for clean: it shows them to readers, and does not
+        write them again.
         """
         try:
             if self._file is not None:
@@ -231,13 +254,16 @@ class Journal:
         self._rewrite()
 
     def begin_anew(self, snapshot: Snapshot, recovery: Recovery) -> None:
-        """Only for a node that does not run. A crash in the middle leaves a directory that says so."""
+        """Only for a node that does not run. A crash in the middle leaves a directory that says
+        so.
+        """
         assert snapshot.index > self.last.index
         self.standing = Standing.BROKEN_OFF
         self._rewrite()
         self._replace_snapshot(snapshot.index, snapshot.term, snapshot.state)
         self._begin_at(snapshot.index, snapshot.term)
-        self.term, self.vote, self.standing, self.recovery = max(self.term, snapshot.term), None, Standing.SEED, recovery
+        self.term, self.vote, self.standing = max(self.term, snapshot.term), None, Standing.SEED
+        self.recovery = recovery
         self._rewrite()
 
     def _begin_at(self, index: int, term: int) -> None:
@@ -264,8 +290,15 @@ class Journal:
             encode_item(Kind.VOTE, self.term, 0 if self.vote is None else self.vote + 1),
             encode_item(Kind.STANDING, self.standing),
             *([_encode_recovery(self.recovery)] if self.recovery != NEVER else []),
-            *([encode_item(Kind.CLUSTER, data=self.cluster_id.encode())] if self.cluster_id is not None else []),
-            *(encode_item(Kind.ENTRY, entry.index, entry.term, entry.command) for entry in self.entries[1:]),
+            *(
+                [encode_item(Kind.CLUSTER, data=self.cluster_id.encode())]
+                if self.cluster_id is not None
+                else []
+            ),
+            *(
+                encode_item(Kind.ENTRY, entry.index, entry.term, entry.command)
+                for entry in self.entries[1:]
+            ),
         ]
         record = encode_record(1, flatten(items))
         self.files.replace(self._path, b"".join(record))
@@ -280,7 +313,8 @@ class Journal:
     # start
 
     def _load(self) -> None:
-        has_journal, has_snapshot = self.files.exists(self._path), self.files.exists(self._snapshot_path)
+        has_journal = self.files.exists(self._path)
+        has_snapshot = self.files.exists(self._snapshot_path)
         if not has_journal:
             if has_snapshot:
                 raise JournalDamaged(f"{self.directory} has a snapshot but no journal")
@@ -294,11 +328,15 @@ class Journal:
         self._file = self.files.open(self._path)
         if end < len(data):  # never acknowledged: the turn that wrote it did not end
             self._file.truncate(end)
-        self._file.sync()  # it is believed from now on; if only the process had ended, the last of it may be in memory alone
+        # it is believed from now on; if only the process had ended, the last of it may be in memory
+        # alone
+        self._file.sync()
         if has_snapshot:
             self._load_snapshot()
         elif self.base.index > 0:
-            raise JournalDamaged(f"{self.directory} begins behind entry {self.base.index} but has no snapshot")
+            raise JournalDamaged(
+                f"{self.directory} begins behind entry {self.base.index} but has no snapshot"
+            )
 
     def _load_item(self, item: Item) -> None:
         match item.kind:
@@ -311,31 +349,43 @@ class Journal:
             case Kind.STANDING:
                 self.standing = Standing(item.a)
             case Kind.RECOVERED:
-                self.recovery = Recovery(item.a, tuple(int(each) for each in item.data.decode().split(",")))
+                self.recovery = Recovery(
+                    item.a, tuple(int(each) for each in item.data.decode().split(","))
+                )
             case Kind.CLUSTER:
                 self.cluster_id = item.data.decode()
             case Kind.BASE:
                 self.entries = [Entry(b"", item.a, item.b)]
             case Kind.NODE:
                 if item.a != self.node_id:
-                    raise WrongDirectory(f"{self.directory} belongs to node {item.a}, not to {self.node_id}")
+                    raise WrongDirectory(
+                        f"{self.directory} belongs to node {item.a}, not to {self.node_id}"
+                    )
             case _:
-                raise JournalDamaged(f"{self.directory} has an item of kind {item.kind}: a newer version wrote it")
+                raise JournalDamaged(
+                    f"{self.directory} has an item of kind {item.kind}: a newer version wrote it"
+                )
 
     def _load_snapshot(self) -> None:
         self._open_snapshot()
         assert self.snapshot is not None
-        index, term, size, crc = self.snapshot.index, self.snapshot.term, self.snapshot.size_bytes, 0
+        index, term, size = self.snapshot.index, self.snapshot.term, self.snapshot.size_bytes
+        crc = 0
         for position in range(0, size, CHUNK):
             crc = crc32c(self.read_chunk(position, min(CHUNK, size - position)), crc)
         if crc != self.snapshot.crc:
             raise JournalDamaged(f"the snapshot of {self.directory} is damaged")
         if index < self.base.index:
-            raise JournalDamaged(f"{self.directory} begins behind entry {self.base.index}, its snapshot ends at {index}")
+            raise JournalDamaged(
+                f"{self.directory} begins behind entry {self.base.index}, its snapshot ends at "
+                f"{index}"
+            )
         if self.term_at(index) != term:  # a crash between the two files of `install`
             self._begin_at(index, term)
             self._rewrite()
 
 
 def _encode_recovery(recovery: Recovery) -> list[bytes]:
-    return encode_item(Kind.RECOVERED, recovery.number, data=",".join(map(str, recovery.voters)).encode())
+    return encode_item(
+        Kind.RECOVERED, recovery.number, data=",".join(map(str, recovery.voters)).encode()
+    )

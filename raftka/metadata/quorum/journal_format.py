@@ -1,7 +1,9 @@
-"""The journal's bytes: records with checksums, the items inside them, the head of a snapshot. Knows no file and no quorum.
+"""The journal's bytes: records with checksums, the items inside them, the head of a snapshot. Knows
+no file and no quorum.
 
-A record is all that one turn changed: written by one append and flushed before the next one is written. So only the last record of a file can be
-torn. Bytes that are no record, with a later record behind them, are damage to what was once safe.
+A record is all that one turn changed: written by one append and flushed before the next one is
+written. So only the last record of a file can be torn. Bytes that are no record, with a later
+record behind them, are damage to what was once safe.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +17,11 @@ from raftka.runtime.interfaces import Buffer
 
 RECORD_MAGIC = b"\xabRJ1"
 SNAPSHOT_MAGIC = b"\xabRS1"
-RECORD = Struct("<4sQII")  # magic, number (1, 2, 3 ... in each file), size of the body, CRC32C of the body; then CRC32C of these
-SNAPSHOT = Struct("<4sQQQI")  # magic, index, term, size of the state, CRC32C of the state; then CRC32C of these
+# magic, number (1, 2, 3 ... in each file), size of the body, CRC32C of the body; then CRC32C of
+# these
+RECORD = Struct("<4sQII")
+# magic, index, term, size of the state, CRC32C of the state; then CRC32C of these
+SNAPSHOT = Struct("<4sQQQI")
 CHECK = Struct("<I")
 ITEM = Struct("<BQQI")  # kind, two numbers, size of what follows
 RECORD_HEAD = RECORD.size + CHECK.size
@@ -67,28 +72,40 @@ def encode_record(number: int, body: Sequence[Buffer]) -> list[Buffer]:
 
 
 def decode_journal(data: bytes) -> tuple[list[Item], int, int]:
-    """All items, how many records hold them, and where the last good record ends. Raises JournalDamaged."""
+    """All items, how many records hold them, and where the last good record ends. Raises
+    JournalDamaged.
+    """
     items: list[Item] = []
     view, position, number = memoryview(data), 0, 0
     while (end := _record_end(view, position, number + 1)) is not None:
         items += _items(view[position + RECORD_HEAD : end])
         position, number = end, number + 1
     if number == 0:
-        raise JournalDamaged("the journal's first record is damaged: it was written atomically, so it was whole once")
+        raise JournalDamaged(
+            "the journal's first record is damaged: it was written atomically, so it was whole once"
+        )
     for later in _find(data, RECORD_MAGIC, position + 1):
         if _record_end(view, later) is not None and RECORD.unpack_from(view, later)[1] > number + 1:
-            raise JournalDamaged(f"the journal is damaged at byte {position}: a whole record follows at byte {later}")
+            raise JournalDamaged(
+                f"the journal is damaged at byte {position}: a whole record follows at byte {later}"
+            )
     return items, number, position
 
 
 def _record_end(view: memoryview, position: int, number: int | None = None) -> int | None:
-    """Return the end of the record that begins at `position`; None if there is no whole record of that number."""
+    """Return the end of the record that begins at `position`; None if there is no whole record of
+    that number.
+    """
     try:
         magic, found, size, crc = RECORD.unpack_from(view, position)
         (check,) = CHECK.unpack_from(view, position + RECORD.size)
     except error:
         return None
-    if magic != RECORD_MAGIC or crc32c(view[position : position + RECORD.size]) != check or number not in (None, found):
+    if (
+        magic != RECORD_MAGIC
+        or crc32c(view[position : position + RECORD.size]) != check
+        or number not in (None, found)
+    ):
         return None
     begin = position + RECORD_HEAD
     body = view[begin : begin + size]

@@ -1,13 +1,16 @@
-"""Imports the parts of pysyncobj that are used, without what it would bring along. Knows nothing else.
+"""Imports the parts of pysyncobj that are used, without what it would bring along. Knows nothing
+else.
 
-Where cryptography is installed pysyncobj imports it, for a password that is never set here: 6 MB and a tenth of a second of every start.
+Where cryptography is installed pysyncobj imports it, for a password that is never set here: 6 MB
+and a tenth of a second of every start.
 """
 
 import sys
 
 _hidden = "cryptography" not in sys.modules
 if _hidden:
-    sys.modules["cryptography"] = None  # type: ignore[assignment]  # an import of it fails, which pysyncobj allows for
+    # an import of it fails, which pysyncobj allows for
+    sys.modules["cryptography"] = None  # type: ignore[assignment]
 
 from pysyncobj import SyncObj, SyncObjConf, syncobj  # noqa: E402
 from pysyncobj.node import Node  # noqa: E402

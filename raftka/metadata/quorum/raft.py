@@ -1,9 +1,12 @@
-"""RaftCore: the metadata quorum as one voter sees it. Sans-IO: messages, proposals and time go in; messages, entries and files to flush come out.
+"""RaftCore: the metadata quorum as one voter sees it. Sans-IO: messages, proposals and time go in;
+messages, entries and files to flush come out.
 
-A turn of its driver: `receive`, `propose` and so on as things come; `step(now)`; if `unsynced`, flush what `take_sync` returns, call `synced`; send
-`take_outbox` and apply `take_committed`, while the flush is under way and again after it. Before its end both hand out nothing that a power loss
-could take back: no vote, no acknowledgement, no commit that rests on it. A leader's entries leave at once, for they claim nothing of its own disk:
-so all disks write at the same time. `step` is not called while a sync is under way; everything else may be.
+A turn of its driver: `receive`, `propose` and so on as things come; `step(now)`; if `unsynced`,
+flush what `take_sync` returns, call `synced`; send `take_outbox` and apply `take_committed`, while
+the flush is under way and again after it. Before its end both hand out nothing that a power loss
+could take back: no vote, no acknowledgement, no commit that rests on it. A leader's entries leave
+at once, for they claim nothing of its own disk: so all disks write at the same time. `step` is not
+called while a sync is under way; everything else may be.
 
 Knows no socket, no thread, no clock, and not what the entries mean.
 """
@@ -93,11 +96,17 @@ class RaftCore:
 
     def acknowledged(self, voter: int) -> int:
         """Index up to which that voter is known to have everything; in a leader's eyes."""
-        return self.last_index if voter == self._me else self._voter.match_index.get(self._voter.nodes[voter], 0)
+        return (
+            self.last_index
+            if voter == self._me
+            else self._voter.match_index.get(self._voter.nodes[voter], 0)
+        )
 
     @property
     def active(self) -> bool:
-        """This node leads, and every entry that was ever committed is committed here too: it may act as the controller."""
+        """This node leads, and every entry that was ever committed is committed here too: it may
+        act as the controller.
+        """
         voter = self._voter
         return voter.state == LEADER and self.commit_index >= voter.own_no_op
 
@@ -116,9 +125,15 @@ class RaftCore:
 
     @property
     def wants_snapshot(self) -> bool:
-        """The journal has grown by `snapshot_every_bytes`: call `snapshot` when the state machine's state is at hand."""
+        """The journal has grown by `snapshot_every_bytes`: call `snapshot` when the state machine's
+        state is at hand.
+        """
         grown = self.journal.written_bytes >= self._config.snapshot_every_bytes
-        return grown and self._wanted_snapshot is None and self.commit_index > self.journal.snapshot_index
+        return (
+            grown
+            and self._wanted_snapshot is None
+            and self.commit_index > self.journal.snapshot_index
+        )
 
     # what comes in
 
@@ -136,7 +151,9 @@ class RaftCore:
         self._put(node_id, {"type": "up"})
 
     def peer_lost(self, node_id: int) -> None:
-        """There is none any more. A hint: was it the leader, the others are asked soon, not after the whole timeout."""
+        """There is none any more. A hint: was it the leader, the others are asked soon, not after
+        the whole timeout.
+        """
         self._put(node_id, {"type": "lost"})
 
     def _put(self, sender: int, message: Message) -> None:
@@ -144,7 +161,8 @@ class RaftCore:
         self._untouched = False
 
     def propose(self, data: bytes) -> int:
-        """The index it will have if it is committed. It is this proposal that is committed there if the entry's term is the term at this moment.
+        """The index it will have if it is committed. It is this proposal that is committed there if
+        the entry's term is the term at this moment.
 
         Raises NotLeader, ProposalsFull, EntryTooLarge.
         """
@@ -160,7 +178,9 @@ class RaftCore:
         return self._voter.add_entry(data)
 
     def read_index(self, done: Done) -> None:
-        """Call `done(index)`: a node that has applied all up to `index` has every entry committed before this call. None: leadership was lost."""
+        """Call `done(index)`: a node that has applied all up to `index` has every entry committed
+        before this call. None: leadership was lost.
+        """
         if self._voter.state == LEADER:
             self._untouched = False
             self._voter.read(done)
@@ -168,24 +188,32 @@ class RaftCore:
             done(None)
 
     def transfer(self, to: int) -> None:
-        """Hand the leadership over. No proposals meanwhile; after an election timeout it is given up."""
+        """Hand the leadership over. No proposals meanwhile; after an election timeout it is given
+        up.
+        """
         if self._voter.state == LEADER and to != self._me:
             self._untouched = False
             self._voter.transfer(to)
 
     def keep_leadership(self, from_voter: int) -> None:
-        """Give up a transfer to that voter: it has gone. As after the election timeout, but at once."""
+        """Give up a transfer to that voter: it has gone. As after the election timeout, but at
+        once.
+        """
         self._untouched = False
         self._voter.end_transfer(from_voter)
 
     def snapshot(self, index: int, state: bytes) -> None:
-        """The state machine's state after the entry at `index`, which it was handed. The next step writes it and shortens the journal."""
+        """The state machine's state after the entry at `index`, which it was handed. The next step
+        writes it and shortens the journal.
+        """
         assert index <= self.commit_index
         self._untouched = False
         self._wanted_snapshot = (index, state)
 
     def identify(self, cluster_id: str) -> None:
-        """The cluster's id, as its first record says: from now on voters of another one are refused. Raises WrongDirectory."""
+        """The cluster's id, as its first record says: from now on voters of another one are
+        refused. Raises WrongDirectory.
+        """
         if self.journal.cluster_id != cluster_id:
             self.journal.set_cluster_id(cluster_id)
             self._untouched = False
@@ -242,9 +270,13 @@ class RaftCore:
         self.journal.written_bytes = 0
 
     def _keep_from(self, index: int) -> int:
-        """Some entries stay, so that who is a little late needs no snapshot; in all at most a quarter of what leads to the next one."""
+        """Some entries stay, so that who is a little late needs no snapshot; in all at most a
+        quarter of what leads to the next one.
+        """
         journal, size = self.journal, 0
-        while index > journal.base.index and self.commit_index - index < self._config.retain_entries:
+        while (
+            index > journal.base.index and self.commit_index - index < self._config.retain_entries
+        ):
             size += len(journal.entries[index - journal.base.index].command)
             if size > self._config.snapshot_every_bytes // 4:
                 break
@@ -259,7 +291,9 @@ class RaftCore:
         return self.journal.unsynced
 
     def take_sync(self) -> list[File]:
-        """Write what is staged. The caller flushes these files and calls `synced`. Raises OSError: then this node must stop."""
+        """Write what is staged. The caller flushes these files and calls `synced`. Raises OSError:
+        then this node must stop.
+        """
         return self.journal.take_sync()
 
     def synced(self) -> None:
@@ -268,15 +302,21 @@ class RaftCore:
         self._release()
 
     def _release_early(self) -> None:
-        """Release committed entries that were flushed before this step, and a leader's messages with entries.
+        """Release committed entries that were flushed before this step, and a leader's messages
+        with entries.
 
-        A leader's entries are on its disk before it looks at any answer to them: a follower got an entry in an earlier step than the one in which it
-        acknowledges, and messages of one step are flushed before the next. So the commit index in them rests on this disk too. A majority of one
-        sends to nobody, and waits. Messages to each voter stay in order.
+        A leader's entries are on its disk before it looks at any answer to them: a follower got an
+        entry in an earlier step than the one in which it acknowledges, and messages of one step are
+        flushed before the next. So the commit index in them rests on this disk too. A majority of
+        one sends to nobody, and waits. Messages to each voter stay in order.
         """
         voter, flushed = self._voter, self.journal.flushed_index
         self.commit_index = max(self.commit_index, min(voter.commit_index, flushed))
-        if voter.state != LEADER or self._flushed_term != voter.term or voter.commit_index > flushed:
+        if (
+            voter.state != LEADER
+            or self._flushed_term != voter.term
+            or voter.commit_index > flushed
+        ):
             return
         self._owes_flush = True
         held: list[tuple[int, Message]] = []
@@ -290,7 +330,9 @@ class RaftCore:
         voter.outbox = held
 
     def _release(self) -> None:
-        """Release the messages and commits of the last step. Entries proposed since then are not part of it."""
+        """Release the messages and commits of the last step. Entries proposed since then are not
+        part of it.
+        """
         voter = self._voter
         self.commit_index = voter.commit_index
         self._outbox += voter.outbox
@@ -312,7 +354,9 @@ class RaftCore:
         return outbox
 
     def take_committed(self) -> list[Committed] | Snapshot:
-        """Return the committed entries after those of the last call, each once and in order; a snapshot in place of entries that are gone."""
+        """Return the committed entries after those of the last call, each once and in order; a
+        snapshot in place of entries that are gone.
+        """
         found = self.observe(self._handed + 1)
         if isinstance(found, Snapshot):
             self._handed = found.index
@@ -321,7 +365,9 @@ class RaftCore:
         return found
 
     def observe(self, from_index: int) -> list[Committed] | Snapshot:
-        """The committed entries from there on, about `batch_bytes` of them; the snapshot if they are gone; nothing if there are none yet."""
+        """The committed entries from there on, about `batch_bytes` of them; the snapshot if they
+        are gone; nothing if there are none yet.
+        """
         journal, base = self.journal, self.journal.entries[0].index
         if from_index <= base:
             return journal.read_snapshot()

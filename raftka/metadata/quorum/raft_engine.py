@@ -1,8 +1,11 @@
-"""pysyncobj's election, replication and commit core, with a guard before each thing it gets wrong. Knows no snapshot of ours and no reader.
+"""pysyncobj's election, replication and commit core, with a guard before each thing it gets wrong.
+Knows no snapshot of ours and no reader.
 
-What runs here is SyncObj's own `_onTick`, `__onMessageReceived`, `__onBecomeLeader` and `__sendAppendEntries`. Names that begin with `_SyncObj__` are
-its private ones; those defined here replace what it would call. tests/metadata/raft/test_canary.py watches their source. Never used are its
-transport, journal, serializer, poller, command queue, membership changes and code versions: with them goes every use of pickle.
+What runs here is SyncObj's own `_onTick`, `__onMessageReceived`, `__onBecomeLeader` and
+`__sendAppendEntries`. Names that begin with `_SyncObj__` are its private ones; those defined here
+replace what it would call. tests/metadata/raft/test_canary.py watches their source. Never used are
+its transport, journal, serializer, poller, command queue, membership changes and code versions:
+with them goes every use of pickle.
 """
 
 from itertools import repeat
@@ -21,7 +24,9 @@ NEVER = float("-inf")
 
 
 class VoterNode(Node, int):  # type: ignore[misc]
-    """A voter, as SyncObj knows it: the key of most of its dictionaries, so it is hashed and compared as the number that it is."""
+    """A voter, as SyncObj knows it: the key of most of its dictionaries, so it is hashed and
+    compared as the number that it is.
+    """
 
     id = property(int)
     __hash__ = int.__hash__
@@ -72,7 +77,9 @@ class _Outlet(Transport):  # type: ignore[misc]
 
 
 def _read(name: str) -> Any:
-    """A value of SyncObj's, to be read. Nothing is called but the getter: these are asked for a hundred times for each entry."""
+    """A value of SyncObj's, to be read. Nothing is called but the getter: these are asked for a
+    hundred times for each entry.
+    """
     return property(attrgetter(f"_SyncObj__{name}"))
 
 
@@ -81,20 +88,33 @@ class _NoPoller:
 
 
 class Engine(SyncObj):  # type: ignore[misc]
-    """State that every guard needs, and the guards for SyncObj's timed actions; Voter adds those for messages of other voters."""
+    """State that every guard needs, and the guards for SyncObj's timed actions; Voter adds those
+    for messages of other voters.
+    """
 
     _SyncObj__connectedNodes: set[Node]
 
-    def __init__(self, me: int, voters: list[int], journal: Journal, random: Random, now: float, config: RaftConfig) -> None:
+    def __init__(
+        self,
+        me: int,
+        voters: list[int],
+        journal: Journal,
+        random: Random,
+        now: float,
+        config: RaftConfig,
+    ) -> None:
         self.journal, self.random, self.now, self.config = journal, random, now, config
         self.nodes = {voter: VoterNode(voter) for voter in voters}
         self.outbox: list[tuple[int, Message]] = []
         self.majority = len(voters) // 2 + 1
         self.send_now = False  # a round of append_entries need not wait for the heartbeat
-        self._quiet = False  # the round tells of a commit, and nothing else: nobody waits for answers to it
+        # the round tells of a commit, and nothing else: nobody waits for answers to it
+        self._quiet = False
         self.sequence = 0  # of the last round; echoed in every answer
-        self._sent: dict[int, list[tuple[int, int]]] = {}  # voter -> (last index, bytes) of what it has not acknowledged
-        self._again_since: dict[int, int] = {}  # voter -> the round in which it was sent again what it had missed
+        # voter -> (last index, bytes) of what it has not acknowledged
+        self._sent: dict[int, list[tuple[int, int]]] = {}
+        # voter -> the round in which it was sent again what it had missed
+        self._again_since: dict[int, int] = {}
         self._attempts = 0  # elections begun since a leader was heard
         self._heard = NEVER  # when the present leader was heard last
         self._prevotes: set[int] = set()
@@ -102,9 +122,15 @@ class Engine(SyncObj):  # type: ignore[misc]
         self._voted_for_me: set[tuple[int, int]] = set()  # (term, voter)
         self._standing = False  # an election begins in this moment
         self._by_transfer = False  # this election was asked for by the leader
-        self._conflict: int | None = None  # the first entry that the leader has otherwise, as found in the message at hand
+        # the first entry that the leader has otherwise, as found in the message at hand
+        self._conflict: int | None = None
         self._use_clock()
-        super().__init__(self.nodes[me], [self.nodes[v] for v in voters if v != me], self._conf_for(config), transport=_Outlet(self))
+        super().__init__(
+            self.nodes[me],
+            [self.nodes[v] for v in voters if v != me],
+            self._conf_for(config),
+            transport=_Outlet(self),
+        )
         self._restore(NEVER if len(voters) == 1 else now + config.quick * (1 + random.random()))
 
     def _conf_for(self, config: RaftConfig) -> SyncObjConf:
@@ -116,14 +142,17 @@ class Engine(SyncObj):  # type: ignore[misc]
             raftMaxTimeout=slowest,
             leaderFallbackTimeout=slowest,  # reads do not rely on it, see RaftCore.read_index
             connectionTimeout=slowest,
-            appendEntriesBatchSizeBytes=2 * config.entry_max_bytes,  # no entry is so large, so none is cut into pickled pieces
+            # no entry is so large, so none is cut into pickled pieces
+            appendEntriesBatchSizeBytes=2 * config.entry_max_bytes,
             commandsWaitLeader=False,
             useFork=False,
             onStateChanged=self._state_changed,
         )
 
     def _restore(self, election_at: float) -> None:
-        """Put our parts in the place of SyncObj's, and what the journal remembers in the place of its beginnings."""
+        """Put our parts in the place of SyncObj's, and what the journal remembers in the place of
+        its beginnings.
+        """
         journal = self.journal
         self._poller = _NoPoller()
         self._SyncObj__raftLog = LogOfSyncObj(journal)
@@ -133,7 +162,9 @@ class Engine(SyncObj):  # type: ignore[misc]
         self.election_at = election_at
 
     def _use_clock(self) -> None:
-        """SyncObj's clock is a global of its module: it shows the time of the core that is being stepped. It is read thirty times for an entry."""
+        """SyncObj's clock is a global of its module: it shows the time of the core that is being
+        stepped. It is read thirty times for an entry.
+        """
         syncobj.monotonicTime = repeat(self.now).__next__
 
     # SyncObj's state under readable names
@@ -176,19 +207,25 @@ class Engine(SyncObj):  # type: ignore[misc]
     # elections
 
     def _SyncObj__generateRaftTimeout(self) -> float:
-        """SyncObj sets its deadline: a voter that heard a leader waits long, one that stands tries again soon."""
+        """SyncObj sets its deadline: a voter that heard a leader waits long, one that stands tries
+        again soon.
+        """
         if self._standing:
             self._standing = False
             return 2 * self.config.quick + self.retry_delay()
         return self.config.election_timeout * (1 + self.random.random() / 2)
 
     def retry_delay(self) -> float:
-        """Quick at first, because asking changes nothing; slower each time, so that slow voters can answer too."""
+        """Quick at first, because asking changes nothing; slower each time, so that slow voters can
+        answer too.
+        """
         base = min(self.config.quick * (1 << min(self._attempts, 10)), self.config.election_timeout)
         return base * (1 + self.random.random())
 
     def _SyncObj__connectedToAnyone(self) -> bool:
-        """SyncObj asks when the election timeout has passed: may I stand? Only when a majority would vote for it (PreVote)."""
+        """SyncObj asks when the election timeout has passed: may I stand? Only when a majority
+        would vote for it (PreVote).
+        """
         self._by_transfer = bool(self._SyncObj__transferInProgress)
         if self.may_stand() and (self._by_transfer or self._prevote_won or self.majority == 1):
             self._prevote_won, self._standing = False, True
@@ -205,7 +242,9 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     def follows_live_leader(self) -> bool:
         """Then it helps nobody to depose it (leader stickiness)."""
-        alive = self.leader_node is not None and self.now < self._heard + self.config.election_timeout
+        alive = (
+            self.leader_node is not None and self.now < self._heard + self.config.election_timeout
+        )
         return self.state == LEADER or alive
 
     def up_to_date(self, message: Message) -> bool:
@@ -216,7 +255,8 @@ class Engine(SyncObj):  # type: ignore[misc]
         if message["term"] <= self.term:
             self.reject(node)
         elif not self.follows_live_leader() and self.up_to_date(message):
-            self.election_at = max(self.election_at, self.now + self.config.quick)  # let it go first
+            # let it go first
+            self.election_at = max(self.election_at, self.now + self.config.quick)
             self.send(node, {"type": "prevote_grant", "term": message["term"]})
 
     def on_prevote_grant(self, node: Node, message: Message) -> None:
@@ -262,9 +302,13 @@ class Engine(SyncObj):  # type: ignore[misc]
         self._heard, self._attempts, self._prevote_won = self.now, 0, False
 
     def leader_lost(self) -> None:
-        """The leader's connection closed. It may be dead: ask the others soon, but not at the same moment as they."""
+        """The leader's connection closed. It may be dead: ask the others soon, but not at the same
+        moment as they.
+        """
         self._heard = NEVER
-        self.election_at = min(self.election_at, self.now + self.config.quick * (0.4 + 1.6 * self.random.random()))
+        self.election_at = min(
+            self.election_at, self.now + self.config.quick * (0.4 + 1.6 * self.random.random())
+        )
 
     def _state_changed(self, old: int, new: int) -> None:
         self._sent, self._again_since = {}, {}
@@ -279,8 +323,12 @@ class Engine(SyncObj):  # type: ignore[misc]
     def _SyncObj__getCurrentLogIndex(self) -> int:
         return self.journal.entries[-1][1]
 
-    def _SyncObj__getEntries(self, fromIDx: int | None, count: int | None = None, maxSizeBytes: int | None = None) -> list[Entry]:
-        """At most one batch. Where SyncObj wants all that follows an entry, it is to drop it: it sees only what the leader has otherwise."""
+    def _SyncObj__getEntries(
+        self, fromIDx: int | None, count: int | None = None, maxSizeBytes: int | None = None
+    ) -> list[Entry]:
+        """At most one batch. Where SyncObj wants all that follows an entry, it is to drop it: it
+        sees only what the leader has otherwise.
+        """
         entries = self.journal.entries
         if fromIDx is None or fromIDx < entries[0].index:
             return []
@@ -315,7 +363,9 @@ class Engine(SyncObj):  # type: ignore[misc]
     # sending
 
     def _SyncObj__sendAppendEntries(self) -> None:
-        """One round. A follower with too much under way gets only the head of a message, which shows whether something was lost."""
+        """One round. A follower with too much under way gets only the head of a message, which
+        shows whether something was lost.
+        """
         self.send_now = False
         self.sequence += 1
         connected: set[Node] = self._SyncObj__connectedNodes
@@ -323,8 +373,20 @@ class Engine(SyncObj):  # type: ignore[misc]
         self._SyncObj__connectedNodes = connected - full
         for node in sorted(full, key=lambda n: n.id):
             previous = self.next_index[node] - 1
-            head: Message = {"prevLogIdx": previous, "prevLogTerm": self.journal.term_at(previous), "entries": []}
-            self.ship(node, {"type": "append_entries", "term": self.term, "commit_index": self.commit_index, **head})
+            head: Message = {
+                "prevLogIdx": previous,
+                "prevLogTerm": self.journal.term_at(previous),
+                "entries": [],
+            }
+            self.ship(
+                node,
+                {
+                    "type": "append_entries",
+                    "term": self.term,
+                    "commit_index": self.commit_index,
+                    **head,
+                },
+            )
         SyncObj._SyncObj__sendAppendEntries(self)
         self._SyncObj__connectedNodes, self._quiet = connected, False
 
@@ -332,15 +394,24 @@ class Engine(SyncObj):  # type: ignore[misc]
         under_way = 0
         for _, size in self._sent.get(node.id, ()):
             under_way += size
-        return under_way >= self.config.window_bytes and self.next_index[node] > self.journal.base.index
+        return (
+            under_way >= self.config.window_bytes
+            and self.next_index[node] > self.journal.base.index
+        )
 
     def ship(self, node: Node, message: Message) -> None:
-        """Send SyncObj's message, with the fields that it leaves out. Taking the node from the connected ones ends this round's loop for it."""
+        """Send SyncObj's message, with the fields that it leaves out. Taking the node from the
+        connected ones ends this round's loop for it.
+        """
         if message["type"] == "request_vote":
             message["transfer"] = self._by_transfer
         elif "serialized" in message:
             piece = self.next_piece(node.id)
-            message = {"type": "heartbeat", "promote": self.promise_to(node.id)} if piece is None else {"type": "snapshot", **piece}
+            message = (
+                {"type": "heartbeat", "promote": self.promise_to(node.id)}
+                if piece is None
+                else {"type": "snapshot", **piece}
+            )
             message |= {"term": self.term, "seq": self.sequence}
             self._SyncObj__connectedNodes.discard(node)
         elif message["type"] == "append_entries":
@@ -357,7 +428,9 @@ class Engine(SyncObj):  # type: ignore[misc]
         self.send(node, message)
 
     def acknowledged(self, node: Node, index: int, sent_up_to: int) -> None:
-        """Everything up to `index` has arrived there; before that, entries below `sent_up_to` had been sent."""
+        """Everything up to `index` has arrived there; before that, entries below `sent_up_to` had
+        been sent.
+        """
         had_to_wait = self._window_full(node) or self.next_index[node] > sent_up_to
         if sent := self._sent.get(node.id):
             self._sent[node.id] = [item for item in sent if item[0] > index]
@@ -365,11 +438,15 @@ class Engine(SyncObj):  # type: ignore[misc]
             self.more_to_send(node)
 
     def more_to_send(self, node: Node) -> None:
-        """A round for what waited for this answer, and only then: an answer to a round that causes a round makes a flood."""
+        """A round for what waited for this answer, and only then: an answer to a round that causes
+        a round makes a flood.
+        """
         self.send_now |= self.next_index[node] <= self.journal.last.index
 
     def send_again_from(self, node: Node, index: int) -> None:
-        """Something was lost on the way. Answers to what was sent before say so once each; only the first one counts."""
+        """Something was lost on the way. Answers to what was sent before say so once each; only the
+        first one counts.
+        """
         self._again_since[node.id] = self.sequence + 1
         self.next_index[node] = index
         self._sent.pop(node.id, None)
@@ -393,4 +470,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         raise SafetyViolated(f"voter {self.selfNode.id}, term {self.term}: {what}")
 
 
-assert (syncobj._bchr(syncobj._COMMAND_TYPE.REGULAR), syncobj._bchr(syncobj._COMMAND_TYPE.NO_OP)) == (REGULAR, NO_OP)
+assert (
+    syncobj._bchr(syncobj._COMMAND_TYPE.REGULAR),
+    syncobj._bchr(syncobj._COMMAND_TYPE.NO_OP),
+) == (REGULAR, NO_OP)

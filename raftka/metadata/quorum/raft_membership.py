@@ -1,14 +1,20 @@
-"""Decide which voters may vote: formation of a cluster, lost disks, other clusters. The input are the voters' reports about their directories.
+"""Decide which voters may vote: formation of a cluster, lost disks, other clusters. The input are
+the voters' reports about their directories.
 
-- A cluster is formed only when every voter has reported an empty directory (or one that has seen the same and never voted). Each notes that it is a
+- A cluster is formed only when every voter has reported an empty directory (or one that has seen
+  the same and never voted). Each notes that it is a
   voter; no voter stands for the first election before all have noted it.
-- A quorum that is lost for good begins anew from one voter that is left, the seed (recovery.py): as at the beginning all others must be there, and
-  empty. They never stand before they have entries, so the seed leads first. A directory of the quorum before is refused: its entries may differ.
-- A voter with an empty directory that meets one of a formed cluster has lost its disk, and with it its votes and acknowledgements. It joins: it takes
-  entries, but neither votes nor acknowledges, until a leader that a majority *without it* has confirmed since names the index from which it is up to
-  date.
+- A quorum that is lost for good begins anew from one voter that is left, the seed (recovery.py): as
+  at the beginning all others must be there, and
+  empty. They never stand before they have entries, so the seed leads first. A directory of the
+  quorum before is refused: its entries may differ.
+- A voter with an empty directory that meets one of a formed cluster has lost its disk, and with it
+  its votes and acknowledgements. It joins: it takes
+  entries, but neither votes nor acknowledges, until a leader that a majority *without it* has
+  confirmed since names the index from which it is up to date.
 
-Reports count only if they answer this process: they echo its nonce. Knows no log and sends nothing itself.
+Reports count only if they answer this process: they echo its nonce. Knows no log and sends nothing
+itself.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,13 +34,22 @@ class Report(NamedTuple):
 
 
 class Membership:
-    def __init__(self, me: int, voters: Iterable[int], journal: Journal, nonce: int, send: Callable[[int, Message], None], ask_every: float) -> None:
+    def __init__(
+        self,
+        me: int,
+        voters: Iterable[int],
+        journal: Journal,
+        nonce: int,
+        send: Callable[[int, Message], None],
+        ask_every: float,
+    ) -> None:
         self.nonce = nonce
         self._me, self._journal, self._send, self._ask_every = me, journal, send, ask_every
         self._voters = sorted(voters)
         self._others = [voter for voter in self._voters if voter != me]
         self._up: set[int] = set()  # connected
-        self._nonces: dict[int, int] = {}  # of the processes we have heard from on their present connection
+        # of the processes we have heard from on their present connection
+        self._nonces: dict[int, int] = {}
         self._reports: dict[int, Report] = {}  # as answered to this process
         self._ask_at = float("-inf")
         self._recovery = NEVER.number  # of those whom this empty directory has met
@@ -51,17 +66,22 @@ class Membership:
 
     @property
     def may_stand(self) -> bool:
-        """For the first election everyone must have noted that he is a voter, or someone has already gone on.
+        """For the first election everyone must have noted that he is a voter, or someone has
+        already gone on.
 
         In a quorum that was recovered only who has entries: the seed first.
         """
         journal = self._journal
-        if journal.standing != Standing.VOTER or (journal.recovery != NEVER and journal.last.index == 0):
+        if journal.standing != Standing.VOTER or (
+            journal.recovery != NEVER and journal.last.index == 0
+        ):
             return False
         return bool(journal.term > 0 or self._meets_member() or self._all_others(Standing.VOTER))
 
     def introduced(self, peer: int) -> bool:
-        """Nothing else is heard from a peer, and nothing said to it, before it has said who it is."""
+        """Nothing else is heard from a peer, and nothing said to it, before it has said who it
+        is.
+        """
         return peer in self._nonces
 
     @property
@@ -74,12 +94,19 @@ class Membership:
         theirs, ours = hello["cluster"], self._journal.cluster_id
         if theirs is not None and ours is not None and theirs != ours:
             raise WrongCluster(f"voter {sender} belongs to cluster {theirs}, this node to {ours}")
-        if Standing.EMPTY not in (self._journal.standing, hello["standing"]) and hello["recovered"] != self._journal.recovery.number:
+        if (
+            Standing.EMPTY not in (self._journal.standing, hello["standing"])
+            and hello["recovered"] != self._journal.recovery.number
+        ):
             raise WrongCluster(
-                f"voter {sender} is of another quorum than this node: one of them was recovered without the other, and must be emptied"
+                f"voter {sender} is of another quorum than this node: one of them was recovered "
+                "without the other, and must be emptied"
             )
         if hello["voters"] != self._voters:
-            raise WrongCluster(f"voter {sender} has the voters {hello['voters']}, this node {self._voters}: compare controller.quorum.voters")
+            raise WrongCluster(
+                f"voter {sender} has the voters {hello['voters']}, this node {self._voters}: "
+                "compare controller.quorum.voters"
+            )
 
     def up(self, peer: int) -> None:
         self._up.add(peer)
@@ -100,14 +127,18 @@ class Membership:
         new = self._nonces.get(peer) != hello["nonce"]
         self._nonces[peer] = hello["nonce"]
         if hello["echo"] == self.nonce:
-            self._reports[peer] = Report(Standing(hello["standing"]), hello["term"], hello["recovered"])
+            self._reports[peer] = Report(
+                Standing(hello["standing"]), hello["term"], hello["recovered"]
+            )
         if hello["ask"]:
             self._hello(peer, ask=hello["echo"] != self.nonce)
         self._settle()
         return bool(new)
 
     def step(self, now: float) -> None:
-        """Ask those who have not answered, and everyone as long as this node may not vote or stand."""
+        """Ask those who have not answered, and everyone as long as this node may not vote or
+        stand.
+        """
         if not self._others:
             self._settle()
         if now < self._ask_at:
@@ -119,19 +150,29 @@ class Membership:
                 self._hello(peer, ask=True)
 
     def deadline(self) -> float:
-        return self._ask_at if not self.may_stand or len(self._reports) < len(self._up) else float("inf")
+        return (
+            self._ask_at
+            if not self.may_stand or len(self._reports) < len(self._up)
+            else float("inf")
+        )
 
     def promoted(self) -> None:
         """A confirmed leader has brought this node up to date."""
         self._become(Standing.VOTER)
 
     def _settle(self) -> None:
-        """Decide whether an empty directory is a new cluster's or a lost one. A seed begins when all others have noted that they are its voters."""
+        """Decide whether an empty directory is a new cluster's or a lost one. A seed begins when
+        all others have noted that they are its voters.
+        """
         if self._journal.standing == Standing.SEED and self._all_others(Standing.VOTER):
             self._become(Standing.VOTER)
         if self._journal.standing != Standing.EMPTY:
             return
-        recoveries = {report.recovered for report in self._reports.values() if report.standing != Standing.EMPTY} or {NEVER.number}
+        recoveries = {
+            report.recovered
+            for report in self._reports.values()
+            if report.standing != Standing.EMPTY
+        } or {NEVER.number}
         if len(recoveries) > 1:  # quorums that do not know each other
             return
         self._recovery = recoveries.pop()
@@ -141,10 +182,15 @@ class Membership:
             self._become(Standing.VOTER)
 
     def _all_others(self, *standings: Standing) -> bool:
-        return len(self._reports) == len(self._others) and all(report.standing in standings for report in self._reports.values())
+        return len(self._reports) == len(self._others) and all(
+            report.standing in standings for report in self._reports.values()
+        )
 
     def _meets_member(self) -> bool:
-        return any(report.standing == Standing.VOTER and report.term > 0 for report in self._reports.values())
+        return any(
+            report.standing == Standing.VOTER and report.term > 0
+            for report in self._reports.values()
+        )
 
     def _become(self, standing: Standing) -> None:
         if self._journal.standing == Standing.EMPTY and self._recovery != NEVER.number:
@@ -154,6 +200,17 @@ class Membership:
 
     def _hello(self, peer: int, ask: bool) -> None:
         journal = self._journal
-        hello = {"type": "hello", "nonce": self.nonce, "echo": self._nonces.get(peer, NO_NONCE), "ask": ask, "standing": int(journal.standing)}
-        hello |= {"term": journal.term, "cluster": journal.cluster_id, "voters": self._voters, "recovered": journal.recovery.number}
+        hello = {
+            "type": "hello",
+            "nonce": self.nonce,
+            "echo": self._nonces.get(peer, NO_NONCE),
+            "ask": ask,
+            "standing": int(journal.standing),
+        }
+        hello |= {
+            "term": journal.term,
+            "cluster": journal.cluster_id,
+            "voters": self._voters,
+            "recovered": journal.recovery.number,
+        }
         self._send(peer, hello)

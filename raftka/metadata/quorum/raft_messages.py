@@ -1,6 +1,7 @@
 """Messages between voters: the shape of each, checked before any code relies on it. Knows no state.
 
-The names inside `append_entries`, `next_node_idx`, `request_vote`, `response_vote` and `timeout_now` are pysyncobj's, the others are ours.
+The names inside `append_entries`, `next_node_idx`, `request_vote`, `response_vote` and
+`timeout_now` are pysyncobj's, the others are ours.
 """
 
 from collections.abc import Callable
@@ -15,26 +16,62 @@ NO_NONCE = 0
 _TERM: dict[str, type] = {"term": int}
 _LOG: dict[str, type] = {"term": int, "last_log_index": int, "last_log_term": int}
 SHAPES: dict[str, dict[str, type]] = {
-    # who am I: `nonce` is this process's, `echo` the receiver's as far as known; `ask` wants an answer; `recovered`: the number of the recovery, or 0
-    "hello": {"nonce": int, "echo": int, "ask": bool, "standing": int, "term": int, "cluster": object, "voters": list, "recovered": int},
+    # who am I: `nonce` is this process's, `echo` the receiver's as far as known; `ask` wants an
+    # answer; `recovered`: the number of the recovery, or 0
+    "hello": {
+        "nonce": int,
+        "echo": int,
+        "ask": bool,
+        "standing": int,
+        "term": int,
+        "cluster": object,
+        "voters": list,
+        "recovered": int,
+    },
     "prevote": _LOG,  # would you vote for me in this term? nothing changes by asking
     "prevote_grant": _TERM,
-    "request_vote": _LOG | {"transfer": bool},  # transfer: the leader asked for it, so it is no disturbance
+    # transfer: the leader asked for it, so it is no disturbance
+    "request_vote": _LOG | {"transfer": bool},
     "response_vote": _TERM,
     "reject": _TERM,  # your term is over
-    "append_entries": _TERM | {"seq": int, "commit_index": int, "prevLogIdx": int, "prevLogTerm": int, "entries": list, "promote": list},
+    "append_entries": _TERM
+    | {
+        "seq": int,
+        "commit_index": int,
+        "prevLogIdx": int,
+        "prevLogTerm": int,
+        "entries": list,
+        "promote": list,
+    },
     "heartbeat": _TERM | {"seq": int, "promote": list},
-    "snapshot": _TERM | {"seq": int, "index": int, "of_term": int, "size": int, "crc": int, "position": int, "data": bytes},
+    "snapshot": _TERM
+    | {
+        "seq": int,
+        "index": int,
+        "of_term": int,
+        "size": int,
+        "crc": int,
+        "position": int,
+        "data": bytes,
+    },
     "snapshot_ack": _TERM | {"seq": int, "index": int, "position": int, "joining": int},
     # joining: the nonce of a voter that does not acknowledge yet, else NO_NONCE
-    "next_node_idx": _TERM | {"seq": int, "next_node_idx": int, "reset": bool, "success": bool, "joining": int},
+    "next_node_idx": _TERM
+    | {"seq": int, "next_node_idx": int, "reset": bool, "success": bool, "joining": int},
     "timeout_now": _TERM,
 }
-REGULAR, NO_OP = b"\x00", b"\x01"  # pysyncobj's command types that we use; the others change membership and code versions
+# pysyncobj's command types that we use; the others change membership and code versions
+REGULAR, NO_OP = b"\x00", b"\x01"
 
 
-def _quick(shape: dict[str, type]) -> tuple[Callable[[Message], tuple[object, ...]], tuple[type, ...], Callable[[Message], tuple[int, ...]]]:
-    """The values of all fields, their types, and the numbers among them. Both raise KeyError where a field is missing."""
+def _quick(
+    shape: dict[str, type],
+) -> tuple[
+    Callable[[Message], tuple[object, ...]], tuple[type, ...], Callable[[Message], tuple[int, ...]]
+]:
+    """The values of all fields, their types, and the numbers among them. Both raise KeyError where
+    a field is missing.
+    """
     numbers = [name for name, kind in shape.items() if kind is int]
     return itemgetter(*shape, "type"), (*shape.values(), str), itemgetter(*numbers, numbers[0])
 
@@ -55,7 +92,10 @@ def check_message(message: Message) -> None:
         fits = False
     for name, kind in () if fits else SHAPES[message["type"]].items():
         value = message.get(name)
-        if (value.__class__ is not kind and not isinstance(value, kind)) or (kind is int and value < 0):  # type: ignore[operator]  # a number by now
+        # a number by now
+        if (value.__class__ is not kind and not isinstance(value, kind)) or (
+            kind is int and value < 0  # type: ignore[operator]
+        ):
             raise MalformedMessage(f"{message['type']}.{name}: {str(value)[:100]}")
     if message["type"] == "append_entries":
         _check_entries(message)
@@ -70,7 +110,9 @@ def _check_entries(message: Message) -> None:
     for entry in message["entries"]:
         index += 1
         match entry:
-            case [bytes(command), int(found), int(of_term)] if found == index and term <= of_term <= message["term"]:
+            case [bytes(command), int(found), int(of_term)] if (
+                found == index and term <= of_term <= message["term"]
+            ):
                 term = of_term
                 if command[:1] not in (REGULAR, NO_OP):
                     raise MalformedMessage(f"entry {index} is of kind {command[:1]!r}")

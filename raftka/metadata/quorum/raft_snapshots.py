@@ -1,6 +1,8 @@
-"""A snapshot on its way from the leader to a voter that is too far behind: one chunk at a time, each acknowledged. Knows no log and no term.
+"""A snapshot on its way from the leader to a voter that is too far behind: one chunk at a time,
+each acknowledged. Knows no log and no term.
 
-SyncObj asks a serializer for the next piece and would go on asking within one round for as long as there is none; here it gets one piece a round.
+SyncObj asks a serializer for the next piece and would go on asking within one round for as long as
+there is none; here it gets one piece a round.
 """
 
 from dataclasses import dataclass, field
@@ -36,8 +38,17 @@ class SnapshotSender:
         if now < stream.sent_at + self._resend_after:
             return None
         stream.sent_at = now
-        data = self._journal.read_chunk(stream.position, min(self._chunk_bytes, head.size_bytes - stream.position))
-        return {"index": head.index, "of_term": head.term, "size": head.size_bytes, "crc": head.crc, "position": stream.position, "data": data}
+        data = self._journal.read_chunk(
+            stream.position, min(self._chunk_bytes, head.size_bytes - stream.position)
+        )
+        return {
+            "index": head.index,
+            "of_term": head.term,
+            "size": head.size_bytes,
+            "crc": head.crc,
+            "position": stream.position,
+            "data": data,
+        }
 
     def acknowledged(self, peer: int, index: int, position: int, answered: int) -> bool:
         """The peer wants what begins at `position`. True: that is something new."""
@@ -55,7 +66,9 @@ class SnapshotSender:
         return b"", False, False
 
     def cancelTransmisstion(self, node: Any) -> None:
-        """The peer's connection closed: from the beginning when it is back, it may have forgotten."""
+        """The peer's connection closed: from the beginning when it is back, it may have
+        forgotten.
+        """
         self._streams.pop(node.id, None)
 
 
@@ -69,7 +82,9 @@ class SnapshotReceiver:
         return len(self._data)
 
     def add(self, message: Message) -> Snapshot | None:
-        """The snapshot, once it is whole and its checksum is right; else the next piece wanted begins at `position`."""
+        """The snapshot, once it is whole and its checksum is right; else the next piece wanted
+        begins at `position`.
+        """
         of = (message["index"], message["of_term"], message["size"], message["crc"])
         if of != self._of:
             self._of, self._data = of, bytearray()

@@ -1,4 +1,6 @@
-"""The plain values of the metadata quorum: its configuration, its outputs, its errors. Knows no engine and no file."""
+"""The plain values of the metadata quorum: its configuration, its outputs, its errors. Knows no
+engine and no file.
+"""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,23 +12,33 @@ Message = dict[str, Any]  # what voters send each other: msgpack-able without ho
 
 @dataclass(frozen=True, slots=True)
 class RaftConfig:
-    election_timeout: float = 1.0  # seconds a follower waits for its leader: between this and 1.5 times this
-    heartbeat: float = 0.2  # seconds; less than a third of the election timeout, so a node may stall for 500 ms unnoticed
-    batch_bytes: int = MIB  # of entries in one message, and in one answer to an observer; a larger entry travels alone
-    window_bytes: int = 4 * MIB  # sent to one voter and not yet acknowledged; a paused one costs no more memory than that
+    # seconds a follower waits for its leader: between this and 1.5 times this
+    election_timeout: float = 1.0
+    # seconds; less than a third of the election timeout, so a node may stall for 500 ms unnoticed
+    heartbeat: float = 0.2
+    # of entries in one message, and in one answer to an observer; a larger entry travels alone
+    batch_bytes: int = MIB
+    # sent to one voter and not yet acknowledged; a paused one costs no more memory than that
+    window_bytes: int = 4 * MIB
     chunk_bytes: int = 256 * KIB  # of a snapshot in one message
     entry_max_bytes: int = RAFT_ENTRY_BYTES.value
     proposals_max: int = PROPOSALS_IN_FLIGHT.value  # entries that are not yet committed
-    snapshot_every_bytes: int = 16 * MIB  # of journal, then `wants_snapshot` asks the state machine for its state
+    # of journal, then `wants_snapshot` asks the state machine for its state
+    snapshot_every_bytes: int = 16 * MIB
     retain_entries: int = 1024  # kept behind a snapshot: who is a little late needs no snapshot
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat * 3 < self.election_timeout:
-            raise ValueError(f"the heartbeat ({self.heartbeat} s) must be less than a third of the election timeout ({self.election_timeout} s)")
+            raise ValueError(
+                f"the heartbeat ({self.heartbeat} s) must be less than a third of the election "
+                f"timeout ({self.election_timeout} s)"
+            )
 
     @property
     def quick(self) -> float:
-        """Seconds: the scale of elections that need not wait, because no leader is known or its connection has closed."""
+        """Seconds: the scale of elections that need not wait, because no leader is known or its
+        connection has closed.
+        """
         return self.election_timeout / 20
 
 
@@ -57,10 +69,16 @@ class Snapshot:
 
 
 class NotLeader(Exception):
-    """Only an active leader takes proposals; `leader` is who may be asked instead, as far as this node knows."""
+    """Only an active leader takes proposals; `leader` is who may be asked instead, as far as this
+    node knows.
+    """
 
     def __init__(self, leader: int | None) -> None:
-        super().__init__(f"not the leader, it is {leader}" if leader is not None else "not the leader, none is known")
+        super().__init__(
+            f"not the leader, it is {leader}"
+            if leader is not None
+            else "not the leader, none is known"
+        )
         self.leader = leader
 
 
@@ -77,7 +95,9 @@ class EntryTooLarge(LimitExceeded):
 
 
 class MalformedMessage(ValueError):
-    """The bytes are no message of ours: close the connection. `limit`: the message is larger than this allows."""
+    """The bytes are no message of ours: close the connection. `limit`: the message is larger than
+    this allows.
+    """
 
     def __init__(self, message: str, limit: Limit | None = None) -> None:
         super().__init__(message)
@@ -85,8 +105,12 @@ class MalformedMessage(ValueError):
 
 
 class WrongCluster(ValueError):
-    """The other side is a voter of another cluster, or knows other voters: close the connection, and say so."""
+    """The other side is a voter of another cluster, or knows other voters: close the connection,
+    and say so.
+    """
 
 
 class SafetyViolated(AssertionError):
-    """A state that Raft excludes was found: this node must stop before it damages committed entries."""
+    """A state that Raft excludes was found: this node must stop before it damages committed
+    entries.
+    """

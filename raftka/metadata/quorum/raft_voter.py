@@ -1,7 +1,9 @@
-"""One voter: its answers to messages about the log. Guards before pysyncobj's handlers of entries and acknowledgements.
+"""One voter: its answers to messages about the log. Guards before pysyncobj's handlers of entries
+and acknowledgements.
 
-*Verified* is the index up to which the log is known to equal the leader's, in this term: nothing above it may be committed, and nothing below it may
-be cut. Knows no file, no connection, and not when its messages may leave.
+*Verified* is the index up to which the log is known to equal the leader's, in this term: nothing
+above it may be committed, and nothing below it may be cut. Knows no file, no connection, and not
+when its messages may leave.
 """
 
 from collections.abc import Callable
@@ -30,8 +32,18 @@ class _Joining:
 
 
 class Voter(Engine):
-    def __init__(self, me: int, voters: list[int], journal: Journal, random: Random, now: float, config: RaftConfig) -> None:
-        self.membership = Membership(me, voters, journal, random.getrandbits(62) + 1, self._say, config.heartbeat)
+    def __init__(
+        self,
+        me: int,
+        voters: list[int],
+        journal: Journal,
+        random: Random,
+        now: float,
+        config: RaftConfig,
+    ) -> None:
+        self.membership = Membership(
+            me, voters, journal, random.getrandbits(62) + 1, self._say, config.heartbeat
+        )
         self._sender = SnapshotSender(journal, config.chunk_bytes, 2 * config.heartbeat)
         self._receiver = SnapshotReceiver()
         self._verified_term, self._verified, self._mismatched = 0, 0, False
@@ -52,7 +64,9 @@ class Voter(Engine):
         node = self.nodes[sender]
         if message["type"] == "hello":
             self._hello(node, message)
-        elif self.membership.introduced(sender) and (self.membership.votes or self._may_hear(message["type"])):
+        elif self.membership.introduced(sender) and (
+            self.membership.votes or self._may_hear(message["type"])
+        ):
             self._handlers[message["type"]](node, message)
 
     def _may_hear(self, kind: str) -> bool:
@@ -62,7 +76,9 @@ class Voter(Engine):
     def peer_up(self, peer: int) -> None:
         self.membership.up(peer)
         if self.leader_node is None:
-            self.election_at = min(self.election_at, self.now + self.config.quick * (0.5 + self.random.random()))
+            self.election_at = min(
+                self.election_at, self.now + self.config.quick * (0.5 + self.random.random())
+            )
 
     def peer_lost(self, peer: int) -> None:
         node = self.nodes[peer]
@@ -85,8 +101,16 @@ class Voter(Engine):
             self._confirm()
 
     def deadline(self) -> float:
-        own = self._SyncObj__newAppendEntriesTime if self.state == LEADER else self._SyncObj__raftElectionDeadline
-        return min(own, self.membership.deadline(), self._transfer[1] if self._transfer is not None else inf)
+        own = (
+            self._SyncObj__newAppendEntriesTime
+            if self.state == LEADER
+            else self._SyncObj__raftElectionDeadline
+        )
+        return min(
+            own,
+            self.membership.deadline(),
+            self._transfer[1] if self._transfer is not None else inf,
+        )
 
     # who is there
 
@@ -106,7 +130,9 @@ class Voter(Engine):
         return self.membership.may_stand
 
     def _joins(self, node: Node, nonce: int) -> None:
-        """Count no answer of this voter until it is promoted: it may have forgotten entries that it acknowledged."""
+        """Count no answer of this voter until it is promoted: it may have forgotten entries that it
+        acknowledged.
+        """
         if node.id not in self._joining or self._joining[node.id].nonce != nonce:
             self._joining[node.id] = _Joining(nonce, self.sequence + 1)
             self.match_index[node] = 0
@@ -114,12 +140,19 @@ class Voter(Engine):
 
     def promise_to(self, voter: int) -> list[int]:
         joining = self._joining.get(voter)
-        return [joining.nonce, joining.target] if joining is not None and joining.target is not None else []
+        return (
+            [joining.nonce, joining.target]
+            if joining is not None and joining.target is not None
+            else []
+        )
 
     def _take_promise(self, node: Node, message: Message) -> None:
         match message["promote"]:
-            case [self.membership.nonce, target] if not self.membership.votes and self._verified >= target:
-                self._SyncObj__setCurrentTerm(self.term, node.id)  # it may have voted in this term: whoever leads it got that vote
+            case [self.membership.nonce, target] if (
+                not self.membership.votes and self._verified >= target
+            ):
+                # it may have voted in this term: whoever leads it got that vote
+                self._SyncObj__setCurrentTerm(self.term, node.id)
                 self.membership.promoted()
 
     # entries come
@@ -132,7 +165,8 @@ class Voter(Engine):
         if self.state == LEADER and message["term"] == self.term:
             self.forbid(f"voter {node.id} leads the same term")
         if message["term"] != self._verified_term:
-            self._verified_term, self._verified, self._mismatched = message["term"], self.commit_index, False
+            self._verified_term, self._verified = message["term"], self.commit_index
+            self._mismatched = False
         self._answering, self._unasked = message["seq"], message.get("quiet") is True
         self.leader_heard()
         return True
@@ -157,7 +191,9 @@ class Voter(Engine):
         return min(index, self._verified)
 
     def _unless_equal(self, message: Message) -> Message:
-        """The message without the entries that are here already: SyncObj would drop all behind the first of them, and acknowledged ones with it."""
+        """The message without the entries that are here already: SyncObj would drop all behind the
+        first of them, and acknowledged ones with it.
+        """
         entries, previous, term = message["entries"], message["prevLogIdx"], message["prevLogTerm"]
         base, skip = self.journal.entries[0], 0
         if previous < base.index:  # all up to the base is committed, so the leader has it
@@ -172,7 +208,10 @@ class Voter(Engine):
                 break
             previous, term, skip = entry[1], entry[2], skip + 1
         if self._conflict is not None and self._conflict <= max(self.commit_index, self._verified):
-            self.forbid(f"the leader has another entry {self._conflict} than the one that is committed or acknowledged")
+            self.forbid(
+                f"the leader has another entry {self._conflict} than the one that is committed or "
+                "acknowledged"
+            )
         return message | {"prevLogIdx": previous, "prevLogTerm": term, "entries": entries[skip:]}
 
     def on_heartbeat(self, node: Node, message: Message) -> None:
@@ -183,16 +222,27 @@ class Voter(Engine):
 
     def _follow(self, node: Node, message: Message) -> None:
         """SyncObj's handling of a leader that sends no entries: term, state, deadline."""
-        self.stock_receive(node, {"type": "append_entries", "term": message["term"], "commit_index": 0})
+        self.stock_receive(
+            node, {"type": "append_entries", "term": message["term"], "commit_index": 0}
+        )
 
-    def _SyncObj__sendNextNodeIdx(self, node: Node, reset: bool = False, nextNodeIdx: int | None = None, success: bool = False) -> None:
-        """An acknowledgement says of which term it is. After a mismatch the leader goes back to what is known to be equal, not step by step."""
+    def _SyncObj__sendNextNodeIdx(
+        self, node: Node, reset: bool = False, nextNodeIdx: int | None = None, success: bool = False
+    ) -> None:
+        """An acknowledgement says of which term it is. After a mismatch the leader goes back to
+        what is known to be equal, not step by step.
+        """
         if success and self._unasked:
             return
         index = self.journal.last.index + 1 if nextNodeIdx is None else nextNodeIdx
         if reset:
             index = self._restart_at()
-        answer = {"type": "next_node_idx", "term": self.term, "seq": self._answering, "joining": self.membership.joining}
+        answer = {
+            "type": "next_node_idx",
+            "term": self.term,
+            "seq": self._answering,
+            "joining": self.membership.joining,
+        }
         self.send(node, answer | {"next_node_idx": index, "reset": reset, "success": success})
 
     def _restart_at(self) -> int:
@@ -209,11 +259,20 @@ class Voter(Engine):
             return
         snapshot = self._receiver.add(message)
         if snapshot is None:
-            answer = {"type": "snapshot_ack", "term": self.term, "seq": self._answering, "joining": self.membership.joining}
-            self.send(node, answer | {"index": message["index"], "position": self._receiver.position})
+            answer = {
+                "type": "snapshot_ack",
+                "term": self.term,
+                "seq": self._answering,
+                "joining": self.membership.joining,
+            }
+            self.send(
+                node, answer | {"index": message["index"], "position": self._receiver.position}
+            )
             return
         self.journal.install(snapshot)
-        self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = self._verified = snapshot.index
+        self._SyncObj__raftCommitIndex = self._SyncObj__raftLastApplied = self._verified = (
+            snapshot.index
+        )
         self._SyncObj__sendNextNodeIdx(node, nextNodeIdx=snapshot.index + 1, success=True)
 
     def _has_already(self, index: int) -> bool:
@@ -239,7 +298,10 @@ class Voter(Engine):
 
     def on_next_node_idx(self, node: Node, message: Message) -> None:
         index = message["next_node_idx"]
-        if not self._of_this_term(node, message) or not 0 < index <= self.journal.entries[-1].index + 1:
+        if (
+            not self._of_this_term(node, message)
+            or not 0 < index <= self.journal.entries[-1].index + 1
+        ):
             return
         if not self._counts(node, message):
             if message["reset"] and not self.is_stale(node, message["seq"]):
@@ -255,14 +317,17 @@ class Voter(Engine):
             message = message | {"reset": False}
         sent_up_to = self.next_index[node]
         self.stock_receive(node, message)
-        self.next_index[node] = max(sent_up_to, self.next_index[node])  # SyncObj would send again what is on its way
+        # SyncObj would send again what is on its way
+        self.next_index[node] = max(sent_up_to, self.next_index[node])
         self.acknowledged(node, self.match_index[node], sent_up_to)
 
     def on_snapshot_ack(self, node: Node, message: Message) -> None:
         if self._of_this_term(node, message):
             if self._counts(node, message):
                 self._SyncObj__lastResponseTime[node] = self.now
-            if self._sender.acknowledged(node.id, message["index"], message["position"], message["seq"]):
+            if self._sender.acknowledged(
+                node.id, message["index"], message["position"], message["seq"]
+            ):
                 self.more_to_send(node)
 
     def next_piece(self, voter: int) -> Message | None:
@@ -272,12 +337,22 @@ class Voter(Engine):
 
     @property
     def active(self) -> bool:
-        """This voter leads, and its own first entry is committed: so it knows every committed entry."""
+        """This voter leads, and its own first entry is committed: so it knows every committed
+        entry.
+        """
         return self.state == LEADER and self.commit_index >= self.own_no_op
 
     def confirmed(self, sequence: int) -> bool:
         """Has a majority said, in or after this round, that it knows no newer leader?"""
-        return 1 + sum(echoed >= sequence for voter, echoed in self._echoed.items() if voter not in self._joining) >= self.majority
+        return (
+            1
+            + sum(
+                echoed >= sequence
+                for voter, echoed in self._echoed.items()
+                if voter not in self._joining
+            )
+            >= self.majority
+        )
 
     def read(self, done: Done) -> None:
         self.reads.append((self.sequence + 1, done))
@@ -304,7 +379,9 @@ class Voter(Engine):
         return self._transfer is not None
 
     def transfer(self, to: int) -> None:
-        """As soon as that voter has everything, ask it to stand; until then, and at most for an election timeout, take no proposals."""
+        """As soon as that voter has everything, ask it to stand; until then, and at most for an
+        election timeout, take no proposals.
+        """
         self._transfer = (to, self.now + self.config.election_timeout)
         self.send_now = True
 
@@ -318,5 +395,8 @@ class Voter(Engine):
         node = self.nodes[to]
         if self.now >= until or self.state != LEADER:
             self._transfer = None
-        elif self.match_index[node] == self.journal.last.index and node in self._SyncObj__connectedNodes:
+        elif (
+            self.match_index[node] == self.journal.last.index
+            and node in self._SyncObj__connectedNodes
+        ):
             self.transferLeadership(node)

@@ -1,7 +1,9 @@
-"""Recover a quorum that is lost for good from the one voter that is left: its entries, their changes, and the losses.
+"""Recover a quorum that is lost for good from the one voter that is left: its entries, their
+changes, and the losses.
 
-Runs while the node is stopped. The lost voters can have confirmed at most LOST_AT_MOST entries that this one lacks. Every number that must never be
-given out twice moves ahead by so much: offsets of the metadata log (and with them broker epochs), leader and partition epochs, producer ids. Then no
+Runs while the node is stopped. The lost voters can have confirmed at most LOST_AT_MOST entries that
+this one lacks. Every number that must never be given out twice moves ahead by so much: offsets of
+the metadata log (and with them broker epochs), leader and partition epochs, producer ids. Then no
 partition has a leader, and every broker must register anew. Knows no terminal.
 """
 
@@ -32,7 +34,8 @@ class Remains:
     last_index: int
     last_term: int
     term: int  # the latest that this voter has heard of
-    unsure: int  # entries that are not in the snapshot: the last of them may never have been confirmed
+    # entries that are not in the snapshot: the last of them may never have been confirmed
+    unsure: int
 
     @property
     def cluster_id(self) -> str:
@@ -46,37 +49,66 @@ def read_remains(journal: Journal) -> Remains:
         raise NotRecoverable(f"{journal.directory} is empty: there is nothing to begin with")
     if journal.standing is Standing.JOINING:
         raise NotRecoverable(
-            f"{journal.directory} replaces a lost disk and was never brought up to date: its entries may be wrong. Take another voter's."
+            f"{journal.directory} replaces a lost disk and was never brought up to date: its "
+            "entries may be wrong. Take another voter's."
         )
-    image = MetadataImage.from_snapshot(journal.read_snapshot().state) if journal.snapshot is not None else MetadataImage()
+    image = (
+        MetadataImage.from_snapshot(journal.read_snapshot().state)
+        if journal.snapshot is not None
+        else MetadataImage()
+    )
     for command, index, _ in journal.entries[1:]:
         if index > image.offset:
             image, _ = image.apply_entry(index, b"" if command[:1] == NO_OP else command[1:])
     if image.cluster_id is None:
-        raise NotRecoverable(f"{journal.directory} has never heard of a cluster that was formed: empty it and start all voters")
-    return Remains(journal.node_id, image, journal.last.index, journal.last.term, journal.term, journal.last.index - journal.snapshot_index)
+        raise NotRecoverable(
+            f"{journal.directory} has never heard of a cluster that was formed: empty it and "
+            "start all voters"
+        )
+    return Remains(
+        journal.node_id,
+        image,
+        journal.last.index,
+        journal.last.term,
+        journal.term,
+        journal.last.index - journal.snapshot_index,
+    )
 
 
-def begin_anew(journal: Journal, remains: Remains, voters: Sequence[int], report: str, random: Random) -> None:
-    """Make the directory the seed of a quorum of these voters. `report`: what was given up; the cluster's metadata keep it. Raises OSError."""
+def begin_anew(
+    journal: Journal, remains: Remains, voters: Sequence[int], report: str, random: Random
+) -> None:
+    """Make the directory the seed of a quorum of these voters. `report`: what was given up; the
+    cluster's metadata keep it. Raises OSError.
+    """
     if journal.node_id not in voters:
-        raise NotRecoverable(f"node {journal.node_id} is not among the voters {', '.join(map(str, voters))}")
+        raise NotRecoverable(
+            f"node {journal.node_id} is not among the voters {', '.join(map(str, voters))}"
+        )
     index = remains.last_index + LOST_AT_MOST
     image = moved_ahead(remains.image, index, report)
-    journal.begin_anew(Snapshot(index, remains.term + 1, image.to_snapshot()), Recovery(random.getrandbits(62) + 1, tuple(sorted(voters))))
+    journal.begin_anew(
+        Snapshot(index, remains.term + 1, image.to_snapshot()),
+        Recovery(random.getrandbits(62) + 1, tuple(sorted(voters))),
+    )
 
 
 def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
     notes = image.extensions.get(PACKAGE, ExtensionImage(0, {}))
     noted = ExtensionImage(index, {**notes.entries, f"recovery/{index}".encode(): report.encode()})
     topics = {
-        topic_id: topic._replace(partitions=tuple([_nobodys(partition) for partition in topic.partitions]))
+        topic_id: topic._replace(
+            partitions=tuple([_nobodys(partition) for partition in topic.partitions])
+        )
         for topic_id, topic in image.topics.items()
     }
     return replace(
         image,
         offset=index,
-        brokers={broker_id: broker._replace(epoch=index, fenced=True, shutting_down=False) for broker_id, broker in image.brokers.items()},
+        brokers={
+            broker_id: broker._replace(epoch=index, fenced=True, shutting_down=False)
+            for broker_id, broker in image.brokers.items()
+        },
         topics=topics,
         next_producer_id=image.next_producer_id + LOST_AT_MOST * PRODUCER_IDS,
         extensions={**image.extensions, PACKAGE: noted},
@@ -84,7 +116,9 @@ def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
 
 
 def _nobodys(partition: PartitionImage) -> PartitionImage:
-    """Leave the partition without leader: the first member of the ISR that comes back leads, under an epoch that no lost entry can have used."""
+    """Leave the partition without leader: the first member of the ISR that comes back leads, under
+    an epoch that no lost entry can have used.
+    """
     epochs = partition.leader_epoch + LOST_AT_MOST, partition.partition_epoch + LOST_AT_MOST
     return partition._replace(leader=NO_LEADER, leader_epoch=epochs[0], partition_epoch=epochs[1])
 
@@ -92,13 +126,27 @@ def _nobodys(partition: PartitionImage) -> PartitionImage:
 def recoveries(image: MetadataImage) -> list[str]:
     """The reports of all recoveries that this cluster remembers."""
     known = image.extensions.get(PACKAGE)
-    return [text.decode() for key, text in sorted(known.entries.items()) if key.startswith(b"recovery/")] if known is not None else []
+    return (
+        [
+            text.decode()
+            for key, text in sorted(known.entries.items())
+            if key.startswith(b"recovery/")
+        ]
+        if known is not None
+        else []
+    )
 
 
 def check_start(journal: Journal, voters: Sequence[int]) -> None:
     """Raises NotRecoverable when the node must not run as it is."""
     if journal.standing is Standing.BROKEN_OFF:
-        raise NotRecoverable(f"the recovery of {journal.directory} was broken off: run `raftka cluster recover` again")
+        raise NotRecoverable(
+            f"the recovery of {journal.directory} was broken off: run `raftka cluster recover` "
+            "again"
+        )
     if journal.standing is Standing.SEED and tuple(sorted(voters)) != journal.recovery.voters:
         known = ", ".join(map(str, journal.recovery.voters))
-        raise NotRecoverable(f"{journal.directory} was recovered for the voters {known}; controller.quorum.voters has other ones")
+        raise NotRecoverable(
+            f"{journal.directory} was recovered for the voters {known}; controller.quorum.voters "
+            "has other ones"
+        )

@@ -1,1 +1,3 @@
-"""Connectors: what a flow reads and writes beside topics and Delta tables. Folders of files, HTTP, tables of databases, Iceberg."""
+"""Connectors: what a flow reads and writes beside topics and Delta tables. Folders of files, HTTP,
+tables of databases, Iceberg.
+"""

@@ -1,6 +1,8 @@
-"""Databases by their URLs: SQLite by Python's own driver, PostgreSQL by psycopg. Connections, names, placeholders, and errors as sentences.
+"""Databases by their URLs: SQLite by Python's own driver, PostgreSQL by psycopg. Connections,
+names, placeholders, and errors as sentences.
 
-Statements are written with `?`; names of tables and columns that have `?`, `%` or quotes in them are refused.
+Statements are written with `?`; names of tables and columns that have `?`, `%` or quotes in them
+are refused.
 """
 
 import os
@@ -53,11 +55,18 @@ def database(url: str, password_from: str | None, timeout_s: int) -> Database:
     except ValueError as error:
         raise OptionRefused(f"the table's url is none: {error}") from None
     if parts.scheme not in ("sqlite", "postgresql") or not parts.path.strip("/"):
-        raise OptionRefused("the table's url is to be postgresql://user@host/database or sqlite:///path/to/file")
+        raise OptionRefused(
+            "the table's url is to be postgresql://user@host/database or sqlite:///path/to/file"
+        )
     if parts.scheme == "sqlite" and (parts.netloc or parts.query or password_from):
-        raise OptionRefused("an SQLite url is sqlite:/// and a path; there is no host, no option and no password")
+        raise OptionRefused(
+            "an SQLite url is sqlite:/// and a path; there is no host, no option and no password"
+        )
     if parts.password is not None or "password" in parse_qs(parts.query):
-        raise OptionRefused("the table's url has a password: name an environment variable in password_from instead, or take PGPASSFILE")
+        raise OptionRefused(
+            "the table's url has a password: name an environment variable in password_from "
+            "instead, or take PGPASSFILE"
+        )
     return Database(url, password_from, timeout_s)
 
 
@@ -83,7 +92,9 @@ class Connection:
         row = self.execute(statement, values).fetchone()
         return None if row is None else row[0]
 
-    def stream(self, statement: str, values: Sequence[Json], rows: int) -> Iterator[list[Sequence[Json]]]:
+    def stream(
+        self, statement: str, values: Sequence[Json], rows: int
+    ) -> Iterator[list[Sequence[Json]]]:
         """So many rows at a time, within a transaction: never all of them."""
         cursor = self._opened.cursor() if self.is_sqlite else self._opened.cursor("raftka")
         try:
@@ -121,7 +132,12 @@ def connected(to: Database) -> Iterator[Connection]:
 
     if to.is_sqlite:
         try:
-            opened = sqlite3.connect(f"file:{quote(_path(to.url))}?mode=rw", timeout=to.timeout_s, isolation_level=None, uri=True)
+            opened = sqlite3.connect(
+                f"file:{quote(_path(to.url))}?mode=rw",
+                timeout=to.timeout_s,
+                isolation_level=None,
+                uri=True,
+            )
             try:
                 yield Connection(opened, is_sqlite=True)
             finally:
@@ -130,9 +146,15 @@ def connected(to: Database) -> Iterator[Connection]:
             raise failed(to, error) from error
         return
     psycopg = _psycopg()
-    secret = {} if to.password_from is None else {"password": from_environment(to.password_from, "the password")}
+    secret = (
+        {}
+        if to.password_from is None
+        else {"password": from_environment(to.password_from, "the password")}
+    )
     try:
-        opened = psycopg.connect(to.url, connect_timeout=CONNECT_S, autocommit=True, application_name="raftka", **secret)
+        opened = psycopg.connect(
+            to.url, connect_timeout=CONNECT_S, autocommit=True, application_name="raftka", **secret
+        )
         try:
             opened.execute(f"SET statement_timeout = {to.timeout_s * 1000}")
             opened.execute("SET TIME ZONE 'UTC'")
@@ -146,7 +168,8 @@ def connected(to: Database) -> Iterator[Connection]:
 def failed(to: Database, error: Exception) -> PipelineError:
     text = " ".join(str(error).split())
     return PipelineError(
-        f"the database {to.where}: {text}. A batch that was to be written does not count; it is done again when the query is started again"
+        f"the database {to.where}: {text}. A batch that was to be written does not count; it is "
+        "done again when the query is started again"
     )
 
 
@@ -154,7 +177,10 @@ def _psycopg() -> ModuleType:
     try:
         import psycopg
     except ImportError:
-        raise OptionRefused("tables of PostgreSQL need psycopg on the driver and all executors: pip install 'raftka[jdbc]'") from None
+        raise OptionRefused(
+            "tables of PostgreSQL need psycopg on the driver and all executors: pip install "
+            "'raftka[jdbc]'"
+        ) from None
     driver: ModuleType = psycopg
     return driver
 
@@ -169,12 +195,18 @@ def quoted(name: str) -> str:
     parts = name.split(".")
     for each in parts:
         if NAME.fullmatch(each) is None:
-            raise OptionRefused(f"{name!r} can not be a name in SQL here: no quotes, ? and %, and at most 63 characters")
+            raise OptionRefused(
+                f"{name!r} can not be a name in SQL here: no quotes, ? and %, and at most 63 "
+                "characters"
+            )
     return ".".join(f'"{each}"' for each in parts)
 
 
 def column(name: str) -> str:
     """A column's name, which may have dots."""
     if NAME.fullmatch(name) is None:
-        raise OptionRefused(f"{name!r} can not be a column's name here: no quotes, ? and %, and at most 63 characters")
+        raise OptionRefused(
+            f"{name!r} can not be a column's name here: no quotes, ? and %, and at most 63 "
+            "characters"
+        )
     return f'"{name}"'

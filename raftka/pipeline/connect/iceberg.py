@@ -1,7 +1,9 @@
-"""An Iceberg table that batches of rows are added to, each once, and its rows. Knows pyiceberg and Arrow, and no Spark.
+"""An Iceberg table that batches of rows are added to, each once, and its rows. Knows pyiceberg and
+Arrow, and no Spark.
 
-Tasks write Parquet files that no snapshot has. The driver adds them all in one commit of the table, which also notes the batch's number under the
-query's name: in the summary of the snapshot, for people, and in a property of the table, which is still there when the snapshot has expired.
+Tasks write Parquet files that no snapshot has. The driver adds them all in one commit of the table,
+which also notes the batch's number under the query's name: in the summary of the snapshot, for
+people, and in a property of the table, which is still there when the snapshot has expired.
 """
 
 import logging
@@ -48,7 +50,8 @@ def explained(to: Iceberg) -> Iterator[None]:
     except Exception as error:  # of catalogs, stores and formats, each with kinds of its own
         text = " ".join(f"{type(error).__name__} {error}".split())
         raise PipelineError(
-            f"the Iceberg table {to.table}: {text}. A batch that was to be written does not count; it is done again when the query is started again"
+            f"the Iceberg table {to.table}: {text}. A batch that was to be written does not "
+            "count; it is done again when the query is started again"
         ) from error
 
 
@@ -56,7 +59,10 @@ def catalog_of(to: Iceberg) -> "Catalog":
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:
-        raise OptionRefused("Iceberg tables need pyiceberg on the driver and all executors: pip install 'raftka[iceberg]'") from None
+        raise OptionRefused(
+            "Iceberg tables need pyiceberg on the driver and all executors: pip install "
+            "'raftka[iceberg]'"
+        ) from None
     return load_catalog("raftka", **to.properties())
 
 
@@ -70,7 +76,9 @@ def opened(to: Iceberg) -> "Table":
 
 
 def prepare(to: Iceberg, schema: "pa.Schema") -> str:
-    """Before a task runs: a table that takes rows of this Arrow schema, and the folder of its files. Raises PipelineError."""
+    """Before a task runs: a table that takes rows of this Arrow schema, and the folder of its
+    files. Raises PipelineError.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     with explained(to):
@@ -81,7 +89,10 @@ def prepare(to: Iceberg, schema: "pa.Schema") -> str:
             catalog.create_namespace_if_not_exists(to.table.rpartition(".")[0])
             table = catalog.create_table_if_not_exists(to.table, schema)
         if not table.spec().is_unpartitioned():
-            raise OptionRefused(f"the Iceberg table {to.table} is partitioned: rows are only written to tables that are not")
+            raise OptionRefused(
+                f"the Iceberg table {to.table} is partitioned: rows are only written to tables "
+                "that are not"
+            )
         _check(to, table, schema)
     return f"{table.location().rstrip('/')}/data"
 
@@ -90,27 +101,44 @@ def _check(to: Iceberg, table: "Table", schema: "pa.Schema") -> None:
     """Add columns that the table has not yet; refuse what does not fit. Raises PipelineError."""
     there = {each.name: each for each in table.schema().as_arrow()}
     for each in schema:
-        if each.name in there and (is_type := _kind(there[each.name].type)) != (wanted := _kind(each.type)):
+        if each.name in there and (is_type := _kind(there[each.name].type)) != (
+            wanted := _kind(each.type)
+        ):
             raise PipelineError(
-                f"column {each.name} is {is_type} in the Iceberg table {to.table}, and {wanted} in this query. Nothing was written. Next step: cast "
+                f"column {each.name} is {is_type} in the Iceberg table {to.table}, and {wanted} "
+                "in this query. Nothing was written. Next step: cast "
                 "it to what it was, give it another name, or write to another table"
             )
     for name, each in there.items():
         if not each.nullable and name not in schema.names:
-            raise PipelineError(f"the Iceberg table {to.table} needs a column {name}, which this query has not")
+            raise PipelineError(
+                f"the Iceberg table {to.table} needs a column {name}, which this query has not"
+            )
     if set(schema.names) - there.keys():
         with table.update_schema() as update:
             update.union_by_name(schema)
 
 
 def _kind(kind: object) -> str:
-    """An Arrow type as Iceberg tells it from others; of lists and groups only that they are some."""
+    """An Arrow type as Iceberg tells it from others; of lists and groups only that they are
+    some.
+    """
     text = str(kind).removeprefix("large_")
     text = text.partition("<")[0] if text.startswith(("list", "struct", "map")) else text
-    return {"int8": "int32", "int16": "int32", "timestamp[us, tz=+00:00]": "timestamp[us, tz=UTC]"}.get(text, text)
+    return {
+        "int8": "int32",
+        "int16": "int32",
+        "timestamp[us, tz=+00:00]": "timestamp[us, tz=UTC]",
+    }.get(text, text)
 
 
-def write_files(to: Iceberg, schema: "pa.Schema", folder: str, batches: "Iterable[pa.RecordBatch]", attempt: Attempt) -> Done:
+def write_files(
+    to: Iceberg,
+    schema: "pa.Schema",
+    folder: str,
+    batches: "Iterable[pa.RecordBatch]",
+    attempt: Attempt,
+) -> Done:
     """Raises PipelineError; what a task could not finish it removes again."""
     found: list[str] = []
     with explained(to):
@@ -119,7 +147,10 @@ def write_files(to: Iceberg, schema: "pa.Schema", folder: str, batches: "Iterabl
             rows = (batch.cast(schema) for batch in batches if batch.num_rows)
             first = next(rows, None)
             while first is not None:
-                found.append(f"{folder}/raftka-{attempt.query}-{attempt.batch}-{secrets.token_hex(8)}.parquet")
+                found.append(
+                    f"{folder}/"
+                    f"raftka-{attempt.query}-{attempt.batch}-{secrets.token_hex(8)}.parquet"
+                )
                 with files.new_output(found[-1]).create() as stream:
                     first = _write_file(stream, schema, first, rows)
         except BaseException:
@@ -128,7 +159,9 @@ def write_files(to: Iceberg, schema: "pa.Schema", folder: str, batches: "Iterabl
     return Done(attempt, tuple(found))
 
 
-def _write_file(stream: object, schema: "pa.Schema", first: "pa.RecordBatch", rows: "Iterator[pa.RecordBatch]") -> "pa.RecordBatch | None":
+def _write_file(
+    stream: object, schema: "pa.Schema", first: "pa.RecordBatch", rows: "Iterator[pa.RecordBatch]"
+) -> "pa.RecordBatch | None":
     """Returns the batch that the next file begins with."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -164,8 +197,10 @@ def commit(to: Iceberg, done: Sequence[Done]) -> None:
             seen = int(table.properties.get(name, -1))
             if seen > attempt.batch:
                 raise PipelineError(
-                    f"the Iceberg table {to.table} has batch {seen} of this query, whose checkpoint is at batch {attempt.batch}: the checkpoint is "
-                    "older than the table. Nothing was written. Next step: bring back the newest checkpoint, or begin a new one"
+                    f"the Iceberg table {to.table} has batch {seen} of this query, whose "
+                    f"checkpoint is at batch {attempt.batch}: the checkpoint is "
+                    "older than the table. Nothing was written. Next step: bring back the newest "
+                    "checkpoint, or begin a new one"
                 )
             if seen == attempt.batch:
                 if not tried:  # after a failure they may be the ones that are there
@@ -173,12 +208,19 @@ def commit(to: Iceberg, done: Sequence[Done]) -> None:
                 return
             try:
                 with table.transaction() as changes:
-                    changes.add_files(files, {QUERY: attempt.query, BATCH: str(attempt.batch)}, check_duplicate_files=False)
+                    changes.add_files(
+                        files,
+                        {QUERY: attempt.query, BATCH: str(attempt.batch)},
+                        check_duplicate_files=False,
+                    )
                     changes.set_properties({name: str(attempt.batch)})
                 return
             except CommitFailedException as error:
                 failure = str(error)
-    raise PipelineError(f"the Iceberg table {to.table} was changed by others {TRIES} times while this batch was to be added: {failure}")
+    raise PipelineError(
+        f"the Iceberg table {to.table} was changed by others {TRIES} times while this batch was "
+        f"to be added: {failure}"
+    )
 
 
 def property_of(query: str) -> str:
@@ -187,7 +229,9 @@ def property_of(query: str) -> str:
 
 
 def abort(to: Iceberg, done: Sequence[Done], *, complete: bool) -> None:
-    """Remove files of tasks that ended, when others did not. When all ended, the table may have them: they are left."""
+    """Remove files of tasks that ended, when others did not. When all ended, the table may have
+    them: they are left.
+    """
     if not complete:
         _remove(to, [each for task in done for each in task.files])
 
@@ -199,7 +243,11 @@ def _remove(to: Iceberg, paths: Sequence[str]) -> None:
         for path in paths:
             files.delete(path)
     except Exception as error:
-        log.warning("files of the Iceberg table %s, which no snapshot has, could not be removed: %s", to.table, error)
+        log.warning(
+            "files of the Iceberg table %s, which no snapshot has, could not be removed: %s",
+            to.table,
+            error,
+        )
 
 
 # reading
@@ -232,6 +280,8 @@ def read(to: Iceberg, schema: "pa.Schema", task: "FileScanTask") -> "Iterator[pa
 
     with explained(to):
         table = opened(to)
-        scan = ArrowScan(table.metadata, table.io, table.schema().select(*schema.names), AlwaysTrue())
+        scan = ArrowScan(
+            table.metadata, table.io, table.schema().select(*schema.names), AlwaysTrue()
+        )
         for batch in scan.to_record_batches([task]):
             yield batch.select(schema.names).cast(schema)

@@ -1,4 +1,6 @@
-"""Helpers for the options of connectors: names in any case as Spark hands them on, and what is wrong with a value in a sentence."""
+"""Helpers for the options of connectors: names in any case as Spark hands them on, and what is
+wrong with a value in a sentence.
+"""
 
 import difflib
 import os
@@ -11,7 +13,9 @@ from raftka.pipeline.errors import OptionRefused
 SPARKS = ("checkpointlocation", "queryname", "path")  # Spark adds these to the options of its sinks
 
 
-def known_options(given: Mapping[str, str], known: Sequence[str], prefixes: Sequence[str] = ()) -> dict[str, str]:
+def known_options(
+    given: Mapping[str, str], known: Sequence[str], prefixes: Sequence[str] = ()
+) -> dict[str, str]:
     """Options by name in small letters. Raises OptionRefused for others."""
     options = {name.lower(): value for name, value in given.items()}
     for name in options:
@@ -19,19 +23,26 @@ def known_options(given: Mapping[str, str], known: Sequence[str], prefixes: Sequ
             continue
         near = difflib.get_close_matches(name, known, 1)
         others = ", ".join([*known, *(f"{prefix}*" for prefix in prefixes)])
-        raise OptionRefused(f"there is no option {name}" + (f": is it {near[0]}?" if near else f"; there are {others}"))
+        raise OptionRefused(
+            f"there is no option {name}"
+            + (f": is it {near[0]}?" if near else f"; there are {others}")
+        )
     return options
 
 
 def with_prefix(options: Mapping[str, str], prefix: str) -> dict[str, str]:
-    return {name[len(prefix) :]: value for name, value in options.items() if name.startswith(prefix)}
+    return {
+        name[len(prefix) :]: value for name, value in options.items() if name.startswith(prefix)
+    }
 
 
 def whole(options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
     """Raises OptionRefused for what is no whole number in these bounds."""
     text = options.get(name, str(default)).strip()
     if not text.isdecimal() or not least <= int(text) <= most:
-        raise OptionRefused(f"{name} is {text!r}: it is to be a whole number from {least} to {most}")
+        raise OptionRefused(
+            f"{name} is {text!r}: it is to be a whole number from {least} to {most}"
+        )
     return int(text)
 
 
@@ -40,10 +51,15 @@ def names(options: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def from_environment(variable: str, use: str) -> str:
-    """Read a secret where it is used: it stands in no file, no plan and no log. Raises OptionRefused."""
+    """Read a secret where it is used: it stands in no file, no plan and no log. Raises
+    OptionRefused.
+    """
     value = os.environ.get(variable, "")
     if not value:
-        raise OptionRefused(f"{use} is to come from the environment variable {variable}, which is not set where this task runs")
+        raise OptionRefused(
+            f"{use} is to come from the environment variable {variable}, which is not set where "
+            "this task runs"
+        )
     return value
 
 
@@ -55,7 +71,9 @@ KEEP_REMOVED_S = 7 * UNIT_S["day"]  # so long older changes do not bring back a 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """How a sink changes rows instead of adding them: of the rows with one key the last one counts."""
+    """How a sink changes rows instead of adding them: of the rows with one key the last one
+    counts.
+    """
 
     key: tuple[str, ...]
     order: str | None = None  # of two rows with a key the one with the higher value stays
@@ -65,7 +83,10 @@ class Keyed:
         """Raises OptionRefused."""
         for name in (*self.key, *(each for each in (self.order, self.delete) if each is not None)):
             if name not in columns:
-                raise OptionRefused(f"{self._use(name)} names {name}, which is no column: there are {', '.join(columns)}")
+                raise OptionRefused(
+                    f"{self._use(name)} names {name}, which is no column: there are "
+                    f"{', '.join(columns)}"
+                )
 
     def _use(self, name: str) -> str:
         return "key" if name in self.key else "order" if name == self.order else "delete"
@@ -75,7 +96,9 @@ def span_s(text: str, name: str) -> int:
     """Seconds of a time such as `7 days`, or 0. Raises OptionRefused."""
     match = SPAN.fullmatch(text.strip().lower())
     if text.strip() != "0" and (match is None or int(match[1]) > LONGEST):
-        raise OptionRefused(f"{name} is {text!r}: it is to be a time, such as 7 days, 12 hours or 30 minutes; or 0")
+        raise OptionRefused(
+            f"{name} is {text!r}: it is to be a time, such as 7 days, 12 hours or 30 minutes; or 0"
+        )
     return 0 if match is None else int(match[1]) * UNIT_S[match[2]]
 
 
@@ -92,7 +115,9 @@ def keyed(options: Mapping[str, str]) -> Keyed | None:
         raise OptionRefused(f"key names a column twice: {', '.join(key)}")
     for name, given in (("order", order), ("delete", delete)):
         if given in key:
-            raise OptionRefused(f"{name} names {given}, which is of the key: rows with one key have one value of it")
+            raise OptionRefused(
+                f"{name} names {given}, which is of the key: rows with one key have one value of it"
+            )
     if order is not None and order == delete:
         raise OptionRefused(f"order and delete name one column, {order}")
     return Keyed(key, order, delete)

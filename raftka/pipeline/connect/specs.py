@@ -1,12 +1,15 @@
-"""Connectors as `streams.yml` declares them: which Spark format with which options they become. Knows no Spark.
+"""Connectors as `streams.yml` declares them: which Spark format with which options they become.
+Knows no Spark.
 
 streams:
   prices: {files: inbox/*.csv, format: csv, fields: {id: bigint, price: double}}
-  orders: {table: {url: "postgresql://raftka@db/shop", name: orders, column: id}, fields: {id: bigint, name: string}}
+  orders: {table: {url: "postgresql://raftka@db/shop", name: orders, column: id}, fields: {id:
+  bigint, name: string}}
 outputs:
   archive: {from: trucks, files: archive, format: parquet}
   orders: {from: orders, table: {url: "postgresql://raftka@db/shop", name: orders, key: [id]}}
-  alerts: {from: alerts, webhook: https://example.org/hook, secret_headers: {authorization: HOOK_TOKEN}}
+  alerts: {from: alerts, webhook: https://example.org/hook, secret_headers: {authorization:
+  HOOK_TOKEN}}
 """
 
 import re
@@ -28,8 +31,26 @@ SOURCES = ("files", "table")
 SINKS = ("files", "webhook", "table", "iceberg")
 IN_BOTH = ["fields", "watermark", "options"]
 OUT_BOTH = ["from", "columns", "options"]
-WEBHOOK = ["rows_per_request", "timeout", "retries", "id", "ca_file", "dead_letters", "headers", "secret_headers"]
-OURS = {"path", "mode", "schema", "inferschema", "columnnameofcorruptrecord", "format", "checkpointlocation"}  # of a folder: options that we set
+WEBHOOK = [
+    "rows_per_request",
+    "timeout",
+    "retries",
+    "id",
+    "ca_file",
+    "dead_letters",
+    "headers",
+    "secret_headers",
+]
+# of a folder: options that we set
+OURS = {
+    "path",
+    "mode",
+    "schema",
+    "inferschema",
+    "columnnameofcorruptrecord",
+    "format",
+    "checkpointlocation",
+}
 CORRUPT = "_corrupt_record"
 ALL_TIMES = "36500d"  # Spark passes by files that are a week older than the newest one, unless told
 
@@ -79,14 +100,25 @@ def _file_source(name: str, told: Mapping[str, Json], folder: Path) -> Source:
     given = plain_options(told.get("options", {}), f"{name}.options")
     _refuse_ours(name, given)
     wanted = _fields(name, told)
-    if kind == "csv" and (nested := [each.name for each in wanted if isinstance(each.kind, Many | Group | MapOf) or each.kind == "binary"]):
-        raise OptionRefused(f"{name}.fields: {nested[0]} can not be in a CSV file: lists, groups, maps and bytes have no place there")
+    if kind == "csv" and (
+        nested := [
+            each.name
+            for each in wanted
+            if isinstance(each.kind, Many | Group | MapOf) or each.kind == "binary"
+        ]
+    ):
+        raise OptionRefused(
+            f"{name}.fields: {nested[0]} can not be in a CSV file: lists, groups, maps and bytes "
+            "have no place there"
+        )
     options = {"path": path_of(told["files"], folder, f"{name}.files"), "maxFileAge": ALL_TIMES}
     if kind != "parquet":
         options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     if kind == "csv":
         options |= {"header": "true", "enforceSchema": "false"}
-    return Source(name, "files", kind, {**options, **given}, wanted, watermark(told.get("watermark"), name))
+    return Source(
+        name, "files", kind, {**options, **given}, wanted, watermark(told.get("watermark"), name)
+    )
 
 
 def _fields(name: str, told: Mapping[str, Json]) -> tuple[Field, ...]:
@@ -101,20 +133,28 @@ def _table_source(name: str, told: Mapping[str, Json], folder: Path) -> Source:
     with _named(name):
         if table_source(options).column not in [each.name for each in wanted]:
             raise OptionRefused(f"column names {options['column']}, which is no field")
-    return Source(name, "table", "raftka_table", options, wanted, watermark(told.get("watermark"), name))
+    return Source(
+        name, "table", "raftka_table", options, wanted, watermark(told.get("watermark"), name)
+    )
 
 
 def _table(name: str, told: Mapping[str, Json], folder: Path) -> dict[str, str]:
     """A file of SQLite counts from the project."""
     table = told["table"]
     key = table.get("key") if isinstance(table, Mapping) else None
-    options = plain_options({**table, "key": ",".join(map(str, key))} if isinstance(key, list) else table, f"{name}.table")
+    options = plain_options(
+        {**table, "key": ",".join(map(str, key))} if isinstance(key, list) else table,
+        f"{name}.table",
+    )
     if match := re.fullmatch(r"sqlite:///(?!/)(.+)", options.get("url", "")):
         options["url"] = f"sqlite:///{path_of(match[1], folder, name)}"
     return options
 
 
-_SOURCES: dict[str, Callable[[str, Mapping[str, Json], Path], Source]] = {"files": _file_source, "table": _table_source}
+_SOURCES: dict[str, Callable[[str, Mapping[str, Json], Path], Source]] = {
+    "files": _file_source,
+    "table": _table_source,
+}
 
 
 # sinks
@@ -139,7 +179,9 @@ def _file_sink(name: str, told: Mapping[str, Json], folder: Path) -> Sink:
     path = path_of(told["files"], folder, f"{name}.files")
     if "*" in path:
         raise OptionRefused(f"{name}.files is to be one folder: {path}")
-    return Sink("files", kind, {"path": path, **({"header": "true"} if kind == "csv" else {}), **given})
+    return Sink(
+        "files", kind, {"path": path, **({"header": "true"} if kind == "csv" else {}), **given}
+    )
 
 
 def _webhook(name: str, told: Mapping[str, Json], kafka: Mapping[str, str]) -> Sink:
@@ -176,8 +218,14 @@ def _iceberg_sink(name: str, told: Mapping[str, Json], folder: Path) -> Sink:
         raise OptionRefused(f"{where} is to be a mapping")
     refuse_unknown(given, ["table", "catalog", "secrets"], where)
     options = {"table": str(given.get("table", ""))}
-    options |= {f"catalog.{key}": value for key, value in plain_options(given.get("catalog", {}), f"{where}.catalog").items()}
-    options |= {f"secret.{key}": value for key, value in plain_options(given.get("secrets", {}), f"{where}.secrets").items()}
+    options |= {
+        f"catalog.{key}": value
+        for key, value in plain_options(given.get("catalog", {}), f"{where}.catalog").items()
+    }
+    options |= {
+        f"secret.{key}": value
+        for key, value in plain_options(given.get("secrets", {}), f"{where}.secrets").items()
+    }
     if match := re.fullmatch(r"sqlite:///(?!/)(.+)", options.get("catalog.uri", "")):
         options["catalog.uri"] = f"sqlite:///{path_of(match[1], folder, where)}"
     if "catalog.warehouse" in options and options.get("catalog.type") == "sql":
@@ -187,8 +235,12 @@ def _iceberg_sink(name: str, told: Mapping[str, Json], folder: Path) -> Sink:
     return Sink("iceberg", "raftka_iceberg", options)
 
 
-def keyed_options(name: str, told: Mapping[str, Json], options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a lake whose rows are changed by key. `options`: those that the output has beside them. Raises OptionRefused."""
+def keyed_options(
+    name: str, told: Mapping[str, Json], options: Mapping[str, str]
+) -> dict[str, str]:
+    """Options of a lake whose rows are changed by key. `options`: those that the output has beside
+    them. Raises OptionRefused.
+    """
     found = {each: told[each] for each in KEYED if each in told}
     if twice := [each for each in found if each in [given.lower() for given in options]]:
         raise OptionRefused(f"{name} has {twice[0]} twice: leave it out of its options")
@@ -200,7 +252,11 @@ def keyed_options(name: str, told: Mapping[str, Json], options: Mapping[str, str
     return plain
 
 
-_SINKS: dict[str, Callable[[str, Mapping[str, Json], Path], Sink]] = {"files": _file_sink, "table": _table_sink, "iceberg": _iceberg_sink}
+_SINKS: dict[str, Callable[[str, Mapping[str, Json], Path], Sink]] = {
+    "files": _file_sink,
+    "table": _table_sink,
+    "iceberg": _iceberg_sink,
+}
 
 
 # helpers
@@ -218,7 +274,9 @@ def _named(name: str) -> Iterator[None]:
 def refuse_unknown(told: Mapping[str, object], known: Sequence[str], where: str) -> None:
     for name in told:
         if name not in known:
-            raise OptionRefused(f"{where} has {name}, which means nothing; there are {', '.join(known)}")
+            raise OptionRefused(
+                f"{where} has {name}, which means nothing; there are {', '.join(known)}"
+            )
 
 
 def plain_options(told: object, where: str) -> dict[str, str]:
@@ -226,9 +284,14 @@ def plain_options(told: object, where: str) -> dict[str, str]:
     if not isinstance(told, Mapping):
         raise OptionRefused(f"{where} is to be a mapping")
     found: JsonObject = {str(name): each for name, each in told.items()}
-    if nested := [name for name, each in found.items() if isinstance(each, Mapping | list) or each is None]:
+    if nested := [
+        name for name, each in found.items() if isinstance(each, Mapping | list) or each is None
+    ]:
         raise OptionRefused(f"{where}.{nested[0]} is to be a text or a number")
-    return {name: str(each).lower() if isinstance(each, bool) else str(each) for name, each in found.items()}
+    return {
+        name: str(each).lower() if isinstance(each, bool) else str(each)
+        for name, each in found.items()
+    }
 
 
 def columns(told: object, name: str) -> tuple[str, ...]:
@@ -236,7 +299,9 @@ def columns(told: object, name: str) -> tuple[str, ...]:
     if told is None:
         return ()
     if not isinstance(told, list) or not told or not all(isinstance(each, str) for each in told):
-        raise OptionRefused(f"{name}.columns is to be a list of columns, such as [truck, upper(name) as name]")
+        raise OptionRefused(
+            f"{name}.columns is to be a list of columns, such as [truck, upper(name) as name]"
+        )
     return tuple(told)
 
 
@@ -245,7 +310,10 @@ def watermark(told: object, name: str) -> tuple[str, str] | None:
         return None
     if isinstance(told, Mapping) and told.keys() == {"column", "delay"}:
         return str(told["column"]), str(told["delay"])
-    raise OptionRefused(f"{name}.watermark is {told!r}: {{column: sent, delay: 10 seconds}}, as its rows have no time of their own")
+    raise OptionRefused(
+        f"{name}.watermark is {told!r}: {{column: sent, delay: 10 seconds}}, as its rows have no "
+        "time of their own"
+    )
 
 
 def path_of(told: object, folder: Path, where: str) -> str:
@@ -264,4 +332,7 @@ def _file_format(name: str, told: Mapping[str, Json]) -> str:
 
 def _refuse_ours(name: str, given: Mapping[str, str]) -> None:
     if ours := [each for each in given if each.lower() in OURS]:
-        raise OptionRefused(f"{name}.options: {ours[0]} can not be set: files, format and fields say it, and rows that do not fit go to {name}_bad")
+        raise OptionRefused(
+            f"{name}.options: {ours[0]} can not be set: files, format and fields say it, and rows "
+            f"that do not fit go to {name}_bad"
+        )

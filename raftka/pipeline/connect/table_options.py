@@ -1,11 +1,20 @@
-"""Options of tables that are read or written, and what is wrong with them in a sentence. Opens no connection."""
+"""Options of tables that are read or written, and what is wrong with them in a sentence. Opens no
+connection.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from raftka.pipeline.connect.databases import Database, column, database, quoted
-from raftka.pipeline.connect.options import KEEP_REMOVED_S, Keyed, keyed, known_options, span_s, whole
+from raftka.pipeline.connect.options import (
+    KEEP_REMOVED_S,
+    Keyed,
+    keyed,
+    known_options,
+    span_s,
+    whole,
+)
 from raftka.pipeline.errors import OptionRefused
 
 BOTH = ["url", "name", "password_from", "timeout"]
@@ -32,7 +41,8 @@ class TableSink:
     key: tuple[str, ...] = ()  # of upserts; empty: rows are appended
     order: str | None = None  # of two rows with a key the one with the higher value stays
     delete: str | None = None  # a boolean column that the table has not: true removes the row
-    keep_removed_s: int = KEEP_REMOVED_S  # with `order`: so long older changes do not bring back a row that was removed
+    # with `order`: so long older changes do not bring back a row that was removed
+    keep_removed_s: int = KEEP_REMOVED_S
 
 
 def table_source(given: Mapping[str, str]) -> TableSource:
@@ -43,7 +53,10 @@ def table_source(given: Mapping[str, str]) -> TableSource:
     text = options.get("lag", "0").strip()
     match = LAG.fullmatch(text)
     if match is None:
-        raise OptionRefused(f"lag is {text!r}: a number for a column of numbers, such as 1000, or a time for one of times, such as 30 seconds")
+        raise OptionRefused(
+            f"lag is {text!r}: a number for a column of numbers, such as 1000, or a time for one "
+            "of times, such as 30 seconds"
+        )
     unit = None if match[2] is None else match[2].rstrip("s")
     column(options["column"].strip())
     return TableSource(
@@ -62,11 +75,15 @@ def table_sink(given: Mapping[str, str]) -> TableSink:
     found = keyed(options)
     keep = options.get("keep_removed", "").strip()
     if keep and (found is None or found.delete is None or found.order is None):
-        raise OptionRefused("keep_removed says how long removed rows are remembered: it needs a delete and an order")
+        raise OptionRefused(
+            "keep_removed says how long removed rows are remembered: it needs a delete and an order"
+        )
     keep_s = span_s(keep, "keep_removed") if keep else KEEP_REMOVED_S
     if found is None:
         return TableSink(_database(options), _name(options))
-    return TableSink(_database(options), _name(options), found.key, found.order, found.delete, keep_s)
+    return TableSink(
+        _database(options), _name(options), found.key, found.order, found.delete, keep_s
+    )
 
 
 def check_columns(sink: TableSink, columns: tuple[str, ...]) -> None:
@@ -77,7 +94,11 @@ def check_columns(sink: TableSink, columns: tuple[str, ...]) -> None:
 
 
 def _database(options: Mapping[str, str]) -> Database:
-    return database(options.get("url", ""), options.get("password_from") or None, whole(options, "timeout", 300, 1, 86_400))
+    return database(
+        options.get("url", ""),
+        options.get("password_from") or None,
+        whole(options, "timeout", 300, 1, 86_400),
+    )
 
 
 def _name(options: Mapping[str, str]) -> str:

@@ -1,7 +1,9 @@
-"""Read a table as a stream by a column whose values grow: numbers, or times. Knows Arrow, and no Spark.
+"""Read a table as a stream by a column whose values grow: numbers, or times. Knows Arrow, and no
+Spark.
 
-A batch is the rows with values above one bound, up to another one. Both bounds are in the query's checkpoint, so a batch that is done again has the
-same rows, unless the table has changed below the upper bound. A row that is committed below a bound that was planned already is never read: `lag`
+A batch is the rows with values above one bound, up to another one. Both bounds are in the query's
+checkpoint, so a batch that is done again has the same rows, unless the table has changed below the
+upper bound. A row that is committed below a bound that was planned already is never read: `lag`
 keeps the bounds away from values that transactions may still be writing.
 """
 
@@ -30,19 +32,27 @@ def check(source: TableSource, schema: "pa.Schema") -> None:
     from pyarrow import types
 
     if source.column not in schema.names:
-        raise OptionRefused(f"column names {source.column}, which is no field: there are {', '.join(schema.names)}")
+        raise OptionRefused(
+            f"column names {source.column}, which is no field: there are {', '.join(schema.names)}"
+        )
     for name in schema.names:
         column(name)
     kind = schema.field(source.column).type
     is_time = types.is_timestamp(kind)
     if not is_time and not types.is_integer(kind):
         raise OptionRefused(
-            f"the column {source.column} is to be an int, a bigint or a timestamp; other values have no order that all databases share"
+            f"the column {source.column} is to be an int, a bigint or a timestamp; other values "
+            "have no order that all databases share"
         )
     if is_time and source.database.is_sqlite:
-        raise OptionRefused(f"SQLite has no type for times: follow a column of whole numbers, not {source.column}")
+        raise OptionRefused(
+            f"SQLite has no type for times: follow a column of whole numbers, not {source.column}"
+        )
     if source.lag and source.lag_is_time != is_time:
-        raise OptionRefused(f"lag is to be {'a time, such as 30 seconds' if is_time else 'a number'}, as the column {source.column} is")
+        raise OptionRefused(
+            f"lag is to be {'a time, such as 30 seconds' if is_time else 'a number'}, as the "
+            f"column {source.column} is"
+        )
 
 
 class Plan:
@@ -59,7 +69,9 @@ class Plan:
         self._is_frozen = True
 
     def latest(self, start: JsonObject) -> JsonObject:
-        """The end of the next batch; `start` itself when there is nothing to read. Raises PipelineError."""
+        """The end of the next batch; `start` itself when there is nothing to read. Raises
+        PipelineError.
+        """
         if self._is_frozen and self._frozen is None:
             return start
         with connected(self._source.database) as connection:
@@ -85,7 +97,10 @@ class Plan:
         rest = f"FROM {quoted(source.name)} WHERE {' AND '.join(conditions)}"
         if rows is None:
             return connection.one(f"SELECT max({name}) {rest}", values)
-        return connection.one(f"SELECT max({name}) FROM (SELECT {name} {rest} ORDER BY {name} LIMIT ?) AS next_rows", [*values, rows])
+        return connection.one(
+            f"SELECT max({name}) FROM (SELECT {name} {rest} ORDER BY {name} LIMIT ?) AS next_rows",
+            [*values, rows],
+        )
 
 
 def bound(offset: JsonObject) -> Json:
@@ -102,10 +117,15 @@ def _told(value: object) -> Json:
         return value
     if isinstance(value, Decimal) and value == int(value):
         return int(value)
-    raise PipelineError(f"the growing column has the value {str(value)[:SHOWN]!r}, which is neither a whole number nor a time")
+    raise PipelineError(
+        f"the growing column has the value {str(value)[:SHOWN]!r}, which is neither a whole "
+        "number nor a time"
+    )
 
 
-def read(source: TableSource, schema: "pa.Schema", start: JsonObject, end: JsonObject) -> "Iterator[pa.RecordBatch]":
+def read(
+    source: TableSource, schema: "pa.Schema", start: JsonObject, end: JsonObject
+) -> "Iterator[pa.RecordBatch]":
     """The rows of one batch. Raises PipelineError."""
     name = column(source.column)
     conditions, values = [f"{name} <= ?"], [bound(end)]
@@ -113,13 +133,18 @@ def read(source: TableSource, schema: "pa.Schema", start: JsonObject, end: JsonO
         conditions.append(f"{name} > ?")
         values.append(bound(start))
     columns = ", ".join(column(each) for each in schema.names)
-    statement = f"SELECT {columns} FROM {quoted(source.name)} WHERE {' AND '.join(conditions)} ORDER BY {name}"
+    statement = (
+        f"SELECT {columns} FROM {quoted(source.name)} WHERE {' AND '.join(conditions)} ORDER BY "
+        f"{name}"
+    )
     with connected(source.database) as connection, connection.transaction(writes=False):
         for rows in connection.stream(statement, values, FETCHED):
             yield as_arrow(source, schema, rows)
 
 
-def as_arrow(source: TableSource, schema: "pa.Schema", rows: Sequence[Sequence[object]]) -> "pa.RecordBatch":
+def as_arrow(
+    source: TableSource, schema: "pa.Schema", rows: Sequence[Sequence[object]]
+) -> "pa.RecordBatch":
     import pyarrow as pa
 
     arrays = []
@@ -128,7 +153,8 @@ def as_arrow(source: TableSource, schema: "pa.Schema", rows: Sequence[Sequence[o
             arrays.append(pa.array([cell(row[at], each.type) for row in rows], each.type))
         except (ValueError, TypeError, OverflowError, InvalidOperation, pa.ArrowException) as error:
             raise PipelineError(
-                f"a row of {source.name} has no {each.type} in its column {each.name}: {_first_misfit(rows, at, each.type, error)}"
+                f"a row of {source.name} has no {each.type} in its column {each.name}: "
+                f"{_first_misfit(rows, at, each.type, error)}"
             ) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -10,8 +10,12 @@ from raftka.json_values import Json
 
 
 def as_json(told: Json) -> bytes:
-    """Bytes as base64, times as ISO 8601, decimals as text. NaN and infinity, which JSON has not, are null."""
-    return json.dumps(_plain(told), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(errors="replace")
+    """Bytes as base64, times as ISO 8601, decimals as text. NaN and infinity, which JSON has not,
+    are null.
+    """
+    return json.dumps(
+        _plain(told), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    ).encode(errors="replace")
 
 
 def _plain(value: Json) -> Json:

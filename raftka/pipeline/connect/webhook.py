@@ -1,7 +1,10 @@
-"""Post rows to a URL as JSON, each request with an Idempotency-Key. At least once: what is done again is sent again, under the same key.
+"""Post rows to a URL as JSON, each request with an Idempotency-Key. At least once: what is done
+again is sent again, under the same key.
 
-A request that fails for a while (no connection, 408, 429, 5xx) is tried again, later each time. What the receiver refuses for good (any other answer
-but 2xx) stops the query, or becomes a dead letter. No redirect is followed: the rows, and the headers that log in, go to the host that was declared.
+A request that fails for a while (no connection, 408, 429, 5xx) is tried again, later each time.
+What the receiver refuses for good (any other answer but 2xx) stops the query, or becomes a dead
+letter. No redirect is followed: the rows, and the headers that log in, go to the host that was
+declared.
 """
 
 import http.client
@@ -61,7 +64,9 @@ Post = Callable[[Request], Answer]
 
 
 def requests(hook: Webhook, rows: Iterable[JsonObject], place: Place) -> Iterator[Request]:
-    """A row that is the n-th of its task in its batch has the same key when the batch is done again."""
+    """A row that is the n-th of its task in its batch has the same key when the batch is done
+    again.
+    """
     waiting: list[JsonObject] = []
     first = 0
     for at, row in enumerate(rows):
@@ -82,10 +87,15 @@ def _key(hook: Webhook, row: Mapping[str, Json], place: Place, first: int) -> st
     if hook.id is None:
         return f"{place.query}-{place.batch}-{place.task}-{first}"
     if hook.id not in row:
-        raise OptionRefused(f"id names the column {hook.id}, which is not there: there are {', '.join(row)}")
+        raise OptionRefused(
+            f"id names the column {hook.id}, which is not there: there are {', '.join(row)}"
+        )
     value = "" if row[hook.id] is None else str(row[hook.id])
     if not 0 < len(value) <= LONGEST_ID or VALUE.fullmatch(value) is None:
-        raise PipelineError(f"the id of a row is {value[:SHOWN]!r}: it is to be ASCII text of 1 to {LONGEST_ID} characters. Compute such a column")
+        raise PipelineError(
+            f"the id of a row is {value[:SHOWN]!r}: it is to be ASCII text of 1 to {LONGEST_ID} "
+            "characters. Compute such a column"
+        )
     return f"{place.query}-{value}"
 
 
@@ -98,23 +108,40 @@ class Poster:
     def __init__(self, hook: Webhook) -> None:
         self._hook = hook
         self._connection: http.client.HTTPConnection | None = None
-        secret = {name: from_environment(variable, f"the header {name}") for name, variable in hook.secret_headers.items()}
+        secret = {
+            name: from_environment(variable, f"the header {name}")
+            for name, variable in hook.secret_headers.items()
+        }
         for name, value in secret.items():
             if VALUE.fullmatch(value) is None:
-                raise OptionRefused(f"the environment's value of the header {name} has characters that no header may have")
-        self._headers = {"User-Agent": "raftka", **hook.headers, **secret, "Content-Type": "application/json"}
+                raise OptionRefused(
+                    f"the environment's value of the header {name} has characters that no header "
+                    "may have"
+                )
+        self._headers = {
+            "User-Agent": "raftka",
+            **hook.headers,
+            **secret,
+            "Content-Type": "application/json",
+        }
 
     def post(self, request: Request) -> Answer:
         """Raises Unanswered."""
         try:
             connection = self._connection = self._connection or self._connected()
-            connection.request("POST", self._hook.target, request.body, {**self._headers, "Idempotency-Key": request.key})
+            connection.request(
+                "POST",
+                self._hook.target,
+                request.body,
+                {**self._headers, "Idempotency-Key": request.key},
+            )
             response = connection.getresponse()
             text, whole = self._read(response)
         except ssl.SSLCertVerificationError as error:
             self.close()
             raise PipelineError(
-                f"the certificate of {self._hook.where} is not to be trusted: {error.verify_message}. Nothing was sent. Next step: ca_file, "
+                f"the certificate of {self._hook.where} is not to be trusted: "
+                f"{error.verify_message}. Nothing was sent. Next step: ca_file, "
                 "with the authority that has signed it, where it is one of your own"
             ) from error
         except (OSError, http.client.HTTPException) as error:
@@ -123,10 +150,17 @@ class Poster:
         if not whole:
             self.close()
         after = _seconds(response.getheader("Retry-After"))
-        return Answer(response.status, response.reason, text[: 4 * SHOWN].decode(errors="replace")[:SHOWN], after)
+        return Answer(
+            response.status,
+            response.reason,
+            text[: 4 * SHOWN].decode(errors="replace")[:SHOWN],
+            after,
+        )
 
     def _read(self, response: http.client.HTTPResponse) -> tuple[bytes, bool]:
-        """The answer's text, as far as it comes in time, and whether that is all: an answer that trickles in keeps no task."""
+        """The answer's text, as far as it comes in time, and whether that is all: an answer that
+        trickles in keeps no task.
+        """
         deadline, text = time.monotonic() + self._hook.timeout_s, b""
         while len(text) < READ_BYTES and time.monotonic() < deadline:
             more = response.read1(READ_BYTES - len(text))
@@ -151,7 +185,9 @@ class Poster:
             context = ssl.create_default_context(cafile=hook.ca_file)
         except (OSError, ValueError) as error:
             raise OptionRefused(f"ca_file {hook.ca_file} can not be read: {error}") from None
-        return http.client.HTTPSConnection(hook.host, hook.port, timeout=hook.timeout_s, context=context)
+        return http.client.HTTPSConnection(
+            hook.host, hook.port, timeout=hook.timeout_s, context=context
+        )
 
 
 def _seconds(told: str | None) -> float | None:
@@ -159,9 +195,15 @@ def _seconds(told: str | None) -> float | None:
 
 
 def send(
-    hook: Webhook, given: Iterable[Request], post: Post, dead: Callable[[Request, str], None], sleep: Callable[[float], object] = time.sleep
+    hook: Webhook,
+    given: Iterable[Request],
+    post: Post,
+    dead: Callable[[Request, str], None],
+    sleep: Callable[[float], object] = time.sleep,
 ) -> int:
-    """Returns the number of rows that were accepted; `dead` takes the others, or raises. Raises PipelineError."""
+    """Returns the number of rows that were accepted; `dead` takes the others, or raises. Raises
+    PipelineError.
+    """
     accepted = 0
     for request in given:
         answer = _answer(hook, request, post, sleep)
@@ -172,8 +214,12 @@ def send(
     return accepted
 
 
-def _answer(hook: Webhook, request: Request, post: Post, sleep: Callable[[float], object]) -> Answer:
-    """The last one: 2xx, or a refusal. Raises PipelineError where there was none but failures that may pass."""
+def _answer(
+    hook: Webhook, request: Request, post: Post, sleep: Callable[[float], object]
+) -> Answer:
+    """The last one: 2xx, or a refusal. Raises PipelineError where there was none but failures that
+    may pass.
+    """
     why, pause = "", FIRST_PAUSE_S
     for tried in range(hook.retries + 1):
         asked_s: float | None = None
@@ -181,14 +227,16 @@ def _answer(hook: Webhook, request: Request, post: Post, sleep: Callable[[float]
             answer = post(request)
             if answer.status not in AGAIN and answer.status < 500:
                 return answer
-            why, asked_s = f"it answered {answer.status} {answer.reason}: {answer.text}", answer.retry_after_s
+            why = f"it answered {answer.status} {answer.reason}: {answer.text}"
+            asked_s = answer.retry_after_s
         except Unanswered as error:
             why = str(error)
         if tried < hook.retries:
             sleep(min(max(pause, asked_s or 0.0), LONGEST_PAUSE_S))
             pause = min(2 * pause, LONGEST_PAUSE_S)
     raise PipelineError(
-        f"the webhook {hook.where} took no row in {hook.retries + 1} tries: {why}. Rows of this batch that it took are sent again under the same "
+        f"the webhook {hook.where} took no row in {hook.retries + 1} tries: {why}. Rows of this "
+        "batch that it took are sent again under the same "
         "keys when the query is started again"
     )
 
@@ -196,7 +244,8 @@ def _answer(hook: Webhook, request: Request, post: Post, sleep: Callable[[float]
 def stop_at_refusal(hook: Webhook) -> Callable[[Request, str], None]:
     def dead(request: Request, why: str) -> NoReturn:
         raise PipelineError(
-            f"the webhook {hook.where} refused the rows with the key {request.key}: {why}. Next step: mend the query or the receiver, or give "
+            f"the webhook {hook.where} refused the rows with the key {request.key}: {why}. Next "
+            "step: mend the query or the receiver, or give "
             "dead_letters, a topic for refused rows"
         )
 
@@ -220,7 +269,12 @@ def post_task(hook: Webhook, batches: "Iterable[pa.RecordBatch]", place: Place) 
     poster = Poster(hook)
     rows = (row for batch in batches for row in batch.to_pylist())
     try:
-        accepted = send(hook, requests(hook, rows, place), poster.post, stop_at_refusal(hook) if to is None else keep)
+        accepted = send(
+            hook,
+            requests(hook, rows, place),
+            poster.post,
+            stop_at_refusal(hook) if to is None else keep,
+        )
     finally:
         poster.close()
     if to is not None and refused:
@@ -238,8 +292,13 @@ def _write_dead_letters(hook: Webhook, to: SinkOptions, refused: list[tuple[Requ
     import pyarrow as pa
 
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    told = [[("webhook", hook.where), ("idempotency_key", request.key), ("error", why)] for request, why in refused]
+    told = [
+        [("webhook", hook.where), ("idempotency_key", request.key), ("error", why)]
+        for request, why in refused
+    ]
     headers = [[{"key": key, "value": value.encode()} for key, value in each] for each in told]
     bodies = pa.array([request.body for request, _ in refused], pa.binary())
-    write_task(to, [pa.RecordBatch.from_arrays([bodies, pa.array(headers, kind)], ["value", "headers"])])
+    write_task(
+        to, [pa.RecordBatch.from_arrays([bodies, pa.array(headers, kind)], ["value", "headers"])]
+    )
     refused.clear()

@@ -10,7 +10,14 @@ from raftka.pipeline.errors import OptionRefused
 
 KNOWN = ["url", "rows_per_request", "timeout", "retries", "id", "ca_file", "dead_letters"]
 PREFIXES = ["header.", "secret_header.", "kafka."]
-OURS = {"idempotency-key", "content-length", "content-type", "host", "transfer-encoding", "connection"}
+OURS = {
+    "idempotency-key",
+    "content-length",
+    "content-type",
+    "host",
+    "transfer-encoding",
+    "connection",
+}
 TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VALUE = re.compile(r"[\t\x20-\x7e]*")
 HERE = {"localhost", "127.0.0.1", "::1"}
@@ -28,7 +35,8 @@ class Webhook:
     retries: int = 5
     id: str | None = None  # the column that names a row in its Idempotency-Key
     headers: Mapping[str, str] = field(default_factory=dict)
-    secret_headers: Mapping[str, str] = field(default_factory=dict)  # names of environment variables
+    # names of environment variables
+    secret_headers: Mapping[str, str] = field(default_factory=dict)
     ca_file: str | None = None
     dead_letters: Mapping[str, str] | None = None  # options of the sink for refused rows
 
@@ -46,7 +54,8 @@ def webhook_options(given: Mapping[str, str]) -> Webhook:
     _check_headers(headers, secret)
     if secret and not is_tls and host not in HERE:
         raise OptionRefused(f"secret_headers would travel in the open to http://{host}: take https")
-    rows, name = whole(options, "rows_per_request", 1, 1, MOST_ROWS), options.get("id", "").strip() or None
+    rows = whole(options, "rows_per_request", 1, 1, MOST_ROWS)
+    name = options.get("id", "").strip() or None
     if name is not None and rows > 1:
         raise OptionRefused("id names one row: it can not be given with rows_per_request above 1")
     ca_file = options.get("ca_file")
@@ -74,10 +83,20 @@ def _address(url: str) -> tuple[str, int, bool, str]:
         port = parts.port
     except ValueError as error:
         raise OptionRefused(f"the webhook's URL is none: {error}") from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or re.search(r"[\x00-\x20\x7f-\U0010ffff]", url):
-        raise OptionRefused("the webhook's URL is to be https://host/path (or http://), without blanks and with letters of ASCII only")
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or re.search(r"[\x00-\x20\x7f-\U0010ffff]", url)
+    ):
+        raise OptionRefused(
+            "the webhook's URL is to be https://host/path (or http://), without blanks and with "
+            "letters of ASCII only"
+        )
     if parts.username is not None or parts.fragment:
-        raise OptionRefused("the webhook's URL is to have no user and no fragment: logins go into secret_headers, such as Authorization")
+        raise OptionRefused(
+            "the webhook's URL is to have no user and no fragment: logins go into secret_headers, "
+            "such as Authorization"
+        )
     is_tls = parts.scheme == "https"
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return parts.hostname, port or (443 if is_tls else 80), is_tls, target
@@ -90,17 +109,24 @@ def _check_headers(headers: Mapping[str, str], secret: Mapping[str, str]) -> Non
         if name in OURS:
             raise OptionRefused(f"the header {name} is set by the webhook itself")
     if both := headers.keys() & secret.keys():
-        raise OptionRefused(f"the header {min(both)} is given twice, in headers and in secret_headers")
+        raise OptionRefused(
+            f"the header {min(both)} is given twice, in headers and in secret_headers"
+        )
     for name, value in headers.items():
         if VALUE.fullmatch(value) is None:
-            raise OptionRefused(f"the value of the header {name} has characters that no header may have")
+            raise OptionRefused(
+                f"the value of the header {name} has characters that no header may have"
+            )
 
 
 def _dead_letters(options: Mapping[str, str]) -> dict[str, str] | None:
-    topic, kafka = options.get("dead_letters"), {name: value for name, value in options.items() if name.startswith("kafka.")}
+    topic = options.get("dead_letters")
+    kafka = {name: value for name, value in options.items() if name.startswith("kafka.")}
     if topic is None:
         if kafka:
-            raise OptionRefused(f"{min(kafka)} has a meaning with dead_letters only, a topic for refused rows")
+            raise OptionRefused(
+                f"{min(kafka)} has a meaning with dead_letters only, a topic for refused rows"
+            )
         return None
     if "kafka.bootstrap.servers" not in kafka:
         raise OptionRefused("dead_letters is a topic: kafka.bootstrap.servers is missing")

@@ -1,4 +1,6 @@
-"""CREATE STREAM, TABLE and SINK as elements of a pipeline: views, sinks and flows. Spark parses and plans their queries."""
+"""CREATE STREAM, TABLE and SINK as elements of a pipeline: views, sinks and flows. Spark parses and
+plans their queries.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 
 def declared_of(folder: Path) -> Declared:
-    """What streams.yml declares; without one, the cluster of the environment. Raises PipelineError."""
+    """What streams.yml declares; without one, the cluster of the environment. Raises
+    PipelineError.
+    """
     path = folder / "streams.yml"
     return load(path) if path.is_file() else declared({}, folder)
 
@@ -40,14 +44,17 @@ def register_all(registry: GraphElementRegistry, spark: "SparkSession", project:
         register(registry, spark, project, each)
 
 
-def register(registry: GraphElementRegistry, spark: "SparkSession", project: Project, found: Statement) -> None:
+def register(
+    registry: GraphElementRegistry, spark: "SparkSession", project: Project, found: Statement
+) -> None:
     """Raises PipelineError when its name is another's, or for its options."""
     at = SourceCodeLocation(f"{FOLDER}/{found.name}.sql", None)
     if found.kind == "STREAM":
         registry.register_output(TemporaryView(found.name, None, at))
     elif found.topic is not None:
         options = {**declared_of(project.folder).connection, "topic": found.topic, **found.options}
-        sink_options(options, {"key": "string", "value": "string"}, streaming=True)  # else Spark would look at them with the first batch
+        # else Spark would look at them with the first batch
+        sink_options(options, {"key": "string", "value": "string"}, streaming=True)
         registry.register_output(Sink(found.name, None, at, "raftka", options))
     else:
         options = {"path": lake_of(project.folder, found), **found.options}
@@ -69,17 +76,31 @@ def make_topic(project: Project, found: Statement, patience_s: float = PATIENCE_
 
 
 def frame_of(spark: "SparkSession", found: Statement) -> DataFrame:
-    """Its rows, for a topic as JSON. `parseQuery` takes nothing that would change anything. Raises what Spark says."""
+    """Its rows, for a topic as JSON. `parseQuery` takes nothing that would change anything. Raises
+    what Spark says.
+    """
     plan = spark._jsparkSession.sessionState().sqlParser().parseQuery(found.query)
-    frame = DataFrame(spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    frame = DataFrame(
+        spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark
+    )
     if not frame.isStreaming:
-        raise OptionRefused(f"{found.name} is no stream: its query reads none of the project's streams")
+        raise OptionRefused(
+            f"{found.name} is no stream: its query reads none of the project's streams"
+        )
     if found.topic is None:
         return frame
     value = f.to_json(f.struct("*")).alias("value")
-    frame = frame.select(value) if found.key is None else frame.select(f.col(found.key).cast("string").alias("key"), value)
-    is_exactly_once = any(name.lower() == "deliveryguarantee" and each == EXACTLY_ONCE for name, each in found.options.items())
-    return frame.repartition(1) if is_exactly_once else frame  # one task writes: each partition of a topic must have one writer
+    frame = (
+        frame.select(value)
+        if found.key is None
+        else frame.select(f.col(found.key).cast("string").alias("key"), value)
+    )
+    is_exactly_once = any(
+        name.lower() == "deliveryguarantee" and each == EXACTLY_ONCE
+        for name, each in found.options.items()
+    )
+    # one task writes: each partition of a topic must have one writer
+    return frame.repartition(1) if is_exactly_once else frame
 
 
 def sentence(error: Exception) -> str:

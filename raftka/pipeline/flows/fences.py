@@ -1,4 +1,5 @@
-"""Areas on a map, and who came into them or went out of them. Plain functions over positions in the order of their time; Spark's side is in moves.py.
+"""Areas on a map, and who came into them or went out of them. Plain functions over positions in the
+order of their time; Spark's side is in moves.py.
 
 Areas are a GeoJSON file: polygons with a `name` among their properties.
 """
@@ -55,13 +56,19 @@ def crossed(ring: Ring, x: float, y: float) -> bool:
     return odd
 
 
-def moves(fences: Iterable[Fence], known: Whereabouts, positions: Iterable[Position]) -> tuple[list[Move], Whereabouts]:
-    """Return the fences entered and left. A position that is not later than the last known one is skipped."""
+def moves(
+    fences: Iterable[Fence], known: Whereabouts, positions: Iterable[Position]
+) -> tuple[list[Move], Whereabouts]:
+    """Return the fences entered and left. A position that is not later than the last known one is
+    skipped.
+    """
     fences = tuple(fences)
     found: list[Move] = []
     for each in sorted(positions):
         if each.at_us > known.at_us:
-            inside = frozenset(fence.name for fence in fences if fence.holds(each.longitude, each.latitude))
+            inside = frozenset(
+                fence.name for fence in fences if fence.holds(each.longitude, each.latitude)
+            )
             found += [Move(event, name, each) for event, name in moved(known.inside, inside)]
             known = Whereabouts(each.at_us, inside)
     return found, known
@@ -78,7 +85,9 @@ def load_fences(path: Path) -> tuple[Fence, ...]:
     try:
         return tuple(_fences(json.loads(path.read_text())))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OptionRefused(f"{path} is no GeoJSON of polygons with names: {type(error).__name__} {error}") from None
+        raise OptionRefused(
+            f"{path} is no GeoJSON of polygons with names: {type(error).__name__} {error}"
+        ) from None
 
 
 def _fences(document: Mapping[str, Json]) -> Iterator[Fence]:
@@ -86,4 +95,7 @@ def _fences(document: Mapping[str, Json]) -> Iterator[Fence]:
         if feature["geometry"]["type"] != "Polygon":
             raise ValueError(f"a {feature['geometry']['type']}")
         rings = feature["geometry"]["coordinates"]
-        yield Fence(str(feature["properties"]["name"]), tuple(tuple((float(point[0]), float(point[1])) for point in ring) for ring in rings))
+        yield Fence(
+            str(feature["properties"]["name"]),
+            tuple(tuple((float(point[0]), float(point[1])) for point in ring) for ring in rings),
+        )

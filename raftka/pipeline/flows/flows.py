@@ -1,6 +1,8 @@
-"""Turn the declarations of `streams.yml` into a Spark Declarative Pipeline: views, sinks, flows. Runs in classic sessions and in Spark Connect's.
+"""Turn the declarations of `streams.yml` into a Spark Declarative Pipeline: views, sinks, flows.
+Runs in classic sessions and in Spark Connect's.
 
-In a definition nothing may ask Spark what a frame looks like, and Connect's frames ask when they are given a Python function: `told` spares them it.
+In a definition nothing may ask Spark what a frame looks like, and Connect's frames ask when they
+are given a Python function: `told` spares them it.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,9 +72,20 @@ def _is_shared(found: Declared, stream: StreamSpec) -> bool:
     return stream.shared and found.file is not None
 
 
-def _shared(found: Declared, stream: StreamSpec, rows: str, packing: Packing | None = None, parcels: str | None = None) -> DataFrame:
+def _shared(
+    found: Declared,
+    stream: StreamSpec,
+    rows: str,
+    packing: Packing | None = None,
+    parcels: str | None = None,
+) -> DataFrame:
     """Rows of a stream whose records are fetched and decoded once for all flows."""
-    which = {"stream.file": str(found.file), "stream.name": stream.name, "stream.rows": rows, "stream.digest": digest_of(stream)}
+    which = {
+        "stream.file": str(found.file),
+        "stream.name": stream.name,
+        "stream.rows": rows,
+        "stream.digest": digest_of(stream),
+    }
     packs = {} if packing is None else {"stream.packing": packing.as_json()}
     if parcels is not None:
         packs["stream.parcels"] = parcels
@@ -82,7 +95,9 @@ def _shared(found: Declared, stream: StreamSpec, rows: str, packing: Packing | N
 
 def _packed(found: Declared, stream: StreamSpec, packing: Packing) -> DataFrame | None:
     """Packs made where records are read, with the watermark that the rows would have."""
-    if packing.at != "_timestamp" or (stream.watermark is not None and stream.watermark[0] != packing.at):
+    if packing.at != "_timestamp" or (
+        stream.watermark is not None and stream.watermark[0] != packing.at
+    ):
         return None
     frame = _shared(found, stream, GOOD, packing)
     if stream.watermark is not None:  # on the column that is dropped: what is late for it counts
@@ -97,14 +112,20 @@ def _shape(stream: StreamSpec) -> StructType:
     return shape
 
 
-def parsed(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
+def parsed(
+    found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None
+) -> DataFrame:
     """`_decoded` beside the record's own columns: its fields, or why there are none."""
     wanted = StructType.fromJson(spark_json(stream.fields or TEXT)).add(ERROR, "string")
     return _with_decoded(found, stream, bounded, decoder_of(stream).columns, wanted)
 
 
 def _with_decoded(
-    found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None, function: Callable[[pa.Array], pa.Array], kind: StructType | StringType
+    found: Declared,
+    stream: StreamSpec,
+    bounded: Mapping[str, str] | None,
+    function: Callable[[pa.Array], pa.Array],
+    kind: StructType | StringType,
 ) -> DataFrame:
     def decode(values: pa.Array) -> pa.Array:
         return function(values)
@@ -116,26 +137,50 @@ def _with_decoded(
 
 
 def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -> DataFrame:
-    """The fields, and with _ before them what says which record it was. What a view of this name shows; for Python functions on streams."""
+    """The fields, and with _ before them what says which record it was. What a view of this name
+    shows; for Python functions on streams.
+    """
     stream = found.stream(name)
     if bounded is None and _is_shared(found, stream):
         rows = _shared(found, stream, GOOD)
     else:
         rows = parsed(found, stream, bounded).where(f"_decoded.{ERROR} is null")
         names = [each.name for each in stream.fields or TEXT]
-        rows = rows.select(*[f.col(f"_decoded.{each}") for each in names], *[f.col(each).alias(f"_{each}") for each in RECORD])
-    rows = with_schema(rows if stream.watermark is None else rows.withWatermark(*stream.watermark), _shape(stream))
-    return of_source(rows, partial(_packed, found, stream)) if bounded is None and _is_shared(found, stream) else rows
+        rows = rows.select(
+            *[f.col(f"_decoded.{each}") for each in names],
+            *[f.col(each).alias(f"_{each}") for each in RECORD],
+        )
+    rows = with_schema(
+        rows if stream.watermark is None else rows.withWatermark(*stream.watermark), _shape(stream)
+    )
+    return (
+        of_source(rows, partial(_packed, found, stream))
+        if bounded is None and _is_shared(found, stream)
+        else rows
+    )
 
 
 def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
-    """As a dead letter: the record as it was, with headers that say where it was and what is wrong with it."""
+    """As a dead letter: the record as it was, with headers that say where it was and what is wrong
+    with it.
+    """
     if bounded is None and _is_shared(found, stream):
         return _shared(found, stream, BAD)
     # The errors alone: the fields of the records that fit would go from Python to Java for nothing.
-    rows = _with_decoded(found, stream, bounded, decoder_of(stream).errors, StringType()).where("_decoded is not null")
-    headers = {"topic": "topic", "partition": "partition", "offset": "offset", "timestamp": "unix_millis(timestamp)", "error": "_decoded"}
-    pairs = ", ".join(f"named_struct('key', '{name}', 'value', cast(cast({what} as string) as binary))" for name, what in headers.items())
+    rows = _with_decoded(found, stream, bounded, decoder_of(stream).errors, StringType()).where(
+        "_decoded is not null"
+    )
+    headers = {
+        "topic": "topic",
+        "partition": "partition",
+        "offset": "offset",
+        "timestamp": "unix_millis(timestamp)",
+        "error": "_decoded",
+    }
+    pairs = ", ".join(
+        f"named_struct('key', '{name}', 'value', cast(cast({what} as string) as binary))"
+        for name, what in headers.items()
+    )
     return rows.selectExpr("key", "value", f"array({pairs}) as headers")
 
 
@@ -149,7 +194,9 @@ def _output(found: Declared, output: Output) -> None:
     if output.sink is not None:
         dp.create_sink(output.name, output.sink.format, dict(output.sink.options))
     elif output.topic is not None:
-        dp.create_sink(output.name, "raftka", {**found.connection, "topic": output.topic, **output.options})
+        dp.create_sink(
+            output.name, "raftka", {**found.connection, "topic": output.topic, **output.options}
+        )
     else:
         dp.create_sink(output.name, "raftka_delta", {"path": str(output.path), **output.options})
     if output.source is not None:
@@ -166,8 +213,9 @@ def _rows(found: Declared, output: Output) -> DataFrame:
 
 
 def _parceled(found: Declared, output: Output) -> DataFrame | None:
-    """All rows of a stream, for a lake, in parcels. None: Spark is to look at them, or it is Connect's, whose queries cannot be told to take one
-    parcel at a time."""
+    """All rows of a stream, for a lake, in parcels. None: Spark is to look at them, or it is
+    Connect's, whose queries cannot be told to take one parcel at a time.
+    """
     if output.path is None or output.columns or "connect" in type(SparkSession.active()).__module__:
         return None
     for stream in found.streams:
@@ -177,9 +225,17 @@ def _parceled(found: Declared, output: Output) -> DataFrame | None:
             return _shared(found, stream, RAW_ROWS, parcels="")
         if output.source == stream.name and stream.watermark is None:
             return _shared(found, stream, GOOD, parcels="")
-        if output.source == stream.name and stream.watermark is not None and stream.watermark[0] in _times(stream):
+        if (
+            output.source == stream.name
+            and stream.watermark is not None
+            and stream.watermark[0] in _times(stream)
+        ):
             column, delay = stream.watermark
-            return _shared(found, stream, GOOD, parcels=column).withWatermark(column, delay).drop(column)
+            return (
+                _shared(found, stream, GOOD, parcels=column)
+                .withWatermark(column, delay)
+                .drop(column)
+            )
     return None
 
 
@@ -189,4 +245,6 @@ def _times(stream: StreamSpec) -> list[str]:
 
 def as_json(frame: DataFrame, key: str) -> DataFrame:
     """A record of each row: all its columns, its key being one of them."""
-    return frame.select(f.col(key).cast("string").alias("key"), f.to_json(f.struct("*")).alias("value"))
+    return frame.select(
+        f.col(key).cast("string").alias("key"), f.to_json(f.struct("*")).alias("value")
+    )

@@ -1,5 +1,6 @@
-"""Frames of classic sessions and of Spark Connect's. In a definition nothing may ask Spark what a frame looks like, and Connect's frames ask when
-they are given a Python function."""
+"""Frames of classic sessions and of Spark Connect's. In a definition nothing may ask Spark what a
+frame looks like, and Connect's frames ask when they are given a Python function.
+"""
 
 from collections.abc import Callable
 

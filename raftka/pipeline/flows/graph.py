@@ -1,7 +1,9 @@
-"""A project's definitions in one classic session: each flow a streaming query that goes on until it is stopped. The same files, and the same
-checkpoints, as `spark-pipelines run`, which hands them to Spark Connect and ends when it has read what is there.
+"""A project's definitions in one classic session: each flow a streaming query that goes on until it
+is stopped. The same files, and the same checkpoints, as `spark-pipelines run`, which hands them to
+Spark Connect and ends when it has read what is there.
 
-Spark documents neither the registry nor the parser that are used here: tests/pipeline/test_graph.py watches them.
+Spark documents neither the registry nor the parser that are used here: tests/pipeline/test_graph.py
+watches them.
 """
 
 import importlib.util
@@ -14,7 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 from pyspark.pipelines.flow import Flow
-from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
+from pyspark.pipelines.graph_element_registry import (
+    GraphElementRegistry,
+    graph_element_registration_context,
+)
 from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, TemporaryView
 from pyspark.pipelines.source_code_location import SourceCodeLocation
 from pyspark.sql import DataFrame
@@ -33,10 +38,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 MISSING = "TABLE_OR_VIEW_NOT_FOUND"
-# How Spark writes the files of a checkpoint. Its own choice, Hadoop's FileContext, starts seven processes (`readlink`, `chmod`) for each file where
-# Hadoop has no native library, as in PySpark; Hadoop's FileSystem starts two.
+# How Spark writes the files of a checkpoint. Its own choice, Hadoop's FileContext, starts seven
+# processes (`readlink`, `chmod`) for each file where Hadoop has no native library, as in PySpark;
+# Hadoop's FileSystem starts two.
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+BY_FILE_SYSTEM = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 TABLES = {
     "CreateStreamingTable": StreamingTable,
     "CreateStreamingTableAsSelect": StreamingTable,
@@ -56,17 +64,22 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
 
     def register_output(self, output: Output) -> None:
         if output.name in self._outputs:
-            raise OptionRefused(f"{output.name} is defined twice, the second time in {self._loading}")
+            raise OptionRefused(
+                f"{output.name} is defined twice, the second time in {self._loading}"
+            )
         self._outputs[output.name] = output
 
     def register_flow(self, flow: Flow) -> None:
         if any((each.name, each.target) == (flow.name, flow.target) for each in self.flows):
-            raise OptionRefused(f"the flow {flow.name} is defined twice, the second time in {self._loading}")
+            raise OptionRefused(
+                f"the flow {flow.name} is defined twice, the second time in {self._loading}"
+            )
         self.flows.append(flow)
 
     def register_auto_cdc_flow(self, flow: Any) -> None:
         raise OptionRefused(
-            f"{self._loading}: an Auto CDC flow needs a table that can be merged into. Only `spark-pipelines run` has them, given such a catalog"
+            f"{self._loading}: an Auto CDC flow needs a table that can be merged into. Only "
+            "`spark-pipelines run` has them, given such a catalog"
         )
 
     def register_sql(self, sql_text: str, file_path: Path) -> None:
@@ -77,7 +90,9 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
             return statements().apply(at).plan()
 
         def statements() -> Any:
-            return jvm.SqlGraphRegistrationContext.splitSqlFileIntoQueries(self._spark._jsparkSession, sql_text, str(file_path))
+            return jvm.SqlGraphRegistrationContext.splitSqlFileIntoQueries(
+                self._spark._jsparkSession, sql_text, str(file_path)
+            )
 
         for at in range(statements().length()):
             self._statement(partial(plan, at), str(file_path))
@@ -98,8 +113,13 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         register_all(self, self._spark, self._project)
         flows = {flow.target for flow in self.flows} - self._outputs.keys()
         if flows:
-            raise OptionRefused(f"there are flows into {', '.join(sorted(flows))}, but no such table, view or sink")
-        self._in_order([flow for flow in self.flows if isinstance(self._outputs[flow.target], TemporaryView)], self._view)
+            raise OptionRefused(
+                f"there are flows into {', '.join(sorted(flows))}, but no such table, view or sink"
+            )
+        self._in_order(
+            [flow for flow in self.flows if isinstance(self._outputs[flow.target], TemporaryView)],
+            self._view,
+        )
 
     def _import(self, path: Path) -> None:
         spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -117,25 +137,53 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
             self.register_output(TemporaryView(name, None, at))
             self._flow(name, name, lambda: plan().plan(), at)
         elif kind == "CreateFlowCommand":
-            self._flow(_name(plan().name()), _name(plan().flowOperation().table()), lambda: plan().flowOperation().query(), at)
+            self._flow(
+                _name(plan().name()),
+                _name(plan().flowOperation().table()),
+                lambda: plan().flowOperation().query(),
+                at,
+            )
         elif kind in TABLES:
             name, provider = _name(plan().name()), plan().tableSpec().provider()
-            self.register_output(TABLES[kind](name, None, at, {}, None, None, None, provider.get() if provider.isDefined() else None))
+            self.register_output(
+                TABLES[kind](
+                    name,
+                    None,
+                    at,
+                    {},
+                    None,
+                    None,
+                    None,
+                    provider.get() if provider.isDefined() else None,
+                )
+            )
             if kind != "CreateStreamingTable":
                 self._flow(name, name, lambda: plan().query(), at)
         else:
-            raise OptionRefused(f"{where}: {kind} is no definition: CREATE TEMPORARY VIEW, STREAMING TABLE, MATERIALIZED VIEW or FLOW is")
+            raise OptionRefused(
+                f"{where}: {kind} is no definition: CREATE TEMPORARY VIEW, STREAMING TABLE, "
+                "MATERIALIZED VIEW or FLOW is"
+            )
 
-    def _flow(self, name: str, target: str, query: Callable[[], DataFrame], at: SourceCodeLocation) -> None:
+    def _flow(
+        self, name: str, target: str, query: Callable[[], DataFrame], at: SourceCodeLocation
+    ) -> None:
         def frame() -> DataFrame:
-            return DataFrame(self._spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, query()), self._spark)
+            return DataFrame(
+                self._spark._jvm.org.apache.spark.sql.classic.Dataset.ofRows(
+                    self._spark._jsparkSession, query()
+                ),
+                self._spark,
+            )
 
         self.register_flow(Flow(name, target, {}, at, frame))
 
     # while it runs
 
     def add(self, found: Statement) -> None:
-        """Its view is there then, or its flow can be started. Raises PipelineError, and what Spark says of its query: nothing has changed then."""
+        """Its view is there then, or its flow can be started. Raises PipelineError, and what Spark
+        says of its query: nothing has changed then.
+        """
         if any(found.name.lower() == name.lower() for name in self._outputs):
             raise OptionRefused(f"{found.name} is there already")
         try:
@@ -156,8 +204,12 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
 
     def remove_checkpoints(self, name: str) -> None:
         """Of a sink: one of the same name begins anew."""
-        path = self._spark._jvm.org.apache.hadoop.fs.Path(f"{self._project.storage}/_checkpoints/{name}")
-        path.getFileSystem(self._spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
+        path = self._spark._jvm.org.apache.hadoop.fs.Path(
+            f"{self._project.storage}/_checkpoints/{name}"
+        )
+        path.getFileSystem(self._spark._jsparkSession.sessionState().newHadoopConf()).delete(
+            path, True
+        )
 
     def explain(self, name: str) -> str:
         """Spark's plan of a view, or of a flow into a sink. Raises OptionRefused."""
@@ -166,9 +218,18 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         elif name in self._frames:
             frame = self._frames[name]
         else:
-            known = sorted({name for name, output in self._outputs.items() if isinstance(output, TemporaryView)} | self._frames.keys())
+            known = sorted(
+                {
+                    name
+                    for name, output in self._outputs.items()
+                    if isinstance(output, TemporaryView)
+                }
+                | self._frames.keys()
+            )
             raise OptionRefused(f"there is no {name}; there are {', '.join(known)}")
-        return str(self._spark._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "extended"))
+        return str(
+            self._spark._jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "extended")
+        )
 
     # running
 
@@ -185,7 +246,10 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
                     left.append(flow)
                     why = error
             if len(left) == len(flows):
-                raise OptionRefused(f"{flows[0].name} ({flows[0].source_code_location.filename}): {str(why).splitlines()[0]}")
+                raise OptionRefused(
+                    f"{flows[0].name} ({flows[0].source_code_location.filename}): "
+                    f"{str(why).splitlines()[0]}"
+                )
             flows = left
 
     def _view(self, flow: Flow) -> None:
@@ -196,7 +260,12 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         """Flows into topics, lakes and tables, those first that others read."""
         ordered: list[Flow] = []
         self._in_order(
-            [flow for flow in self.flows if not isinstance(self._outputs[flow.target], TemporaryView)], lambda flow: self._prepare(flow, ordered)
+            [
+                flow
+                for flow in self.flows
+                if not isinstance(self._outputs[flow.target], TemporaryView)
+            ],
+            lambda flow: self._prepare(flow, ordered),
         )
         return ordered
 
@@ -205,12 +274,19 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
             frame = flow.func()
         target = self._outputs[flow.target]
         if isinstance(target, MaterializedView):
-            frame.write.mode("overwrite").format(target.format or "parquet").saveAsTable(target.name)
+            frame.write.mode("overwrite").format(target.format or "parquet").saveAsTable(
+                target.name
+            )
             return
         if not frame.isStreaming:
-            raise OptionRefused(f"{flow.name} ({flow.source_code_location.filename}) is no stream: it reads with `spark.readStream` or `FROM STREAM`")
+            raise OptionRefused(
+                f"{flow.name} ({flow.source_code_location.filename}) is no stream: it reads with "
+                "`spark.readStream` or `FROM STREAM`"
+            )
         if isinstance(target, StreamingTable) and not self._spark.catalog.tableExists(target.name):
-            self._spark.createDataFrame([], frame.schema).write.format(target.format or "parquet").saveAsTable(target.name)
+            self._spark.createDataFrame([], frame.schema).write.format(
+                target.format or "parquet"
+            ).saveAsTable(target.name)
         self._frames[flow.name] = frame
         ordered.append(flow)
 
@@ -226,22 +302,45 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         checkpoint = self.checkpoint(flow)
         writer = writer.option("checkpointLocation", checkpoint)
         is_parceled = rows_of(self._frames[flow.name].schema) is not None
-        with self._settings({**self.file_manager(checkpoint), **flow.spark_conf, **(ONE_BY_ONE if is_parceled else {})}):
+        with self._settings(
+            {
+                **self.file_manager(checkpoint),
+                **flow.spark_conf,
+                **(ONE_BY_ONE if is_parceled else {}),
+            }
+        ):
             if isinstance(target, Sink):
                 return writer.format(target.format).options(**target.options).start()
             return writer.format(target.format or "parquet").toTable(target.name)
 
     def checkpoint(self, flow: Flow) -> str:
-        """The checkpoint folder that spark-pipelines uses, which begins a new one with --full-refresh."""
-        name = flow.target if isinstance(self._outputs[flow.target], Sink) else f"spark_catalog/default/{flow.target}"
-        path = self._spark._jvm.org.apache.hadoop.fs.Path(f"{self._project.storage}/_checkpoints/{name}/{flow.name}")
-        return str(self._spark._jvm.org.apache.spark.sql.pipelines.graph.SystemMetadata.getLatestCheckpointDir(path, False))
+        """The checkpoint folder that spark-pipelines uses, which begins a new one with
+        --full-refresh.
+        """
+        name = (
+            flow.target
+            if isinstance(self._outputs[flow.target], Sink)
+            else f"spark_catalog/default/{flow.target}"
+        )
+        path = self._spark._jvm.org.apache.hadoop.fs.Path(
+            f"{self._project.storage}/_checkpoints/{name}/{flow.name}"
+        )
+        graph = self._spark._jvm.org.apache.spark.sql.pipelines.graph
+        return str(graph.SystemMetadata.getLatestCheckpointDir(path, False))
 
     def file_manager(self, checkpoint: str) -> dict[str, str]:
-        """The setting for the files of this checkpoint. Only where a rename is atomic, and replaces a file that is there: else Spark chooses."""
+        """The setting for the files of this checkpoint. Only where a rename is atomic, and replaces
+        a file that is there: else Spark chooses.
+        """
         own = self._spark._jsparkSession.sessionState().newHadoopConf()
-        files = self._spark._jvm.org.apache.hadoop.fs.Path(checkpoint).getFileSystem(own).getClass().getName()
-        is_here = files == LOCAL_FILES and bool(self._spark.sparkContext._jsc.sc().isLocal())  # else tasks write states elsewhere
+        files = (
+            self._spark._jvm.org.apache.hadoop.fs.Path(checkpoint)
+            .getFileSystem(own)
+            .getClass()
+            .getName()
+        )
+        # else tasks write states elsewhere
+        is_here = files == LOCAL_FILES and bool(self._spark.sparkContext._jsc.sc().isLocal())
         return {FILE_MANAGER: BY_FILE_SYSTEM} if is_here and own.get(FILE_MANAGER) is None else {}
 
     @contextmanager
@@ -258,12 +357,22 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
 
 
 def counted(frame: DataFrame) -> DataFrame:
-    """The same rows. Of parcels Spark's reports have the number of the rows inside then; of others they have it anyway."""
-    return frame if rows_of(frame.schema) is None else frame.observe(WRITTEN, f.sum(COUNT).alias(WRITTEN)).drop(COUNT)
+    """The same rows. Of parcels Spark's reports have the number of the rows inside then; of others
+    they have it anyway.
+    """
+    return (
+        frame
+        if rows_of(frame.schema) is None
+        else frame.observe(WRITTEN, f.sum(COUNT).alias(WRITTEN)).drop(COUNT)
+    )
 
 
 def _name(plan: Any) -> str:
-    parts = plan.multipartIdentifier() if plan.getClass().getSimpleName() == "UnresolvedRelation" else plan.nameParts()
+    parts = (
+        plan.multipartIdentifier()
+        if plan.getClass().getSimpleName() == "UnresolvedRelation"
+        else plan.nameParts()
+    )
     return ".".join(parts.apply(at) for at in range(parts.length()))
 
 

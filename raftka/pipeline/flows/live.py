@@ -1,4 +1,6 @@
-"""Streams, tables and sinks that come and go while a pipeline runs. A request that fails leaves everything as it was."""
+"""Streams, tables and sinks that come and go while a pipeline runs. A request that fails leaves
+everything as it was.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -9,7 +11,14 @@ from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.flows.added import make_topic, sentence
 from raftka.pipeline.flows.requests import LARGEST_ANSWER
-from raftka.pipeline.flows.statements import Statement, check_unused, file_of, parse, statement, write
+from raftka.pipeline.flows.statements import (
+    Statement,
+    check_unused,
+    file_of,
+    parse,
+    statement,
+    write,
+)
 from raftka.pipeline.flows.supervisor import Supervised
 from raftka.pipeline.project import Project, remove_data
 from raftka.pipeline.running.lag import Lag
@@ -20,7 +29,8 @@ if TYPE_CHECKING:
 
     from raftka.pipeline.flows.graph import Graph
 
-PATIENCE_S = 10.0  # for brokers and for the end of a batch: the other flows are not looked after so long
+# for brokers and for the end of a batch: the other flows are not looked after so long
+PATIENCE_S = 10.0
 
 
 class Live:
@@ -34,14 +44,21 @@ class Live:
         lag: Callable[[Sequence[Position]], Lag] = lambda positions: Lag(),
     ) -> None:
         """`flows`: those that are looked after; this list gets and loses members here."""
-        self._project, self._graph, self._flows, self._every_s, self._say, self._lag = project, graph, flows, every_s, say, lag
+        self._project, self._graph, self._flows, self._every_s = project, graph, flows, every_s
+        self._say, self._lag = say, lag
 
     def answer(self, request: JsonObject) -> JsonObject:
         """Raises PipelineError."""
-        actions: dict[object, Callable[[str], JsonObject]] = {"add": self._add, "remove": self._remove, "explain": self._explain}
+        actions: dict[object, Callable[[str], JsonObject]] = {
+            "add": self._add,
+            "remove": self._remove,
+            "explain": self._explain,
+        }
         action, argument = actions.get(request.get("do")), request.get("with")
         if action is None or not isinstance(argument, str):
-            raise OptionRefused("this process does not know the request: is it of another version of raftka?")
+            raise OptionRefused(
+                "this process does not know the request: is it of another version of raftka?"
+            )
         try:
             return action(argument)
         except PipelineError:
@@ -70,7 +87,12 @@ class Live:
 
     def _start(self, found: Statement) -> None:
         (flow,) = (each for each in self._graph.flows if each.name == found.name)
-        started = Supervised(found.name, partial(self._graph.start, flow, self._every_s), self._graph.checkpoint(flow), lag=self._lag)
+        started = Supervised(
+            found.name,
+            partial(self._graph.start, flow, self._every_s),
+            self._graph.checkpoint(flow),
+            lag=self._lag,
+        )
         started.check(time.monotonic())
         if started.query is None:
             raise PipelineError(str(started.reported.error))

@@ -1,7 +1,9 @@
-"""Streams of positions with Spark's memory for each truck: where it is now, which fences it has crossed, whether it is too fast or silent.
+"""Streams of positions with Spark's memory for each truck: where it is now, which fences it has
+crossed, whether it is too fast or silent.
 
-A position that is older than one that was seen of its truck moves nothing. Spark's key is a bucket of trucks (packs.py), its value a table of them.
-All need RocksDB as state store, as Spark's Python state does.
+A position that is older than one that was seen of its truck moves nothing. Spark's key is a bucket
+of trucks (packs.py), its value a table of them. All need RocksDB as state store, as Spark's Python
+state does.
 """
 
 import json
@@ -20,7 +22,20 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, Struc
 from raftka.json_values import JsonObject
 from raftka.pipeline.flows.fences import Fence, Move, Position, moved
 from raftka.pipeline.flows.frames import PACKED, packed_by_source, with_schema
-from raftka.pipeline.flows.packs import AT, BUCKET, INSIDE, PACK, ROW, TRUCK, Packing, Rows, as_bytes, encoded, from_bytes, together
+from raftka.pipeline.flows.packs import (
+    AT,
+    BUCKET,
+    INSIDE,
+    PACK,
+    ROW,
+    TRUCK,
+    Packing,
+    Rows,
+    as_bytes,
+    encoded,
+    from_bytes,
+    together,
+)
 from raftka.pipeline.flows.watch import Alarm, Rules, expired, nobody, silent_at, watch
 
 if TYPE_CHECKING:
@@ -39,28 +54,47 @@ def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -
     return _records(positions, Packing(truck, at), Newest(), "none")
 
 
-def alerts(positions: DataFrame, fences: Sequence[Fence], truck: str = "truck", at: str = "_timestamp") -> DataFrame:
+def alerts(
+    positions: DataFrame, fences: Sequence[Fence], truck: str = "truck", at: str = "_timestamp"
+) -> DataFrame:
     """Records of ENTER and LEAVE. Each has an id that is the same when it is written again."""
     return _records(positions, Packing(truck, at, PLACE, tuple(fences)), Crossing(), "none")
 
 
 def watched(
-    positions: DataFrame, *, speed_kmh: float | None = None, silent_minutes: float | None = None, truck: str = "truck", at: str = "_timestamp"
+    positions: DataFrame,
+    *,
+    speed_kmh: float | None = None,
+    silent_minutes: float | None = None,
+    truck: str = "truck",
+    at: str = "_timestamp",
 ) -> DataFrame:
-    """Records of SPEEDING, SILENT and HEARD, with ids as those of `alerts`. Silence is found when the watermark has passed its end, so the stream
-    needs one, and another truck must be heard of: where all are silent, time stands still."""
+    """Records of SPEEDING, SILENT and HEARD, with ids as those of `alerts`. Silence is found when
+    the watermark has passed its end, so the stream needs one, and another truck must be heard of:
+    where all are silent, time stands still.
+    """
     rules = Rules(speed_kmh, None if silent_minutes is None else round(silent_minutes * 60_000_000))
     return _records(positions, Packing(truck, at, READING), Watching(rules), "eventTime")
 
 
 def _records(positions: DataFrame, packing: Packing, state: "Bucket", time: str) -> DataFrame:
-    """They come from Python together, since a row from there to Java costs as much as fifty of Java's own."""
+    """They come from Python together, since a row from there to Java costs as much as fifty of
+    Java's own.
+    """
     packs = packed_by_source(positions, packing)
     if packs is None:
         names, known = [packing.key, packing.at, *packing.numbers], positions.schema
-        columns = with_schema(positions.select(*names), StructType([known[name] for name in names])) if packing.numbers else positions
+        columns = (
+            with_schema(positions.select(*names), StructType([known[name] for name in names]))
+            if packing.numbers
+            else positions
+        )
         packs = with_schema(columns.mapInArrow(packing.rows, PACKED), PACKED)
-    return packs.groupBy(BUCKET).transformWithState(state, RECORDS, "append", time).selectExpr("inline(arrays_zip(key, value))")
+    return (
+        packs.groupBy(BUCKET)
+        .transformWithState(state, RECORDS, "append", time)
+        .selectExpr("inline(arrays_zip(key, value))")
+    )
 
 
 def in_rows(records: Iterable[Record]) -> Iterator[Row]:
@@ -78,10 +112,15 @@ class Bucket(StatefulProcessor):  # type: ignore[misc]
 
     def init(self, handle: "StatefulProcessorHandle") -> None:
         self._handle = handle
-        self._state = handle.getValueState(self._name, StructType().add("trucks", BinaryType()).add("timer_ms", LongType()))
+        self._state = handle.getValueState(
+            self._name, StructType().add("trucks", BinaryType()).add("timer_ms", LongType())
+        )
 
-    def handleInputRows(self, key: tuple[int], rows: Iterator[Row], timerValues: "TimerValues") -> Iterator[Row]:
-        known, timer_ms = self._state.get() or (self._nobody, None)  # each question to Java costs some 100 us: `exists` would be one more
+    def handleInputRows(
+        self, key: tuple[int], rows: Iterator[Row], timerValues: "TimerValues"
+    ) -> Iterator[Row]:
+        # each question to Java costs some 100 us: `exists` would be one more
+        known, timer_ms = self._state.get() or (self._nobody, None)
         before = from_bytes(known)
         found, now = self.found(before, (each[PACK] for each in rows))
         yield from in_rows(found)
@@ -115,12 +154,17 @@ class Newest(Bucket):
     def found(self, known: pa.Table, packs: Iterable[bytes]) -> tuple[Iterable[Record], pa.Table]:
         last = together(known, packs, known.column(AT).to_numpy()).last()
         rows = last.filter(last.column(ROW).is_valid()).select([TRUCK, ROW]).to_pylist()
-        return ((str(each[TRUCK]), json.dumps(shown(each[ROW]))) for each in rows), last.select(known.column_names)
+        return ((str(each[TRUCK]), json.dumps(shown(each[ROW]))) for each in rows), last.select(
+            known.column_names
+        )
 
 
 class Crossing(Bucket):
     def __init__(self) -> None:
-        super().__init__("known", pa.schema([(TRUCK, pa.null()), (AT, pa.int64()), (INSIDE, pa.string())]).empty_table())
+        super().__init__(
+            "known",
+            pa.schema([(TRUCK, pa.null()), (AT, pa.int64()), (INSIDE, pa.string())]).empty_table(),
+        )
 
     def found(self, known: pa.Table, packs: Iterable[bytes]) -> tuple[Iterable[Record], pa.Table]:
         rows = together(known, packs, known.column(AT).to_numpy(), PLACE)
@@ -131,9 +175,14 @@ class Crossing(Bucket):
         before = np.where(rows.is_first, len(texts), np.roll(numbers, 1))
         fences = [*(frozenset(json.loads(str(each or "[]"))) for each in texts), frozenset[str]()]
         places = np.flatnonzero(~rows.is_known & (numbers != before))
-        for row, was, now in zip(rows.table.take(places).to_pylist(), before[places], numbers[places], strict=True):
+        for row, was, now in zip(
+            rows.table.take(places).to_pylist(), before[places], numbers[places], strict=True
+        ):
             for event, fence in moved(fences[was], fences[now]):
-                told = alert(str(row[TRUCK]), Move(event, fence, Position(row[AT], *(row[name] for name in PLACE))))
+                told = alert(
+                    str(row[TRUCK]),
+                    Move(event, fence, Position(row[AT], *(row[name] for name in PLACE))),
+                )
                 yield str(row[TRUCK]), json.dumps(told)
 
 
@@ -151,9 +200,17 @@ class Watching(Bucket):
         at_us = silent_at(self._rules, known)
         return None if at_us is None else milliseconds(at_us)
 
-    def handleExpiredTimer(self, key: tuple[int], timerValues: "TimerValues", expiredTimerInfo: "ExpiredTimerInfo") -> Iterator[Row]:
-        """All trucks are told that are silent by now: their own timers would come with later batches."""
-        alarms, now = expired(self._rules, from_bytes(self._state.get()[0]), timerValues.getCurrentWatermarkInMs() * 1000)
+    def handleExpiredTimer(
+        self, key: tuple[int], timerValues: "TimerValues", expiredTimerInfo: "ExpiredTimerInfo"
+    ) -> Iterator[Row]:
+        """All trucks are told that are silent by now: their own timers would come with later
+        batches.
+        """
+        alarms, now = expired(
+            self._rules,
+            from_bytes(self._state.get()[0]),
+            timerValues.getCurrentWatermarkInMs() * 1000,
+        )
         yield from in_rows(lines(alarms))
         self._remember(now, None)  # Spark removes what has fired
 
@@ -165,7 +222,8 @@ def lines(alarms: Iterable[Alarm]) -> Iterator[Record]:
         speed = "" if each.speed_kmh is None else f', "speed_kmh": {number(each.speed_kmh)}'
         yield (
             str(each.truck),
-            f'{{"id": "{name} {each.event} {at}", "truck": "{name}", "event": "{each.event}", "at": "{at}", '
+            f'{{"id": "{name} {each.event} {at}", "truck": "{name}", "event": "{each.event}", '
+            f'"at": "{at}", '
             f'"latitude": {number(each.latitude)}, "longitude": {number(each.longitude)}{speed}}}',
         )
 
@@ -181,13 +239,24 @@ def milliseconds(at_us: int) -> int:
 
 def alert(truck: str, move: Move) -> JsonObject:
     at, (_, latitude, longitude) = text(move.position.at_us), move.position
-    told = {"truck": truck, "event": move.event, "fence": move.fence, "at": at, "latitude": latitude, "longitude": longitude}
+    told = {
+        "truck": truck,
+        "event": move.event,
+        "fence": move.fence,
+        "at": at,
+        "latitude": latitude,
+        "longitude": longitude,
+    }
     return {"id": f"{truck} {move.event} {move.fence} {at}", **told}
 
 
 def shown(row: JsonObject) -> JsonObject:
     """As JSON; the record's own columns without what it was made of."""
-    return {name: text(microseconds(value)) if isinstance(value, datetime) else value for name, value in row.items() if name != "_key"}
+    return {
+        name: text(microseconds(value)) if isinstance(value, datetime) else value
+        for name, value in row.items()
+        if name != "_key"
+    }
 
 
 def microseconds(moment: datetime) -> int:

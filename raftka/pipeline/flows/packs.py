@@ -1,8 +1,9 @@
-"""Many positions of many trucks as one row, before Spark sends rows from task to task: Python's state costs some 20 us for each row and 1 ms for each
-key, whatever is in them.
+"""Many positions of many trucks as one row, before Spark sends rows from task to task: Python's
+state costs some 20 us for each row and 1 ms for each key, whatever is in them.
 
-A *bucket* is the trucks whose keys have one checksum: the key of Spark's state. A *pack* is an Arrow table, as bytes, of rows of a bucket that a task
-has at hand. A bucket may have several packs in a batch: `together` joins them behind what is known. Knows Arrow and NumPy, and no Spark.
+A *bucket* is the trucks whose keys have one checksum: the key of Spark's state. A *pack* is an
+Arrow table, as bytes, of rows of a bucket that a task has at hand. A bucket may have several packs
+in a batch: `together` joins them behind what is known. Knows Arrow and NumPy, and no Spark.
 """
 
 import json
@@ -33,20 +34,31 @@ class Packing(NamedTuple):
     numbers: tuple[str, ...] = ()
     fences: tuple[Fence, ...] = ()
 
-    def rows(self, batches: "Iterable[pa.RecordBatch]", *, timed: bool = False) -> "Iterator[pa.RecordBatch]":
-        """A row of each bucket. `timed`: with the newest time of each pack, under the name that times have."""
+    def rows(
+        self, batches: "Iterable[pa.RecordBatch]", *, timed: bool = False
+    ) -> "Iterator[pa.RecordBatch]":
+        """A row of each bucket. `timed`: with the newest time of each pack, under the name that
+        times have.
+        """
         for table in portions(batches):
             rows = positions(table, self) if self.numbers else newest(table, self.key, self.at)
             if rows.num_rows:
-                yield _in_buckets(rows, {self.at: table.schema.field(self.at).type} if timed else {})
+                yield _in_buckets(
+                    rows, {self.at: table.schema.field(self.at).type} if timed else {}
+                )
 
     def as_json(self) -> str:
-        return json.dumps([self.key, self.at, self.numbers, [[each.name, each.rings] for each in self.fences]])
+        return json.dumps(
+            [self.key, self.at, self.numbers, [[each.name, each.rings] for each in self.fences]]
+        )
 
 
 def packing_of(text: str) -> Packing:
     key, at, numbers, fences = json.loads(text)
-    shapes = tuple(Fence(name, tuple(tuple((x, y) for x, y in ring) for ring in rings)) for name, rings in fences)
+    shapes = tuple(
+        Fence(name, tuple(tuple((x, y) for x, y in ring) for ring in rings))
+        for name, rings in fences
+    )
     return Packing(key, at, tuple(numbers), shapes)
 
 
@@ -68,25 +80,37 @@ def portions(batches: "Iterable[pa.RecordBatch]", rows: int = ROWS) -> "Iterator
 
 
 def newest(table: "pa.Table", key: str, at: str) -> "pa.Table":
-    """The newest row of each key; of rows of one time the first one. Rows without a time are left out."""
+    """The newest row of each key; of rows of one time the first one. Rows without a time are left
+    out.
+    """
     import pyarrow as pa
 
     there = table.filter(table.column(at).is_valid())
     groups, times = encoded(there.column(key))[0], microseconds(there.column(at))
     order = np.lexsort((-np.arange(len(times)), times, groups))
     rows = there.take(order[np.flatnonzero(np.diff(groups[order], append=-1))])
-    return pa.table({TRUCK: rows.column(key), AT: microseconds(rows.column(at)), ROW: rows.to_struct_array()})
+    return pa.table(
+        {TRUCK: rows.column(key), AT: microseconds(rows.column(at)), ROW: rows.to_struct_array()}
+    )
 
 
 def positions(table: "pa.Table", packing: Packing) -> "pa.Table":
-    """The key, the time and `numbers` of each row, and where there are fences, the names of those that it is in. Numbers that are null are NaN. Rows
-    without a time, or without one of the first two numbers, which are the place, are left out."""
+    """The key, the time and `numbers` of each row, and where there are fences, the names of those
+    that it is in. Numbers that are null are NaN. Rows without a time, or without one of the first
+    two numbers, which are the place, are left out.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    there = pc.and_(table.column(packing.at).is_valid(), pc.and_(*(table.column(name).is_valid() for name in packing.numbers[:2])))
+    there = pc.and_(
+        table.column(packing.at).is_valid(),
+        pc.and_(*(table.column(name).is_valid() for name in packing.numbers[:2])),
+    )
     rows = table.filter(there)
-    values = {name: rows.column(name).cast(pa.float64()).to_numpy().astype(np.float64) for name in packing.numbers}
+    values = {
+        name: rows.column(name).cast(pa.float64()).to_numpy().astype(np.float64)
+        for name in packing.numbers
+    }
     columns = {TRUCK: rows.column(packing.key), AT: microseconds(rows.column(packing.at)), **values}
     if packing.fences:
         latitudes, longitudes = (values[name] for name in packing.numbers[:2])
@@ -100,13 +124,25 @@ def _names(fences: Sequence[Fence], found: "NDArray[np.bool_]") -> "pa.Array":
 
     masks = np.packbits(found, axis=1)
     width = masks.shape[1]
-    distinct = pa.Array.from_buffers(pa.binary(width), len(masks), [None, pa.py_buffer(masks)]).dictionary_encode()
-    bits = [np.unpackbits(np.frombuffer(each, np.uint8), count=len(fences)) for each in distinct.dictionary.to_pylist()]
-    texts = [json.dumps(sorted({fence.name for fence, is_in in zip(fences, each, strict=True) if is_in})) for each in bits]
-    return pa.DictionaryArray.from_arrays(distinct.indices, pa.array(texts, pa.string())).cast(pa.string())
+    distinct = pa.Array.from_buffers(
+        pa.binary(width), len(masks), [None, pa.py_buffer(masks)]
+    ).dictionary_encode()
+    bits = [
+        np.unpackbits(np.frombuffer(each, np.uint8), count=len(fences))
+        for each in distinct.dictionary.to_pylist()
+    ]
+    texts = [
+        json.dumps(sorted({fence.name for fence, is_in in zip(fences, each, strict=True) if is_in}))
+        for each in bits
+    ]
+    return pa.DictionaryArray.from_arrays(distinct.indices, pa.array(texts, pa.string())).cast(
+        pa.string()
+    )
 
 
-def inside(fences: Sequence[Fence], longitudes: "NDArray[np.float64]", latitudes: "NDArray[np.float64]") -> "NDArray[np.bool_]":
+def inside(
+    fences: Sequence[Fence], longitudes: "NDArray[np.float64]", latitudes: "NDArray[np.float64]"
+) -> "NDArray[np.bool_]":
     """As `Fence.holds`, a row for each position and a column for each fence."""
     found = np.zeros((len(longitudes), len(fences)), np.bool_)
     for at, fence in enumerate(fences):
@@ -131,7 +167,9 @@ def _in_buckets(rows: "pa.Table", timed: "dict[str, pa.DataType]") -> "pa.Record
     order = np.argsort(buckets, kind="stable")
     found, first = np.unique(buckets[order], return_index=True)
     ordered = rows.take(order).combine_chunks()
-    packs = [as_bytes(ordered.slice(begin, end - begin)) for begin, end in pairwise([*first, len(order)])]
+    packs = [
+        as_bytes(ordered.slice(begin, end - begin)) for begin, end in pairwise([*first, len(order)])
+    ]
     columns = {BUCKET: pa.array(found, pa.int32()), PACK: pa.array(packs, pa.binary())}
     for name, kind in timed.items():
         last = np.maximum.reduceat(ordered.column(AT).to_numpy(), first)
@@ -195,8 +233,15 @@ class Rows(NamedTuple):
         return self.table.filter(self.is_last)
 
 
-def together(known: "pa.Table", packs: Iterable[bytes], after_us: "NDArray[np.int64]", place: Sequence[str] = ()) -> Rows:
-    """The known row of each truck, and the rows of packs that are later than its `after_us`; of rows of one time the first one, by their `place`."""
+def together(
+    known: "pa.Table",
+    packs: Iterable[bytes],
+    after_us: "NDArray[np.int64]",
+    place: Sequence[str] = (),
+) -> Rows:
+    """The known row of each truck, and the rows of packs that are later than its `after_us`; of
+    rows of one time the first one, by their `place`.
+    """
     import pyarrow as pa
 
     table = pa.concat_tables([known, *map(from_bytes, packs)], promote_options="permissive")

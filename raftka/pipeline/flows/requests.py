@@ -1,6 +1,8 @@
-"""Requests to the process that runs a project, and its answers: files in folders that only this user may enter. Knows no Spark.
+"""Requests to the process that runs a project, and its answers: files in folders that only this
+user may enter. Knows no Spark.
 
-The client writes `.raftka/requests/ID.json`, whole at once, and waits for `.raftka/answers/ID.json`.
+The client writes `.raftka/requests/ID.json`, whole at once, and waits for
+`.raftka/answers/ID.json`.
 """
 
 import json
@@ -40,8 +42,10 @@ def _write(path: Path, what: Json) -> None:
 
 
 def serve(project: Project, answer: Callable[[JsonObject], JsonObject]) -> None:
-    """Answer what waits. `answer` may raise PipelineError, which the client is told. A request or an answer that cannot be read or written, as on a
-    full disk, is left: its client gives up by itself."""
+    """Answer what waits. `answer` may raise PipelineError, which the client is told. A request or
+    an answer that cannot be read or written, as on a full disk, is left: its client gives up by
+    itself.
+    """
     with suppress(OSError):
         for path in _waiting(project):
             request = _read(path)
@@ -68,7 +72,9 @@ def _waiting(project: Project) -> list[Path]:
                 path.unlink()
         except FileNotFoundError:
             """Its client has just fetched it."""
-    return sorted(path for path in _folder(project, "requests").glob("*.json") if path.is_file())[:AT_ONCE]
+    return sorted(path for path in _folder(project, "requests").glob("*.json") if path.is_file())[
+        :AT_ONCE
+    ]
 
 
 def _read(path: Path) -> JsonObject:
@@ -102,7 +108,8 @@ def ask(project: Project, request: JsonObject, timeout_s: float) -> JsonObject:
             break
     path.unlink(missing_ok=True)
     raise PipelineError(
-        f"{project.name} has not answered in {timeout_s:g} s: `raftka pipeline status` shows how it is. If it had begun, it may still do it"
+        f"{project.name} has not answered in {timeout_s:g} s: `raftka pipeline status` shows how "
+        "it is. If it had begun, it may still do it"
     )
 
 

@@ -1,5 +1,6 @@
-"""`raftka pipeline run`: a project's flows in one session until SIGTERM, each started again when it fails. Tells how far it is, on lines and in a
-file."""
+"""`raftka pipeline run`: a project's flows in one session until SIGTERM, each started again when it
+fails. Tells how far it is, on lines and in a file.
+"""
 
 import logging
 import os
@@ -43,15 +44,25 @@ STATIC = {  # ours, where the project says nothing else
     "spark.sql.streaming.noDataProgressEventInterval": "2000",
 }
 
-NOISY = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")  # what they tell is told by the exception
+# what they tell is told by the exception
+NOISY = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 Say = Callable[[str], None]
 
 
 def run(
-    folder: Path, *, every_s: float, port: int | None, master: str | None, config: Mapping[str, str], say: Say, metrics: int | None = None
+    folder: Path,
+    *,
+    every_s: float,
+    port: int | None,
+    master: str | None,
+    config: Mapping[str, str],
+    say: Say,
+    metrics: int | None = None,
 ) -> None:
-    """Returns after SIGTERM or Ctrl-C. Raises PipelineError, within a second for what is wrong with the project's files. `metrics`: a port."""
+    """Returns after SIGTERM or Ctrl-C. Raises PipelineError, within a second for what is wrong with
+    the project's files. `metrics`: a port.
+    """
     stopping = Stopping()
     for noisy in NOISY:
         logging.getLogger(noisy).setLevel(logging.CRITICAL + 1)
@@ -94,7 +105,9 @@ class Running:
         return {flow.name: flow.reported for flow in list(self._flows)}
 
     def begin(self, master: str | None, config: Mapping[str, str], stopping: Stopping) -> None:
-        """Raises PipelineError, whatever Spark or a definition raises: the traceback is in the log then."""
+        """Raises PipelineError, whatever Spark or a definition raises: the traceback is in the log
+        then.
+        """
         try:
             self._begin(master, config, stopping)
         except PipelineError:
@@ -109,7 +122,11 @@ class Running:
 
         with suppress(OSError), self._log.open("a") as log:
             log.write("".join(traceback.format_exception(error)))
-        frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(f"{self._project.folder}/")]
+        frames = [
+            each
+            for each in traceback.extract_tb(error.__traceback__)
+            if each.filename.startswith(f"{self._project.folder}/")
+        ]
         where = f"{frames[-1].filename}, line {frames[-1].lineno}: " if frames else ""
         return where + " ".join(f"{type(error).__name__}: {sentence(error)}".split()).rstrip(".")
 
@@ -119,30 +136,49 @@ class Running:
 
     def _begin(self, master: str | None, config: Mapping[str, str], stopping: Stopping) -> None:
         settings = {**STATIC, **self._project.configuration, **config}
-        if is_local({**settings, **({"spark.master": master} if master else {})}) and "," not in str(self._project.folder):  # Spark's is a list
+        # Spark's is a list
+        if is_local(
+            {**settings, **({"spark.master": master} if master else {})}
+        ) and "," not in str(self._project.folder):
             settings.setdefault("spark.local.dir", str(self._emptied()))
         self._write_status("starting")
-        self._spark = session(self._project.name, settings, master=master, log=self._log, held=self._lock)
+        self._spark = session(
+            self._project.name, settings, master=master, log=self._log, held=self._lock
+        )
         stopping.listen()
         self._spark.sparkContext.setLogLevel("WARN")
         silence_counters(self._spark)
         self._java = self._spark.sparkContext._gateway.proc
-        self._say(f"{self._project.name}: Spark {self._spark.version} is there, its log goes to {self._log}")
+        self._say(
+            f"{self._project.name}: Spark {self._spark.version} is there, its log goes to "
+            f"{self._log}"
+        )
         graph = self._loaded(stopping.event)
         if graph is None:
             return
         watch = self._watch_lag()
         for flow in graph.streams():
             checkpoint = graph.checkpoint(flow)
-            self._flows.append(Supervised(flow.name, partial(graph.start, flow, self._every_s), checkpoint, lag=watch.lag))
+            self._flows.append(
+                Supervised(
+                    flow.name, partial(graph.start, flow, self._every_s), checkpoint, lag=watch.lag
+                )
+            )
         watch.start()
         clear(self._project)
         self._live = Live(self._project, graph, self._flows, self._every_s, self._say, watch.lag)
 
     def _watch_lag(self) -> LagWatch:
         path = self._project.folder / "streams.yml"
-        ends = ends_of(load(path)) if path.is_file() else Ends({}, connection(os.environ.get(BOOTSTRAP, "localhost:9092"), None))
-        self._lags = LagWatch(ends, lambda: [position for flow in list(self._flows) for position in flow.committed or ()])
+        ends = (
+            ends_of(load(path))
+            if path.is_file()
+            else Ends({}, connection(os.environ.get(BOOTSTRAP, "localhost:9092"), None))
+        )
+        self._lags = LagWatch(
+            ends,
+            lambda: [position for flow in list(self._flows) for position in flow.committed or ()],
+        )
         return self._lags
 
     def _stop_lag(self) -> None:
@@ -150,7 +186,9 @@ class Running:
             self._lags.stop()
 
     def _emptied(self) -> Path:
-        """The folder for blocks and for what flows share. A Java that was killed has left its own there."""
+        """The folder for blocks and for what flows share. A Java that was killed has left its own
+        there.
+        """
         folder = self._project.state / "local"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
@@ -192,14 +230,18 @@ class Running:
         if self._live is not None:
             serve(self._project, self._live.answer)
         for flow in self._flows:
-            if flow.query is None and any(each.is_starting(time.monotonic()) for each in self._flows):
+            if flow.query is None and any(
+                each.is_starting(time.monotonic()) for each in self._flows
+            ):
                 continue
             for line in flow.check(time.monotonic()):
                 self._say(f"{time.strftime('%H:%M:%S')}  {line}")
                 self._written = float("-inf")
 
     def _java_ends(self) -> bool:
-        """Return whether Java has ended, or does so now: a group of processes may have been told to."""
+        """Return whether Java has ended, or does so now: a group of processes may have been told
+        to.
+        """
         try:
             self._java.wait(JAVA_ENDS_S)
         except subprocess.TimeoutExpired:
@@ -210,10 +252,15 @@ class Running:
         ended = self._java.poll()
         if ended is not None:
             self._spark = None  # nothing of it can be asked any more
-            raise PipelineError(f"Java ended with exit code {ended}; {self._log} may say why. Nothing is lost: next step: run it again")
+            raise PipelineError(
+                f"Java ended with exit code {ended}; {self._log} may say why. Nothing is lost: "
+                "next step: run it again"
+            )
 
     def end(self) -> None:
-        """Between two batches, where there is such a moment: else what a batch has sent to topics it sends again at the next start."""
+        """Between two batches, where there is such a moment: else what a batch has sent to topics
+        it sends again at the next start.
+        """
         self._stop_lag()
         if self._spark is None:
             return
@@ -225,7 +272,10 @@ class Running:
         except Exception:
             if not self._java_ends():
                 raise
-            words = "stopped, and Java beside it: a batch that was under way is done again at the next start"
+            words = (
+                "stopped, and Java beside it: a batch that was under way is done again at the "
+                "next start"
+            )
         for flow in self._flows:
             flow.reported.state = "stopped"
         self._write_status("stopped", at_once=True)
@@ -248,7 +298,16 @@ class Running:
         self._written = now
         flows = {flow.name: asdict(flow.reported) for flow in self._flows}
         try:
-            write_status(self._project, {"pid": os.getpid(), "name": self._project.name, "state": state, "time": time.time(), "flows": flows})
+            write_status(
+                self._project,
+                {
+                    "pid": os.getpid(),
+                    "name": self._project.name,
+                    "state": state,
+                    "time": time.time(),
+                    "flows": flows,
+                },
+            )
         except OSError as error:  # a full disk: the flows say so themselves
             self._say(f"{self._project.name}: its status can not be written: {error}")
 

@@ -1,4 +1,6 @@
-"""Streams from elsewhere than topics, as views: NAME has the rows that fit, NAME_bad the others as dead letters. Runs in Spark Connect as well."""
+"""Streams from elsewhere than topics, as views: NAME has the rows that fit, NAME_bad the others as
+dead letters. Runs in Spark Connect as well.
+"""
 
 import re
 from pathlib import Path
@@ -19,7 +21,9 @@ def declare_source(source: Source) -> None:
     """Raises OptionRefused."""
     folder = folder_of(source.options.get("path", ""))
     if source.kind == "files" and "://" not in folder and not Path(folder).exists():
-        raise OptionRefused(f"{source.name}: there is no folder {folder} to read files from. Next step: make it")
+        raise OptionRefused(
+            f"{source.name}: there is no folder {folder} to read files from. Next step: make it"
+        )
     dp.temporary_view(name=source.name)(lambda: rows(source))
     dp.temporary_view(name=f"{source.name}_bad")(lambda: bad_rows(source))
 
@@ -27,7 +31,11 @@ def declare_source(source: Source) -> None:
 def folder_of(path: str) -> str:
     """The part of a path before the first pattern."""
     parts = path.split("/")
-    return "/".join(parts[: next((at for at, each in enumerate(parts) if re.search(r"[*?\[{]", each)), len(parts))])
+    return "/".join(
+        parts[
+            : next((at for at, each in enumerate(parts) if re.search(r"[*?\[{]", each)), len(parts))
+        ]
+    )
 
 
 def rows(source: Source) -> DataFrame:
@@ -39,21 +47,43 @@ def rows(source: Source) -> DataFrame:
 
 
 def bad_rows(source: Source) -> DataFrame:
-    """As dead letters: the row as it was, with headers that say where it was and what is wrong with it."""
+    """As dead letters: the row as it was, with headers that say where it was and what is wrong with
+    it.
+    """
     kept = f"{CORRUPT}, " if _has_corrupt(source) else ""
     fields = ", ".join(f"`{each.name}`" for each in source.fields)
     value = f"cast(coalesce({kept}to_json(struct({fields}))) as binary) as value"
-    headers = [("source", f"'{source.name}'"), ("error", _error(source)), *([("file", FILE)] if source.kind == "files" else [])]
-    pairs = ", ".join(f"named_struct('key', '{name}', 'value', cast({what} as binary))" for name, what in headers)
-    return _read(source).where(_misfit(source)).selectExpr("cast(null as binary) as key", value, f"array({pairs}) as headers")
+    headers = [
+        ("source", f"'{source.name}'"),
+        ("error", _error(source)),
+        *([("file", FILE)] if source.kind == "files" else []),
+    ]
+    pairs = ", ".join(
+        f"named_struct('key', '{name}', 'value', cast({what} as binary))" for name, what in headers
+    )
+    return (
+        _read(source)
+        .where(_misfit(source))
+        .selectExpr("cast(null as binary) as key", value, f"array({pairs}) as headers")
+    )
 
 
 def _read(source: Source) -> DataFrame:
     shape = StructType.fromJson(spark_json(source.fields))
     if _has_corrupt(source):
         shape = shape.add(CORRUPT, "string")
-    found = SparkSession.active().readStream.format(source.format).schema(shape).options(**source.options).load()
-    return found.select("*", f.col("_metadata.file_path").alias(FILE)) if source.kind == "files" else found
+    found = (
+        SparkSession.active()
+        .readStream.format(source.format)
+        .schema(shape)
+        .options(**source.options)
+        .load()
+    )
+    return (
+        found.select("*", f.col("_metadata.file_path").alias(FILE))
+        if source.kind == "files"
+        else found
+    )
 
 
 def _has_corrupt(source: Source) -> bool:
@@ -61,7 +91,9 @@ def _has_corrupt(source: Source) -> bool:
 
 
 def _misfit(source: Source) -> "f.Column":
-    """True for rows that do not fit, false for others, never null. Names a field in any case: Spark reads no file for its corrupt rows alone."""
+    """True for rows that do not fit, false for others, never null. Names a field in any case: Spark
+    reads no file for its corrupt rows alone.
+    """
     wanted = f.col(CORRUPT).isNotNull() if _has_corrupt(source) else f.lit(False)
     for each in source.fields:
         if not each.nullable:
@@ -70,6 +102,14 @@ def _misfit(source: Source) -> "f.Column":
 
 
 def _error(source: Source) -> str:
-    cases = [f"when {CORRUPT} is not null then 'it is no {source.format} of these fields'"] if _has_corrupt(source) else []
-    cases += [f"when `{each.name}` is null then 'there is no {each.name}'" for each in source.fields if not each.nullable]
+    cases = (
+        [f"when {CORRUPT} is not null then 'it is no {source.format} of these fields'"]
+        if _has_corrupt(source)
+        else []
+    )
+    cases += [
+        f"when `{each.name}` is null then 'there is no {each.name}'"
+        for each in source.fields
+        if not each.nullable
+    ]
     return f"case {' '.join(cases)} else '' end" if cases else "''"

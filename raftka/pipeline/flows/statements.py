@@ -1,10 +1,12 @@
-"""CREATE STREAM, CREATE TABLE and CREATE SINK: what stands before the query, which is Spark's. Knows files and no Spark.
+"""CREATE STREAM, CREATE TABLE and CREATE SINK: what stands before the query, which is Spark's.
+Knows files and no Spark.
 
     CREATE STREAM fast AS SELECT truck, speed_kmh FROM trucks WHERE speed_kmh > 90
-    CREATE TABLE per_minute AS SELECT window.start AS minute, count(*) AS n FROM trucks GROUP BY window(_timestamp, '1 minute')
-    CREATE SINK fast_trucks INTO TOPIC 'fast_trucks' KEY truck WITH ('kafka.compression.type' = 'zstd') AS SELECT * FROM fast
-    CREATE SINK kept INTO DELTA 'lake/fast' AS SELECT * FROM fast
-    CREATE SINK newest INTO DELTA 'lake/newest' KEY truck WITH ('order' = 'at') AS SELECT * FROM fast
+    CREATE TABLE per_minute AS SELECT window.start AS minute, count(*) AS n FROM trucks GROUP BY
+    window(_timestamp, '1 minute') CREATE SINK fast_trucks INTO TOPIC 'fast_trucks' KEY truck WITH
+    ('kafka.compression.type' = 'zstd') AS SELECT * FROM fast CREATE SINK kept INTO DELTA
+    'lake/fast' AS SELECT * FROM fast CREATE SINK newest INTO DELTA 'lake/newest' KEY truck WITH
+    ('order' = 'at') AS SELECT * FROM fast
 
 Statements are files of the project, `sql/NAME.sql`.
 """
@@ -27,8 +29,10 @@ SPACE = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 WORD = re.compile(r"\w+")
 TEXT = re.compile(r"'((?:[^']|'')*)'")
 FORMS = (
-    "CREATE STREAM name AS SELECT, CREATE TABLE name AS SELECT, CREATE SINK name INTO TOPIC 'topic' [KEY column] [WITH ('option' = 'value')] "
-    "AS SELECT, CREATE SINK name INTO DELTA 'path' [KEY column, ...] [WITH ('option' = 'value')] AS SELECT"
+    "CREATE STREAM name AS SELECT, CREATE TABLE name AS SELECT, CREATE SINK name INTO TOPIC "
+    "'topic' [KEY column] [WITH ('option' = 'value')] "
+    "AS SELECT, CREATE SINK name INTO DELTA 'path' [KEY column, ...] [WITH ('option' = 'value')] "
+    "AS SELECT"
 )
 
 
@@ -71,7 +75,9 @@ class _Reader:
     def _refused(self, wanted: str) -> OptionRefused:
         line = self._text.count("\n", 0, self._at) + 1
         here = self._text[self._at : self._at + 20].split("\n")[0] or "the end"
-        return OptionRefused(f"line {line}: {wanted} should be where {here!r} is. There are: {FORMS}")
+        return OptionRefused(
+            f"line {line}: {wanted} should be where {here!r} is. There are: {FORMS}"
+        )
 
     def one_of(self, *words: str) -> str:
         found = self.if_one_of(*words)
@@ -89,7 +95,11 @@ class _Reader:
 
     def name(self, what: str) -> str:
         match = NAME.match(self._text, self._at)
-        if match is None or len(match[0]) > LONGEST_NAME or re.match(r"\w", self._text[match.end() : match.end() + 1]):
+        if (
+            match is None
+            or len(match[0]) > LONGEST_NAME
+            or re.match(r"\w", self._text[match.end() : match.end() + 1])
+        ):
             raise self._refused(f"{what} (letters, digits and _, a letter first)")
         self._at = match.end()
         self._skip()
@@ -179,7 +189,9 @@ def parse_drop(text: str) -> str:
 def file_of(folder: Path, name: str) -> Path:
     """Raises OptionRefused for what is no name of a statement."""
     if NAME.fullmatch(name) is None or len(name) > LONGEST_NAME:
-        raise OptionRefused(f"{name!r} is no name of a stream, table or sink: letters, digits and _, a letter first")
+        raise OptionRefused(
+            f"{name!r} is no name of a stream, table or sink: letters, digits and _, a letter first"
+        )
     return folder / FOLDER / f"{name}.sql"
 
 
@@ -194,7 +206,9 @@ def statements(folder: Path) -> Iterator[Statement]:
         except (OptionRefused, UnicodeDecodeError) as error:
             raise OptionRefused(f"{path}: {error}") from None
         if found.name != path.stem:
-            raise OptionRefused(f"{path} has the statement of {found.name}: its file is to be {found.name}.sql")
+            raise OptionRefused(
+                f"{path} has the statement of {found.name}: its file is to be {found.name}.sql"
+            )
         yield found
 
 
@@ -206,9 +220,13 @@ def lake_of(folder: Path, found: Statement) -> str:
 
 
 def lakes(folder: Path) -> list[Output]:
-    """The tables and lakes of a project's statements, as streams.yml would have them. Raises PipelineError."""
+    """The tables and lakes of a project's statements, as streams.yml would have them. Raises
+    PipelineError.
+    """
     found = [each for each in statements(folder) if each.kind == "TABLE" or each.path is not None]
-    return [Output(each.name, None, None, lake_of(folder, each), None, each.options) for each in found]
+    return [
+        Output(each.name, None, None, lake_of(folder, each), None, each.options) for each in found
+    ]
 
 
 def statement(folder: Path, name: str) -> Statement:
@@ -226,7 +244,10 @@ def write(folder: Path, found: Statement) -> None:
     path.parent.mkdir(exist_ok=True)
     known = [each.stem.lower() for each in path.parent.glob("*.sql")]
     if found.name.lower() in known:
-        raise PipelineError(f"{found.name} is there already: `raftka pipeline remove {folder} {found.name}` removes it")
+        raise PipelineError(
+            f"{found.name} is there already: `raftka pipeline remove {folder} {found.name}` "
+            "removes it"
+        )
     if len(known) >= MOST:
         raise PipelineError(f"the project has {MOST} statements already, as many as are allowed")
     fresh = path.with_name(f".{found.name}.{os.getpid()}")
@@ -238,4 +259,7 @@ def check_unused(folder: Path, name: str) -> None:
     """Raises PipelineError when another statement reads it."""
     users = [each.name for each in statements(folder) if each.name != name and each.mentions(name)]
     if users:
-        raise PipelineError(f"{', '.join(users)} may read {name}: remove {'it' if len(users) == 1 else 'these'} first")
+        raise PipelineError(
+            f"{', '.join(users)} may read {name}: remove {'it' if len(users) == 1 else 'these'} "
+            "first"
+        )

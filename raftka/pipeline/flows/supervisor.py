@@ -1,8 +1,8 @@
-"""Keeps queries going: one that fails is started again, later each time it fails, and what it reports is added up. Knows no Spark, but what its
-queries look like.
+"""Keeps queries going: one that fails is started again, later each time it fails, and what it
+reports is added up. Knows no Spark, but what its queries look like.
 
-A query that fails has done no harm: its checkpoint stays before what was not written. So none is given up; what needs somebody to do something is
-said each time, with the next step.
+A query that fails has done no harm: its checkpoint stays before what was not written. So none is
+given up; what needs somebody to do something is said each time, with the next step.
 """
 
 import json
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-STARTING = ("Initializing", "Getting offsets")  # as a query tells its status before its source has answered
+# as a query tells its status before its source has answered
+STARTING = ("Initializing", "Getting offsets")
 STARTING_S = 20.0
 WRITTEN = "raftka_written"  # a metric of Spark's reports: rows that go to the output in parcels
 SHOWN = 400  # characters of an error that is not known
@@ -28,13 +29,21 @@ SHOWN = 400  # characters of an error that is not known
 # (what Spark says, what that means, the next step)
 KNOWN = (
     (
-        r"STREAMING_STATEFUL_OPERATOR_(NOT_MATCH_IN_STATE_METADATA|MISSING_STATE_DIRECTORY)|STREAMING_QUERY_EVOLUTION_ERROR|"
-        r"STATE_STORE_((KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|COLUMN_FAMILY_SCHEMA_INCOMPATIBLE|INVALID_VALUE_SCHEMA_EVOLUTION|"
-        r"INVALID_VARIABLE_TYPE_CHANGE|INVALID_CONFIG_AFTER_RESTART)|sources in the checkpoint offsets and now there are",
+        r"STREAMING_STATEFUL_OPERATOR_(NOT_MATCH_IN_STATE_METADATA|"
+        r"MISSING_STATE_DIRECTORY)|STREAMING_QUERY_EVOLUTION_ERROR|"
+        r"STATE_STORE_((KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|"
+        r"COLUMN_FAMILY_SCHEMA_INCOMPATIBLE|INVALID_VALUE_SCHEMA_EVOLUTION|"
+        r"INVALID_VARIABLE_TYPE_CHANGE|INVALID_CONFIG_AFTER_RESTART)|sources in the checkpoint "
+        r"offsets and now there are",
         "the query is another one than its checkpoint is of",
-        "undo the change; or move {checkpoint} away: then it begins anew, and writes all rows to the topic or lake again",
+        "undo the change; or move {checkpoint} away: then it begins anew, and writes all rows to "
+        "the topic or lake again",
     ),
-    (r"No space left on device|ENOSPC|Disk quota exceeded", "the disk is full", "make room: it goes on by itself"),
+    (
+        r"No space left on device|ENOSPC|Disk quota exceeded",
+        "the disk is full",
+        "make room: it goes on by itself",
+    ),
     (
         r"CONCURRENT_STREAM_LOG_UPDATE|CONCURRENT_QUERY",
         "another query writes the same checkpoint",
@@ -89,7 +98,9 @@ class Supervised:
         self._reported_since = False
 
     def is_starting(self, now: float) -> bool:
-        """Its Python worker is on its way. Spark gives that ten seconds, so on a machine that has much to do they should not all come at once."""
+        """Its Python worker is on its way. Spark gives that ten seconds, so on a machine that has
+        much to do they should not all come at once.
+        """
         if self.query is None or self._reported_since or now - self._started > STARTING_S:
             return False
         return str(self.query.status["message"]).startswith(STARTING)
@@ -118,7 +129,8 @@ class Supervised:
         try:
             self._started, self._reported_since = now, False
             self.query = self.start()
-        except Exception as error:  # Spark's are of many kinds; none of them may end the other flows
+        # Spark's are of many kinds; none of them may end the other flows
+        except Exception as error:
             return [self._failed(now, str(error))]
         self.reported.state = "running"
         return []
@@ -133,8 +145,13 @@ class Supervised:
 
     def _news(self) -> list[Mapping[str, Json]]:
         """Reports of Spark's that are new."""
-        found = [each if isinstance(each, Mapping) else json.loads(each.json) for each in self.query.recentProgress]
-        marks = [(str(each["runId"]), int(each["batchId"]), str(each["timestamp"])) for each in found]
+        found = [
+            each if isinstance(each, Mapping) else json.loads(each.json)
+            for each in self.query.recentProgress
+        ]
+        marks = [
+            (str(each["runId"]), int(each["batchId"]), str(each["timestamp"])) for each in found
+        ]
         begin = marks.index(self._last) + 1 if self._last in marks else 0
         self._last = marks[-1] if marks else self._last
         return found[begin:]
@@ -150,17 +167,23 @@ class Supervised:
         known.state_bytes = sum(int(each.get("memoryUsedBytes", 0)) for each in operators)
         known.late_rows += sum(int(each.get("numRowsDroppedByWatermark", 0)) for each in operators)
         known.watermark = (progress.get("eventTime") or {}).get("watermark", known.watermark)
-        known.rows_per_second = float(progress.get("processedRowsPerSecond") or 0.0) if rows else 0.0
+        known.rows_per_second = (
+            float(progress.get("processedRowsPerSecond") or 0.0) if rows else 0.0
+        )
         written = written_in(progress)
         if written is not None:
             known.written = (known.written or 0) + written
         if rows == 0 and not written:
             return None
         known.rows += rows
-        known.batch, known.seconds = int(progress["batchId"]), progress.get("batchDuration", 0) / 1000
+        known.batch, known.seconds = (
+            int(progress["batchId"]),
+            progress.get("batchDuration", 0) / 1000,
+        )
         late = f"  {known.late_rows:,} late" if known.late_rows else ""
         return (
-            f"{self.name:<14} batch {known.batch:<6} {rows:>9,} read {_number(written):>9} written  {known.seconds:>6.1f} s  lag {shown(known)}{late}"
+            f"{self.name:<14} batch {known.batch:<6} {rows:>9,} read {_number(written):>9} "
+            f"written  {known.seconds:>6.1f} s  lag {shown(known)}{late}"
         )
 
 
@@ -169,11 +192,15 @@ def _number(value: int | None) -> str:
 
 
 def rows_of(progress: Mapping[str, Json]) -> int:
-    """Rows that were read: of topics the offsets, for a source may hand over few rows for many records."""
+    """Rows that were read: of topics the offsets, for a source may hand over few rows for many
+    records.
+    """
     total, sources = 0, progress.get("sources") or ()
     for source in sources:
         end, ours = _offsets(source.get("endOffset")), _told(source.get("endOffset")).get("$raftka")
-        start = _offsets(source.get("startOffset")) or _offsets(ours.get("began") if isinstance(ours, Mapping) else None)
+        start = _offsets(source.get("startOffset")) or _offsets(
+            ours.get("began") if isinstance(ours, Mapping) else None
+        )
         if not end or not start:
             return int(progress.get("numInputRows") or 0)
         total += sum(offset - start.get(where, 0) for where, offset in end.items())
@@ -193,13 +220,24 @@ def shown(known: Reported) -> str:
     """The lag as a line says it."""
     if known.lag is None:
         return "?"
-    return f"{known.lag:,}" + (f", {known.age_s:,.0f} s" if known.lag and known.age_s is not None else "")
+    return f"{known.lag:,}" + (
+        f", {known.age_s:,.0f} s" if known.lag and known.age_s is not None else ""
+    )
 
 
 def _offsets(told: object) -> dict[tuple[str, str], int]:
     """Topics and their partitions in an offset of a query."""
-    topics = {topic: each for topic, each in _told(told).items() if isinstance(each, Mapping) and not topic.startswith("$")}
-    return {(topic, partition): offset for topic, each in topics.items() for partition, offset in each.items() if isinstance(offset, int)}
+    topics = {
+        topic: each
+        for topic, each in _told(told).items()
+        if isinstance(each, Mapping) and not topic.startswith("$")
+    }
+    return {
+        (topic, partition): offset
+        for topic, each in topics.items()
+        for partition, offset in each.items()
+        if isinstance(offset, int)
+    }
 
 
 def _told(told: object) -> Mapping[str, Json]:

@@ -1,7 +1,9 @@
-"""Trucks that go too fast, or are not heard of: all trucks of a bucket at once, by NumPy. Spark's side is in moves.py.
+"""Trucks that go too fast, or are not heard of: all trucks of a bucket at once, by NumPy. Spark's
+side is in moves.py.
 
-What is found does not depend on how readings come in batches, nor on when Spark's timers fire: silence is found by the timer, or by the
-reading that ends it. tests/pipeline/watching.py says the same reading by reading.
+What is found does not depend on how readings come in batches, nor on when Spark's timers fire:
+silence is found by the timer, or by the reading that ends it. tests/pipeline/watching.py says the
+same reading by reading.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +26,8 @@ IS_FAST, IS_SILENT = "is_fast", "is_silent"  # of what is known: what has been r
 
 class Rules(NamedTuple):
     speed_kmh: float | None = None  # faster than this is too fast; None: anything goes
-    silent_us: int | None = None  # so long without a reading is silence; None: silence does not matter
+    # so long without a reading is silence; None: silence does not matter
+    silent_us: int | None = None
 
 
 class Alarm(NamedTuple):
@@ -40,21 +43,38 @@ def nobody() -> "pa.Table":
     import pyarrow as pa
 
     numbers = [(AT, pa.int64()), (LATITUDE, pa.float64()), (LONGITUDE, pa.float64())]
-    return pa.schema([(TRUCK, pa.null()), *numbers, (IS_FAST, pa.bool_()), (IS_SILENT, pa.bool_())]).empty_table()
+    return pa.schema(
+        [(TRUCK, pa.null()), *numbers, (IS_FAST, pa.bool_()), (IS_SILENT, pa.bool_())]
+    ).empty_table()
 
 
-def watch(rules: Rules, known: "pa.Table", packs: Iterable[bytes]) -> "tuple[list[Alarm], pa.Table]":
-    """A reading that is not later than the last known one is skipped, and one that comes when the silence that it would have ended is reported: it is
-    too late. SPEEDING is found once until a reading is not too fast any more; a reading without a speed changes nothing of that."""
+def watch(
+    rules: Rules, known: "pa.Table", packs: Iterable[bytes]
+) -> "tuple[list[Alarm], pa.Table]":
+    """A reading that is not later than the last known one is skipped, and one that comes when the
+    silence that it would have ended is reported: it is too late. SPEEDING is found once until a
+    reading is not too fast any more; a reading without a speed changes nothing of that.
+    """
     too_late_us = max(0, (rules.silent_us or 0) - 1)
-    rows = together(known, packs, known.column(AT).to_numpy() + too_late_us * _flags(known, IS_SILENT))
-    at_us, was_silent, fast = rows.table.column(AT).to_numpy(), _flags(rows.table, IS_SILENT), _fast(rules, rows)
+    rows = together(
+        known, packs, known.column(AT).to_numpy() + too_late_us * _flags(known, IS_SILENT)
+    )
+    at_us, was_silent = rows.table.column(AT).to_numpy(), _flags(rows.table, IS_SILENT)
+    fast = _fast(rules, rows)
     before = np.maximum(np.arange(len(at_us)) - 1, 0)
     follows = ~rows.is_known & ~rows.is_first
-    gap = np.zeros(len(at_us), np.bool_) if rules.silent_us is None else at_us - at_us[before] >= rules.silent_us
+    gap = (
+        np.zeros(len(at_us), np.bool_)
+        if rules.silent_us is None
+        else at_us - at_us[before] >= rules.silent_us
+    )
     silent, heard = follows & gap & ~was_silent[before], follows & (gap | was_silent[before])
     speeding = ~rows.is_known & fast & (rows.is_first | ~fast[before])
-    now = rows.table.select([TRUCK, AT, LATITUDE, LONGITUDE]).append_column(IS_FAST, [fast]).append_column(IS_SILENT, [was_silent])
+    now = (
+        rows.table.select([TRUCK, AT, LATITUDE, LONGITUDE])
+        .append_column(IS_FAST, [fast])
+        .append_column(IS_SILENT, [was_silent])
+    )
     return list(_alarms(rules, rows.table, silent, heard, speeding)), now.filter(rows.is_last)
 
 
@@ -69,7 +89,8 @@ def _fast(rules: Rules, rows: Rows) -> "NDArray[np.bool_]":
     fast, says = _flags(rows.table, IS_FAST), rows.is_known | rows.is_first
     if rules.speed_kmh is not None:
         speeds = rows.table.column(SPEED).to_numpy()
-        fast, says = np.where(rows.is_known, fast, speeds > rules.speed_kmh), says | ~np.isnan(speeds)
+        fast = np.where(rows.is_known, fast, speeds > rules.speed_kmh)
+        says = says | ~np.isnan(speeds)
     return fast[np.maximum.accumulate(np.where(says, np.arange(len(says)), 0))]
 
 
@@ -77,24 +98,43 @@ def _alarms(rules: Rules, table: "pa.Table", *found: "NDArray[np.bool_]") -> Ite
     """`found`: silent, heard, speeding."""
     places = np.flatnonzero(np.logical_or.reduce(found))
     rows, before = table.take(places).to_pylist(), table.take(np.maximum(places - 1, 0)).to_pylist()
-    for row, last, is_silent, *others in zip(rows, before, *(each[places] for each in found), strict=True):
+    for row, last, is_silent, *others in zip(
+        rows, before, *(each[places] for each in found), strict=True
+    ):
         if is_silent:
             yield _silence(rules, last)
         for event, is_found in zip((HEARD, SPEEDING), others, strict=True):
             if is_found:
-                yield Alarm(row[TRUCK], event, row[AT], row[LATITUDE], row[LONGITUDE], None if isnan(row[SPEED]) else row[SPEED])
+                yield Alarm(
+                    row[TRUCK],
+                    event,
+                    row[AT],
+                    row[LATITUDE],
+                    row[LONGITUDE],
+                    None if isnan(row[SPEED]) else row[SPEED],
+                )
 
 
 def expired(rules: Rules, known: "pa.Table", now_us: int) -> "tuple[list[Alarm], pa.Table]":
-    """Time has come to `now_us` without a reading: SILENT, where a truck was last heard of, once."""
+    """Time has come to `now_us` without a reading: SILENT, where a truck was last heard of,
+    once.
+    """
     was_silent = _flags(known, IS_SILENT)
-    silent = ~was_silent & (known.column(AT).to_numpy() + rules.silent_us <= now_us) if rules.silent_us is not None else np.zeros_like(was_silent)
+    silent = (
+        ~was_silent & (known.column(AT).to_numpy() + rules.silent_us <= now_us)
+        if rules.silent_us is not None
+        else np.zeros_like(was_silent)
+    )
     found = [_silence(rules, each) for each in known.filter(silent).to_pylist()]
-    return found, known.set_column(known.schema.get_field_index(IS_SILENT), IS_SILENT, [was_silent | silent])
+    return found, known.set_column(
+        known.schema.get_field_index(IS_SILENT), IS_SILENT, [was_silent | silent]
+    )
 
 
 def _silence(rules: Rules, last: JsonObject) -> Alarm:
-    return Alarm(last[TRUCK], SILENT, last[AT] + (rules.silent_us or 0), last[LATITUDE], last[LONGITUDE])
+    return Alarm(
+        last[TRUCK], SILENT, last[AT] + (rules.silent_us or 0), last[LATITUDE], last[LONGITUDE]
+    )
 
 
 def silent_at(rules: Rules, known: "pa.Table") -> int | None:

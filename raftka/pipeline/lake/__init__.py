@@ -1,1 +1,3 @@
-"""Delta tables: what a batch commits, what a reader reads, statistics and upkeep. Knows no topic."""
+"""Delta tables: what a batch commits, what a reader reads, statistics and upkeep. Knows no
+topic.
+"""

@@ -1,5 +1,7 @@
-"""Which columns of a Parquet file get a dictionary. Parquet would make one for each column, and give it up when it has a megabyte: for offsets and
-places that took a third of the time that a file takes, and made the file larger."""
+"""Which columns of a Parquet file get a dictionary. Parquet would make one for each column, and
+give it up when it has a megabyte: for offsets and places that took a third of the time that a file
+takes, and made the file larger.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -8,7 +10,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SAMPLE = 4000  # rows that are looked at
-OWN = 0.98  # so many different ones among the sampled values: there are some 100,000 altogether, or more, about where a dictionary has its megabyte
+# so many different ones among the sampled values: there are some 100,000 altogether, or more, about
+# where a dictionary has its megabyte
+OWN = 0.98
 
 
 def repeating(batches: "Sequence[pa.RecordBatch]") -> list[str]:
@@ -29,9 +33,18 @@ def _some(batches: "Sequence[pa.RecordBatch]") -> "pa.Table":
     import pyarrow as pa
 
     ends = np.cumsum([each.num_rows for each in batches])
-    rows = np.unique(np.random.default_rng(0).integers(0, ends[-1], SAMPLE)) if ends[-1] > SAMPLE else np.arange(ends[-1])
+    rows = (
+        np.unique(np.random.default_rng(0).integers(0, ends[-1], SAMPLE))
+        if ends[-1] > SAMPLE
+        else np.arange(ends[-1])
+    )
     parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
-    return pa.Table.from_batches([each.take(pa.array(part - end + each.num_rows)) for each, part, end in zip(batches, parts, ends, strict=True)])
+    return pa.Table.from_batches(
+        [
+            each.take(pa.array(part - end + each.num_rows))
+            for each, part, end in zip(batches, parts, ends, strict=True)
+        ]
+    )
 
 
 def _leaves(path: str, kind: "pa.DataType") -> "Iterator[str]":

@@ -1,6 +1,8 @@
-"""Parquet files of a Delta table: what a task writes and reads, wherever the table is. Knows no log and no Spark.
+"""Parquet files of a Delta table: what a task writes and reads, wherever the table is. Knows no log
+and no Spark.
 
-A task holds at most 64 MB of rows and a hundred open files; what it could not finish it removes again.
+A task holds at most 64 MB of rows and a hundred open files; what it could not finish it removes
+again.
 """
 
 import logging
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
     from pyarrow.parquet import FileMetaData, ParquetWriter
 
-BUFFERED_BYTES = 64 << 20  # in Arrow, of all files of a task; the largest is written out then, as a row group
+# in Arrow, of all files of a task; the largest is written out then, as a row group
+BUFFERED_BYTES = 64 << 20
 FILE_BYTES = 512 << 20  # about; then another one is begun
 OPEN_FILES = 100
 NULL = "__HIVE_DEFAULT_PARTITION__"  # as everybody names the folder
@@ -49,11 +52,13 @@ def explained(lake: Lake) -> Iterator[None]:
     except (DeltaError, OSError) as error:
         if "no space left" in str(error).lower() or getattr(error, "errno", None) == ENOSPC:
             raise PipelineError(
-                f"there is no space left for the lake {lake.url}. Nothing of this batch counts, and the checkpoint stays before it. Next step: make "
+                f"there is no space left for the lake {lake.url}. Nothing of this batch counts, "
+                "and the checkpoint stays before it. Next step: make "
                 "room, then start the query again"
             ) from error
         raise PipelineError(
-            f"the lake {lake.url}: {error}. A batch that was to be written does not count; it is done again when the query is started again"
+            f"the lake {lake.url}: {error}. A batch that was to be written does not count; it is "
+            "done again when the query is started again"
         ) from error
 
 
@@ -66,7 +71,9 @@ def files_of(lake: Lake) -> "FileSystem":
 
 
 def plain_files_of(lake: Lake) -> "FileSystem":
-    """The same, with what deltalake hides in folders: files that it was writing when it was killed (named `...#1`)."""
+    """The same, with what deltalake hides in folders: files that it was writing when it was killed
+    (named `...#1`).
+    """
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
     return SubTreeFileSystem(lake.url, LocalFileSystem()) if is_folder(lake) else files_of(lake)
@@ -75,7 +82,11 @@ def plain_files_of(lake: Lake) -> "FileSystem":
 def names_in(lake: Lake, folder: str) -> list[str]:
     from pyarrow.fs import FileSelector, FileType
 
-    return [each.path for each in plain_files_of(lake).get_file_info(FileSelector(folder)) if each.type == FileType.File]
+    return [
+        each.path
+        for each in plain_files_of(lake).get_file_info(FileSelector(folder))
+        if each.type == FileType.File
+    ]
 
 
 def remove(lake: Lake, paths: Collection[str]) -> None:
@@ -85,14 +96,26 @@ def remove(lake: Lake, paths: Collection[str]) -> None:
         try:
             files.delete_file(path)
         except Exception as error:
-            log.warning("%s in the lake %s, which is not in its log, could not be removed: %s", path, lake.url, error)
+            log.warning(
+                "%s in the lake %s, which is not in its log, could not be removed: %s",
+                path,
+                lake.url,
+                error,
+            )
 
 
-def write_files(lake: Lake, schema: "pa.Schema", partition_by: Sequence[str], batches: "Iterable[pa.RecordBatch]", stem: str) -> tuple[DataFile, ...]:
+def write_files(
+    lake: Lake,
+    schema: "pa.Schema",
+    partition_by: Sequence[str],
+    batches: "Iterable[pa.RecordBatch]",
+    stem: str,
+) -> tuple[DataFile, ...]:
     """`stem`: what their names begin with. Raises PipelineError."""
     if is_folder(lake) and not Path(lake.url).is_dir():  # the driver has made the table
         raise PipelineError(
-            f"there is no folder {lake.url} on {gethostname()}, where a task is to write to it, and the driver has made the lake there. Nothing was "
+            f"there is no folder {lake.url} on {gethostname()}, where a task is to write to it, "
+            "and the driver has made the lake there. Nothing was "
             "added. Next step: a path that driver and all executors share, or an object store"
         )
     with explained(lake):
@@ -108,7 +131,9 @@ def write_files(lake: Lake, schema: "pa.Schema", partition_by: Sequence[str], ba
 
 
 class _Writing:
-    def __init__(self, lake: Lake, schema: "pa.Schema", partition_by: Sequence[str], stem: str) -> None:
+    def __init__(
+        self, lake: Lake, schema: "pa.Schema", partition_by: Sequence[str], stem: str
+    ) -> None:
         import pyarrow as pa
 
         self._root = files_of(lake)
@@ -122,7 +147,12 @@ class _Writing:
             if values not in self._open:
                 if len(self._open) >= OPEN_FILES:
                     self._end(max(self._open, key=lambda each: self._open[each].records))
-                self._open[values] = _File(self._root, self._schema, dict(zip(self._partition_by, values, strict=True)), self._stem)
+                self._open[values] = _File(
+                    self._root,
+                    self._schema,
+                    dict(zip(self._partition_by, values, strict=True)),
+                    self._stem,
+                )
             self._open[values].add(rows.select(self._schema.names))
         while sum(each.buffered for each in self._open.values()) > BUFFERED_BYTES:
             largest = max(self._open, key=lambda each: self._open[each].buffered)
@@ -136,7 +166,9 @@ class _Writing:
         return tuple(self._done)
 
     def discard(self) -> None:
-        paths = [each.close_quietly() for each in self._open.values()] + [each.path for each in self._done]
+        paths = [each.close_quietly() for each in self._open.values()] + [
+            each.path for each in self._done
+        ]
         for path in paths:
             try:
                 self._root.delete_file(path)
@@ -149,8 +181,17 @@ class _Writing:
 
 
 class _File:
-    def __init__(self, root: "FileSystem", schema: "pa.Schema", partition: Mapping[str, str | None], stem: str) -> None:
-        folders = [f"{quote(name, safe='')}={NULL if value is None else quote(value, safe='')}/" for name, value in partition.items()]
+    def __init__(
+        self,
+        root: "FileSystem",
+        schema: "pa.Schema",
+        partition: Mapping[str, str | None],
+        stem: str,
+    ) -> None:
+        folders = [
+            f"{quote(name, safe='')}={NULL if value is None else quote(value, safe='')}/"
+            for name, value in partition.items()
+        ]
         self.path = f"{''.join(folders)}{stem}{secrets.token_hex(8)}.parquet"
         self.records = self.buffered = 0
         self._root, self._partition = root, partition
@@ -177,7 +218,12 @@ class _File:
 
         if self._waiting:
             if self._writer is None:
-                self._writer = pq.ParquetWriter(self._stream, self._schema, metadata_collector=self._footers, use_dictionary=repeating(self._waiting))
+                self._writer = pq.ParquetWriter(
+                    self._stream,
+                    self._schema,
+                    metadata_collector=self._footers,
+                    use_dictionary=repeating(self._waiting),
+                )
             rows = pa.Table.from_batches(self._waiting)
             self._waiting, self.buffered = [], 0
             self._writer.write_table(rows, row_group_size=rows.num_rows)
@@ -188,7 +234,13 @@ class _File:
         self._writer.close()
         size = self.size
         self._stream.close()
-        return DataFile(self.path, size, self.records, self._partition, statistics(self.records, self._footers[0], finite=self._finite))
+        return DataFile(
+            self.path,
+            size,
+            self.records,
+            self._partition,
+            statistics(self.records, self._footers[0], finite=self._finite),
+        )
 
     def close_quietly(self) -> str:
         for end in (*([] if self._writer is None else [self._writer.close]), self._stream.close):
@@ -204,11 +256,17 @@ def is_finite(batch: "pa.RecordBatch") -> bool:
     import pyarrow.compute as pc
     from pyarrow import types
 
-    columns = [batch.column(name) for name in batch.schema.names if types.is_floating(batch.schema.field(name).type)]
+    columns = [
+        batch.column(name)
+        for name in batch.schema.names
+        if types.is_floating(batch.schema.field(name).type)
+    ]
     return all(pc.all(pc.is_finite(each), min_count=0).as_py() is not False for each in columns)
 
 
-def split(batch: "pa.RecordBatch", partition_by: Sequence[str]) -> "Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]":
+def split(
+    batch: "pa.RecordBatch", partition_by: Sequence[str]
+) -> "Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]":
     """By partition: its values as Delta's log writes them, and its rows."""
     import numpy as np
     import pyarrow as pa
@@ -220,8 +278,16 @@ def split(batch: "pa.RecordBatch", partition_by: Sequence[str]) -> "Iterator[tup
     codes = np.stack([each.indices.to_numpy(zero_copy_only=False) for each in columns])
     uniques, where = np.unique(codes, axis=1, return_inverse=True)
     for at in range(uniques.shape[1]):
-        values = tuple(_text(each.dictionary[int(code)].as_py()) for each, code in zip(columns, uniques[:, at], strict=True))
-        yield values, batch if uniques.shape[1] == 1 else batch.take(pa.array(np.flatnonzero(where.ravel() == at)))
+        values = tuple(
+            _text(each.dictionary[int(code)].as_py())
+            for each, code in zip(columns, uniques[:, at], strict=True)
+        )
+        yield (
+            values,
+            batch
+            if uniques.shape[1] == 1
+            else batch.take(pa.array(np.flatnonzero(where.ravel() == at))),
+        )
 
 
 def _text(value: object) -> str | None:

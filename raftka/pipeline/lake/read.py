@@ -1,7 +1,8 @@
-"""Rows of a Delta table: the files that may have those that are wanted, and of these the wanted rows and columns. Knows no Spark and nothing of
-writing.
+"""Rows of a Delta table: the files that may have those that are wanted, and of these the wanted
+rows and columns. Knows no Spark and nothing of writing.
 
-Conditions (lake_where.py) leave out files by partition and by the bounds in the log, then row groups, then rows.
+Conditions (lake_where.py) leave out files by partition and by the bounds in the log, then row
+groups, then rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +43,11 @@ def shape(lake: Lake) -> "pa.Schema":
     import pyarrow as pa
 
     found = _schema(lake, demanded(lake, lake.version))
-    return pa.schema([found.field(name) for name in _known(lake, lake.columns, found)]) if lake.columns else found
+    return (
+        pa.schema([found.field(name) for name in _known(lake, lake.columns, found)])
+        if lake.columns
+        else found
+    )
 
 
 def plan(lake: Lake, columns: Sequence[str] = (), size: int = TASK_BYTES) -> Plan:
@@ -54,11 +59,19 @@ def plan(lake: Lake, columns: Sequence[str] = (), size: int = TASK_BYTES) -> Pla
     conditions = tuple(typed(each, schema.field(each.column).type) for each in lake.where)
     with explained(lake):
         found = _files(table, own, conditions)
-    return Plan(table.version(), schema, _known(lake, columns or schema.names, schema), conditions, _tasks(found, size))
+    return Plan(
+        table.version(),
+        schema,
+        _known(lake, columns or schema.names, schema),
+        conditions,
+        _tasks(found, size),
+    )
 
 
 def narrowed(lake: Lake, found: Plan, filters: Sequence[Condition]) -> Plan:
-    """The same plan without files that have no row for these conditions, which are of the columns' types. Raises PipelineError."""
+    """The same plan without files that have no row for these conditions, which are of the columns'
+    types. Raises PipelineError.
+    """
     table = demanded(lake, found.version)
     conditions = (*found.conditions, *filters)
     with explained(lake):
@@ -72,7 +85,10 @@ def read(lake: Lake, wanted: Plan, files: Sequence[File]) -> "Iterator[pa.Record
 
     with explained(lake):
         form, root = ds.ParquetFileFormat(), files_of(lake)
-        fragments = [form.make_fragment(each.path, root, _place(each.partition, wanted.schema)) for each in files]
+        fragments = [
+            form.make_fragment(each.path, root, _place(each.partition, wanted.schema))
+            for each in files
+        ]
         dataset = ds.FileSystemDataset(fragments, wanted.schema, form, root)
         batches = dataset.to_batches(columns=list(wanted.columns), filter=_expression(wanted))
         yield from (batch for batch in batches if batch.num_rows)
@@ -82,13 +98,16 @@ def _schema(lake: Lake, table: "DeltaTable") -> "pa.Schema":
     import pyarrow as pa
 
     with explained(lake):
-        return pa.schema(table.to_pyarrow_dataset().schema)  # which also refuses what it can not read: deletion vectors, column mapping
+        # which also refuses what it can not read: deletion vectors, column mapping
+        return pa.schema(table.to_pyarrow_dataset().schema)
 
 
 def _known(lake: Lake, columns: Sequence[str], schema: "pa.Schema") -> tuple[str, ...]:
     for name in columns:
         if name not in schema.names:
-            raise PipelineError(f"the lake {lake.url} has no column {name}: there are {', '.join(schema.names)}")
+            raise PipelineError(
+                f"the lake {lake.url} has no column {name}: there are {', '.join(schema.names)}"
+            )
     return tuple(columns)
 
 
@@ -97,10 +116,16 @@ def _files(table: "DeltaTable", own: Sequence[str], conditions: Sequence[Conditi
 
     found = pa.table(table.get_add_actions(flatten=True))
     names = ["path", "size_bytes", "num_records", *(f"partition.{name}" for name in own)]
-    names += [f"{what}.{each.column}" for each in conditions for what in ("min", "max", "null_count")]
+    names += [
+        f"{what}.{each.column}" for each in conditions for what in ("min", "max", "null_count")
+    ]
     there = [name for name in dict.fromkeys(names) if name in found.column_names]
     return [
-        File(unquote(row["path"]), row["size_bytes"], {name: row[f"partition.{name}"] for name in own})
+        File(
+            unquote(row["path"]),
+            row["size_bytes"],
+            {name: row[f"partition.{name}"] for name in own},
+        )
         for row in found.select(there).to_pylist()
         if all(_may_hold(row, each, own) for each in conditions)
     ]
@@ -160,7 +185,9 @@ def _place(partition: Mapping[str, Json], schema: "pa.Schema") -> "Expression":
     place = pc.scalar(True)
     for name, value in partition.items():
         field = pc.field(name)
-        place = place & (field.is_null() if value is None else field == pa.scalar(value, schema.field(name).type))
+        place = place & (
+            field.is_null() if value is None else field == pa.scalar(value, schema.field(name).type)
+        )
     return place
 
 

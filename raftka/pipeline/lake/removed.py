@@ -1,9 +1,11 @@
-"""Which rows of a lake were removed, and by which change, so that an older change that comes later does not bring them back.
+"""Which rows of a lake were removed, and by which change, so that an older change that comes later
+does not bring them back.
 
-It is a Delta table in a folder of the lake that no reader looks at; where the user names an `order`, there is a second one for removals without
-one, by their offsets. The driver notes what a batch removes before it merges the batch: noted twice
-counts once, and a batch that dies behind the note is done again, with the same rows. A row is forgotten after the lake's `keepRemoved`; where more
-than ROWS are noted, those that were removed first are.
+It is a Delta table in a folder of the lake that no reader looks at; where the user names an
+`order`, there is a second one for removals without one, by their offsets. The driver notes what a
+batch removes before it merges the batch: noted twice counts once, and a batch that dies behind the
+note is done again, with the same rows. A row is forgotten after the lake's `keepRemoved`; where
+more than ROWS are noted, those that were removed first are.
 """
 
 import logging
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 FOLDER, FOLDER_BARE = "_raftka_removed", "_raftka_removed_by_offset"
-FLAG, BEHIND = "raftka delete", "raftka behind"  # columns of merged rows: the row goes; it is a bare removal, or stands behind one (`order.py`)
+# columns of merged rows: the row goes; it is a bare removal, or stands behind one (`order.py`)
+FLAG, BEHIND = "raftka delete", "raftka behind"
 NUMBER = "raftka number"
 AT = "_raftka_removed_at"
 ROWS = 1_000_000
@@ -44,7 +47,9 @@ class Compared(NamedTuple):
 
 
 def compared(keyed: Keyed, columns: Collection[str]) -> tuple[Compared, ...]:
-    """Empty: nothing says which of two changes is the older one. Offsets are compared within a partition of one topic."""
+    """Empty: nothing says which of two changes is the older one. Offsets are compared within a
+    partition of one topic.
+    """
     if keyed.delete is None:
         return ()
     by_order = () if keyed.order is None else (Compared(keyed.key, keyed.order),)
@@ -52,7 +57,12 @@ def compared(keyed: Keyed, columns: Collection[str]) -> tuple[Compared, ...]:
         if partition in columns and offset in columns:
             elsewhere = [each for each in (topic, partition) if each in columns]
             same = (*keyed.key, *(each for each in elsewhere if each not in keyed.key))
-            return (*by_order, Compared(same, offset, FOLDER_BARE, bare=True) if by_order else Compared(same, offset))
+            return (
+                *by_order,
+                Compared(same, offset, FOLDER_BARE, bare=True)
+                if by_order
+                else Compared(same, offset),
+            )
     return by_order
 
 
@@ -76,18 +86,26 @@ def _without_older(lake: Lake, changes: "pa.Table", by: Compared, noted: "pa.Tab
     numbered = changes.append_column(NUMBER, pa.array(range(changes.num_rows), pa.int64()))
     asked = numbered.filter(_has(changes, by.same))
     wanted = [*by.same, by.order]
-    places = last_of_keys(pa.concat_tables([noted.select(wanted), asked.select(wanted)]), by.same, (by.order,))
+    places = last_of_keys(
+        pa.concat_tables([noted.select(wanted), asked.select(wanted)]), by.same, (by.order,)
+    )
     newest = pc.subtract(places.filter(pc.greater_equal(places, noted.num_rows)), noted.num_rows)
     older = pc.and_(
         pc.is_in(numbered.column(NUMBER), asked.column(NUMBER).combine_chunks()),
-        pc.invert(pc.is_in(numbered.column(NUMBER), asked.column(NUMBER).take(newest).combine_chunks())),
+        pc.invert(
+            pc.is_in(numbered.column(NUMBER), asked.column(NUMBER).take(newest).combine_chunks())
+        ),
     )
     if not by.bare:  # a bare removal, or one that such a change is behind, counts in any case
         goes = changes.schema.get_field_index(FLAG)
         changes = changes.set_column(goes, FLAG, pc.or_(changes.column(FLAG), older))
         older = pc.and_(older, pc.invert(changes.column(BEHIND)))
     if left := pc.sum(older).as_py():
-        log.info("the lake %s: %d changes are older than the removal of their rows, and are left out", lake.url, left)
+        log.info(
+            "the lake %s: %d changes are older than the removal of their rows, and are left out",
+            lake.url,
+            left,
+        )
     return changes.filter(pc.invert(older))
 
 
@@ -115,8 +133,15 @@ def _note(lake: Lake, changes: "pa.Table", by: Compared, rows: "pa.Table") -> No
     place = _place(lake, by)
     with explained(lake):
         table = opened(place)
-        if table is None or not _fits(table, changes, by):  # another key or order: what was noted says nothing of it
-            write_deltalake(place.url, rows, mode="overwrite", schema_mode="overwrite", storage_options=dict(place.storage) or None)
+        # another key or order: what was noted says nothing of it
+        if table is None or not _fits(table, changes, by):
+            write_deltalake(
+                place.url,
+                rows,
+                mode="overwrite",
+                schema_mode="overwrite",
+                storage_options=dict(place.storage) or None,
+            )
         else:
             write_deltalake(table, rows, mode="append")
             if len(table.file_uris()) > FILES:
@@ -124,11 +149,17 @@ def _note(lake: Lake, changes: "pa.Table", by: Compared, rows: "pa.Table") -> No
 
 
 def _compared(lake: Lake, changes: "pa.Table") -> tuple[Compared, ...]:
-    return () if lake.keyed is None or not lake.keep_removed_s else compared(lake.keyed, changes.column_names)
+    return (
+        ()
+        if lake.keyed is None or not lake.keep_removed_s
+        else compared(lake.keyed, changes.column_names)
+    )
 
 
 def _place(lake: Lake, by: Compared) -> Lake:
-    return replace(lake, url=f"{lake.url.rstrip('/')}/{by.folder}", keyed=None, partition_by=(), z_order_by=())
+    return replace(
+        lake, url=f"{lake.url.rstrip('/')}/{by.folder}", keyed=None, partition_by=(), z_order_by=()
+    )
 
 
 def _now() -> datetime:
@@ -150,14 +181,21 @@ def _noted(lake: Lake, changes: "pa.Table", by: Compared) -> "pa.Table | None":
         if table is None or not _fits(table, changes, by):
             return None
         found = _unforgotten(lake, table, by)
-        return found.cast(pa.schema([changes.schema.field(each) for each in found.column_names if each != AT] + [found.schema.field(AT)]))
+        return found.cast(
+            pa.schema(
+                [changes.schema.field(each) for each in found.column_names if each != AT]
+                + [found.schema.field(AT)]
+            )
+        )
 
 
 def _fits(table: "DeltaTable", changes: "pa.Table", by: Compared) -> bool:
     import pyarrow as pa
     from deltalake import Schema
 
-    wanted = Schema.from_arrow(pa.schema([changes.schema.field(each) for each in (*by.same, by.order)]))
+    wanted = Schema.from_arrow(
+        pa.schema([changes.schema.field(each) for each in (*by.same, by.order)])
+    )
     there = {each.name: each.type for each in table.schema().fields if each.name != AT}
     return there == {each.name: each.type for each in wanted.fields}
 
@@ -166,21 +204,34 @@ def _unforgotten(lake: Lake, table: "DeltaTable", by: Compared) -> "pa.Table":
     import pyarrow.compute as pc
 
     found = table.to_pyarrow_table(columns=[*by.same, by.order, AT])
-    return found.filter(pc.greater_equal(found.column(AT), _now() - timedelta(seconds=lake.keep_removed_s)))
+    return found.filter(
+        pc.greater_equal(found.column(AT), _now() - timedelta(seconds=lake.keep_removed_s))
+    )
 
 
 def _rewrite(lake: Lake, table: "DeltaTable", by: Compared) -> None:
-    """Keep the last removal of each row. It is no part of a batch: what fails is tried with the next one."""
+    """Keep the last removal of each row. It is no part of a batch: what fails is tried with the
+    next one.
+    """
     from deltalake import write_deltalake
 
     try:
         found = _unforgotten(lake, table, by).sort_by(AT)
         if found.num_rows > ROWS:
-            log.warning("the lake %s: more than %d rows were removed in %d s; the first ones are forgotten", lake.url, ROWS, lake.keep_removed_s)
+            log.warning(
+                "the lake %s: more than %d rows were removed in %d s; the first ones are forgotten",
+                lake.url,
+                ROWS,
+                lake.keep_removed_s,
+            )
         kept = found.take(last_of_keys(found, by.same, (by.order,)))[-ROWS:]
         write_deltalake(table, kept, mode="overwrite")
         table.create_checkpoint()
         table.cleanup_metadata()
         table.vacuum(dry_run=False)
     except Exception as error:
-        log.warning("the rows that were removed from the lake %s could not be written anew: %s", lake.url, error)
+        log.warning(
+            "the rows that were removed from the lake %s could not be written anew: %s",
+            lake.url,
+            error,
+        )

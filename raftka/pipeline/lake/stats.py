@@ -1,7 +1,9 @@
-"""Statistics of a data file as Delta's log has them, from the Parquet footer: counts of rows and nulls, smallest and largest value of each column.
+"""Statistics of a data file as Delta's log has them, from the Parquet footer: counts of rows and
+nulls, smallest and largest value of each column.
 
-Readers that build on Arrow take a column without bounds, in a file that has bounds for others, for a column without values. So a file has bounds for
-all its columns of a kind that can be compared, or for none.
+Readers that build on Arrow take a column without bounds, in a file that has bounds for others, for
+a column without values. So a file has bounds for all its columns of a kind that can be compared, or
+for none.
 """
 
 import json
@@ -30,7 +32,9 @@ class Bounds(NamedTuple):
 
 
 def statistics(records: int, footer: object, *, finite: bool) -> str:
-    """Statistics of a file with this Parquet footer; `finite`: no floating point number in it is NaN or infinite: JSON has no number for these."""
+    """Statistics of a file with this Parquet footer; `finite`: no floating point number in it is
+    NaN or infinite: JSON has no number for these.
+    """
     found: JsonObject = {"numRecords": records}
     if finite:
         try:
@@ -44,7 +48,15 @@ def is_compared(kind: object) -> bool:
     """Return whether readers compare columns of this Arrow type with bounds."""
     from pyarrow import types
 
-    tests = (types.is_boolean, types.is_integer, types.is_floating, types.is_string, types.is_date, types.is_timestamp, types.is_decimal)
+    tests = (
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_string,
+        types.is_date,
+        types.is_timestamp,
+        types.is_decimal,
+    )
     return any(test(kind) for test in tests)
 
 
@@ -68,7 +80,10 @@ def _leaves(footer: "FileMetaData") -> "list[ColumnChunkMetaData]":
     """The Arrow field of each Parquet column; None for what is inside a list, a map or a group."""
     fields = {field.name: field for field in footer.schema.to_arrow_schema()}
     paths = [footer.schema.column(at) for at in range(len(footer.schema))]
-    return [fields[each.name] if each.path == each.name and each.name in fields else None for each in paths]
+    return [
+        fields[each.name] if each.path == each.name and each.name in fields else None
+        for each in paths
+    ]
 
 
 def _nulls(column: "ColumnChunkMetaData") -> int:
@@ -96,7 +111,11 @@ def _most(value: object) -> Json:
         if cut < value:
             raise Unbounded
         return cut
-    return _moment(value + (-value.replace(tzinfo=None).microsecond % 1000) * MS / 1000) if isinstance(value, datetime) else _plain(value)
+    return (
+        _moment(value + (-value.replace(tzinfo=None).microsecond % 1000) * MS / 1000)
+        if isinstance(value, datetime)
+        else _plain(value)
+    )
 
 
 def _moment(value: datetime) -> str:

@@ -1,4 +1,6 @@
-"""Upkeep of a Delta table beside its batches: remove files of killed tries, merge small files. Knows no batch's rows and no Spark."""
+"""Upkeep of a Delta table beside its batches: remove files of killed tries, merge small files.
+Knows no batch's rows and no Spark.
+"""
 
 import json
 import logging
@@ -25,18 +27,26 @@ log = logging.getLogger(__name__)
 
 def check_there(lake: Lake, files: Sequence[DataFile]) -> None:
     """Compare what tasks say they wrote with what the driver sees. Raises PipelineError."""
-    found = {each.path: each for each in files_of(lake).get_file_info([each.path for each in files])} if files else {}
+    found = (
+        {each.path: each for each in files_of(lake).get_file_info([each.path for each in files])}
+        if files
+        else {}
+    )
     for each in files:
         if (size := found[each.path].size) != each.size:
             seen = "no such file" if size is None else f"one of {size} bytes"
             raise PipelineError(
-                f"a task wrote {each.path} with {each.size} bytes to the lake {lake.url}, and the driver sees {seen} there. "
-                "Nothing was added. Next step: a path that driver and all executors share; if something else removes files there, stop it"
+                f"a task wrote {each.path} with {each.size} bytes to the lake {lake.url}, and the "
+                f"driver sees {seen} there. "
+                "Nothing was added. Next step: a path that driver and all executors share; if "
+                "something else removes files there, stop it"
             )
 
 
 def batch_in_log(lake: Lake, table: "DeltaTable", query: str, batch: int) -> frozenset[str] | None:
-    """The files that the log's entry of this batch added; None when the entry is not found. Looks at the newest entries first."""
+    """The files that the log's entry of this batch added; None when the entry is not found. Looks
+    at the newest entries first.
+    """
     root = files_of(lake)
     for version in range(table.version(), max(-1, table.version() - LOOKED_BACK), -1):
         try:
@@ -51,19 +61,35 @@ def batch_in_log(lake: Lake, table: "DeltaTable", query: str, batch: int) -> fro
 
 
 def remove_tries(lake: Lake, stem: str, added: Collection[str], version: int) -> None:
-    """Remove the files of earlier tries of a batch whose files begin with `stem`, in the folders of the added files. The same rows went to the same
-    partitions before. What can not be removed harms nothing."""
+    """Remove the files of earlier tries of a batch whose files begin with `stem`, in the folders of
+    the added files. The same rows went to the same partitions before. What can not be removed harms
+    nothing.
+    """
     try:
-        found = [path for folder in {path.rpartition("/")[0] for path in added} for path in names_in(lake, folder)]
-        remove(lake, [path for path in found if path.rpartition("/")[2].startswith(stem) and path not in added])
+        found = [
+            path
+            for folder in {path.rpartition("/")[0] for path in added}
+            for path in names_in(lake, folder)
+        ]
+        remove(
+            lake,
+            [
+                path
+                for path in found
+                if path.rpartition("/")[2].startswith(stem) and path not in added
+            ],
+        )
         _remove_half_entries(lake, version)
     except Exception as error:
-        log.warning("the lake %s could not be searched for files of killed tries: %s", lake.url, error)
+        log.warning(
+            "the lake %s could not be searched for files of killed tries: %s", lake.url, error
+        )
 
 
 def _remove_half_entries(lake: Lake, version: int) -> None:
-    """In a folder an entry of the log is written beside its place, then linked to it. Half of one is left by a kill. Those up to this version can be
-    nobody's any more."""
+    """In a folder an entry of the log is written beside its place, then linked to it. Half of one
+    is left by a kill. Those up to this version can be nobody's any more.
+    """
     if is_folder(lake):
         for path in Path(lake.url, LOG).iterdir():
             match = re.fullmatch(r"(\d{20})\.json#\d+", path.name)
@@ -72,7 +98,9 @@ def _remove_half_entries(lake: Lake, version: int) -> None:
 
 
 def compact(lake: Lake, table: "DeltaTable") -> None:
-    """Make large files of small ones, and remove what was replaced so a week ago. It is no part of a batch: what fails is tried at the next time."""
+    """Make large files of small ones, and remove what was replaced so a week ago. It is no part of
+    a batch: what fails is tried at the next time.
+    """
     try:
         if lake.z_order_by:
             _sort(lake, table)
@@ -84,9 +112,11 @@ def compact(lake: Lake, table: "DeltaTable") -> None:
 
 
 def _sort(lake: Lake, table: "DeltaTable") -> None:
-    """Sort the rows of each partition that has new files along a Z-curve of the columns: then the bounds of a file are narrow in all of them.
+    """Sort the rows of each partition that has new files along a Z-curve of the columns: then the
+    bounds of a file are narrow in all of them.
 
-    A partition is new where it has more than one file below half of the target: what was sorted before is large, but for the last file.
+    A partition is new where it has more than one file below half of the target: what was sorted
+    before is large, but for the last file.
     """
     import pyarrow as pa
 
@@ -97,5 +127,13 @@ def _sort(lake: Lake, table: "DeltaTable") -> None:
             small[tuple(each[name] for name in own)] += 1
     for values, files in small.items():
         if files > 1:
-            filters = [(name.removeprefix("partition."), "=", "" if value is None else value) for name, value in zip(own, values, strict=True)]
-            table.optimize.z_order(lake.z_order_by, partition_filters=filters or None, target_size=TARGET_BYTES, max_concurrent_tasks=1)
+            filters = [
+                (name.removeprefix("partition."), "=", "" if value is None else value)
+                for name, value in zip(own, values, strict=True)
+            ]
+            table.optimize.z_order(
+                lake.z_order_by,
+                partition_filters=filters or None,
+                target_size=TARGET_BYTES,
+                max_concurrent_tasks=1,
+            )

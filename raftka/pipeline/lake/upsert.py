@@ -1,13 +1,16 @@
-"""A Delta table whose rows are changed by key, each batch once. Knows Arrow and Delta's log, no Spark and no topic.
+"""A Delta table whose rows are changed by key, each batch once. Knows Arrow and Delta's log, no
+Spark and no topic.
 
-Tasks put their rows into Parquet files in a folder that no reader of the table looks at. The driver picks the last row of each key from them and
-merges these into the table, in one entry of the log that also has the batch's number: a batch that stands there already is not merged again. Then
-it removes the folder's files, those of killed tasks and drivers among them. What a batch removes is noted before (`removed.py`), so that an older
-change of such a row does not bring it back.
+Tasks put their rows into Parquet files in a folder that no reader of the table looks at. The driver
+picks the last row of each key from them and merges these into the table, in one entry of the log
+that also has the batch's number: a batch that stands there already is not merged again. Then it
+removes the folder's files, those of killed tasks and drivers among them. What a batch removes is
+noted before (`removed.py`), so that an older change of such a row does not bring it back.
 
-Which row is the last one: that with the highest `order`; without `order` the one with the highest offset where rows have `_partition` and `_offset`
-(or `partition` and `offset`); else the one that was written last. The same decides between a row and the one that the table has. A removal without
-a value in `order`, as a tombstone is, has its place by the offsets (`order.py`).
+Which row is the last one: that with the highest `order`; without `order` the one with the highest
+offset where rows have `_partition` and `_offset` (or `partition` and `offset`); else the one that
+was written last. The same decides between a row and the one that the table has. A removal without a
+value in `order`, as a tombstone is, has its place by the offsets (`order.py`).
 """
 
 import logging
@@ -20,11 +23,26 @@ from urllib.parse import quote
 from raftka.pipeline.connect.options import Keyed
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.lake import table as plain
-from raftka.pipeline.lake.files import DataFile, explained, files_of, plain_files_of, remove, write_files
+from raftka.pipeline.lake.files import (
+    DataFile,
+    explained,
+    files_of,
+    plain_files_of,
+    remove,
+    write_files,
+)
 from raftka.pipeline.lake.options import Lake
 from raftka.pipeline.lake.order import POSITIONS, last_changes, order_of
 from raftka.pipeline.lake.removed import BEHIND, FLAG, note_removed, without_older
-from raftka.pipeline.lake.table import TRIES, Attempt, Done, compacted, demanded, is_there, new_columns
+from raftka.pipeline.lake.table import (
+    TRIES,
+    Attempt,
+    Done,
+    compacted,
+    demanded,
+    is_there,
+    new_columns,
+)
 from raftka.pipeline.lake.upkeep import check_there
 
 if TYPE_CHECKING:
@@ -44,16 +62,30 @@ def prepare(lake: Lake, schema: "pa.Schema") -> None:
     for name in (*keyed.key, *([] if keyed.order is None else [keyed.order])):
         _check_compared(name, schema.field(name).type)
     if keyed.delete is not None and str(schema.field(keyed.delete).type) != "bool":
-        raise OptionRefused(f"delete names {keyed.delete}, of type {schema.field(keyed.delete).type}: it is to be a boolean")
+        raise OptionRefused(
+            f"delete names {keyed.delete}, of type {schema.field(keyed.delete).type}: it is to be "
+            "a boolean"
+        )
     plain.prepare(lake, kept(lake, schema))
 
 
 def _check_compared(name: str, kind: object) -> None:
     from pyarrow import types
 
-    tests = (types.is_boolean, types.is_integer, types.is_string, types.is_binary, types.is_date, types.is_timestamp, types.is_decimal)
+    tests = (
+        types.is_boolean,
+        types.is_integer,
+        types.is_string,
+        types.is_binary,
+        types.is_date,
+        types.is_timestamp,
+        types.is_decimal,
+    )
     if not any(test(kind) for test in tests):
-        raise OptionRefused(f"key or order names {name}, of type {kind}: it is to be a number without a fraction, a text, a time or bytes. Cast it")
+        raise OptionRefused(
+            f"key or order names {name}, of type {kind}: it is to be a number without a fraction, "
+            "a text, a time or bytes. Cast it"
+        )
 
 
 def _keyed(lake: Lake) -> Keyed:
@@ -68,14 +100,20 @@ def kept(lake: Lake, schema: "pa.Schema") -> "pa.Schema":
     return pa.schema([each for each in schema if each.name != _keyed(lake).delete])
 
 
-def stage(lake: Lake, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", attempt: Attempt) -> Done:
+def stage(
+    lake: Lake, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]", attempt: Attempt
+) -> Done:
     """In a task. Raises PipelineError."""
-    return Done(attempt, write_files(lake, schema, (), batches, f"{_folder(attempt)}/{attempt.batch}-"))
+    return Done(
+        attempt, write_files(lake, schema, (), batches, f"{_folder(attempt)}/{attempt.batch}-")
+    )
 
 
 def _folder(attempt: Attempt) -> str:
     """Of a query's staged files. A batch query without a name has one for each task."""
-    return f"{STAGE}/{secrets.token_hex(8) if attempt.query is None else 'query-' + quote(attempt.query, safe='')}"
+    if attempt.query is None:
+        return f"{STAGE}/{secrets.token_hex(8)}"
+    return f"{STAGE}/query-{quote(attempt.query, safe='')}"
 
 
 def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
@@ -106,35 +144,61 @@ def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
                 continue
         break
     else:
-        raise PipelineError(f"the lake {lake.url} was changed by others {TRIES} times while this batch was to be merged: {failure}")
+        raise PipelineError(
+            f"the lake {lake.url} was changed by others {TRIES} times while this batch was to be "
+            f"merged: {failure}"
+        )
     _remove_staged(lake, attempt, [each.path for each in files])
 
 
 def newest(lake: Lake, schema: "pa.Schema", files: Sequence[DataFile]) -> "pa.Table":
-    """The last row of each key in the staged files, with FLAG in place of the column that says so, and BEHIND. In memory are keys, orders and places
-    of all rows, and the rows that are left. Raises PipelineError."""
+    """The last row of each key in the staged files, with FLAG in place of the column that says so,
+    and BEHIND. In memory are keys, orders and places of all rows, and the rows that are left.
+    Raises PipelineError.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow.parquet import ParquetFile
 
     keyed, root = _keyed(lake), files_of(lake)
     order = order_of(keyed, schema.names)
-    wanted = list(dict.fromkeys([*keyed.key, *order, *([] if keyed.delete is None else [keyed.delete])]))
-    compared = pa.concat_tables([ParquetFile(root.open_input_file(each.path)).read(columns=wanted) for each in files])
+    wanted = list(
+        dict.fromkeys([*keyed.key, *order, *([] if keyed.delete is None else [keyed.delete])])
+    )
+    compared = pa.concat_tables(
+        [ParquetFile(root.open_input_file(each.path)).read(columns=wanted) for each in files]
+    )
     last = last_changes(compared, keyed)
     places = last.places
     found, begin = [], 0
     for each in files:
         end = begin + each.records
         inside = places.filter(pc.and_(pc.greater_equal(places, begin), pc.less(places, end)))
-        found.append(ParquetFile(root.open_input_file(each.path)).read().cast(schema).take(pc.subtract(inside, begin)))
+        found.append(
+            ParquetFile(root.open_input_file(each.path))
+            .read()
+            .cast(schema)
+            .take(pc.subtract(inside, begin))
+        )
         begin = end
     rows = pa.concat_tables(found)
-    flags = pa.array([False] * rows.num_rows) if keyed.delete is None else pc.fill_null(rows.column(keyed.delete), False)
+    flags = (
+        pa.array([False] * rows.num_rows)
+        if keyed.delete is None
+        else pc.fill_null(rows.column(keyed.delete), False)
+    )
     if keyed.order is not None:
         at = rows.schema.get_field_index(keyed.order)
-        rows = rows.set_column(at, rows.schema.field(at), compared.column(keyed.order).take(last.ordered).cast(rows.schema.field(at).type))
-    return rows.select(kept(lake, schema).names).append_column(FLAG, flags).append_column(BEHIND, last.behind)
+        rows = rows.set_column(
+            at,
+            rows.schema.field(at),
+            compared.column(keyed.order).take(last.ordered).cast(rows.schema.field(at).type),
+        )
+    return (
+        rows.select(kept(lake, schema).names)
+        .append_column(FLAG, flags)
+        .append_column(BEHIND, last.behind)
+    )
 
 
 def _merge(lake: Lake, table: "DeltaTable", changes: "pa.Table", attempt: Attempt) -> None:
@@ -147,7 +211,8 @@ def _merge(lake: Lake, table: "DeltaTable", changes: "pa.Table", attempt: Attemp
     columns = [name for name in changes.schema.names if name not in (FLAG, BEHIND)]
     newer = is_newer(keyed, columns)
     if keyed.order is not None and keyed.delete is not None:
-        bare, newer_by_place = f"({goes} AND {_of(CHANGE, keyed.order)} IS NULL)", is_newer(replace(keyed, order=None), columns)
+        bare = f"({goes} AND {_of(CHANGE, keyed.order)} IS NULL)"
+        newer_by_place = is_newer(replace(keyed, order=None), columns)
         newer = f"((NOT {bare} AND {newer}) OR ({_of(CHANGE, BEHIND)} AND {newer_by_place}))"
     every = {_of(TARGET, name): _of(CHANGE, name) for name in columns}
     merger = table.merge(
@@ -160,11 +225,15 @@ def _merge(lake: Lake, table: "DeltaTable", changes: "pa.Table", attempt: Attemp
     )
     if keyed.delete is not None:
         merger = merger.when_matched_delete(f"{goes} AND {newer}")
-    merger.when_matched_update(every, f"NOT {goes} AND {newer}").when_not_matched_insert(every, f"NOT {goes}").execute()
+    merger.when_matched_update(every, f"NOT {goes} AND {newer}").when_not_matched_insert(
+        every, f"NOT {goes}"
+    ).execute()
 
 
 def is_newer(keyed: Keyed, columns: Collection[str]) -> str:
-    """An SQL condition: the change is not older than the table's row. Offsets are compared within a partition; a change of another one is newer."""
+    """An SQL condition: the change is not older than the table's row. Offsets are compared within a
+    partition; a change of another one is newer.
+    """
     if keyed.order is not None:
         theirs, ours = _of(TARGET, keyed.order), _of(CHANGE, keyed.order)
         return f"({theirs} IS NULL OR {ours} >= {theirs})"
@@ -189,18 +258,26 @@ def abort(lake: Lake, done: Sequence[Done | None]) -> None:
 
 
 def _remove_staged(lake: Lake, attempt: Attempt, paths: Sequence[str]) -> None:
-    """Files of this batch and of earlier ones, all that killed tasks and drivers of its query have left. A later batch may be another driver's."""
+    """Files of this batch and of earlier ones, all that killed tasks and drivers of its query have
+    left. A later batch may be another driver's.
+    """
     from pyarrow.fs import FileSelector, FileType
 
     if attempt.query is None:
         remove(lake, paths)
         return
     try:
-        found = plain_files_of(lake).get_file_info(FileSelector(_folder(attempt), allow_not_found=True))
+        found = plain_files_of(lake).get_file_info(
+            FileSelector(_folder(attempt), allow_not_found=True)
+        )
     except Exception as error:  # what stays is in no log
         log.warning("the lake %s could not be searched for staged files: %s", lake.url, error)
         return
-    old = [each.path for each in found if each.type == FileType.File and _batch_of(each.base_name) <= attempt.batch]
+    old = [
+        each.path
+        for each in found
+        if each.type == FileType.File and _batch_of(each.base_name) <= attempt.batch
+    ]
     remove(lake, old)
 
 

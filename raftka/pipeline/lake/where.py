@@ -1,8 +1,9 @@
-"""Conditions on the rows of a lake that are to be read: `day >= '2026-01-02' and hour in (7, 8)`. Their text, and values of a column's kind. Knows no
-lake.
+"""Conditions on the rows of a lake that are to be read: `day >= '2026-01-02' and hour in (7, 8)`.
+Their text, and values of a column's kind. Knows no lake.
 
-Spark could tell a reader its filters, but Spark 4.3 keeps for a frame what it last told: two queries of one frame, or a frame joined with itself,
-would have each other's rows left out. So a lake is told by an option, which holds for the frame.
+Spark could tell a reader its filters, but Spark 4.3 keeps for a frame what it last told: two
+queries of one frame, or a frame joined with itself, would have each other's rows left out. So a
+lake is told by an option, which holds for the frame.
 """
 
 import re
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TOKEN = re.compile(
-    r"\s*(?:(?P<text>'(?:[^']|'')*')|`(?P<quoted>[^`]+)`|(?P<number>-?\d+)(?![\w.])|(?P<word>[A-Za-z_]\w*)|(?P<sign><=|>=|=|<|>|\(|\)|,))", re.ASCII
+    r"\s*(?:(?P<text>'(?:[^']|'')*')|`(?P<quoted>[^`]+)`|"
+    r"(?P<number>-?\d+)(?![\w.])|(?P<word>[A-Za-z_]\w*)|(?P<sign><=|>=|=|<|>|\(|\)|,"
+    r"))",
+    re.ASCII,
 )
 FILTERS = {  # of Spark's
     "EqualTo": "=",
@@ -31,7 +35,8 @@ FILTERS = {  # of Spark's
 }
 COMPARISONS = ("=", "<", "<=", ">", ">=")
 GRAMMAR = (
-    "COLUMN = VALUE (or <, <=, >, >=), COLUMN in (VALUE, ...), COLUMN is null, COLUMN is not null, joined by `and`; a VALUE is 'text', 7, true, false"
+    "COLUMN = VALUE (or <, <=, >, >=), COLUMN in (VALUE, ...), COLUMN is null, COLUMN is not "
+    "null, joined by `and`; a VALUE is 'text', 7, true, false"
 )
 
 
@@ -48,7 +53,9 @@ def conditions(text: str) -> tuple[Condition, ...]:
     try:
         return tuple(_Parser(text).all())
     except (StopIteration, ValueError):
-        raise OptionRefused(f"where is {text!r}, which is not understood. There are: {GRAMMAR}") from None
+        raise OptionRefused(
+            f"where is {text!r}, which is not understood. There are: {GRAMMAR}"
+        ) from None
 
 
 class _Parser:
@@ -119,13 +126,22 @@ def _tokens(text: str) -> Iterator[tuple[str, Json]]:
             yield "name", match["quoted"]
         elif match["word"] is not None:
             word = match["word"]
-            yield "word", word.lower() if word.lower() in ("and", "in", "is", "not", "null", "true", "false") else word
+            yield (
+                "word",
+                word.lower()
+                if word.lower() in ("and", "in", "is", "not", "null", "true", "false")
+                else word,
+            )
         else:
             yield "sign", match["sign"]
 
 
-def pushed(kind: str, column: Sequence[str], value: object, schema: "pa.Schema") -> Condition | None:
-    """A filter of Spark's, by the name of its class, as a condition that all its rows meet; None: there is none for it."""
+def pushed(
+    kind: str, column: Sequence[str], value: object, schema: "pa.Schema"
+) -> Condition | None:
+    """A filter of Spark's, by the name of its class, as a condition that all its rows meet; None:
+    there is none for it.
+    """
     if len(column) != 1 or column[0] not in schema.names:
         return None
     how, types_of = FILTERS.get(kind), schema.field(column[0]).type
@@ -143,12 +159,19 @@ def _is_of(value: object, kind: "pa.DataType") -> bool:
     """Return whether it is a value of this type, compared as Spark compares it."""
     from pyarrow import types
 
-    tests = {bool: types.is_boolean, int: types.is_integer, str: types.is_string, date: types.is_date}
+    tests = {
+        bool: types.is_boolean,
+        int: types.is_integer,
+        str: types.is_string,
+        date: types.is_date,
+    }
     return type(value) in tests and bool(tests[type(value)](kind))
 
 
 def typed(condition: Condition, kind: object) -> Condition:
-    """With values of the column's Arrow type. Raises OptionRefused: also for floating point numbers, for Arrow and Spark do not agree about NaN."""
+    """With values of the column's Arrow type. Raises OptionRefused: also for floating point
+    numbers, for Arrow and Spark do not agree about NaN.
+    """
     try:
         if condition.how in ("null", "not null"):
             return condition
@@ -158,7 +181,8 @@ def typed(condition: Condition, kind: object) -> Condition:
     except ValueError:
         said = f"{condition.column} {condition.how} {condition.value!r}"
         raise OptionRefused(
-            f"where has {said}, and {condition.column} is {kind}: only text, whole numbers, booleans, dates and times are compared"
+            f"where has {said}, and {condition.column} is {kind}: only text, whole numbers, "
+            "booleans, dates and times are compared"
         ) from None
 
 
@@ -171,7 +195,9 @@ def _typed(value: Json, kind: "pa.DataType") -> Json:
         moment = datetime.fromisoformat(value)
         if kind.tz is None and moment.tzinfo is not None:
             raise ValueError
-        return moment if kind.tz is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return (
+            moment if kind.tz is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        )
     wanted = {bool: types.is_boolean, int: types.is_integer, str: types.is_string}.get(type(value))
     if wanted is None or not wanted(kind):
         raise ValueError

@@ -31,5 +31,9 @@ def arrow_type(kind: Kind) -> pa.DataType:
     return pa.list_(arrow_type(kind.of)) if isinstance(kind, Many) else ARROW[kind]
 
 
-def struct_array(wanted: Sequence[Field], arrays: Sequence[pa.Array], errors: pa.Array) -> pa.StructArray:
-    return pa.StructArray.from_arrays([*arrays, errors], names=[*(each.name for each in wanted), ERROR])
+def struct_array(
+    wanted: Sequence[Field], arrays: Sequence[pa.Array], errors: pa.Array
+) -> pa.StructArray:
+    return pa.StructArray.from_arrays(
+        [*arrays, errors], names=[*(each.name for each in wanted), ERROR]
+    )

@@ -1,4 +1,6 @@
-"""Avro values by their schemas, with fastavro. References are put into the schema's text, so that fastavro sees one schema whole. Knows no Spark."""
+"""Avro values by their schemas, with fastavro. References are put into the schema's text, so that
+fastavro sees one schema whole. Knows no Spark.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -17,20 +19,27 @@ Read = Callable[[bytes], Json]
 
 
 def reader(schema: Json, number: int) -> Read:
-    """A function of the bytes of one record. It raises Misfit; `reader` raises it for a schema that is none."""
+    """A function of the bytes of one record. It raises Misfit; `reader` raises it for a schema that
+    is none.
+    """
     from fastavro import parse_schema, schemaless_reader
 
     try:
         parsed = parse_schema(schema)
     except Exception as error:  # of a schema that anybody may have registered
-        raise Misfit(f"Avro schema {number} can not be used: {type(error).__name__} {error}") from None
+        raise Misfit(
+            f"Avro schema {number} can not be used: {type(error).__name__} {error}"
+        ) from None
 
     def read(value: bytes) -> Json:
         stream = BytesIO(value)
         try:
             found = schemaless_reader(stream, parsed, None)
-        except Exception as error:  # whatever it raises on bytes that are none of its own: one record must not stop all
-            raise Misfit(f"no Avro of schema {number}: {type(error).__name__} {error}".rstrip()) from None
+        # whatever it raises on bytes that are none of its own: one record must not stop all
+        except Exception as error:
+            raise Misfit(
+                f"no Avro of schema {number}: {type(error).__name__} {error}".rstrip()
+            ) from None
         if left := len(value) - stream.tell():
             raise Misfit(f"no Avro of schema {number}: {left} bytes are left behind it")
         return found
@@ -39,7 +48,9 @@ def reader(schema: Json, number: int) -> Read:
 
 
 def from_registry(schema: Schema, client: RegistryClient) -> Json:
-    """The schema as JSON with all that it refers to inside. Raises Misfit, RegistryAway and UnknownSchema."""
+    """The schema as JSON with all that it refers to inside. Raises Misfit, RegistryAway and
+    UnknownSchema.
+    """
     known: dict[str, JsonObject] = {}
     _collect(schema, client, known, set())
     return Whole(known).put_together(_parsed(schema.text))
@@ -54,7 +65,9 @@ def _parsed(text: str) -> Json:
         raise Misfit("an Avro schema of the registry is no JSON") from None
 
 
-def _collect(schema: Schema, client: RegistryClient, known: dict[str, JsonObject], seen: set[tuple[str, int]]) -> None:
+def _collect(
+    schema: Schema, client: RegistryClient, known: dict[str, JsonObject], seen: set[tuple[str, int]]
+) -> None:
     """Named types by full name, of all schemas that this one refers to."""
     for each in schema.references:
         if (each.subject, each.version) in seen:
@@ -113,7 +126,9 @@ class Whole:
                     return whole
                 # With its own namespace in full: where it stands now another one may hold.
                 space, _, short = whole.rpartition(".")
-                return self._walk({**self._known[full], "name": short, "namespace": space}, "", depth + 1)
+                return self._walk(
+                    {**self._known[full], "name": short, "namespace": space}, "", depth + 1
+                )
         return name
 
     def _object(self, schema: JsonObject, namespace: str, depth: int) -> Json:
@@ -124,7 +139,9 @@ class Whole:
             namespace = full.rpartition(".")[0]
             if isinstance(schema.get("fields"), list):
                 fields = [
-                    {**each, "type": self._walk(each["type"], namespace, depth + 1)} if isinstance(each, dict) and "type" in each else each
+                    {**each, "type": self._walk(each["type"], namespace, depth + 1)}
+                    if isinstance(each, dict) and "type" in each
+                    else each
                     for each in schema["fields"]
                 ]
                 return {**schema, "fields": fields}

@@ -1,7 +1,8 @@
 """Which batches of a fetch answer have rows, and where in them each record begins. Knows no Arrow.
 
-What is per batch is done here, one by one; what is per record is left to columns.py, for all batches at once, but for the walk from record to record:
-only the size in front of each one tells where the next begins.
+What is per batch is done here, one by one; what is per record is left to columns.py, for all
+batches at once, but for the walk from record to record: only the size in front of each one tells
+where the next begins.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +27,9 @@ from raftka.wire.records import (
     signed,
 )
 
-PORTION_BYTES = 64 << 20  # of records, decompressed, that become one Arrow batch: compressed ones may be a thousand times their size
+# of records, decompressed, that become one Arrow batch: compressed ones may be a thousand times
+# their size
+PORTION_BYTES = 64 << 20
 
 AbortedTransaction = tuple[int, int]  # producer id, first offset
 
@@ -54,15 +57,26 @@ class Span:
 
     @property
     def is_empty(self) -> bool:
-        """Compaction may keep the header alone, for its sequence numbers; its compression says nothing then."""
+        """Compaction may keep the header alone, for its sequence numbers; its compression says
+        nothing then.
+        """
         return not self.header.count and self.stop - self.start == BATCH_HEADER_BYTES
 
 
 class Fetched:
-    """The batches of one answer for one partition, from `start` to `stop` (offsets). Raises CorruptBatch, also from `portions`."""
+    """The batches of one answer for one partition, from `start` to `stop` (offsets). Raises
+    CorruptBatch, also from `portions`.
+    """
 
     def __init__(
-        self, records: Buffer, where: str, start: int, stop: int, aborted: Iterable[AbortedTransaction] | None = None, *, check_crcs: bool = True
+        self,
+        records: Buffer,
+        where: str,
+        start: int,
+        stop: int,
+        aborted: Iterable[AbortedTransaction] | None = None,
+        *,
+        check_crcs: bool = True,
     ) -> None:
         self.data = bytes(records)  # indexing bytes is what the walk does most
         self.where = where
@@ -71,7 +85,11 @@ class Fetched:
         self._spans = list(self._walk(start, stop, check_crcs))
         if aborted is not None:
             self._spans = list(self._committed(aborted))
-        self._spans = [span for span in self._spans if not span.header.attributes & CONTROL and not span.is_empty]
+        self._spans = [
+            span
+            for span in self._spans
+            if not span.header.attributes & CONTROL and not span.is_empty
+        ]
 
     def portions(self) -> Iterator[Portion]:
         if not any(span.compressed for span in self._spans):
@@ -82,7 +100,14 @@ class Fetched:
         portion, size = Portion(b""), 0
         for span in self._spans:
             body = self._opened(span)
-            self._find_heads(portion, span.header, body if isinstance(body, bytes) else bytes(body), 0, len(body), size)
+            self._find_heads(
+                portion,
+                span.header,
+                body if isinstance(body, bytes) else bytes(body),
+                0,
+                len(body),
+                size,
+            )
             pieces.append(body)
             size += len(body)
             if size >= PORTION_BYTES:
@@ -95,35 +120,48 @@ class Fetched:
 
     def corrupt(self, header: BatchHeader, why: object) -> CorruptBatch:
         return CorruptBatch(
-            f"{self.where}: the batch of offsets {header.base_offset} to {header.last_offset} is corrupt: {why}. Nothing was skipped. "
-            f"Look at it with `raftka log dump` on its leader; to give it up, start from offset {header.last_offset + 1}"
+            f"{self.where}: the batch of offsets {header.base_offset} to {header.last_offset} is "
+            f"corrupt: {why}. Nothing was skipped. "
+            "Look at it with `raftka log dump` on its leader; to give it up, start from offset "
+            f"{header.last_offset + 1}"
         )
 
     def explain(self) -> CorruptBatch:
-        """Which batch it is that has records that are none: what looks at all of them at once can not say."""
+        """Which batch it is that has records that are none: what looks at all of them at once can
+        not say.
+        """
         for span in self._spans:
             try:
                 for _ in records_of(self._view[span.start : span.stop]):
                     pass
             except ProtocolError as error:
                 return self.corrupt(span.header, error)
-        return CorruptBatch(f"{self.where}: records at offset {self._spans[0].header.base_offset} and behind can not be read")
+        return CorruptBatch(
+            f"{self.where}: records at offset {self._spans[0].header.base_offset} and behind can "
+            "not be read"
+        )
 
     def _walk(self, start: int, stop: int, check_crcs: bool) -> Iterator[Span]:
-        """Those with offsets in question. The last one of an answer may be cut. Compaction leaves gaps, so the first one may begin behind the range:
-        then the range has no record left, and `next_offset` is its end."""
+        """Those with offsets in question. The last one of an answer may be cut. Compaction leaves
+        gaps, so the first one may begin behind the range: then the range has no record left, and
+        `next_offset` is its end.
+        """
         position, end = 0, len(self.data)
         while end - position >= BATCH_HEADER_BYTES:
             header = read_header(self._view, position)
             after = position + header.length + LOG_OVERHEAD_BYTES
             if header.magic != MAGIC or header.length < BATCH_HEADER_BYTES - LOG_OVERHEAD_BYTES:
                 raise self.corrupt(
-                    header, f"version {header.magic}, length {header.length}; only batches of version 2 (Kafka 0.11 and later) are read"
+                    header,
+                    f"version {header.magic}, length {header.length}; only batches of version 2 "
+                    "(Kafka 0.11 and later) are read",
                 )
             if after > end:
                 return
             if header.last_offset_delta < 0 or header.count < 0:
-                raise self.corrupt(header, f"{header.count} records up to offset delta {header.last_offset_delta}")
+                raise self.corrupt(
+                    header, f"{header.count} records up to offset delta {header.last_offset_delta}"
+                )
             if check_crcs and not crc_matches(self._view[position:after], header):
                 raise self.corrupt(header, "its checksum is another one")
             if header.base_offset >= stop:
@@ -135,7 +173,9 @@ class Fetched:
             position = after
 
     def _committed(self, aborted: Iterable[AbortedTransaction]) -> Iterator[Span]:
-        """Without what belongs to transactions that were aborted: `aborted` says where they begin, a marker in the log where one ends."""
+        """Without what belongs to transactions that were aborted: `aborted` says where they begin,
+        a marker in the log where one ends.
+        """
         to_come = sorted(aborted, key=lambda each: each[1], reverse=True)
         now: set[int] = set()
         for span in self._spans:
@@ -151,7 +191,9 @@ class Fetched:
     def _in_place(self) -> Portion:
         portion = Portion(self.data)
         for span in self._spans:
-            self._find_heads(portion, span.header, self.data, span.start + BATCH_HEADER_BYTES, span.stop, 0)
+            self._find_heads(
+                portion, span.header, self.data, span.start + BATCH_HEADER_BYTES, span.stop, 0
+            )
         return portion
 
     def _opened(self, span: Span) -> Buffer:
@@ -160,20 +202,33 @@ class Fetched:
         except ProtocolError as error:
             raise self.corrupt(span.header, error) from error
 
-    def _find_heads(self, portion: Portion, header: BatchHeader, data: bytes, position: int, stop: int, shift: int) -> None:
+    def _find_heads(
+        self,
+        portion: Portion,
+        header: BatchHeader,
+        data: bytes,
+        position: int,
+        stop: int,
+        shift: int,
+    ) -> None:
         try:
             if header.count > stop - position:
                 raise ProtocolError(f"{header.count} records in {stop - position} bytes")
             end = find_heads(data, position, header.count, portion.heads, shift)
         except (IndexError, ProtocolError) as error:
-            raise self.corrupt(header, error if isinstance(error, ProtocolError) else "a record ends behind its batch") from error
+            raise self.corrupt(
+                header,
+                error if isinstance(error, ProtocolError) else "a record ends behind its batch",
+            ) from error
         if end != stop:
             raise self.corrupt(header, f"its records end at byte {end - stop:+} from its end")
         portion.headers.append(header)
 
 
 def find_heads(data: bytes, position: int, count: int, heads: list[int], shift: int) -> int:
-    """Append where each record begins, `shift` added; where the last one ends. The hot loop of reading: 60 ns a record."""
+    """Append where each record begins, `shift` added; where the last one ends. The hot loop of
+    reading: 60 ns a record.
+    """
     append = heads.append
     for _ in range(count):
         append(position + shift)

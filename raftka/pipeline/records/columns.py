@@ -1,4 +1,6 @@
-"""Records as numpy columns: what stands where in a buffer, for all its records at once. Knows neither Arrow nor where the buffer came from."""
+"""Records as numpy columns: what stands where in a buffer, for all its records at once. Knows
+neither Arrow nor where the buffer came from.
+"""
 
 from typing import Any, NamedTuple
 
@@ -50,11 +52,20 @@ def columns(portion: Portion) -> Columns:
     if not np.array_equal(at, stops):
         raise ProtocolError("a record does not end where its size says")
     _of_batches(portion, offsets, timestamps)
-    return Columns(keys, values, offsets, timestamps, _each(portion, append_times(portion.headers)).astype(np.int32), headers)
+    return Columns(
+        keys,
+        values,
+        offsets,
+        timestamps,
+        _each(portion, append_times(portion.headers)).astype(np.int32),
+        headers,
+    )
 
 
 def varints(data: "Ints", at: Ints, bits: int) -> tuple[Ints, Ints]:
-    """Zigzag varints at these places, and the places behind them. Raises IndexError at the end of the buffer, ProtocolError when one does not end."""
+    """Zigzag varints at these places, and the places behind them. Raises IndexError at the end of
+    the buffer, ProtocolError when one does not end.
+    """
     byte = data[at]
     value = (byte & 127).astype(np.uint64)
     after = at + 1
@@ -71,7 +82,9 @@ def varints(data: "Ints", at: Ints, bits: int) -> tuple[Ints, Ints]:
         shift += 7
     if bits == 32:
         value &= np.uint64(0xFFFFFFFF)
-    return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64), after
+    return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(
+        np.int64
+    ), after
 
 
 def _fields(data: object, at: Ints) -> tuple[Fields, Ints]:
@@ -80,10 +93,14 @@ def _fields(data: object, at: Ints) -> tuple[Fields, Ints]:
 
 
 def _headers(data: object, counts: Ints, at: Ints) -> tuple[Headers, Ints]:
-    """The first header of all records that have one, then the second, ...; put into the records' order at the end."""
+    """The first header of all records that have one, then the second, ...; put into the records'
+    order at the end.
+    """
     left = np.flatnonzero(counts)
     if left.size and (counts.min() < 0 or counts.max() > HEADERS_OF_RECORD.value):
-        raise ProtocolError(f"a record with {counts.min()} to {counts.max()} headers", HEADERS_OF_RECORD)
+        raise ProtocolError(
+            f"a record with {counts.min()} to {counts.max()} headers", HEADERS_OF_RECORD
+        )
     rows, names, values = [], [], []
     turn = 1
     while left.size:
@@ -103,7 +120,10 @@ def _headers(data: object, counts: Ints, at: Ints) -> tuple[Headers, Ints]:
 def _ordered(fields: list[Fields], order: Ints) -> Fields:
     if not fields:
         return Fields(order, order)
-    return Fields(np.concatenate([each.starts for each in fields])[order], np.concatenate([each.sizes for each in fields])[order])
+    return Fields(
+        np.concatenate([each.starts for each in fields])[order],
+        np.concatenate([each.sizes for each in fields])[order],
+    )
 
 
 def _each(portion: Portion, of_batches: list[Ints]) -> Ints:
@@ -112,9 +132,13 @@ def _each(portion: Portion, of_batches: list[Ints]) -> Ints:
 
 
 def _of_batches(portion: Portion, offsets: Ints, timestamps: Ints) -> None:
-    """From deltas to what they say. Timestamps are numbers of Java's: too large ones begin again below, here as there."""
+    """From deltas to what they say. Timestamps are numbers of Java's: too large ones begin again
+    below, here as there.
+    """
     offsets += _each(portion, [header.base_offset for header in portion.headers])
     timestamps += _each(portion, [header.base_timestamp for header in portion.headers])
     if any(append_times(portion.headers)):
         set_by_broker = _each(portion, append_times(portion.headers))
-        timestamps[set_by_broker] = _each(portion, [header.max_timestamp for header in portion.headers])[set_by_broker]
+        timestamps[set_by_broker] = _each(
+            portion, [header.max_timestamp for header in portion.headers]
+        )[set_by_broker]

@@ -1,9 +1,12 @@
-"""Change events of Debezium: their envelopes, the schema that Kafka Connect's JSON may carry, and its types. Knows no Arrow and no declared fields.
+"""Change events of Debezium: their envelopes, the schema that Kafka Connect's JSON may carry, and
+its types. Knows no Arrow and no declared fields.
 
-    {"op": "u", "before": {"id": 7, "state": "NEW"}, "after": {"id": 7, "state": "PAID"}, "source": {"ts_ms": 1795596654627}}
+    {"op": "u", "before": {"id": 7, "state": "NEW"}, "after": {"id": 7, "state": "PAID"}, "source":
+    {"ts_ms": 1795596654627}}
 
-`c` created, `u` updated, `d` deleted, `r` read by a snapshot. With JsonConverter's `schemas.enable` this is `payload`, beside its `schema`. Behind
-a deletion comes a tombstone: the same key without a value.
+`c` created, `u` updated, `d` deleted, `r` read by a snapshot. With JsonConverter's `schemas.enable`
+this is `payload`, beside its `schema`. Behind a deletion comes a tombstone: the same key without a
+value.
 """
 
 import binascii
@@ -21,11 +24,19 @@ from raftka.pipeline.records.fields import Misfit
 
 EPOCH, DAY_ONE, MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1), datetime(1970, 1, 1)
 ROWS, DELETED, TRUNCATED = ("c", "u", "r"), "d", "t"
-UNAVAILABLE = "__debezium_unavailable_value"  # PostgreSQL does not tell large values that did not change
+# PostgreSQL does not tell large values that did not change
+UNAVAILABLE = "__debezium_unavailable_value"
 UNAVAILABLE_BASE64 = b64encode(UNAVAILABLE.encode())
-PLACEHOLDERS: tuple[Json, ...] = (UNAVAILABLE, UNAVAILABLE.encode(), UNAVAILABLE_BASE64.decode(), [UNAVAILABLE])
+PLACEHOLDERS: tuple[Json, ...] = (
+    UNAVAILABLE,
+    UNAVAILABLE.encode(),
+    UNAVAILABLE_BASE64.decode(),
+    [UNAVAILABLE],
+)
 
-LARGEST_NUMBER = 32  # bytes of a decimal, twice what a column holds: to make digits of many more takes the square of their time
+# bytes of a decimal, twice what a column holds: to make digits of many more takes the square of
+# their time
+LARGEST_NUMBER = 32
 LARGEST_SCALE = 1000
 
 
@@ -41,20 +52,34 @@ class Change(NamedTuple):
 
 
 def change_of(document: object) -> Change:
-    """`document`: as its format has it; None: a tombstone. Raises Misfit for what is no change of a row."""
+    """`document`: as its format has it; None: a tombstone. Raises Misfit for what is no change of a
+    row.
+    """
     payload = unwrapped(document)
     if payload is None:
         return Change(None, {}, {}, None)
     if not isinstance(payload, Mapping) or "op" not in payload:
-        raise Misfit("no change event of Debezium: it has no op (does ExtractNewRecordState flatten the events? Then leave `envelope` out)")
+        raise Misfit(
+            "no change event of Debezium: it has no op (does ExtractNewRecordState flatten the "
+            "events? Then leave `envelope` out)"
+        )
     op, before, after = payload["op"], payload.get("before"), payload.get("after")
     if op == TRUNCATED:
-        raise Misfit("the table was truncated: that removes no row of a lake. Next step: remove its rows by hand, or begin with a new lake")
+        raise Misfit(
+            "the table was truncated: that removes no row of a lake. Next step: remove its rows "
+            "by hand, or begin with a new lake"
+        )
     if op not in (*ROWS, DELETED):
-        raise Misfit(f"op is {str(op)[:20]!r}: no change of a row, which would be one of {', '.join((*ROWS, DELETED))}")
+        raise Misfit(
+            f"op is {str(op)[:20]!r}: no change of a row, which would be one of "
+            f"{', '.join((*ROWS, DELETED))}"
+        )
     if op != DELETED and not isinstance(after, Mapping):
         raise Misfit(f"op is {op!r}, and there is no group of fields in after")
-    found = {name: each if isinstance(each, Mapping) else {} for name, each in (("before", before), ("after", after))}
+    found = {
+        name: each if isinstance(each, Mapping) else {}
+        for name, each in (("before", before), ("after", after))
+    }
     return Change(op, found["before"], found["after"], moment(payload))
 
 
@@ -72,7 +97,15 @@ def moment(payload: Mapping[str, Json]) -> datetime | None:
 
 Quick = Json  # an event without a schema beside it; its rows are not decoded
 QUICK = msgspec.json.Decoder(
-    msgspec.defstruct("Quick", [("op", Literal["c", "u", "r"]), ("after", msgspec.Raw), ("source", Json, None), ("ts_ms", Json, None)])
+    msgspec.defstruct(
+        "Quick",
+        [
+            ("op", Literal["c", "u", "r"]),
+            ("after", msgspec.Raw),
+            ("source", Json, None),
+            ("ts_ms", Json, None),
+        ],
+    )
 ).decode
 ESCAPED = b"\\u00"  # a letter may be written so: the placeholder would not be seen
 
@@ -80,7 +113,11 @@ ESCAPED = b"\\u00"  # a letter may be written so: the placeholder would not be s
 def quick(text: bytes | None) -> Quick:
     """An event that has a row now; None: `change_of` is to say. As strict as `parsed_json`."""
     try:
-        if text is None or not valid_one(text) or any(each in text for each in (UNAVAILABLE.encode(), UNAVAILABLE_BASE64, ESCAPED)):
+        if (
+            text is None
+            or not valid_one(text)
+            or any(each in text for each in (UNAVAILABLE.encode(), UNAVAILABLE_BASE64, ESCAPED))
+        ):
             return None
         return QUICK(text)
     except Exception:  # whatever it is: the slow way says it
@@ -88,42 +125,56 @@ def quick(text: bytes | None) -> Quick:
 
 
 def complete(change: Change, names: Collection[str]) -> dict[str, Json]:
-    """The row as it is now. PostgreSQL tells large values that did not change with the row before only. Raises Misfit when it did not tell these."""
+    """The row as it is now. PostgreSQL tells large values that did not change with the row before
+    only. Raises Misfit when it did not tell these.
+    """
     row = dict(change.after)
     for name in names:
         if _is_placeholder(row.get(name)):
             row[name] = change.before.get(name)
             if row[name] is None or _is_placeholder(row[name]):
                 raise Misfit(
-                    f"{name} did not change, and its value is not in the event: it is too large for PostgreSQL's usual log. "
+                    f"{name} did not change, and its value is not in the event: it is too large "
+                    "for PostgreSQL's usual log. "
                     "Next step: ALTER TABLE ... REPLICA IDENTITY FULL, then a snapshot of the table"
                 )
     return row
 
 
 def _is_placeholder(value: object) -> bool:
-    return isinstance(value, str | bytes | list) and any(type(value) is type(each) and value == each for each in PLACEHOLDERS)
+    return isinstance(value, str | bytes | list) and any(
+        type(value) is type(each) and value == each for each in PLACEHOLDERS
+    )
 
 
 # the schema beside the payload
 
 
 def unwrapped(document: object) -> Json:
-    """The payload, its values of the types that the schema names; a document without a schema as it is. Raises Misfit."""
+    """The payload, its values of the types that the schema names; a document without a schema as it
+    is. Raises Misfit.
+    """
     if not isinstance(document, Mapping) or document.keys() != {"schema", "payload"}:
         return document
     schema = document["schema"]
-    return document["payload"] if not isinstance(schema, Mapping) else Typing().typed(document["payload"], schema, "")
+    return (
+        document["payload"]
+        if not isinstance(schema, Mapping)
+        else Typing().typed(document["payload"], schema, "")
+    )
 
 
 Schema = Mapping[str, Json]
 
 
 class Typing:
-    """Values of one document of Kafka Connect's JSON by its schema. What does not match the schema stays: the declared fields judge it."""
+    """Values of one document of Kafka Connect's JSON by its schema. What does not match the schema
+    stays: the declared fields judge it.
+    """
 
     def __init__(self) -> None:
-        self._fields: dict[int, dict[str, Schema]] = {}  # of each group in the schema: a list of groups asks for them again and again
+        # of each group in the schema: a list of groups asks for them again and again
+        self._fields: dict[int, dict[str, Schema]] = {}
 
     def typed(self, value: Json, schema: Schema, where: str) -> Json:
         """Raises Misfit."""
@@ -137,11 +188,16 @@ class Typing:
             try:
                 return convert(value, schema)
             except (ValueError, TypeError, KeyError, OverflowError, ArithmeticError):
-                raise Misfit(f"{where or 'the value'} is {str(value)[:60]!r}, which is no {name or kind}") from None
+                raise Misfit(
+                    f"{where or 'the value'} is {str(value)[:60]!r}, which is no {name or kind}"
+                ) from None
         if kind == "struct" and isinstance(value, Mapping):
             known = self._known(schema)
             return {
-                each: self.typed(item, known[each], f"{where}.{each}" if where else each) if each in known else item for each, item in value.items()
+                each: self.typed(item, known[each], f"{where}.{each}" if where else each)
+                if each in known
+                else item
+                for each, item in value.items()
             }
         items = schema.get("items")
         if kind == "array" and isinstance(value, list) and isinstance(items, Mapping):
@@ -153,7 +209,11 @@ class Typing:
         if found is None:
             fields = schema.get("fields")
             told = fields if isinstance(fields, list) else []
-            found = {each["field"]: each for each in told if isinstance(each, Mapping) and isinstance(each.get("field"), str)}
+            found = {
+                each["field"]: each
+                for each in told
+                if isinstance(each, Mapping) and isinstance(each.get("field"), str)
+            }
             self._fields[id(schema)] = found
         return found
 
@@ -230,11 +290,18 @@ TYPES: dict[str, Callable[[Json, Mapping[str, Json]], Json]] = {
 
 
 def plain(value: Json, kind: object) -> Json:
-    """A value without a schema where Kafka Connect's JSON is of one meaning: base64 for `binary`, for a `date` days, or the text 2026-01-31Z of
-    `time.precision.mode=isostring`. Others stay."""
+    """A value without a schema where Kafka Connect's JSON is of one meaning: base64 for `binary`,
+    for a `date` days, or the text 2026-01-31Z of `time.precision.mode=isostring`. Others stay.
+    """
     try:
         if kind == "date":
-            return day_of(value) if type(value) is int else value.removesuffix("Z") if type(value) is str else value
+            return (
+                day_of(value)
+                if type(value) is int
+                else value.removesuffix("Z")
+                if type(value) is str
+                else value
+            )
         if kind == "binary" and type(value) is str:
             return _bytes(value)
     except (OverflowError, binascii.Error):

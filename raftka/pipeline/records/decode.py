@@ -1,4 +1,6 @@
-"""Record batches to Arrow: the columns of Spark's Kafka source, a million rows a second on one core. Knows no connection and no Spark."""
+"""Record batches to Arrow: the columns of Spark's Kafka source, a million rows a second on one
+core. Knows no connection and no Spark.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -29,7 +31,9 @@ LARGEST_MS = (2**63 - 1) // US_OF_MS  # in Spark's timestamps
 
 
 class Decoder:
-    """Decodes one partition. Offsets below `start`, or not below `stop`, give no row; `next_offset` is the offset of the next fetch."""
+    """Decodes one partition. Offsets below `start`, or not below `stop`, give no row; `next_offset`
+    is the offset of the next fetch.
+    """
 
     def __init__(
         self,
@@ -42,8 +46,11 @@ class Decoder:
         aborted: Iterable[AbortedTransaction] | None = None,
         headers: bool = False,
     ) -> None:
-        """`aborted`: those transactions of a read_committed answer; None reads what is uncommitted too. Raises CorruptBatch."""
-        self._topic, self._partition, self._start, self._stop, self._with_headers = topic, partition, start, stop, headers
+        """`aborted`: those transactions of a read_committed answer; None reads what is uncommitted
+        too. Raises CorruptBatch.
+        """
+        self._topic, self._partition, self._start, self._stop = topic, partition, start, stop
+        self._with_headers = headers
         self._fetched = Fetched(records, f"{topic}-{partition}", start, stop, aborted)
         self.next_offset = min(self._fetched.next_offset, stop)
 
@@ -76,21 +83,26 @@ class Decoder:
         ]
         if self._with_headers:
             arrays.append(header_lists(data, found.headers))
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS if self._with_headers else SCHEMA)
+        return pa.RecordBatch.from_arrays(
+            arrays, schema=SCHEMA_WITH_HEADERS if self._with_headers else SCHEMA
+        )
 
     def _timestamps(self, found: Columns) -> pa.Array:
         wrong = np.flatnonzero((found.timestamps > LARGEST_MS) | (found.timestamps < -LARGEST_MS))
         if wrong.size:
             offset, timestamp = int(found.offsets[wrong[0]]), int(found.timestamps[wrong[0]])
             raise CorruptBatch(
-                f"{self._topic}-{self._partition}: the record at offset {offset} has the timestamp {timestamp} ms, which Spark has none for. "
+                f"{self._topic}-{self._partition}: the record at offset {offset} has the "
+                f"timestamp {timestamp} ms, which Spark has none for. "
                 f"To give it up, start from offset {offset + 1}"
             )
         return pa.array(found.timestamps * US_OF_MS).cast(pa.timestamp("us", "UTC"))
 
 
 def byte_strings(data: object, fields: Fields) -> pa.Array:
-    """Return fields of a buffer, in ascending order, as Arrow strings: first with the bytes between them, without a copy; `take` copies."""
+    """Return fields of a buffer, in ascending order, as Arrow strings: first with the bytes between
+    them, without a copy; `take` copies.
+    """
     starts, sizes = fields
     count = len(starts)
     if not count:
@@ -98,20 +110,32 @@ def byte_strings(data: object, fields: Fields) -> pa.Array:
     bounds = np.empty(2 * count, np.int32)
     bounds[0::2] = starts
     bounds[1::2] = starts + np.maximum(sizes, 0)
-    everything = pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), data])
+    everything = pa.Array.from_buffers(
+        pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), data]
+    )
     missing = sizes < 0
-    return everything.take(pa.array(np.arange(0, 2 * count, 2, np.int32), mask=missing if missing.any() else None))
+    return everything.take(
+        pa.array(np.arange(0, 2 * count, 2, np.int32), mask=missing if missing.any() else None)
+    )
 
 
 def repeated(text: bytes, count: int) -> pa.Array:
-    bounds = np.arange(0, (count + 1) * len(text), len(text), np.int32) if text else np.zeros(count + 1, np.int32)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(bounds), pa.py_buffer(text * count)])
+    bounds = (
+        np.arange(0, (count + 1) * len(text), len(text), np.int32)
+        if text
+        else np.zeros(count + 1, np.int32)
+    )
+    return pa.Array.from_buffers(
+        pa.string(), count, [None, pa.py_buffer(bounds), pa.py_buffer(text * count)]
+    )
 
 
 def header_lists(data: object, headers: Headers) -> pa.Array:
     """As Spark's Kafka source has them: null for a record without any."""
     names = as_text(byte_strings(data, headers.names))
-    items = pa.StructArray.from_arrays([names, byte_strings(data, headers.values)], fields=list(HEADER))
+    items = pa.StructArray.from_arrays(
+        [names, byte_strings(data, headers.values)], fields=list(HEADER)
+    )
     bounds = np.zeros(len(headers.counts) + 1, np.int32)
     np.cumsum(headers.counts, out=bounds[1:])
     return pa.ListArray.from_arrays(pa.array(bounds), items, mask=pa.array(headers.counts == 0))

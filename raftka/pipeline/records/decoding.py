@@ -1,7 +1,9 @@
-"""Values of records to columns: JSON, Avro behind the number of its schema, text. What does not fit has an error instead. Knows Arrow, no Spark.
+"""Values of records to columns: JSON, Avro behind the number of its schema, text. What does not fit
+has an error instead. Knows Arrow, no Spark.
 
-A record of Avro or Protobuf begins with a zero byte and four bytes of a schema's number (`framed.py`); the schema is in a registry, or the file
-7.avsc of a folder. It is read as it was written, then judged by the declared fields, like JSON: so all change by the same rules.
+A record of Avro or Protobuf begins with a zero byte and four bytes of a schema's number
+(`framed.py`); the schema is in a registry, or the file 7.avsc of a folder. It is read as it was
+written, then judged by the declared fields, like JSON: so all change by the same rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,9 @@ def storable(text: str) -> str:
 
 
 class Decoder:
-    """Goes to the workers, pickled; `schemas` are Avro's, by number, where there is no `registry`."""
+    """Goes to the workers, pickled; `schemas` are Avro's, by number, where there is no
+    `registry`.
+    """
 
     def __init__(
         self,
@@ -35,7 +39,11 @@ class Decoder:
         schemas: Mapping[int, object] | None = None,
         registry: RegistryAccess | None = None,
     ) -> None:
-        self._formats, self._wanted, self._schemas = tuple(formats), TEXT if "string" in formats else wanted, dict(schemas or {})
+        self._formats, self._wanted, self._schemas = (
+            tuple(formats),
+            TEXT if "string" in formats else wanted,
+            dict(schemas or {}),
+        )
         self._group = Group(self._wanted)
         self._registry = registry
         self._framed: AvroFolder | FromRegistry | None = None
@@ -50,7 +58,9 @@ class Decoder:
         return batch.column("value")
 
     def columns(self, values: pa.Array) -> pa.StructArray:
-        """Turn an array of bytes into an array of structs: the declared fields, and the error of each row without them. No row stops the others."""
+        """Turn an array of bytes into an array of structs: the declared fields, and the error of
+        each row without them. No row stops the others.
+        """
         if "string" in self._formats:
             return self.one_by_one(values)
         if "json" not in self._formats:
@@ -77,12 +87,20 @@ class Decoder:
         """JSON without the number of its schema, where that says nothing."""
         if self._registry is None or self._formats != ("json",):
             return values
-        framed = pc.fill_null(pc.and_(pc.starts_with(values, b"\0"), pc.greater_equal(pc.binary_length(values), HEADER)), False)
-        bare = [value[HEADER:] for value in values.filter(framed).to_pylist()]  # pyarrow 26's binary_slice fails on short values
+        framed = pc.fill_null(
+            pc.and_(
+                pc.starts_with(values, b"\0"), pc.greater_equal(pc.binary_length(values), HEADER)
+            ),
+            False,
+        )
+        # pyarrow 26's binary_slice fails on short values
+        bare = [value[HEADER:] for value in values.filter(framed).to_pylist()]
         return pc.replace_with_mask(values, framed, pa.array(bare, values.type)) if bare else values
 
     def one_by_one(self, values: pa.Array) -> pa.StructArray:
-        """The same, each row judged in Python. What it says of a row stands; the fast way says the same or nothing."""
+        """The same, each row judged in Python. What it says of a row stands; the fast way says the
+        same or nothing.
+        """
         rows, errors = self._rows(values.to_pylist())
         try:
             arrays = [self._column(rows, each) for each in self._wanted]
@@ -99,7 +117,9 @@ class Decoder:
             return None, storable(str(misfit))
         except PipelineError:  # the registry is away: no fault of this record
             raise
-        except Exception as error:  # a kind of wrong value that nobody has thought of: the record is a dead letter, the flow goes on
+        # a kind of wrong value that nobody has thought of: the record is a dead letter, the flow
+        # goes on
+        except Exception as error:
             return None, storable(f"the decoder failed: {type(error).__name__} {error}")
 
     def _rows(self, values: list[bytes | None]) -> tuple[list[JsonObject | None], list[str | None]]:
@@ -118,11 +138,18 @@ class Decoder:
                 for each in self._wanted:
                     self._column([row], each)
             except Exception as error:
-                rows[at], errors[at] = None, storable(f"{each.name} does not fit its column: {type(error).__name__} {error}")
+                rows[at], errors[at] = (
+                    None,
+                    storable(
+                        f"{each.name} does not fit its column: {type(error).__name__} {error}"
+                    ),
+                )
 
     @staticmethod
     def _column(rows: list[JsonObject | None], field: Field) -> pa.Array:
-        return pa.array([None if row is None else row[field.name] for row in rows], arrow_type(field.kind))
+        return pa.array(
+            [None if row is None else row[field.name] for row in rows], arrow_type(field.kind)
+        )
 
     def _row(self, value: Json) -> JsonObject:
         if "string" in self._formats:
@@ -132,8 +159,11 @@ class Decoder:
         return fitting(self.parsed(value), self._group, "")  # type: ignore[no-any-return]
 
     def parsed(self, value: bytes) -> Json:
-        """The value as its format has it, before the declared fields judge it. Raises Misfit and RegistryAway."""
-        framed = "json" not in self._formats or (value[:1] == b"\0" and self._may_be_framed)  # no JSON begins with it
+        """The value as its format has it, before the declared fields judge it. Raises Misfit and
+        RegistryAway.
+        """
+        # no JSON begins with it
+        framed = "json" not in self._formats or (value[:1] == b"\0" and self._may_be_framed)
         return self._framed_value(value) if framed else parsed_json(value)
 
     @property
@@ -142,8 +172,13 @@ class Decoder:
 
     def _framed_value(self, value: bytes) -> Json:
         if self._framed is None:
-            self._framed = AvroFolder(self._schemas) if self._registry is None else FromRegistry.of(self._registry, self._formats)
-            self._framed.refresh()  # the registry's readers are this process's: tasks before this one have made them
+            self._framed = (
+                AvroFolder(self._schemas)
+                if self._registry is None
+                else FromRegistry.of(self._registry, self._formats)
+            )
+            # the registry's readers are this process's: tasks before this one have made them
+            self._framed.refresh()
         return self._framed.value(value)
 
     @staticmethod

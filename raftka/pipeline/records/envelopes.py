@@ -1,7 +1,9 @@
-"""Records that change rows by key: rows with a flag `_deleted` of what Debezium tells, or of a topic whose newest record of a key counts.
+"""Records that change rows by key: rows with a flag `_deleted` of what Debezium tells, or of a
+topic whose newest record of a key counts.
 
-A stream with `envelope: debezium` has change events; with `envelope: upsert` the value is the row, and a tombstone removes it. `key` names the fields
-that name a row: of a tombstone they are in the record's key, all other fields are null then.
+A stream with `envelope: debezium` has change events; with `envelope: upsert` the value is the row,
+and a tombstone removes it. `key` names the fields that name a row: of a tombstone they are in the
+record's key, all other fields are null then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +15,16 @@ from raftka.pipeline.records import debezium
 from raftka.pipeline.records.arrow_types import ERROR, arrow_type, struct_array
 from raftka.pipeline.records.decoding import Decoder
 from raftka.pipeline.records.fast_json import FastJson
-from raftka.pipeline.records.fields import ADDED, UPSERT, Envelope, Field, Group, Misfit, fitting, member
+from raftka.pipeline.records.fields import (
+    ADDED,
+    UPSERT,
+    Envelope,
+    Field,
+    Group,
+    Misfit,
+    fitting,
+    member,
+)
 from raftka.pipeline.records.registry_client import RegistryAccess
 
 SCALARS = (str, int, float, bool)
@@ -38,7 +49,9 @@ class EnvelopeDecoder(Decoder):
 
     @staticmethod
     def input_of(batch: pa.RecordBatch) -> pa.Array:
-        return pa.StructArray.from_arrays([batch.column("key"), batch.column("value")], names=["key", "value"])
+        return pa.StructArray.from_arrays(
+            [batch.column("key"), batch.column("value")], names=["key", "value"]
+        )
 
     def columns(self, values: pa.Array) -> pa.StructArray:
         """As of any decoder; each value is a struct of `key` and `value`."""
@@ -56,7 +69,11 @@ class EnvelopeDecoder(Decoder):
 
     def _fast_rows(self) -> FastJson | None:
         """For events in plain JSON whose fields need no conversion of Kafka Connect's."""
-        if self._envelope.kind == UPSERT or self._formats != ("json",) or any(each.kind in ("date", "binary") for each in self._declared.fields):
+        if (
+            self._envelope.kind == UPSERT
+            or self._formats != ("json",)
+            or any(each.kind in ("date", "binary") for each in self._declared.fields)
+        ):
             return None
         return FastJson.for_fields(self._declared.fields)
 
@@ -68,13 +85,20 @@ class EnvelopeDecoder(Decoder):
             if event is not None:
                 places.append(at)
                 rows.append(bytes(event.after))
-                told.append((event.op, debezium.moment({"source": event.source, "ts_ms": event.ts_ms})))
+                told.append(
+                    (event.op, debezium.moment({"source": event.source, "ts_ms": event.ts_ms}))
+                )
         refused = pa.array(["refused"], pa.string())
         none = [pa.nulls(1, arrow_type(each.kind)) for each in self._declared.fields]
         aside = struct_array(self._declared.fields, none, refused)
-        found = fast.columns(pa.array(rows, pa.binary()), lambda others: aside.take(pa.array([0] * len(others), pa.int64())))
+        found = fast.columns(
+            pa.array(rows, pa.binary()),
+            lambda others: aside.take(pa.array([0] * len(others), pa.int64())),
+        )
         fits = found.field(ERROR).is_null()
-        kept = [(at, each) for at, each, fit in zip(places, told, fits.to_pylist(), strict=True) if fit]
+        kept = [
+            (at, each) for at, each, fit in zip(places, told, fits.to_pylist(), strict=True) if fit
+        ]
         found = found.filter(fits)
         columns = [found.field(each.name) for each in self._declared.fields]
         columns += [
@@ -82,7 +106,9 @@ class EnvelopeDecoder(Decoder):
             pa.array([op for _, (op, _) in kept], pa.string()),
             pa.array([moment for _, (_, moment) in kept], arrow_type("timestamp")),
         ]
-        return struct_array(self._wanted, columns, pa.nulls(len(kept), pa.string())), [at for at, _ in kept]
+        return struct_array(self._wanted, columns, pa.nulls(len(kept), pa.string())), [
+            at for at, _ in kept
+        ]
 
     def _row(self, value: Json) -> JsonObject:
         key, text = value["key"], value["value"]
@@ -92,13 +118,20 @@ class EnvelopeDecoder(Decoder):
             if document is None:
                 return {**self._removed({}, key), "_deleted": True}
             if not isinstance(document, Mapping):
-                raise Misfit(f"the record is {str(document)[:60]!r} where a group of fields is to be")
+                raise Misfit(
+                    f"the record is {str(document)[:60]!r} where a group of fields is to be"
+                )
             return {**self._kept(dict(document), key), "_deleted": False}
         change = debezium.change_of(document)
         told = {"_deleted": change.deleted, "_op": change.op, "_changed": change.at}
         if change.deleted:
             return {**self._removed(change.before, key), **told}
-        return {**self._kept(debezium.complete(change, [each.name for each in self._declared.fields]), key), **told}
+        return {
+            **self._kept(
+                debezium.complete(change, [each.name for each in self._declared.fields]), key
+            ),
+            **told,
+        }
 
     def _kept(self, row: JsonObject, key: bytes | None) -> JsonObject:
         """The row, whose key may be in the record's key alone. Raises Misfit."""
@@ -109,7 +142,9 @@ class EnvelopeDecoder(Decoder):
         return fitted
 
     def _removed(self, before: Mapping[str, Json], key: bytes | None) -> JsonObject:
-        """Its key, and what else is known of a row that is gone. Raises Misfit when its key is not known."""
+        """Its key, and what else is known of a row that is gone. Raises Misfit when its key is not
+        known.
+        """
         missing = [name for name in self._envelope.key if before.get(name) is None]
         row = self._plain({**before, **(self._key(key, missing) if missing else {})})
         return {each.name: self._known(row, each) for each in self._declared.fields}
@@ -123,14 +158,23 @@ class EnvelopeDecoder(Decoder):
             return None
 
     def _plain(self, row: JsonObject) -> JsonObject:
-        return {**row, **{each.name: debezium.plain(row[each.name], each.kind) for each in self._declared.fields if each.name in row}}
+        return {
+            **row,
+            **{
+                each.name: debezium.plain(row[each.name], each.kind)
+                for each in self._declared.fields
+                if each.name in row
+            },
+        }
 
     def _key(self, key: bytes | None, names: Sequence[str]) -> JsonObject:
         """Fields of the record's key: a group of them, or the one value. Raises Misfit."""
         if key is None:
             return {}
         only = self._envelope.key[0] if len(self._envelope.key) == 1 else None
-        is_text = only is not None and any(each.name == only and each.kind == "string" for each in self._declared.fields)
+        is_text = only is not None and any(
+            each.name == only and each.kind == "string" for each in self._declared.fields
+        )
         try:
             document = debezium.unwrapped(self.parsed(key))
         except Misfit:
@@ -140,5 +184,9 @@ class EnvelopeDecoder(Decoder):
         if isinstance(document, Mapping):
             return {name: document[name] for name in names if name in document}
         if is_text:
-            return {str(only): key.decode(errors="strict") if not isinstance(document, str) else document}
+            return {
+                str(only): key.decode(errors="strict")
+                if not isinstance(document, str)
+                else document
+            }
         return {} if only is None or not isinstance(document, SCALARS) else {only: document}

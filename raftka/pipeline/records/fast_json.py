@@ -1,11 +1,14 @@
-"""Values to columns with msgspec: the same rows as `decoding.Decoder.one_by_one` makes, or none. Knows Arrow, no Spark.
+"""Values to columns with msgspec: the same rows as `decoding.Decoder.one_by_one` makes, or none.
+Knows Arrow, no Spark.
 
-msgspec takes the declared fields alone and refuses what is of another kind; columns are made from its structs, one column at a time.
-Of JSON it is as strict as Python's own `json` and our checks but for these, which are seen to here: in fields that nobody has declared it passes by
-bytes that are no UTF-8, whole numbers of thousands of digits, and nesting that json gives up at; and moments, dates and decimals are left to us.
-A row that it accepts is right. Each row that it refuses goes to the slow way, which finds that it fits after all (half of a surrogate pair in a
-field that is passed by), or says what is wrong. tests/pipeline/test_fast_json.py and test_fast_values.py
-compare both ways.
+msgspec takes the declared fields alone and refuses what is of another kind; columns are made from
+its structs, one column at a time. Of JSON it is as strict as Python's own `json` and our checks but
+for these, which are seen to here: in fields that nobody has declared it passes by bytes that are no
+UTF-8, whole numbers of thousands of digits, and nesting that json gives up at; and moments, dates
+and decimals are left to us. A row that it accepts is right. Each row that it refuses goes to the
+slow way, which finds that it fits after all (half of a surrogate pair in a field that is passed
+by), or says what is wrong. tests/pipeline/test_fast_json.py and test_fast_values.py compare both
+ways.
 """
 
 import re
@@ -24,10 +27,19 @@ from raftka.json_values import Json
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.records.arrow_types import struct_array
 from raftka.pipeline.records.fields import Field, Group
-from raftka.pipeline.records.struct_columns import PARSED, PYTHON, Unsupported, group_columns, struct_type
+from raftka.pipeline.records.struct_columns import (
+    PARSED,
+    PYTHON,
+    Unsupported,
+    group_columns,
+    struct_type,
+)
 
-PYTHONS = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)  # that msgspec passes on as they are
-NESTED = 800  # lists and groups in a value, and no more: json gives up at some 950 levels, depending on its caller
+# that msgspec passes on as they are
+PYTHONS = (bytes, bytearray, datetime, date, time, timedelta, Decimal, UUID)
+# lists and groups in a value, and no more: json gives up at some 950 levels, depending on its
+# caller
+NESTED = 800
 FEW = 16  # rows that are given up together when a column refuses one of them
 
 Struct = Json  # what msgspec makes of a row
@@ -37,12 +49,16 @@ Slow = Callable[[pa.Array], pa.StructArray]
 class FastRows:
     """Decodes arrays of values that are not JSON; `decode` is a function of one value."""
 
-    def __init__(self, wanted: tuple[Field, ...], decode: Callable[[bytes], Struct], origin: str = PYTHON) -> None:
+    def __init__(
+        self, wanted: tuple[Field, ...], decode: Callable[[bytes], Struct], origin: str = PYTHON
+    ) -> None:
         self._wanted, self._decode, self._origin = wanted, decode, origin
 
     @staticmethod
     def of(wanted: tuple[Field, ...], value: Callable[[bytes], Json]) -> "FastRows | None":
-        """`value` gives Python's values, as a registry's formats do. None: there is no such way for these fields."""
+        """`value` gives Python's values, as a registry's formats do. None: there is no such way for
+        these fields.
+        """
         kind = _type(wanted, PYTHON)
         if kind is None:
             return None
@@ -50,7 +66,9 @@ class FastRows:
         return FastRows(wanted, lambda text: convert(value(text), kind, builtin_types=PYTHONS))
 
     def columns(self, values: pa.Array, slow: Slow) -> pa.StructArray:
-        """The declared fields of each value, and its error; `slow` decodes the values at the places that are refused here."""
+        """The declared fields of each value, and its error; `slow` decodes the values at the places
+        that are refused here.
+        """
         rows, places, refused = self._rows(values)
         pieces, order = [], []
         for array, at in self._built(rows, places, refused):
@@ -81,8 +99,12 @@ class FastRows:
                 refused.append(at)
         return rows, places, refused
 
-    def _built(self, rows: list[Struct], places: list[int], refused: list[int]) -> Iterable[tuple[pa.StructArray, list[int]]]:
-        """Arrays of rows with their places. Rows that a column refuses are found by halving, and added to `refused`."""
+    def _built(
+        self, rows: list[Struct], places: list[int], refused: list[int]
+    ) -> Iterable[tuple[pa.StructArray, list[int]]]:
+        """Arrays of rows with their places. Rows that a column refuses are found by halving, and
+        added to `refused`.
+        """
         waiting = [(rows, places)] if rows else []
         while waiting:
             rows, places = waiting.pop()
@@ -104,7 +126,9 @@ class FastJson(FastRows):
     @staticmethod
     @lru_cache(maxsize=64)
     def for_fields(wanted: tuple[Field, ...]) -> "FastJson | None":
-        """One for these fields: decoders come to workers anew with each task. None: there is no such way for them."""
+        """One for these fields: decoders come to workers anew with each task. None: there is no
+        such way for them.
+        """
         kind = _type(wanted, PARSED)
         return None if kind is None else FastJson(wanted, msgspec.json.Decoder(kind).decode, PARSED)
 
@@ -137,9 +161,16 @@ def _type(wanted: tuple[Field, ...], origin: str) -> Json:
 
 
 def valid(values: pa.Array) -> bool:
-    """Return whether all values are UTF-8, and none has a number that Python does not read. msgspec does not look at fields that it passes by."""
+    """Return whether all values are UTF-8, and none has a number that Python does not read. msgspec
+    does not look at fields that it passes by.
+    """
     longest = pc.max(pc.binary_length(values)).as_py()
-    if values.null_count or longest is None or longest > 2 * NESTED or longest > (sys.get_int_max_str_digits() or longest):
+    if (
+        values.null_count
+        or longest is None
+        or longest > 2 * NESTED
+        or longest > (sys.get_int_max_str_digits() or longest)
+    ):
         return False
     try:
         values.cast(pa.large_string() if values.type == pa.large_binary() else pa.string())

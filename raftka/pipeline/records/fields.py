@@ -1,8 +1,11 @@
-"""The declared fields of a stream's records: names and kinds from YAML, and whether a value is of its kind. Knows neither Arrow nor Spark.
+"""The declared fields of a stream's records: names and kinds from YAML, and whether a value is of
+its kind. Knows neither Arrow nor Spark.
 
-    {truck: int, speed: double?, stops: [{name: string, since: timestamp}], price: "decimal(10,2)", tags: {"*": string}}
+    {truck: int, speed: double?, stops: [{name: string, since: timestamp}], price: "decimal(10,2)",
+    tags: {"*": string}}
 
-A name may be missing where its kind ends in `?`. What a record has beside these names is passed by: a producer may add fields before its readers do.
+A name may be missing where its kind ends in `?`. What a record has beside these names is passed by:
+a producer may add fields before its readers do.
 """
 
 import json
@@ -65,17 +68,26 @@ class Exact:
         return f"decimal({self.digits},{self.scale})"
 
     def check(self, value: Json) -> Decimal:
-        """A decimal, a whole number, digits in a string; a number of JSON where no digit can be lost. Raises ValueError rather than round."""
+        """A decimal, a whole number, digits in a string; a number of JSON where no digit can be
+        lost. Raises ValueError rather than round.
+        """
         if type(value) is float and self.digits <= EXACT_DIGITS:
             value = Decimal(repr(value))
         known = type(value) in (str, int, Decimal)
-        if not known or (type(value) is str and PLAIN_DECIMAL.fullmatch(value) is None) or (type(value) is int and abs(value) >= 10**self.digits):
+        if (
+            not known
+            or (type(value) is str and PLAIN_DECIMAL.fullmatch(value) is None)
+            or (type(value) is int and abs(value) >= 10**self.digits)
+        ):
             raise ValueError
         number = Decimal(value)
         if not number.is_finite():
             raise ValueError
         try:  # in a context of its own: rounding, and more digits than that, raise
-            return number.quantize(Decimal(1).scaleb(-self.scale), context=Context(prec=self.digits, traps=[InvalidOperation, Inexact]))
+            return number.quantize(
+                Decimal(1).scaleb(-self.scale),
+                context=Context(prec=self.digits, traps=[InvalidOperation, Inexact]),
+            )
         except (InvalidOperation, Inexact):
             raise ValueError from None
 
@@ -108,7 +120,9 @@ def _of(*kinds: type) -> Callable[[Json], Json]:
 
 
 def _text(value: object) -> str:
-    """Only what UTF-8 can hold: JSON may escape half of a surrogate pair. Avro's times and UUIDs are text here."""
+    """Only what UTF-8 can hold: JSON may escape half of a surrogate pair. Avro's times and UUIDs
+    are text here.
+    """
     if type(value) in (UUID, time):
         value = str(value)
     if type(value) is not str:
@@ -125,7 +139,8 @@ def _moment(value: object) -> datetime:
         value = datetime.fromisoformat(value)
     if not isinstance(value, datetime):
         raise ValueError
-    return value.astimezone(UTC) if value.tzinfo is not None else value.replace(tzinfo=UTC)  # 0001-01-01 in Tokyo is in no year of UTC's
+    # 0001-01-01 in Tokyo is in no year of UTC's
+    return value.astimezone(UTC) if value.tzinfo is not None else value.replace(tzinfo=UTC)
 
 
 def _day(value: object) -> date:
@@ -153,15 +168,21 @@ SPARK = {"int": "integer", "bigint": "long"}  # its JSON has other names for the
 def fields(declared: object, where: str) -> tuple[Field, ...]:
     """From YAML. Raises OptionRefused."""
     if not isinstance(declared, Mapping) or not declared:
-        raise OptionRefused(f"{where} is to be a mapping of names to kinds, such as {{truck: int, speed: double?}}")
+        raise OptionRefused(
+            f"{where} is to be a mapping of names to kinds, such as {{truck: int, speed: double?}}"
+        )
     return tuple(_field(str(name), kind, f"{where}.{name}") for name, kind in declared.items())
 
 
 def _field(name: str, declared: Json, where: str) -> Field:
     if name.startswith("_"):
-        raise OptionRefused(f"{where}: names with _ before them are of the record: _topic, _partition, _offset, ...")
+        raise OptionRefused(
+            f"{where}: names with _ before them are of the record: _topic, _partition, _offset, ..."
+        )
     if name == MAP:
-        raise OptionRefused(f"{where}: a record is no map; one of its fields may be: {{tags: {{{MAP!r}: string}}}}")
+        raise OptionRefused(
+            f"{where}: a record is no map; one of its fields may be: {{tags: {{{MAP!r}: string}}}}"
+        )
     nullable = isinstance(declared, str) and declared.endswith("?")
     return Field(name, _kind(declared[:-1] if nullable else declared, where), nullable)
 
@@ -170,7 +191,9 @@ def _kind(declared: object, where: str) -> Kind:
     if isinstance(declared, Mapping):
         if MAP in declared:
             if len(declared) > 1:
-                raise OptionRefused(f"{where} is a map, whose one name is *, and has other names beside it")
+                raise OptionRefused(
+                    f"{where} is a map, whose one name is *, and has other names beside it"
+                )
             return MapOf(_kind(declared[MAP], f"{where}.{MAP}"))
         return Group(fields(declared, where))
     if isinstance(declared, list) and len(declared) == 1:
@@ -180,17 +203,25 @@ def _kind(declared: object, where: str) -> Kind:
     if isinstance(declared, str) and (match := DECIMAL_KIND.fullmatch(declared)) is not None:
         digits, scale = int(match[1]), int(match[2])
         if not 1 <= digits <= LARGEST_DECIMAL or scale > digits:
-            raise OptionRefused(f"{where} is {declared!r}: of 1 to {LARGEST_DECIMAL} digits, no more of them behind the point")
+            raise OptionRefused(
+                f"{where} is {declared!r}: of 1 to {LARGEST_DECIMAL} digits, no more of them "
+                "behind the point"
+            )
         return Exact(digits, scale)
     kinds = f"{', '.join(CHECKS)}, decimal(10,2)"
-    raise OptionRefused(f"{where} is {declared!r}: one of {kinds}, a mapping of such, {{{MAP!r}: kind}} for a map, or one of these in [ ]")
+    raise OptionRefused(
+        f"{where} is {declared!r}: one of {kinds}, a mapping of such, {{{MAP!r}: kind}} for a "
+        "map, or one of these in [ ]"
+    )
 
 
 def fitting(value: object, kind: Kind, where: str) -> Json:
     """The value as its kind has it. Raises Misfit."""
     if isinstance(kind, Group):
         if not isinstance(value, Mapping):
-            raise Misfit(f"{where or 'the record'} is {_shown(value)} where a group of fields is to be")
+            raise Misfit(
+                f"{where or 'the record'} is {_shown(value)} where a group of fields is to be"
+            )
         return {each.name: member(value, each, where) for each in kind.fields}
     if isinstance(kind, Many):
         if not isinstance(value, list):
@@ -199,7 +230,10 @@ def fitting(value: object, kind: Kind, where: str) -> Json:
     if isinstance(kind, MapOf):
         if not isinstance(value, Mapping):
             raise Misfit(f"{where} is {_shown(value)} where a map is to be")
-        return {_name(name, where): fitting(each, kind.of, f"{where}[{_shown(name)}]") for name, each in value.items()}
+        return {
+            _name(name, where): fitting(each, kind.of, f"{where}[{_shown(name)}]")
+            for name, each in value.items()
+        }
     try:
         return kind.check(value) if isinstance(kind, Exact) else CHECKS[kind](value)
     except (ValueError, OverflowError, OSError):
@@ -233,7 +267,10 @@ def spark_json(wanted: tuple[Field, ...]) -> JsonObject:
     """As Spark writes types down: read back without asking anybody, which a definition must not."""
     return {
         "type": "struct",
-        "fields": [{"name": each.name, "type": _spark(each.kind), "nullable": True, "metadata": {}} for each in wanted],
+        "fields": [
+            {"name": each.name, "type": _spark(each.kind), "nullable": True, "metadata": {}}
+            for each in wanted
+        ],
     }
 
 
@@ -243,7 +280,12 @@ def _spark(kind: Kind) -> Json:
     if isinstance(kind, Many):
         return {"type": "array", "elementType": _spark(kind.of), "containsNull": True}
     if isinstance(kind, MapOf):
-        return {"type": "map", "keyType": "string", "valueType": _spark(kind.of), "valueContainsNull": True}
+        return {
+            "type": "map",
+            "keyType": "string",
+            "valueType": _spark(kind.of),
+            "valueContainsNull": True,
+        }
     return str(kind) if isinstance(kind, Exact) else SPARK.get(kind, kind)
 
 
@@ -269,7 +311,14 @@ def _refuse(text: str) -> Json:
 
 DEBEZIUM, UPSERT = "debezium", "upsert"
 FLAG = (Field("_deleted", "boolean"),)
-ADDED = {DEBEZIUM: (*FLAG, Field("_op", "string", nullable=True), Field("_changed", "timestamp", nullable=True)), UPSERT: FLAG}
+ADDED = {
+    DEBEZIUM: (
+        *FLAG,
+        Field("_op", "string", nullable=True),
+        Field("_changed", "timestamp", nullable=True),
+    ),
+    UPSERT: FLAG,
+}
 
 
 class Envelope(NamedTuple):
@@ -281,17 +330,27 @@ def envelope(kind: object, key: object, declared: Sequence[Field], where: str) -
     """From YAML; None: records are rows that are added. Raises OptionRefused."""
     if kind is None:
         if key is not None:
-            raise OptionRefused(f"{where} has key, which is of streams with an envelope: {', '.join(ADDED)}")
+            raise OptionRefused(
+                f"{where} has key, which is of streams with an envelope: {', '.join(ADDED)}"
+            )
         return None
     if not isinstance(kind, str) or kind not in ADDED:
         raise OptionRefused(f"{where}.envelope is {kind!r}: one of {', '.join(ADDED)}")
-    names = tuple(map(str, key)) if isinstance(key, list) else (str(key),) if isinstance(key, str) else ()
+    names = (
+        tuple(map(str, key))
+        if isinstance(key, list)
+        else (str(key),)
+        if isinstance(key, str)
+        else ()
+    )
     if not names:
         raise OptionRefused(f"{where} has an envelope: which fields name a row? `key: [id]`")
     known = {each.name: each for each in declared}
     for name in names:
         if name not in known:
-            raise OptionRefused(f"{where}.key names {name}, which is no field: there are {', '.join(known)}")
+            raise OptionRefused(
+                f"{where}.key names {name}, which is no field: there are {', '.join(known)}"
+            )
         if known[name].nullable:
             raise OptionRefused(f"{where}.key names {name}, which may be null: a key has no `?`")
     return Envelope(kind, names)

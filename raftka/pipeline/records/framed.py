@@ -1,7 +1,9 @@
-"""Values behind the number of a schema: a zero byte, four bytes of the number, and what the schema's type says. Knows no Spark.
+"""Values behind the number of a schema: a zero byte, four bytes of the number, and what the
+schema's type says. Knows no Spark.
 
-Readers of numbers are kept, and so is what is wrong with a schema; those of a registry for some minutes, then the registry is asked again. The
-declared fields judge what they read, so a new version of a schema needs no restart: its number is looked up when the first record with it comes.
+Readers of numbers are kept, and so is what is wrong with a schema; those of a registry for some
+minutes, then the registry is asked again. The declared fields judge what they read, so a new
+version of a schema needs no restart: its number is looked up when the first record with it comes.
 """
 
 import time
@@ -16,7 +18,9 @@ from raftka.pipeline.records.registry_client import RegistryAccess, RegistryClie
 
 HEADER = 5
 KEPT = 10_000  # readers; the oldest one leaves first
-FRESH_S = 200.0  # readers of a registry's schemas are made anew then; with the client's own time no schema is older than five minutes
+# readers of a registry's schemas are made anew then; with the client's own time no schema is older
+# than five minutes
+FRESH_S = 200.0
 
 Read = Callable[[bytes], Json]  # of the bytes behind the header
 
@@ -29,7 +33,9 @@ def number_of(value: bytes, what: str) -> int:
 
 
 class Readers:
-    """Of schemas by number; `make` raises Misfit for one that is wrong for ever, and UnknownSchema for one that is not known now."""
+    """Of schemas by number; `make` raises Misfit for one that is wrong for ever, and UnknownSchema
+    for one that is not known now.
+    """
 
     def __init__(self, make: Callable[[int], Read]) -> None:
         self._make = make
@@ -73,15 +79,23 @@ class AvroFolder:
         if number not in self._schemas:
             known = ", ".join(map(str, sorted(self._schemas))) or "none"
             raise Misfit(
-                f"Avro schema {number} is not known (known: {known}): put it beside them as {number}.avsc, start the pipeline again, send this again"
+                f"Avro schema {number} is not known (known: {known}): put it beside them as "
+                f"{number}.avsc, start the pipeline again, send this again"
             )
         return avro_values.reader(self._schemas[number], number)
 
 
 class FromRegistry:
-    """Values of the given formats by the schemas of a registry: its type of the schema says which one a value is."""
+    """Values of the given formats by the schemas of a registry: its type of the schema says which
+    one a value is.
+    """
 
-    def __init__(self, client: RegistryClient, formats: tuple[str, ...], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        client: RegistryClient,
+        formats: tuple[str, ...],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._client, self._formats, self._clock = client, formats, clock
         self._fresh_until = clock() + FRESH_S
         self._what = {"avro": "Avro", "protobuf": "Protobuf", "json": "JSON"}[formats[-1]]
@@ -100,9 +114,12 @@ class FromRegistry:
             self._readers.forget()
 
     def value(self, value: bytes) -> Json:
-        """Raises Misfit for a value that is none, and RegistryAway, which is no fault of the value."""
+        """Raises Misfit for a value that is none, and RegistryAway, which is no fault of the
+        value.
+        """
         number = number_of(value, self._what)
-        if self._formats == ("json",):  # its schema would say nothing that the declared fields do not
+        # its schema would say nothing that the declared fields do not
+        if self._formats == ("json",):
             return parsed_json(value[HEADER:])
         try:
             return self._readers.read(number, value[HEADER:])
@@ -113,7 +130,10 @@ class FromRegistry:
         schema = self._client.schema(number)
         kind = schema.type.lower()
         if kind not in self._formats:
-            raise Misfit(f"schema {number} is of the type {schema.type}, and this stream is {' or '.join(self._formats)}")
+            raise Misfit(
+                f"schema {number} is of the type {schema.type}, and this stream is "
+                f"{' or '.join(self._formats)}"
+            )
         if kind == "json":
             return parsed_json
         if kind == "avro":

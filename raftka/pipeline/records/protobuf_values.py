@@ -1,7 +1,9 @@
-"""Protobuf messages by their schemas, as values that declared fields judge. A registry gives compiled descriptors, so no protoc is needed.
+"""Protobuf messages by their schemas, as values that declared fields judge. A registry gives
+compiled descriptors, so no protoc is needed.
 
-A message becomes a mapping: fields that can be missing and are missing are not in it. An enum is its value's name, or the number as text where the
-schema has none. Timestamps are moments, wrappers their values, a Duration is a group, `confluent.type.Decimal` a decimal, `google.type.Date` a day.
+A message becomes a mapping: fields that can be missing and are missing are not in it. An enum is
+its value's name, or the number as text where the schema has none. Timestamps are moments, wrappers
+their values, a Duration is a group, `confluent.type.Decimal` a decimal, `google.type.Date` a day.
 """
 
 import base64
@@ -18,7 +20,10 @@ from raftka.pipeline.records.registry_client import RegistryAway, RegistryClient
 MOST_FILES = 1_000
 DEEPEST = 100
 MAIN = "the schema.proto"  # a name that no import has
-WRAPPERS = {f"google.protobuf.{name}Value" for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")}
+WRAPPERS = {
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
 OPTIONS_ONLY = ("confluent/meta.proto",)  # it defines options alone, which a reader needs not
 DECIMAL_FILE = "confluent/type/decimal.proto"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,7 +52,9 @@ class Messages:
         self._read: dict[tuple[int, ...], Callable[[bytes], Json]] = {}
 
     def reader(self, indexes: tuple[int, ...]) -> Callable[[bytes], Json]:
-        """A function of the bytes of the message at this place: the first message is (0,), the second one inside it (0, 1). Raises Misfit."""
+        """A function of the bytes of the message at this place: the first message is (0,), the
+        second one inside it (0, 1). Raises Misfit.
+        """
         if indexes not in self._read:
             self._read[indexes] = self._reader(indexes)
         return self._read[indexes]
@@ -73,7 +80,9 @@ class Messages:
 
 
 def _nested(types: Sequence[Json], at: int) -> Json:
-    """The message type at a place inside another one. Clients of C++'s line count the entries of maps, which are such types; Java's do not."""
+    """The message type at a place inside another one. Clients of C++'s line count the entries of
+    maps, which are such types; Java's do not.
+    """
     found = types[at]
     return found if not _is_entry(found) else [each for each in types if not _is_entry(each)][at]
 
@@ -83,7 +92,9 @@ def _is_entry(message_type: Json) -> bool:
 
 
 def message_indexes(value: bytes) -> tuple[tuple[int, ...], int]:
-    """The place of a message in its file, from the bytes behind a schema's number, and where the message begins. Raises Misfit."""
+    """The place of a message in its file, from the bytes behind a schema's number, and where the
+    message begins. Raises Misfit.
+    """
     count, at = _varint(value, 0)
     if count == 0:
         return (0,), at
@@ -113,7 +124,9 @@ def _varint(value: bytes, at: int) -> tuple[int, int]:
 # schemas
 
 
-def _collect(name: str, schema: Schema, client: RegistryClient, files: JsonObject, depth: int) -> None:
+def _collect(
+    name: str, schema: Schema, client: RegistryClient, files: JsonObject, depth: int
+) -> None:
     """Descriptors by the names under which others import them."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import DecodeError
@@ -125,12 +138,21 @@ def _collect(name: str, schema: Schema, client: RegistryClient, files: JsonObjec
     try:
         files[name] = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
     except (binascii.Error, ValueError):
-        raise RegistryAway("the registry gives a Protobuf schema as text where its descriptor is asked for (format=serialized)") from None
+        raise RegistryAway(
+            "the registry gives a Protobuf schema as text where its descriptor is asked for "
+            "(format=serialized)"
+        ) from None
     except DecodeError:
         raise Misfit("a Protobuf schema of the registry is no descriptor") from None
     files[name].name = name
     for each in schema.references:
-        _collect(each.name, client.version(each.subject, each.version, serialized=True), client, files, depth + 1)
+        _collect(
+            each.name,
+            client.version(each.subject, each.version, serialized=True),
+            client,
+            files,
+            depth + 1,
+        )
 
 
 def _add(pool: Json, name: str, files: JsonObject, importing: tuple[str, ...]) -> None:
@@ -157,19 +179,35 @@ def _add(pool: Json, name: str, files: JsonObject, importing: tuple[str, ...]) -
 
 
 def _well_known(name: str) -> Message:
-    """The descriptor of a file that comes with Protobuf, or of Confluent's decimals. Raises Misfit."""
+    """The descriptor of a file that comes with Protobuf, or of Confluent's decimals. Raises
+    Misfit.
+    """
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
     if name == DECIMAL_FILE:
         file = FileDescriptorProto(name=name, package="confluent.type", syntax="proto3")
         decimal = file.message_type.add(name="Decimal")
-        kinds = (FieldDescriptorProto.TYPE_BYTES, FieldDescriptorProto.TYPE_UINT32, FieldDescriptorProto.TYPE_INT32)
-        for number, (field, kind) in enumerate(zip(("value", "precision", "scale"), kinds, strict=True), 1):
-            decimal.field.add(name=field, number=number, type=kind, label=FieldDescriptorProto.LABEL_OPTIONAL)
+        kinds = (
+            FieldDescriptorProto.TYPE_BYTES,
+            FieldDescriptorProto.TYPE_UINT32,
+            FieldDescriptorProto.TYPE_INT32,
+        )
+        for number, (field, kind) in enumerate(
+            zip(("value", "precision", "scale"), kinds, strict=True), 1
+        ):
+            decimal.field.add(
+                name=field, number=number, type=kind, label=FieldDescriptorProto.LABEL_OPTIONAL
+            )
         return file
-    if name.startswith("google/protobuf/") and name.endswith(".proto") and name[len("google/protobuf/") : -len(".proto")].isidentifier():
+    if (
+        name.startswith("google/protobuf/")
+        and name.endswith(".proto")
+        and name[len("google/protobuf/") : -len(".proto")].isidentifier()
+    ):
         try:
-            return _proto(import_module(name[: -len(".proto")].replace("/", ".") + "_pb2").DESCRIPTOR)
+            return _proto(
+                import_module(name[: -len(".proto")].replace("/", ".") + "_pb2").DESCRIPTOR
+            )
         except ImportError:
             pass
     raise Misfit(f"a Protobuf schema imports {name}, which is not among its references")
@@ -216,7 +254,10 @@ def _one(field: Json, value: Json) -> Json:
 
 def _map(entry: Json, value: Json) -> JsonObject:
     kind = entry.fields_by_name["value"]
-    return {str(name).lower() if isinstance(name, bool) else str(name): _one(kind, value[name]) for name in value}
+    return {
+        str(name).lower() if isinstance(name, bool) else str(name): _one(kind, value[name])
+        for name in value
+    }
 
 
 def _moment(message: Message) -> datetime:
@@ -229,7 +270,9 @@ def _moment(message: Message) -> datetime:
 def _decimal(message: Message) -> Decimal:
     number = int.from_bytes(message.value, "big", signed=True)
     if len(message.value) > 20 or not -100 <= message.scale <= 100:
-        raise Misfit(f"a Decimal of {len(message.value)} bytes and scale {message.scale} is too large")
+        raise Misfit(
+            f"a Decimal of {len(message.value)} bytes and scale {message.scale} is too large"
+        )
     return Decimal(number).scaleb(-message.scale, context=Context(prec=60))
 
 

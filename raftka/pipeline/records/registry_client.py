@@ -1,9 +1,12 @@
-"""A client of a schema registry with Confluent's REST API, for the workers of a query. Knows neither Spark nor a format.
+"""A client of a schema registry with Confluent's REST API, for the workers of a query. Knows
+neither Spark nor a format.
 
-A schema keeps its number as long as its registry lives, so what was found is kept. But a registry may be made anew, and a subject too: what is kept
-is compared with the registry every few minutes, while it is used. When the registry does not answer then, or knows the number no more, the kept
+A schema keeps its number as long as its registry lives, so what was found is kept. But a registry
+may be made anew, and a subject too: what is kept is compared with the registry every few minutes,
+while it is used. When the registry does not answer then, or knows the number no more, the kept
 schema stays: records were written with it. An unknown number is asked for again after some seconds.
-A registry that does not answer, or refuses our name, is no fault of a record: that raises RegistryAway, and the batch is tried again.
+A registry that does not answer, or refuses our name, is no fault of a record: that raises
+RegistryAway, and the batch is tried again.
 """
 
 import json
@@ -35,7 +38,9 @@ log = logging.getLogger(__name__)
 
 
 class RegistryAway(PipelineError):
-    """No registry answered, or it did not let us in. The same batch is tried again when the query is."""
+    """No registry answered, or it did not let us in. The same batch is tried again when the query
+    is.
+    """
 
 
 class UnknownSchema(Exception):
@@ -69,16 +74,26 @@ class RegistryAccess:
         for url in self.urls:
             parts = urlsplit(url)
             try:
-                right = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
+                right = (
+                    parts.scheme in ("http", "https")
+                    and parts.hostname is not None
+                    and parts.port != 0
+                )
             except ValueError:
                 right = False
             if not right or parts.query or parts.fragment:
-                raise OptionRefused(f"{url!r} is no URL of a registry, such as http://localhost:8081")
+                raise OptionRefused(
+                    f"{url!r} is no URL of a registry, such as http://localhost:8081"
+                )
             if parts.username is not None or parts.password is not None:
-                raise OptionRefused("a registry's URL has no name and password in it: they come from the environment (docs/pipeline/streams.md)")
+                raise OptionRefused(
+                    "a registry's URL has no name and password in it: they come from the "
+                    "environment (docs/pipeline/streams.md)"
+                )
 
 
-Get = Callable[[str, str], tuple[int, bytes]]  # status and body, of a URL and a path below it. Raises OSError
+# status and body, of a URL and a path below it. Raises OSError
+Get = Callable[[str, str], tuple[int, bytes]]
 
 
 class Http:
@@ -91,7 +106,10 @@ class Http:
         parts = urlsplit(url)
         headers = {"Accept": ACCEPT}
         if self._access.user is not None:
-            headers["Authorization"] = "Basic " + b64encode(f"{self._access.user}:{self._access.password}".encode()).decode()
+            headers["Authorization"] = (
+                "Basic "
+                + b64encode(f"{self._access.user}:{self._access.password}".encode()).decode()
+            )
         connection = self._connection(parts.scheme == "https", parts.hostname or "", parts.port)
         until = self._clock() + TIMEOUT_S
         try:
@@ -146,12 +164,18 @@ class RegistryClient:
         return self._schema(f"/schemas/ids/{number}", f"schema {number}", serialized)
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> Schema:
-        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}", f"version {version} of {subject}", serialized)
+        return self._schema(
+            f"/subjects/{quote(subject, safe='')}/versions/{version}",
+            f"version {version} of {subject}",
+            serialized,
+        )
 
     def _schema(self, path: str, what: str, serialized: bool) -> Schema:
         # A schema that others refer to may be deleted: it is still to be had.
         deleted = "deleted=true" if path.startswith("/subjects") else ""
-        query = "&".join(each for each in (deleted, "format=serialized" if serialized else "") if each)
+        query = "&".join(
+            each for each in (deleted, "format=serialized" if serialized else "") if each
+        )
         path += f"?{query}" if query else ""
         kept, asked_at = self._found.get(path, (None, 0.0))
         if kept is not None and self._clock() - asked_at < FRESH_S:
@@ -170,7 +194,11 @@ class RegistryClient:
         if isinstance(answer, str):
             return kept
         if answer != kept:
-            log.warning("%s is another one than before: the registry, or the subject, was made anew. Records are read by the new one", what)
+            log.warning(
+                "%s is another one than before: the registry, or the subject, was made anew. "
+                "Records are read by the new one",
+                what,
+            )
         return answer
 
     def _asked(self, path: str, what: str) -> Schema:
@@ -179,7 +207,8 @@ class RegistryClient:
         if again > now:
             raise UnknownSchema(why)
         answer = self._answer(path, what)
-        if isinstance(answer, str) and now >= self._grace_from:  # not for each one: records may name thousands that are none
+        # not for each one: records may name thousands that are none
+        if isinstance(answer, str) and now >= self._grace_from:
             self._grace_from = now + UNKNOWN_S
             self._pause(GRACE_S)
             answer = self._answer(path, what)
@@ -201,16 +230,26 @@ class RegistryClient:
                     why = f"{url}: {type(error).__name__} {error}"
                     continue
                 document = _document(body)
-                if status == 200 and document is not None and isinstance(document.get("schema"), str):
+                if (
+                    status == 200
+                    and document is not None
+                    and isinstance(document.get("schema"), str)
+                ):
                     return _schema(document, url)
                 code = document.get("error_code") if document is not None else None
                 if status == 404 and code in (NO_SUBJECT, NO_VERSION, NO_SCHEMA):
                     return f"the registry has no {what}"
-                if status == 403 and str(code).startswith("403"):  # any record may name a schema that is others'
+                # any record may name a schema that is others'
+                if status == 403 and str(code).startswith("403"):
                     return f"the registry does not let this user see {what}"
-                why = f"{url}{path}: HTTP {status}" + (f", {code}: {document.get('message')}" if document else "")
+                why = f"{url}{path}: HTTP {status}" + (
+                    f", {code}: {document.get('message')}" if document else ""
+                )
                 if status in (401, 403):
-                    raise RegistryAway(f"the registry does not let us in. {why}. Look at its user and password (docs/pipeline/streams.md)")
+                    raise RegistryAway(
+                        f"the registry does not let us in. {why}. Look at its user and password "
+                        "(docs/pipeline/streams.md)"
+                    )
         raise RegistryAway(f"no registry answers. {why}. The batch is tried again")
 
 
@@ -225,9 +264,14 @@ def _document(body: bytes) -> JsonObject | None:
 def _schema(document: JsonObject, url: str) -> Schema:
     try:
         references: Json = document.get("references") or ()
-        found = tuple(Reference(str(each["name"]), str(each["subject"]), int(each["version"])) for each in references)
+        found = tuple(
+            Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
+            for each in references
+        )
     except (TypeError, KeyError, ValueError):
-        raise RegistryAway(f"{url} gives references that are none: is it a schema registry?") from None
+        raise RegistryAway(
+            f"{url} gives references that are none: is it a schema registry?"
+        ) from None
     return Schema(str(document.get("schemaType") or "AVRO"), document["schema"], found)
 
 

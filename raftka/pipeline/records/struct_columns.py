@@ -1,7 +1,9 @@
-"""Structs of msgspec for declared fields, and columns of them, one at a time. Where a column refuses a value it raises: another way is to judge then.
+"""Structs of msgspec for declared fields, and columns of them, one at a time. Where a column
+refuses a value it raises: another way is to judge then.
 
-Values come from JSON's text (`PARSED`), or are Python's, as Avro and Protobuf give them (`PYTHON`): there are moments, days, decimals and bytes among
-them, and msgspec would take a decimal for a number.
+Values come from JSON's text (`PARSED`), or are Python's, as Avro and Protobuf give them (`PYTHON`):
+there are moments, days, decimals and bytes among them, and msgspec would take a decimal for a
+number.
 """
 
 from collections.abc import Sequence
@@ -16,26 +18,67 @@ import pyarrow.compute as pc
 
 from raftka.json_values import Json
 from raftka.pipeline.records.arrow_types import arrow_type
-from raftka.pipeline.records.fields import CHECKS, PLAIN_DECIMAL, Exact, Field, Group, Kind, Many, MapOf
+from raftka.pipeline.records.fields import (
+    CHECKS,
+    PLAIN_DECIMAL,
+    Exact,
+    Field,
+    Group,
+    Kind,
+    Many,
+    MapOf,
+)
 
 PARSED, PYTHON = "parsed", "python"
 Type = Json  # one that msgspec reads
 Struct = Json  # a value of such a type
-DIRECT = ("boolean", "int", "bigint", "string", "binary")  # kinds whose values msgspec gives as Arrow takes them
-NUMBERS = {bits: Annotated[int, msgspec.Meta(ge=-(1 << bits - 1), le=(1 << bits - 1) - 1)] for bits in (32, 64)}
-SHARED: dict[str, Type] = {"boolean": bool, "int": NUMBERS[32], "bigint": NUMBERS[64], "string": str}
-READ: dict[str, dict[str, Type]] = {  # what msgspec gives: it leaves to us what is another type here than its kind
-    PARSED: {**SHARED, "float": float, "double": float, "timestamp": int | str, "date": str, "decimal": int | float | str},
-    PYTHON: {**SHARED, "float": Json, "double": Json, "timestamp": Json, "date": Json, "decimal": Json, "binary": bytes},
+# kinds whose values msgspec gives as Arrow takes them
+DIRECT = ("boolean", "int", "bigint", "string", "binary")
+NUMBERS = {
+    bits: Annotated[int, msgspec.Meta(ge=-(1 << bits - 1), le=(1 << bits - 1) - 1)]
+    for bits in (32, 64)
+}
+SHARED: dict[str, Type] = {
+    "boolean": bool,
+    "int": NUMBERS[32],
+    "bigint": NUMBERS[64],
+    "string": str,
+}
+# what msgspec gives: it leaves to us what is another type here than its kind
+READ: dict[str, dict[str, Type]] = {
+    PARSED: {
+        **SHARED,
+        "float": float,
+        "double": float,
+        "timestamp": int | str,
+        "date": str,
+        "decimal": int | float | str,
+    },
+    PYTHON: {
+        **SHARED,
+        "float": Json,
+        "double": Json,
+        "timestamp": Json,
+        "date": Json,
+        "decimal": Json,
+        "binary": bytes,
+    },
 }
 FLOATS = {int, float, type(None)}
 MOMENTS = {datetime, type(None)}
-SAFE_MS = 1 << 42  # about the year 2109: below it a double holds each microsecond, and Python's way through one is exact
-EARLY, LATE = (int((datetime(*day) - datetime(1970, 1, 1)).total_seconds()) * 1_000_000 for day in ((1, 1, 3), (9999, 12, 29)))
+# about the year 2109: below it a double holds each microsecond, and Python's way through one is
+# exact
+SAFE_MS = 1 << 42
+EARLY, LATE = (
+    int((datetime(*day) - datetime(1970, 1, 1)).total_seconds()) * 1_000_000
+    for day in ((1, 1, 3), (9999, 12, 29))
+)
 
 
 class Unsupported(Exception):
-    """A kind that these values never are, or a name that msgspec takes for none: all rows go the slow way."""
+    """A kind that these values never are, or a name that msgspec takes for none: all rows go the
+    slow way.
+    """
 
 
 def struct_type(group: Group, origin: str) -> Type:
@@ -72,7 +115,9 @@ def _read(kind: Kind, origin: str) -> Type:
 # structs to columns: each raises where the slow way is to judge
 
 
-def group_columns(rows: Sequence[Struct | None], wanted: Sequence[Field], origin: str) -> list[pa.Array]:
+def group_columns(
+    rows: Sequence[Struct | None], wanted: Sequence[Field], origin: str
+) -> list[pa.Array]:
     """A column for each field of structs; a struct may be None, whose fields are null."""
     present = [row for row in rows if row is not None] if None in rows else rows
     arrays = []
@@ -100,21 +145,30 @@ def column(values: Sequence[Json], kind: Kind, origin: str) -> pa.Array:
         fields = [pa.field(each.name, arrow_type(each.kind)) for each in kind.fields]
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=_nulls(values))
     if isinstance(kind, Many):
-        bounds = pa.array([0, *accumulate(0 if each is None else len(each) for each in values)], pa.int32())
-        items = _items(list(chain.from_iterable(each for each in values if each is not None)), kind.of, origin)
+        bounds = pa.array(
+            [0, *accumulate(0 if each is None else len(each) for each in values)], pa.int32()
+        )
+        items = _items(
+            list(chain.from_iterable(each for each in values if each is not None)), kind.of, origin
+        )
         return pa.ListArray.from_arrays(bounds, items, type=arrow_type(kind), mask=_nulls(values))
     if isinstance(kind, MapOf):
-        bounds = pa.array([0, *accumulate(0 if each is None else len(each) for each in values)], pa.int32())
+        bounds = pa.array(
+            [0, *accumulate(0 if each is None else len(each) for each in values)], pa.int32()
+        )
         maps = [each for each in values if each is not None]
         names = pa.array(list(chain.from_iterable(maps)), pa.string())
         items = _items(list(chain.from_iterable(each.values() for each in maps)), kind.of, origin)
-        return pa.MapArray.from_arrays(bounds, names, items, type=arrow_type(kind), mask=_nulls(values))
+        return pa.MapArray.from_arrays(
+            bounds, names, items, type=arrow_type(kind), mask=_nulls(values)
+        )
     if kind == "timestamp":
         return _moments(values, origin)
     if kind in ("float", "double"):
         if origin == PYTHON and not FLOATS.issuperset(map(type, values)):
             raise ValueError
-        return pa.array(values, arrow_type(kind))  # whole numbers that are not exactly there are refused
+        # whole numbers that are not exactly there are refused
+        return pa.array(values, arrow_type(kind))
     if kind in DIRECT:
         return pa.array(values, arrow_type(kind))
     if isinstance(kind, Exact):
@@ -132,11 +186,17 @@ def _nulls(values: Sequence[Json]) -> pa.Array | None:
 
 
 def _moments(values: Sequence[Json], origin: str) -> pa.Array:
-    """All of them moments, texts or numbers: by Arrow, where it reads as Python does. Else one by one."""
+    """All of them moments, texts or numbers: by Arrow, where it reads as Python does. Else one by
+    one.
+    """
     moment = arrow_type("timestamp")
     if origin == PYTHON:
         found = pa.array(values, moment) if MOMENTS.issuperset(map(type, values)) else None
-        return found if found is not None and _between(found.cast(pa.int64()), EARLY, LATE) else _checked(values, "timestamp")
+        return (
+            found
+            if found is not None and _between(found.cast(pa.int64()), EARLY, LATE)
+            else _checked(values, "timestamp")
+        )
     try:
         numbers = pa.array(values, pa.int64())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -151,18 +211,25 @@ def _texts(values: Sequence[Json]) -> pa.Array:
         texts = pa.array(values, pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return _checked(values, "timestamp")
-    for target in (arrow_type("timestamp"), pa.timestamp("us")):  # with an offset from UTC; without one it is UTC
+    # with an offset from UTC; without one it is UTC
+    for target in (arrow_type("timestamp"), pa.timestamp("us")):
         try:
             found = texts.cast(target)
         except pa.ArrowInvalid:
             continue
         # Arrow has years that Python has not.
-        return found.cast(arrow_type("timestamp")) if _between(found.cast(pa.int64()), EARLY, LATE) else _checked(values, "timestamp")
+        return (
+            found.cast(arrow_type("timestamp"))
+            if _between(found.cast(pa.int64()), EARLY, LATE)
+            else _checked(values, "timestamp")
+        )
     return _checked(values, "timestamp")
 
 
 def _decimals(values: Sequence[Json], kind: Exact) -> pa.Array:
-    """All of them texts: by Arrow, which refuses to round as well, and also reads exponents. Else one by one."""
+    """All of them texts: by Arrow, which refuses to round as well, and also reads exponents. Else
+    one by one.
+    """
     try:
         texts = pa.array(values, pa.string())
         if pc.all(pc.match_substring_regex(texts, f"^{PLAIN_DECIMAL.pattern}$")).as_py():

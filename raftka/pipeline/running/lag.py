@@ -1,7 +1,9 @@
-"""How far flows are behind: the ends of their topics now, less what they have committed; and how old the oldest record is that waits. Knows no Spark.
+"""How far flows are behind: the ends of their topics now, less what they have committed; and how
+old the oldest record is that waits. Knows no Spark.
 
-Spark reports how far a query is when a batch is done, and compares it with the ends that were known when the batch was planned. A batch that takes
-minutes would hide all that came meanwhile, so brokers are asked for the ends every few seconds, in a thread of its own: they may be away.
+Spark reports how far a query is when a batch is done, and compares it with the ends that were known
+when the batch was planned. A batch that takes minutes would hide all that came meanwhile, so
+brokers are asked for the ends every few seconds, in a thread of its own: they may be away.
 """
 
 import json
@@ -27,7 +29,9 @@ from raftka.wire.records import BATCH_HEADER_BYTES, LOG_APPEND_TIME, read_header
 LOOK_S = 2.0
 FRESH_S = 30.0  # ends that are older say nothing: the lag is unknown
 PATIENCE_S = 5.0
-AGES_AT_ONCE = 20  # batches that a look fetches, of the partitions with most to read: ages of the others come with the next looks
+# batches that a look fetches, of the partitions with most to read: ages of the others come with the
+# next looks
+AGES_AT_ONCE = 20
 BY_NAME = 12  # the last version of Fetch with names of topics
 
 log = logging.getLogger(__name__)
@@ -48,7 +52,8 @@ class Seen:
 
     at: float  # monotonic
     ends: Mapping[Where, int] = field(default_factory=dict)
-    begins: Mapping[Where, int] = field(default_factory=dict)  # of the logs: of partitions that somebody has not begun to read
+    # of the logs: of partitions that somebody has not begun to read
+    begins: Mapping[Where, int] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     stamps: Mapping[tuple[Where, int], int] = field(
         default_factory=dict
@@ -61,23 +66,37 @@ def lag_of(positions: Collection[Position], seen: Seen, now_ms: float) -> Lag:
     topics = {topic for at in positions for topic, _ in at.offsets}
     if not topics or topics - {topic for topic, _ in seen.ends}:
         return Lag()
-    stamps = [stamp for where, start, _ in waits if (stamp := seen.stamps.get((where, start), -1)) >= 0]
-    age = None if waits and not stamps else max([0.0, *((now_ms - stamp) / 1000 for stamp in stamps)])
+    stamps = [
+        stamp for where, start, _ in waits if (stamp := seen.stamps.get((where, start), -1)) >= 0
+    ]
+    age = (
+        None if waits and not stamps else max([0.0, *((now_ms - stamp) / 1000 for stamp in stamps)])
+    )
     return Lag(sum(end - start for _, start, end in waits), age)
 
 
 def waiting(at: Position, seen: Seen) -> Iterable[tuple[Where, int, int]]:
-    """Partitions with records that are not read, from which offset to which. A topic that was made again is read from its beginning."""
+    """Partitions with records that are not read, from which offset to which. A topic that was made
+    again is read from its beginning.
+    """
     again, topics = remade(at, seen.ids), {topic for topic, _ in at.offsets}
     for where, end in seen.ends.items():
         if where[0] in topics:
-            start = seen.begins.get(where, 0) if where[0] in again or where not in at.offsets else at.offsets[where]
+            start = (
+                seen.begins.get(where, 0)
+                if where[0] in again or where not in at.offsets
+                else at.offsets[where]
+            )
             if start < end:
                 yield where, start, end
 
 
-def positions_of(sources: Iterable[Mapping[str, object]], name: str = "endOffset") -> tuple[Position, ...]:
-    """Of the topics among the sources of a query, from one of Spark's reports, or as its checkpoint has them."""
+def positions_of(
+    sources: Iterable[Mapping[str, object]], name: str = "endOffset"
+) -> tuple[Position, ...]:
+    """Of the topics among the sources of a query, from one of Spark's reports, or as its checkpoint
+    has them.
+    """
     found = (parsed(each.get(name)) for each in sources)
     return tuple(each for each in found if each is not None)
 
@@ -87,7 +106,9 @@ def parsed(told: object) -> Position | None:
     try:
         found = json.loads(told) if isinstance(told, str) else told
         found = json.loads(found) if isinstance(found, str) else found
-        if not isinstance(found, Mapping) or not all(isinstance(each, Mapping) for each in found.values()):
+        if not isinstance(found, Mapping) or not all(
+            isinstance(each, Mapping) for each in found.values()
+        ):
             return None
         return position(found) if found.keys() - {OURS} else None
     except (ValueError, PipelineError):
@@ -95,24 +116,40 @@ def parsed(told: object) -> Position | None:
 
 
 def committed_in(checkpoint: str) -> tuple[Position, ...] | None:
-    """The position of the last batch that is done, or where the first one begins. None: it is not known, until the
-    first report: no batch was planned, or the checkpoint is no folder of this machine."""
+    """The position of the last batch that is done, or where the first one begins. None: it is not
+    known, until the first report: no batch was planned, or the checkpoint is no folder of this
+    machine.
+    """
     match = re.fullmatch(r"(?:file:)?/*(/.*)", checkpoint)
     if match is None:
         return None
     try:
-        done = [int(path.name) for path in (Path(match[1]) / "commits").iterdir() if path.name.isdecimal()]
+        done = [
+            int(path.name)
+            for path in (Path(match[1]) / "commits").iterdir()
+            if path.name.isdecimal()
+        ]
         lines = (Path(match[1]) / "offsets" / str(max(done, default=0))).read_text().splitlines()
     except (OSError, ValueError):
         return None
-    found = positions_of({"endOffset": line} for line in lines[2:])  # behind the version and what Spark adds
-    return found if done else tuple(replace(each, offsets=each.began) for each in found if each.began is not None)
+    # behind the version and what Spark adds
+    found = positions_of({"endOffset": line} for line in lines[2:])
+    return (
+        found
+        if done
+        else tuple(replace(each, offsets=each.began) for each in found if each.began is not None)
+    )
 
 
 class Ends:
     """Asks the clusters of a project."""
 
-    def __init__(self, connections: Mapping[str, Connection], default: Connection, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        connections: Mapping[str, Connection],
+        default: Connection,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`connections`: by topic, of those that are not in the `default` cluster."""
         self._connections, self._default, self._clock = connections, default, clock
         self._brokers: dict[tuple[tuple[str, str], ...], Brokers] = {}
@@ -124,16 +161,25 @@ class Ends:
         ends, begins, ids = dict[Where, int](), dict[Where, int](), dict[str, str]()
         by_cluster: dict[tuple[tuple[str, str], ...], set[str]] = {}
         for topic in {topic for each in positions for topic, _ in each.offsets}:
-            by_cluster.setdefault(tuple(sorted(self._connections.get(topic, self._default).items())), set()).add(topic)
+            by_cluster.setdefault(
+                tuple(sorted(self._connections.get(topic, self._default).items())), set()
+            ).add(topic)
         for cluster, topics in by_cluster.items():
             brokers = self._of(cluster)
             found = brokers.topics(topics)
             ids |= {name: topic.topic_id for name, topic in found.items() if topic.topic_id}
-            places = [(name, partition) for name, topic in found.items() for partition in topic.partitions]
+            places = [
+                (name, partition) for name, topic in found.items() for partition in topic.partitions
+            ]
             if places:
                 ends |= brokers.offsets(dict.fromkeys(places, LATEST))
             known = [each for each in positions if each.offsets.keys() & set(places)]
-            new = {where for each in known for where in places if where not in each.offsets or where[0] in remade(each, ids)}
+            new = {
+                where
+                for each in known
+                for where in places
+                if where not in each.offsets or where[0] in remade(each, ids)
+            }
             if new:
                 begins |= brokers.offsets(dict.fromkeys(new, EARLIEST))
         seen = Seen(at, ends, begins, ids)
@@ -146,11 +192,15 @@ class Ends:
     def _of(self, cluster: tuple[tuple[str, str], ...]) -> Brokers:
         if cluster not in self._brokers:
             options = source_options({**dict(cluster), "subscribe": "x"}, streaming=True)
-            self._brokers[cluster] = Brokers(options.bootstrap, "raftka-lag", PATIENCE_S, security=options.security)
+            self._brokers[cluster] = Brokers(
+                options.bootstrap, "raftka-lag", PATIENCE_S, security=options.security
+            )
         return self._brokers[cluster]
 
     def _times(self, positions: Collection[Position], seen: Seen) -> dict[tuple[Where, int], int]:
-        """When the first unread record of each partition was written: those that are known stay, as long as flows are there."""
+        """When the first unread record of each partition was written: those that are known stay, as
+        long as flows are there.
+        """
         wanted = {(where, start) for at in positions for where, start, _ in waiting(at, seen)}
         self._stamps = {each: self._stamps[each] for each in wanted & self._stamps.keys()}
         new = sorted(wanted - self._stamps.keys(), key=lambda each: each[1] - seen.ends[each[0]])
@@ -161,10 +211,22 @@ class Ends:
 
 
 def stamp_of(brokers: Brokers, where: Where, offset: int) -> int:
-    """The time of the batch that begins at an offset, or that has it inside; -1: it has none, or it is not there any more."""
+    """The time of the batch that begins at an offset, or that has it inside; -1: it has none, or it
+    is not there any more.
+    """
     topic = FETCH.request.topics
-    rows = [topic(topic=where[0], partitions=[topic.partitions(partition=where[1], fetch_offset=offset, partition_max_bytes=1)])]  # one whole batch
-    answer = brokers.ask_leader(where, FETCH, FETCH.request(max_wait_ms=0, min_bytes=0, max_bytes=1, topics=rows), BY_NAME)
+    # one whole batch
+    rows = [
+        topic(
+            topic=where[0],
+            partitions=[
+                topic.partitions(partition=where[1], fetch_offset=offset, partition_max_bytes=1)
+            ],
+        )
+    ]
+    answer = brokers.ask_leader(
+        where, FETCH, FETCH.request(max_wait_ms=0, min_bytes=0, max_bytes=1, topics=rows), BY_NAME
+    )
     if answer.error_code or not answer.responses:
         return -1
     (each,) = answer.responses[0].partitions
@@ -172,13 +234,22 @@ def stamp_of(brokers: Brokers, where: Where, offset: int) -> int:
     if (each.error_code and not is_retriable(each.error_code)) or len(records) < BATCH_HEADER_BYTES:
         return -1
     header = read_header(records, 0)
-    return header.max_timestamp if header.attributes & LOG_APPEND_TIME or header.base_timestamp < 0 else header.base_timestamp
+    return (
+        header.max_timestamp
+        if header.attributes & LOG_APPEND_TIME or header.base_timestamp < 0
+        else header.base_timestamp
+    )
 
 
 class LagWatch:
     """Looks again and again, in a thread. `seen` is the last look."""
 
-    def __init__(self, ends: Ends, positions: Callable[[], Collection[Position]], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        ends: Ends,
+        positions: Callable[[], Collection[Position]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._ends, self._positions, self._clock = ends, positions, clock
         self._seen: Seen | None = None
         self._stopping = threading.Event()
@@ -216,11 +287,34 @@ class LagWatch:
 
 def ends_of(declared: Declared) -> Ends:
     """Of the topics of a project: streams may be in other clusters."""
-    given = {each.topic: {name: value for name, value in each.options.items() if name.lower().startswith("kafka.")} for each in declared.streams}
-    own = {topic: {**declared.connection, **options} for topic, options in given.items() if any(is_access(name) for name in options)}
-    return Ends({topic: {name: value for name, value in options.items() if is_access(name)} for topic, options in own.items()}, declared.connection)
+    given = {
+        each.topic: {
+            name: value for name, value in each.options.items() if name.lower().startswith("kafka.")
+        }
+        for each in declared.streams
+    }
+    own = {
+        topic: {**declared.connection, **options}
+        for topic, options in given.items()
+        if any(is_access(name) for name in options)
+    }
+    return Ends(
+        {
+            topic: {name: value for name, value in options.items() if is_access(name)}
+            for topic, options in own.items()
+        },
+        declared.connection,
+    )
 
 
 def is_access(name: str) -> bool:
     """Whether an option of a source says where a cluster is, or how to get in."""
-    return name.lower().startswith(("kafka.bootstrap.servers", "kafka.client.config", "kafka.security.", "kafka.ssl.", "kafka.sasl."))
+    return name.lower().startswith(
+        (
+            "kafka.bootstrap.servers",
+            "kafka.client.config",
+            "kafka.security.",
+            "kafka.ssl.",
+            "kafka.sasl.",
+        )
+    )

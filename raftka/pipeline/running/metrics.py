@@ -10,15 +10,45 @@ from raftka.pipeline.page import HOST, Server
 
 # name, kind, help, of a flow's report; None: it is not known, and left out
 METRICS: tuple[tuple[str, str, str, Callable[[Reported], float | None]], ...] = (
-    ("lag_offsets", "gauge", "Offsets that are in the flow's topics now and not committed.", lambda flow: flow.lag),
-    ("lag_seconds", "gauge", "Age of the oldest record that waits, by its timestamp.", lambda flow: flow.age_s),
+    (
+        "lag_offsets",
+        "gauge",
+        "Offsets that are in the flow's topics now and not committed.",
+        lambda flow: flow.lag,
+    ),
+    (
+        "lag_seconds",
+        "gauge",
+        "Age of the oldest record that waits, by its timestamp.",
+        lambda flow: flow.age_s,
+    ),
     ("running", "gauge", "1 while its query runs.", lambda flow: flow.state == "running"),
-    ("batch", "gauge", "Number of the last batch with rows.", lambda flow: flow.batch if flow.batch >= 0 else None),
+    (
+        "batch",
+        "gauge",
+        "Number of the last batch with rows.",
+        lambda flow: flow.batch if flow.batch >= 0 else None,
+    ),
     ("batch_seconds", "gauge", "Length of the last batch with rows.", lambda flow: flow.seconds),
-    ("rows_read_total", "counter", "Rows that were read, of topics the offsets.", lambda flow: flow.rows),
+    (
+        "rows_read_total",
+        "counter",
+        "Rows that were read, of topics the offsets.",
+        lambda flow: flow.rows,
+    ),
     ("rows_written_total", "counter", "Rows that went to the output.", lambda flow: flow.written),
-    ("late_rows_total", "counter", "Rows that were dropped, later than the watermark.", lambda flow: flow.late_rows),
-    ("failures_total", "counter", "Queries that failed and were started again.", lambda flow: flow.failures),
+    (
+        "late_rows_total",
+        "counter",
+        "Rows that were dropped, later than the watermark.",
+        lambda flow: flow.late_rows,
+    ),
+    (
+        "failures_total",
+        "counter",
+        "Queries that failed and were started again.",
+        lambda flow: flow.failures,
+    ),
     ("state_rows", "gauge", "Rows in its state.", lambda flow: flow.state_rows),
     ("state_bytes", "gauge", "Memory of its state.", lambda flow: flow.state_bytes),
 )
@@ -47,9 +77,13 @@ class MetricsPage:
         try:
             self._server = Server((HOST, port), _handler(flows))
         except OSError as error:
-            raise PipelineError(f"metrics can not have port {port}: {error}. Next step: --metrics another one") from None
+            raise PipelineError(
+                f"metrics can not have port {port}: {error}. Next step: --metrics another one"
+            ) from None
         self.url = f"http://{HOST}:{self._server.server_address[1]}/metrics"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="metrics", daemon=True
+        )
 
     def start(self) -> None:
         self._thread.start()

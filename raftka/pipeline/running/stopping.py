@@ -1,4 +1,6 @@
-"""SIGTERM and Ctrl-C of `raftka pipeline run`: at its start they break it off at once, later it ends between two batches."""
+"""SIGTERM and Ctrl-C of `raftka pipeline run`: at its start they break it off at once, later it
+ends between two batches.
+"""
 
 import os
 import signal
@@ -12,7 +14,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stopped(BaseException):
-    """It is to end before it has begun. No error, and nothing that a handler of errors may catch."""
+    """It is to end before it has begun. No error, and nothing that a handler of errors may
+    catch.
+    """
 
 
 class Stopping:
@@ -24,13 +28,17 @@ class Stopping:
         self.listen()
 
     def listen(self) -> None:
-        """Call it again when somebody else may have taken the signals: Spark takes Ctrl-C with each session."""
+        """Call it again when somebody else may have taken the signals: Spark takes Ctrl-C with each
+        session.
+        """
         for number in SIGNALS:
             signal.signal(number, self._came)
 
     @contextmanager
     def start(self) -> Iterator[None]:
-        """Raises Stopped inside, wherever it waits. An error that comes of the end itself, as of a Java that was told to end too, is Stopped too."""
+        """Raises Stopped inside, wherever it waits. An error that comes of the end itself, as of a
+        Java that was told to end too, is Stopped too.
+        """
         self._is_starting = True
         try:
             self._check()

@@ -1,6 +1,8 @@
-"""A cluster as a task or a driver asks it: the blocking client, with the pipeline's patience, its errors and what planning asks. Knows no records.
+"""A cluster as a task or a driver asks it: the blocking client, with the pipeline's patience, its
+errors and what planning asks. Knows no records.
 
-Connections stay open in the worker's process for the tasks that come later: Spark uses a worker for many.
+Connections stay open in the worker's process for the tasks that come later: Spark uses a worker for
+many.
 """
 
 import os
@@ -28,7 +30,8 @@ UNKNOWN_S = 5.0  # so long a broker may be behind the one that has made a topic
 class Patience(client.Patience):
     def error(self, text: str) -> Exception:
         return Unreachable(
-            f"{text}. The checkpoint stays where it is: start the query again when the brokers are back, or give them more time with "
+            f"{text}. The checkpoint stays where it is: start the query again when the brokers "
+            "are back, or give them more time with "
             "kafkaConsumer.pollTimeoutMs"
         )
 
@@ -52,7 +55,9 @@ class Brokers(client.Client):
         wait_s: float = ANSWER_S,
         security: ClientSecurity = PLAINTEXT,
     ) -> None:
-        """`wait_s`: for one answer. Raises OptionRefused for keys and certificates that cannot be used."""
+        """`wait_s`: for one answer. Raises OptionRefused for keys and certificates that cannot be
+        used.
+        """
         check_stores(security)
         super().__init__(bootstrap, client_id, patience_s, answer_s=wait_s, security=security)
         self._read_committed = read_committed
@@ -64,20 +69,34 @@ class Brokers(client.Client):
 
     def names(self) -> Sequence[str]:
         """Of all topics that are not internal: to the brokers, or to sinks."""
-        return sorted(str(topic.name) for topic in self._topics(None) if not topic.is_internal and topic.name != DECISIONS)
+        return sorted(
+            str(topic.name)
+            for topic in self._topics(None)
+            if not topic.is_internal and topic.name != DECISIONS
+        )
 
     def topics(self, names: Collection[str]) -> Mapping[str, Topic]:
         if not names:
             return {}
         return {
-            str(topic.name): Topic(self.topic_id(str(topic.name)), tuple(sorted(each.partition_index for each in topic.partitions)))
+            str(topic.name): Topic(
+                self.topic_id(str(topic.name)),
+                tuple(sorted(each.partition_index for each in topic.partitions)),
+            )
             for topic in self._topics(names)
         }
 
     def _topics(self, names: Collection[str] | None) -> Sequence[MetadataResponseTopic]:
         answer = self.metadata(names)
-        if denied := [topic.name for topic in answer.topics if topic.error_code == Code.TOPIC_AUTHORIZATION_FAILED]:
-            raise PipelineError(f"topic {denied[0]}: TOPIC_AUTHORIZATION_FAILED. The user of this connection needs DESCRIBE and READ on it")
+        if denied := [
+            topic.name
+            for topic in answer.topics
+            if topic.error_code == Code.TOPIC_AUTHORIZATION_FAILED
+        ]:
+            raise PipelineError(
+                f"topic {denied[0]}: TOPIC_AUTHORIZATION_FAILED. The user of this connection "
+                "needs DESCRIBE and READ on it"
+            )
         return [topic for topic in answer.topics if not topic.error_code]
 
     def pause(self) -> None:
@@ -85,11 +104,15 @@ class Brokers(client.Client):
 
     def offsets(self, asked: Mapping[Where, int], isolation: int | None = None) -> dict[Where, int]:
         with as_pipeline_errors():
-            return super().offsets(asked, int(self._read_committed) if isolation is None else isolation)
+            return super().offsets(
+                asked, int(self._read_committed) if isolation is None else isolation
+            )
 
 
 def open_brokers(connection: Mapping[str, str], client_id: str, patience_s: float) -> Brokers:
-    """`connection`: options of the source that say where the cluster is and how to get in. Raises OptionRefused."""
+    """`connection`: options of the source that say where the cluster is and how to get in. Raises
+    OptionRefused.
+    """
     kafka = {name.removeprefix("kafka."): value for name, value in connection.items()}
     return Brokers(addresses(kafka), client_id, patience_s, security=security_of(kafka))
 
@@ -98,10 +121,17 @@ _KEPT: dict[tuple[Any, ...], Brokers] = {}
 
 
 def kept_brokers(
-    bootstrap: Sequence[Address], client_id: str, patience_s: float, *, read_committed: bool = False, security: ClientSecurity = PLAINTEXT
+    bootstrap: Sequence[Address],
+    client_id: str,
+    patience_s: float,
+    *,
+    read_committed: bool = False,
+    security: ClientSecurity = PLAINTEXT,
 ) -> Brokers:
     """The ones of this process, with their connections: a process that was forked has its own."""
     key = (os.getpid(), tuple(bootstrap), client_id, patience_s, read_committed, security)
     if key not in _KEPT:
-        _KEPT[key] = Brokers(bootstrap, client_id, patience_s, read_committed=read_committed, security=security)
+        _KEPT[key] = Brokers(
+            bootstrap, client_id, patience_s, read_committed=read_committed, security=security
+        )
     return _KEPT[key]

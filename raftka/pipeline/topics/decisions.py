@@ -1,7 +1,9 @@
-"""The topic in which sinks keep what must outlive a driver: the last batch of each query that is in its topics, and which tasks write a batch.
+"""The topic in which sinks keep what must outlive a driver: the last batch of each query that is in
+its topics, and which tasks write a batch.
 
-A *decision* is a record of the batch's own transaction, so it counts if and only if the batch does. A *claim* is a plain record: of several attempts
-of a task, the first one in the log writes. Both are found by the markers and records of the raw log. A consumer of committed records would not do:
+A *decision* is a record of the batch's own transaction, so it counts if and only if the batch does.
+A *claim* is a plain record: of several attempts of a task, the first one in the log writes. Both
+are found by the markers and records of the raw log. A consumer of committed records would not do:
 it waits for the open transactions of all other queries.
 """
 
@@ -20,16 +22,27 @@ from raftka.pipeline.topics.creation import create_topic
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_UNCOMMITTED
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST
-from raftka.wire.records import CONTROL, TRANSACTIONAL, BatchHeader, Record, crc_matches, iterate, records_of
+from raftka.wire.records import (
+    CONTROL,
+    TRANSACTIONAL,
+    BatchHeader,
+    Record,
+    crc_matches,
+    iterate,
+    records_of,
+)
 
 TOPIC = DECISIONS
 LOG = (TOPIC, 0)
-CONFIG = {  # the last decision of each query stays for ever; claims are looked at while their transaction is open, at most an hour
+# the last decision of each query stays for ever; claims are looked at while their transaction is
+# open, at most an hour
+CONFIG = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 << 20),
     "min.compaction.lag.ms": str(2 * 3_600_000),
 }
-WINDOW = 256  # offsets: the last decision of a query is near the end, unless many others share the topic
+# offsets: the last decision of a query is near the end, unless many others share the topic
+WINDOW = 256
 WIDER = 8
 BY_NAME = 12  # the last version of Fetch with names of topics
 FETCH_BYTES, WAIT_MS = 1 << 20, 500
@@ -60,16 +73,30 @@ def ensure_topic(brokers: Brokers) -> None:
 def decide(brokers: Brokers, identity: Identity, decision: Decision) -> None:
     """Add it to the transaction. Raises KafkaError and Unreachable."""
     producer = Producer(brokers, identity=identity)
-    producer.add(LOG, (str(identity.transactional_id).encode(), json.dumps(decision._asdict()).encode(), (), time.time_ns() // 1_000_000))
+    producer.add(
+        LOG,
+        (
+            str(identity.transactional_id).encode(),
+            json.dumps(decision._asdict()).encode(),
+            (),
+            time.time_ns() // 1_000_000,
+        ),
+    )
     producer.flush()
 
 
 def last_decision(brokers: Brokers, transactional_id: str) -> Found:
-    """Read the last decision under this id, none of whose transactions is open. Raises KafkaError and PipelineError."""
-    patience = brokers.patience(f"the marker of the last transaction of {transactional_id} in {TOPIC}")
+    """Read the last decision under this id, none of whose transactions is open. Raises KafkaError
+    and PipelineError.
+    """
+    patience = brokers.patience(
+        f"the marker of the last transaction of {transactional_id} in {TOPIC}"
+    )
     key = transactional_id.encode()
     while True:
-        begin, end = (brokers.offsets({LOG: at}, READ_UNCOMMITTED)[LOG] for at in (EARLIEST, LATEST))
+        begin, end = (
+            brokers.offsets({LOG: at}, READ_UNCOMMITTED)[LOG] for at in (EARLIEST, LATEST)
+        )
         width = WINDOW
         while True:
             start = max(begin, end - width)
@@ -83,7 +110,9 @@ def last_decision(brokers: Brokers, transactional_id: str) -> Found:
 
 
 def _decided(brokers: Brokers, key: bytes, start: int, end: int) -> tuple[Decision | None, bool]:
-    """The last decision between these offsets that is committed; and whether there is one without a marker."""
+    """The last decision between these offsets that is committed; and whether there is one without a
+    marker.
+    """
     waiting: dict[int, Decision] = {}  # by producer id
     found = None
     for header, batch in _batches(brokers, start, end):
@@ -99,15 +128,21 @@ def _decided(brokers: Brokers, key: bytes, start: int, end: int) -> tuple[Decisi
 
 
 def claim(brokers: Brokers, identity: Identity, task: int, attempt: int, since: int) -> bool:
-    """Return whether this attempt of the task is the first one. `since`: the offset where the log ended before the tasks began.
+    """Return whether this attempt of the task is the first one. `since`: the offset where the log
+    ended before the tasks began.
 
     Raises KafkaError and PipelineError.
     """
     offsets: list[int] = []
-    producer = Producer(brokers, identity=NOBODY, on_written=lambda where, offset, records: offsets.append(offset))
+    producer = Producer(
+        brokers, identity=NOBODY, on_written=lambda where, offset, records: offsets.append(offset)
+    )
     own = {"task": task, "producer": identity.producer_id, "epoch": identity.producer_epoch}
     key = f"{identity.transactional_id}/{task}".encode()
-    producer.add(LOG, (key, json.dumps({**own, "attempt": attempt}).encode(), (), time.time_ns() // 1_000_000))
+    producer.add(
+        LOG,
+        (key, json.dumps({**own, "attempt": attempt}).encode(), (), time.time_ns() // 1_000_000),
+    )
     producer.flush()
     for header, batch in _batches(brokers, since, offsets[0] + 1):
         for record in () if header.attributes & (CONTROL | TRANSACTIONAL) else records_of(batch):
@@ -120,7 +155,10 @@ def _content(record: Record) -> JsonObject:
     try:
         return dict(json.loads(record.value or b""))
     except ValueError:
-        raise PipelineError(f"{TOPIC} at offset {record.offset} has a record that no sink has written: {record.value!r}") from None
+        raise PipelineError(
+            f"{TOPIC} at offset {record.offset} has a record that no sink has written: "
+            f"{record.value!r}"
+        ) from None
 
 
 def _batches(brokers: Brokers, start: int, stop: int) -> Iterator[tuple[BatchHeader, memoryview]]:
@@ -128,8 +166,19 @@ def _batches(brokers: Brokers, start: int, stop: int) -> Iterator[tuple[BatchHea
     patience = brokers.patience(f"reading {TOPIC} up to offset {stop}")
     topic = FETCH.request.topics
     while start < stop:
-        rows = [topic(topic=TOPIC, partitions=[topic.partitions(partition=0, fetch_offset=start, partition_max_bytes=FETCH_BYTES)])]
-        request = FETCH.request(max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, topics=rows)
+        rows = [
+            topic(
+                topic=TOPIC,
+                partitions=[
+                    topic.partitions(
+                        partition=0, fetch_offset=start, partition_max_bytes=FETCH_BYTES
+                    )
+                ],
+            )
+        ]
+        request = FETCH.request(
+            max_wait_ms=WAIT_MS, min_bytes=1, max_bytes=FETCH_BYTES, topics=rows
+        )
         answer = brokers.ask_leader(LOG, FETCH, request, BY_NAME)
         check(answer.error_code)
         (each,) = answer.responses[0].partitions

@@ -1,16 +1,22 @@
-"""A batch of a stream in one transaction that all its tasks share, with the decision about the batch inside it. Knows Spark's order of calls.
+"""A batch of a stream in one transaction that all its tasks share, with the decision about the
+batch inside it. Knows Spark's order of calls.
 
-    planner     begin     InitProducerId: aborts what an older run has left open and fences it; then the last decision is read
+    planner     begin     InitProducerId: aborts what an older run has left open and fences it; then
+                the last decision is read
     each task   claim     the first attempt of a task writes; any other one fails the batch
-                write     records under the planner's producer id and epoch, over connections of its own
-    driver      commit    the decision (query, batch) becomes a record of the same transaction; then EndTxn commits all of it
+                write     records under the planner's producer id and epoch, over connections of its
+                          own
+    driver      commit    the decision (query, batch) becomes a record of the same transaction; then
+                EndTxn commits all of it
 
-So the decision is EndTxn: readers of committed records see a batch if and only if its decision is in the topic of decisions. Whatever is killed, the
-next run finds one of two: the decision of the batch that Spark does again, and then its tasks leave the rows out; or none, and then `begin` has
+So the decision is EndTxn: readers of committed records see a batch if and only if its decision is
+in the topic of decisions. Whatever is killed, the next run finds one of two: the decision of the
+batch that Spark does again, and then its tasks leave the rows out; or none, and then `begin` has
 aborted the rows.
 
-Each partition of a topic must be written by one task. Brokers number the batches of a producer id in each partition: of two tasks that begin with the
-same number, the second one's rows would count as sent again, and be dropped without an error. `commit` refuses a batch in which that could be.
+Each partition of a topic must be written by one task. Brokers number the batches of a producer id
+in each partition: of two tasks that begin with the same number, the second one's rows would count
+as sent again, and be dropped without an error. `commit` refuses a batch in which that could be.
 """
 
 import logging
@@ -28,14 +34,22 @@ from raftka.pipeline.topics.brokers import Brokers, as_pipeline_errors
 from raftka.pipeline.topics.decisions import Decision
 from raftka.wire.errors import Code, KafkaError
 
-ENDED = {Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_TXN_STATE, Code.INVALID_PRODUCER_ID_MAPPING, Code.TRANSACTION_ABORTABLE}
+ENDED = {
+    Code.INVALID_PRODUCER_EPOCH,
+    Code.PRODUCER_FENCED,
+    Code.INVALID_TXN_STATE,
+    Code.INVALID_PRODUCER_ID_MAPPING,
+    Code.TRANSACTION_ABORTABLE,
+}
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A transaction of a batch, from the planner for its tasks. `since`: where the topic of decisions ended when it began."""
+    """A transaction of a batch, from the planner for its tasks. `since`: where the topic of
+    decisions ended when it began.
+    """
 
     identity: Identity
     timeout_ms: int
@@ -60,8 +74,10 @@ class Part:
             return False
         if decided.batch > self.batch.batch:
             raise PipelineError(
-                f"batch {decided.batch} of this query is in its topics, but its checkpoint is at batch {self.batch.batch}: the checkpoint is older "
-                "than the topics. Nothing was written. Next step: bring back the newest checkpoint, or begin a new one with startingOffsets of "
+                f"batch {decided.batch} of this query is in its topics, but its checkpoint is at "
+                f"batch {self.batch.batch}: the checkpoint is older "
+                "than the topics. Nothing was written. Next step: bring back the newest "
+                "checkpoint, or begin a new one with startingOffsets of "
                 "your choice"
             )
         return True
@@ -87,11 +103,16 @@ def begin(brokers: Brokers, transactional_id: str, timeout_ms: int) -> Handle:
 
 @contextmanager
 def writing(brokers: Brokers, part: Part) -> Iterator[None]:
-    """For a task that has rows: it claims its part first, and an error ends the transaction. Raises PipelineError."""
+    """For a task that has rows: it claims its part first, and an error ends the transaction. Raises
+    PipelineError.
+    """
     with explained(part.handle):
-        if not decisions.claim(brokers, part.handle.identity, part.task, part.attempt, part.handle.since):
+        if not decisions.claim(
+            brokers, part.handle.identity, part.task, part.attempt, part.handle.since
+        ):
             raise PipelineError(
-                f"task {part.task} of batch {part.batch.batch} was begun before: what its first attempt wrote cannot be told from what this one "
+                f"task {part.task} of batch {part.batch.batch} was begun before: what its first "
+                "attempt wrote cannot be told from what this one "
                 "would write. The batch is done again when the query is"
             )
     try:
@@ -103,7 +124,9 @@ def writing(brokers: Brokers, part: Part) -> Iterator[None]:
 
 
 def commit(brokers: Brokers, written: Sequence[Written | None], batch: int) -> None:
-    """Commit what the tasks of a batch have written. Raises PipelineError; then nothing of the batch counts, unless EndTxn had no answer."""
+    """Commit what the tasks of a batch have written. Raises PipelineError; then nothing of the
+    batch counts, unless EndTxn had no answer.
+    """
     done = [each for each in written if each is not None and each.part is not None and each.records]
     if not done:
         return  # no rows, or the batch is in its topics
@@ -117,8 +140,12 @@ def commit(brokers: Brokers, written: Sequence[Written | None], batch: int) -> N
 
 
 def abort(brokers: Brokers, written: Sequence[Written | None]) -> None:
-    """Abort what the tasks of a failed batch have written. Without the result of any task the next `begin` does it, or the transaction's timeout."""
-    if part := next((each.part for each in written if each is not None and each.part is not None), None):
+    """Abort what the tasks of a failed batch have written. Without the result of any task the next
+    `begin` does it, or the transaction's timeout.
+    """
+    if part := next(
+        (each.part for each in written if each is not None and each.part is not None), None
+    ):
         give_up(brokers, part.handle)
 
 
@@ -127,7 +154,9 @@ def give_up(brokers: Brokers, handle: Handle) -> None:
     try:
         transaction.give_up(brokers, handle.identity, handle.timeout_ms)
     except (KafkaError, ClientError, PipelineError) as error:
-        log.info("the transaction of %s was not aborted: %s", handle.identity.transactional_id, error)
+        log.info(
+            "the transaction of %s was not aborted: %s", handle.identity.transactional_id, error
+        )
 
 
 def _check_writers(done: Sequence[Written]) -> None:
@@ -137,13 +166,17 @@ def _check_writers(done: Sequence[Written]) -> None:
         for where in each.partitions:
             other = writers.setdefault(where, each.part.task)
             if other != each.part.task:
-                raise _two_writers(f"tasks {other} and {each.part.task} have both written to {where[0]}-{where[1]}")
+                raise _two_writers(
+                    f"tasks {other} and {each.part.task} have both written to {where[0]}-{where[1]}"
+                )
 
 
 def _two_writers(what: str) -> PipelineError:
     return PipelineError(
-        f"{what}: in a transaction that tasks share, each partition of a topic is written by one of them. The batch was not committed. Next step: "
-        "give the frame a column partition and .repartition(n, 'partition'), or .repartition(1), or set deliveryGuarantee=at-least-once"
+        f"{what}: in a transaction that tasks share, each partition of a topic is written by one "
+        "of them. The batch was not committed. Next step: "
+        "give the frame a column partition and .repartition(n, 'partition'), or .repartition(1), "
+        "or set deliveryGuarantee=at-least-once"
     )
 
 
@@ -155,12 +188,17 @@ def explained(handle: Handle) -> Iterator[None]:
             yield
         except KafkaError as error:
             if error.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                raise _two_writers(f"another task has written to the same partition ({error})") from error
+                raise _two_writers(
+                    f"another task has written to the same partition ({error})"
+                ) from error
             if error.code not in ENDED:
                 raise
             raise PipelineError(
-                f"the transaction of this batch was ended by others ({error}). Either another run of this query has begun, with the same checkpoint "
-                f"or the transactional id {handle.identity.transactional_id}: stop one of them. Or the batch took longer than "
-                f"kafka.transaction.timeout.ms={handle.timeout_ms}: raise it, or make batches smaller (maxOffsetsPerTrigger). Nothing of the batch "
+                f"the transaction of this batch was ended by others ({error}). Either another run "
+                "of this query has begun, with the same checkpoint "
+                f"or the transactional id {handle.identity.transactional_id}: stop one of them. "
+                "Or the batch took longer than "
+                f"kafka.transaction.timeout.ms={handle.timeout_ms}: raise it, or make batches "
+                "smaller (maxOffsetsPerTrigger). Nothing of the batch "
                 "counts; it is done again when the query is"
             ) from error

@@ -1,6 +1,8 @@
-"""Options of the source, named as Spark's Kafka source names them, and what is wrong with them in a sentence. Knows no broker.
+"""Options of the source, named as Spark's Kafka source names them, and what is wrong with them in a
+sentence. Knows no broker.
 
-What Spark ignores in silence is refused where it would change which records are read: a misspelt startingOffsets is "latest".
+What Spark ignores in silence is refused where it would change which records are read: a misspelt
+startingOffsets is "latest".
 """
 
 import difflib
@@ -21,11 +23,24 @@ from raftka.security.client_security import PLAINTEXT, ClientSecurity
 LATEST, EARLIEST = -1, -2  # as ListOffsets and Spark's JSON have them
 DELAY_MS = 15 * 60 * 1000
 PATIENCE_MS = 120_000  # Spark's own for a poll
-FETCH_BYTES = 4 << 20  # of a partition, in one answer: 40,000 records of 100 bytes become one Arrow batch
+# of a partition, in one answer: 40,000 records of 100 bytes become one Arrow batch
+FETCH_BYTES = 4 << 20
 
 READ = [
-    *("assign", "subscribe", "subscribePattern", "startingOffsets", "endingOffsets", "startingTimestamp", "endingTimestamp"),
-    *("startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy"),
+    *(
+        "assign",
+        "subscribe",
+        "subscribePattern",
+        "startingOffsets",
+        "endingOffsets",
+        "startingTimestamp",
+        "endingTimestamp",
+    ),
+    *(
+        "startingOffsetsByTimestamp",
+        "endingOffsetsByTimestamp",
+        "startingOffsetsByTimestampStrategy",
+    ),
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions"),
     *("failOnDataLoss", "includeHeaders", "kafkaConsumer.pollTimeoutMs"),
 ]
@@ -37,19 +52,25 @@ WITHOUT_MEANING = [
     "path",
 ]  # for consumers in Java
 NOT_OURS = {  # of Kafka's consumer: what jobs may not set, and why
-    "auto.offset.reset": "startingOffsets is the start of a new query, and a query that continues never jumps",
+    "auto.offset.reset": (
+        "startingOffsets is the start of a new query, and a query that continues never jumps"
+    ),
     "enable.auto.commit": "Spark's checkpoint keeps the offsets",
     "key.deserializer": "keys are binary; cast them in the query",
     "value.deserializer": "values are binary; cast them in the query",
     "interceptor.classes": "there is no Java consumer to call them",
 }
-DURATION = re.compile(r"\s*(\d+)\s*(ms|millis\w*|s|sec\w*|m|min\w*|h|hours?|d|days?)\s*", re.IGNORECASE)
+DURATION = re.compile(
+    r"\s*(\d+)\s*(ms|millis\w*|s|sec\w*|m|min\w*|h|hours?|d|days?)\s*", re.IGNORECASE
+)
 UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Start or end of reading: `default` (LATEST or EARLIEST), unless given for a partition, as offset or as time (ms)."""
+    """Start or end of reading: `default` (LATEST or EARLIEST), unless given for a partition, as
+    offset or as time (ms).
+    """
 
     default: int
     offsets: Mapping[Where, int] | None = None
@@ -83,21 +104,41 @@ class SourceOptions:
 def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Names in any case, as Spark hands them on. Raises OptionRefused."""
     options = {name.lower(): value for name, value in given.items()}
-    kafka = {name[len("kafka.") :]: value for name, value in options.items() if name.startswith("kafka.")}
+    kafka = {
+        name[len("kafka.") :]: value for name, value in options.items() if name.startswith("kafka.")
+    }
     _check_names(options, kafka)
     topics, pattern, assigned = _topics(options)
-    if streaming and (late := [name for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp") if name.lower() in options]):
-        raise OptionRefused(f"{late[0]} is for batch queries: a stream has no end. Leave it out, or read with spark.read")
-    max_offsets, min_offsets = _number(options, "maxOffsetsPerTrigger"), _number(options, "minOffsetsPerTrigger")
+    if streaming and (
+        late := [
+            name
+            for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+            if name.lower() in options
+        ]
+    ):
+        raise OptionRefused(
+            f"{late[0]} is for batch queries: a stream has no end. Leave it out, or read with "
+            "spark.read"
+        )
+    max_offsets = _number(options, "maxOffsetsPerTrigger")
+    min_offsets = _number(options, "minOffsetsPerTrigger")
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
-        raise OptionRefused(f"minOffsetsPerTrigger {min_offsets} is more than maxOffsetsPerTrigger {max_offsets}: no batch could be so")
+        raise OptionRefused(
+            f"minOffsetsPerTrigger {min_offsets} is more than maxOffsetsPerTrigger {max_offsets}: "
+            "no batch could be so"
+        )
     return SourceOptions(
         bootstrap=addresses(kafka),
         security=security_of(kafka),
         topics=topics,
         pattern=pattern,
         assigned=assigned,
-        starting=_edge(options, "starting", LATEST if streaming else EARLIEST, refused=None if streaming else LATEST),
+        starting=_edge(
+            options,
+            "starting",
+            LATEST if streaming else EARLIEST,
+            refused=None if streaming else LATEST,
+        ),
         ending=_edge(options, "ending", LATEST, refused=EARLIEST),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
@@ -120,7 +161,9 @@ def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
     except ValueError as error:
         raise OptionRefused(f"kafka.bootstrap.servers: {error}") from None
     if not found:
-        raise OptionRefused('kafka.bootstrap.servers is missing: .option("kafka.bootstrap.servers", "host:9092")')
+        raise OptionRefused(
+            'kafka.bootstrap.servers is missing: .option("kafka.bootstrap.servers", "host:9092")'
+        )
     return found
 
 
@@ -136,34 +179,64 @@ def refuse_unknown(names: list[str], known: list[str], others: str = "kafka.*") 
         near = difflib.get_close_matches(name, [each.lower() for each in known], 1)
         spelt = next((each for each in known if near and each.lower() == near[0]), None)
         raise OptionRefused(
-            f"there is no option {name}" + (f": is it {spelt}?" if spelt else f"; there are {', '.join(sorted(known))}, and {others}")
+            f"there is no option {name}"
+            + (
+                f": is it {spelt}?"
+                if spelt
+                else f"; there are {', '.join(sorted(known))}, and {others}"
+            )
         )
 
 
 def _check_names(options: Mapping[str, str], kafka: Mapping[str, str]) -> None:
     known = {name.lower() for name in READ + WITHOUT_MEANING}
-    refuse_unknown([name for name in options if name not in known and not name.startswith("kafka.")], READ)
+    refuse_unknown(
+        [name for name in options if name not in known and not name.startswith("kafka.")], READ
+    )
     check_kafka(kafka)
 
 
 def _topics(options: Mapping[str, str]) -> tuple[tuple[str, ...], str | None, tuple[Where, ...]]:
-    given = [name for name in ("assign", "subscribe", "subscribePattern") if options.get(name.lower(), "").strip()]
+    given = [
+        name
+        for name in ("assign", "subscribe", "subscribePattern")
+        if options.get(name.lower(), "").strip()
+    ]
     if len(given) != 1:
         said = f"{' and '.join(given)} are" if given else "none is"
-        raise OptionRefused(f"set exactly one of subscribe (names), subscribePattern (a regular expression) and assign (partitions); {said} given")
+        raise OptionRefused(
+            "set exactly one of subscribe (names), subscribePattern (a regular expression) and "
+            f"assign (partitions); {said} given"
+        )
     value = options[given[0].lower()].strip()
     match given[0]:
         case "subscribe":
-            return tuple(sorted({name.strip() for name in value.split(",") if name.strip()})), None, ()
+            return (
+                tuple(sorted({name.strip() for name in value.split(",") if name.strip()})),
+                None,
+                (),
+            )
         case "subscribePattern":
             try:
                 re.compile(value)
             except re.error as error:
-                raise OptionRefused(f"subscribePattern {value!r} is no regular expression: {error}") from None
+                raise OptionRefused(
+                    f"subscribePattern {value!r} is no regular expression: {error}"
+                ) from None
             return (), value, ()
     found = _json(options, "assign")
     try:
-        return (), None, tuple(sorted((topic, int(partition)) for topic, partitions in found.items() for partition in partitions))
+        return (
+            (),
+            None,
+            tuple(
+                sorted(
+                    (topic, int(partition))
+                    for topic, partitions in found.items()
+                    for partition in partitions
+                )
+            ),
+        )
     except (AttributeError, TypeError, ValueError):
         raise OptionRefused(f'assign {value} is not of the form {{"topic": [0, 1]}}') from None
 
@@ -175,15 +248,24 @@ def _edge(options: Mapping[str, str], side: str, default: int, refused: int | No
         raise OptionRefused(f"startingOffsetsByTimestampStrategy is {strategy!r}: error or latest")
     latest_if_none = side == "ending" or strategy == "latest"
     if f"{side}timestamp" in options:
-        return Edge(default, time=_number(options, f"{side}Timestamp"), latest_if_none=latest_if_none)
+        return Edge(
+            default, time=_number(options, f"{side}Timestamp"), latest_if_none=latest_if_none
+        )
     if f"{side}offsetsbytimestamp" in options:
-        return Edge(default, times=flat(_json(options, f"{side}OffsetsByTimestamp")), latest_if_none=latest_if_none)
+        return Edge(
+            default,
+            times=flat(_json(options, f"{side}OffsetsByTimestamp")),
+            latest_if_none=latest_if_none,
+        )
     text = options.get(f"{side}offsets", "").strip()
     named = {"": default, "latest": LATEST, "earliest": EARLIEST}.get(text.lower())
     offsets = None if named is not None else flat(_json(options, f"{side}Offsets"))
     if refused is not None and (named == refused or refused in (offsets or {}).values()):
         word = "latest" if refused == LATEST else "earliest"
-        raise OptionRefused(f"{side}Offsets can not be {word} ({refused}) in a batch query: there would be nothing to read")
+        raise OptionRefused(
+            f"{side}Offsets can not be {word} ({refused}) in a batch query: there would be "
+            "nothing to read"
+        )
     if offsets and (low := min(offsets.values())) < EARLIEST:
         raise OptionRefused(f"{side}Offsets: {low} is no offset; -1 is latest, -2 earliest")
     return Edge(default if named is None else named, offsets)
@@ -193,7 +275,10 @@ def _json(options: Mapping[str, str], name: str) -> Json:
     try:
         return json.loads(options[name.lower()])
     except ValueError:
-        raise OptionRefused(f'{name} {options[name.lower()]!r} is no JSON; it is to be like {{"topic": {{"0": 23}}}}') from None
+        raise OptionRefused(
+            f'{name} {options[name.lower()]!r} is no JSON; it is to be like {{"topic": {{"0": '
+            "23}}"
+        ) from None
 
 
 def _number(options: Mapping[str, str], name: str) -> int | None:
@@ -228,5 +313,7 @@ def _no_duration(text: str) -> NoReturn:
 
 def _read_committed(level: str) -> bool:
     if level not in ("read_committed", "read_uncommitted"):
-        raise OptionRefused(f"kafka.isolation.level is {level!r}: read_committed or read_uncommitted")
+        raise OptionRefused(
+            f"kafka.isolation.level is {level!r}: read_committed or read_uncommitted"
+        )
     return level == "read_committed"

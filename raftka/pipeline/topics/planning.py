@@ -1,4 +1,5 @@
-"""Plan a batch: from which offset to which, in which tasks. Plain functions; brokers answer through `Lookup`. Knows neither sockets nor Spark.
+"""Plan a batch: from which offset to which, in which tasks. Plain functions; brokers answer through
+`Lookup`. Knows neither sockets nor Spark.
 
 Nothing here ever goes back: a partition's end is never before its start, whatever brokers say.
 """
@@ -17,7 +18,8 @@ from raftka.pipeline.topics.options import LATEST, Edge, SourceOptions
 from raftka.pipeline.topics.positions import Offsets, Position, Where
 
 JOINED_RECORDS = 10_000  # in one task: a task costs some 10 ms, as much as so many records
-DOUBTS = 5  # how often brokers are asked again before a topic is believed to be gone, or to have become shorter
+# how often brokers are asked again before a topic is believed to be gone, or to have become shorter
+DOUBTS = 5
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +67,8 @@ def loss(options: SourceOptions, what: str, otherwise: str) -> None:
     """Raises DataLoss, or warns."""
     if options.fail_on_data_loss:
         raise DataLoss(
-            f"{what}. The query stops rather than leave records out in silence (failOnDataLoss=true). Next step: failOnDataLoss=false to go on: "
+            f"{what}. The query stops rather than leave records out in silence "
+            "(failOnDataLoss=true). Next step: failOnDataLoss=false to go on: "
             f"{otherwise}; or a new checkpoint with startingOffsets of your choice"
         )
     log.warning("%s; failOnDataLoss=false: %s", what, otherwise)
@@ -74,11 +77,15 @@ def loss(options: SourceOptions, what: str, otherwise: str) -> None:
 # what there is
 
 
-def find(options: SourceOptions, lookup: Lookup, known: Collection[str] = ()) -> Mapping[str, Topic]:
+def find(
+    options: SourceOptions, lookup: Lookup, known: Collection[str] = ()
+) -> Mapping[str, Topic]:
     """The topics to read. Those that were `known` are looked for with more patience."""
     names = set(options.topics) | {topic for topic, _ in options.assigned}
     if options.pattern is not None:
-        names = {name for name in lookup.names() if re.fullmatch(options.pattern, name)} | set(known)
+        names = {name for name in lookup.names() if re.fullmatch(options.pattern, name)} | set(
+            known
+        )
     found = lookup.topics(names) if names else {}
     for _ in range(DOUBTS):  # a broker may be the last to hear of a topic
         if not (set(known) & names) - found.keys():
@@ -89,15 +96,22 @@ def find(options: SourceOptions, lookup: Lookup, known: Collection[str] = ()) ->
 
 
 def places(options: SourceOptions, found: Mapping[str, Topic]) -> list[Where]:
-    there = [(name, partition) for name, topic in sorted(found.items()) for partition in topic.partitions]
+    there = [
+        (name, partition) for name, topic in sorted(found.items()) for partition in topic.partitions
+    ]
     return [where for where in there if where in options.assigned] if options.assigned else there
 
 
 def _demand(options: SourceOptions, found: Mapping[str, Topic], there: Collection[Where]) -> None:
     """At the start of a query what is named must be there."""
-    missing = sorted(set(options.topics) - found.keys()) or sorted({topic for topic, _ in options.assigned} - found.keys())
+    missing = sorted(set(options.topics) - found.keys()) or sorted(
+        {topic for topic, _ in options.assigned} - found.keys()
+    )
     if missing:
-        raise OptionRefused(f"there is no topic {', '.join(missing)}: `raftka topics list` shows those that are, `raftka topics create` makes one")
+        raise OptionRefused(
+            f"there is no topic {', '.join(missing)}: `raftka topics list` shows those that are, "
+            "`raftka topics create` makes one"
+        )
     if gone := sorted(set(options.assigned) - set(there)):
         raise OptionRefused(f"assign: {gone[0][0]} has no partition {gone[0][1]}")
 
@@ -110,19 +124,24 @@ def edge(options: SourceOptions, side: str, lookup: Lookup, there: Sequence[Wher
     said = options.starting if side == "starting" else options.ending
     given = said.offsets if said.times is None else said.times
     if given is not None:
-        _same_partitions(given, there, f"{side}Offsets" if said.times is None else f"{side}OffsetsByTimestamp")
+        _same_partitions(
+            given, there, f"{side}Offsets" if said.times is None else f"{side}OffsetsByTimestamp"
+        )
     asked = _asked(said, there)
     found = dict(lookup.offsets(asked)) if asked else {}
     late = [where for where, time in asked.items() if time >= 0 and found[where] < 0]
     if late and not said.latest_if_none:
         topic, partition = late[0]
         raise OptionRefused(
-            f"{topic}-{partition} has no record from {asked[late[0]]} ms on, where the query is to begin: take an earlier time, or "
+            f"{topic}-{partition} has no record from {asked[late[0]]} ms on, where the query is "
+            "to begin: take an earlier time, or "
             "startingOffsetsByTimestampStrategy=latest"
         )
     if late:
         found.update(lookup.offsets(dict.fromkeys(late, LATEST)))
-    return {where: found[where] if where in found else (said.offsets or {})[where] for where in there}
+    return {
+        where: found[where] if where in found else (said.offsets or {})[where] for where in there
+    }
 
 
 def _asked(said: Edge, there: Sequence[Where]) -> dict[Where, int]:
@@ -138,11 +157,15 @@ def _asked(said: Edge, there: Sequence[Where]) -> dict[Where, int]:
 
 def _same_partitions(given: Collection[Where], there: Collection[Where], option: str) -> None:
     """As in Spark: a partition that is forgotten there would be read from a place nobody chose."""
-    for text, those in (("does not name", set(there) - set(given)), ("names", set(given) - set(there))):
+    for text, those in (
+        ("does not name", set(there) - set(given)),
+        ("names", set(given) - set(there)),
+    ):
         if those:
             topic, partition = min(those)
             raise OptionRefused(
-                f"{option} {text} {topic}-{partition}, which {'is' if text != 'names' else 'is not'} to be read: it must name exactly these"
+                f"{option} {text} {topic}-{partition}, which "
+                f"{'is' if text != 'names' else 'is not'} to be read: it must name exactly these"
             )
 
 
@@ -152,12 +175,18 @@ def batch(options: SourceOptions, lookup: Lookup) -> list[Range]:
     _demand(options, found, there)
     starts, stops = edge(options, "starting", lookup, there), edge(options, "ending", lookup, there)
     for topic, partition in there:
-        if starts[topic, partition] > stops[topic, partition] and (options.starting.offsets or options.ending.offsets):
+        if starts[topic, partition] > stops[topic, partition] and (
+            options.starting.offsets or options.ending.offsets
+        ):
             said = f"from {starts[topic, partition]} to {stops[topic, partition]}"
             raise OptionRefused(
-                f"{topic}-{partition} is to be read {said}, which is backwards: its end is where it ends now unless endingOffsets says less"
+                f"{topic}-{partition} is to be read {said}, which is backwards: its end is where "
+                "it ends now unless endingOffsets says less"
             )
-    return _ranges({where: (starts[where], stops[where]) for where in there}, {name: topic.topic_id for name, topic in found.items()})
+    return _ranges(
+        {where: (starts[where], stops[where]) for where in there},
+        {name: topic.topic_id for name, topic in found.items()},
+    )
 
 
 def initial(options: SourceOptions, lookup: Lookup) -> Position:
@@ -170,9 +199,12 @@ def initial(options: SourceOptions, lookup: Lookup) -> Position:
 # streams
 
 
-def latest(options: SourceOptions, lookup: Lookup, start: Position, target: Position | None = None) -> Position:
-    """Return the ends of the topics now; with the `target` of an availableNow run no further than that. Both look for the same losses. Raises
-    DataLoss."""
+def latest(
+    options: SourceOptions, lookup: Lookup, start: Position, target: Position | None = None
+) -> Position:
+    """Return the ends of the topics now; with the `target` of an availableNow run no further than
+    that. Both look for the same losses. Raises DataLoss.
+    """
     known = {topic for topic, _ in start.offsets}
     found = find(options, lookup, known)
     there = places(options, found)
@@ -180,20 +212,43 @@ def latest(options: SourceOptions, lookup: Lookup, start: Position, target: Posi
     ids = _ids(found)
     again = remade(start, ids) | (remade(target, ids) if target is not None else set())
     for topic in sorted(again):
-        loss(options, f"topic {topic} was deleted and made again since the last batch", "the new one is read from its beginning")
+        loss(
+            options,
+            f"topic {topic} was deleted and made again since the last batch",
+            "the new one is read from its beginning",
+        )
     same = {where: offset for where, offset in start.offsets.items() if where[0] not in again}
     for topic, partition in sorted(same.keys() - ends.keys()):
-        loss(options, f"{topic}-{partition} is gone: its topic was deleted", "its unread records are lost")
-    wanted = {} if target is None else {where: end for where, end in target.offsets.items() if where[0] not in again}
+        loss(
+            options,
+            f"{topic}-{partition} is gone: its topic was deleted",
+            "its unread records are lost",
+        )
+    wanted = (
+        {}
+        if target is None
+        else {where: end for where, end in target.offsets.items() if where[0] not in again}
+    )
     _never_back(options, lookup, same, wanted, ends)
-    began = {where: 0 if where[0] in again else offset for where, offset in start.offsets.items()} if start.initial else None
+    began = (
+        {where: 0 if where[0] in again else offset for where, offset in start.offsets.items()}
+        if start.initial
+        else None
+    )
     now = Position(ends, ids, began)
     return now if target is None else _up_to(target, start, now)
 
 
-def _never_back(options: SourceOptions, lookup: Lookup, starts: Offsets, wanted: Offsets, ends: dict[Where, int]) -> None:
-    """Look for partitions that end before where they were read, or before what is wanted. A new leader may not know its end yet: so not at once."""
-    least = {where: max(starts.get(where, 0), wanted.get(where, 0)) for where in (starts.keys() | wanted.keys()) & ends.keys()}
+def _never_back(
+    options: SourceOptions, lookup: Lookup, starts: Offsets, wanted: Offsets, ends: dict[Where, int]
+) -> None:
+    """Look for partitions that end before where they were read, or before what is wanted. A new
+    leader may not know its end yet: so not at once.
+    """
+    least = {
+        where: max(starts.get(where, 0), wanted.get(where, 0))
+        for where in (starts.keys() | wanted.keys()) & ends.keys()
+    }
     for _ in range(DOUBTS):
         shorter = [where for where, offset in least.items() if ends[where] < offset]
         if not shorter:
@@ -203,28 +258,45 @@ def _never_back(options: SourceOptions, lookup: Lookup, starts: Offsets, wanted:
     for where in sorted(where for where, offset in least.items() if ends[where] < offset):
         what = f"{where[0]}-{where[1]} ends at offset {ends[where]}"
         if ends[where] < starts.get(where, 0):
-            loss(options, f"{what}, but was read up to {starts[where]}", "nothing is read of it until it is longer than that")
+            loss(
+                options,
+                f"{what}, but was read up to {starts[where]}",
+                "nothing is read of it until it is longer than that",
+            )
             ends[where] = starts[where]
         else:
-            loss(options, f"{what}, but ended at {wanted[where]} when this run began", "lost records are skipped")
+            loss(
+                options,
+                f"{what}, but ended at {wanted[where]} when this run began",
+                "lost records are skipped",
+            )
 
 
 def _up_to(target: Position, start: Position, now: Position) -> Position:
-    """Leave out what came after the run began: records, partitions, topics. A topic that was made again since then stays as `start` has it: so the
-    next run finds it to be another one. A topic that the query knows and the target does not was not known to the broker that was asked."""
-    late, again, asked = remade(target, now.ids), remade(start, now.ids), {topic for topic, _ in target.offsets}
+    """Leave out what came after the run began: records, partitions, topics. A topic that was made
+    again since then stays as `start` has it: so the next run finds it to be another one. A topic
+    that the query knows and the target does not was not known to the broker that was asked.
+    """
+    late, again = remade(target, now.ids), remade(start, now.ids)
+    asked = {topic for topic, _ in target.offsets}
     offsets: dict[Where, int] = {}
     for where, end in now.offsets.items():
         begin = start.offsets.get(where)
         if where in target.offsets and where[0] not in late:
-            offsets[where] = max(min(end, target.offsets[where]), 0 if begin is None or where[0] in again else begin)
+            offsets[where] = max(
+                min(end, target.offsets[where]), 0 if begin is None or where[0] in again else begin
+            )
         elif begin is not None and where[0] not in asked:
             offsets[where] = end
         elif begin is not None and (where[0] in late or where[0] not in again):
             offsets[where] = begin
     topics = {topic for topic, _ in offsets}
     ids = {**now.ids, **{topic: start.ids[topic] for topic in late & start.ids.keys()}}
-    return replace(now, offsets=offsets, ids={topic: topic_id for topic, topic_id in ids.items() if topic in topics})
+    return replace(
+        now,
+        offsets=offsets,
+        ids={topic: topic_id for topic, topic_id in ids.items() if topic in topics},
+    )
 
 
 def remade(start: Position, ids: Mapping[str, str]) -> set[str]:
@@ -237,7 +309,9 @@ def _ids(found: Mapping[str, Topic]) -> dict[str, str]:
 
 
 def limited(start: Position, end: Position, limit: int) -> Position:
-    """At most about `limit` records, each partition in proportion to what it has to read, as Spark shares it out: none waits for ever."""
+    """At most about `limit` records, each partition in proportion to what it has to read, as Spark
+    shares it out: none waits for ever.
+    """
     begins = _begins(start, end)
     sizes = {where: end.offsets[where] - begins[where] for where in end.offsets}
     total = sum(sizes.values())
@@ -245,7 +319,13 @@ def limited(start: Position, end: Position, limit: int) -> Position:
         return end
     shares = {where: limit * (size / total) for where, size in sizes.items()}
     return replace(
-        end, offsets={where: min(end.offsets[where], begins[where] + (ceil(share) if share < 1 else floor(share))) for where, share in shares.items()}
+        end,
+        offsets={
+            where: min(
+                end.offsets[where], begins[where] + (ceil(share) if share < 1 else floor(share))
+            )
+            for where, share in shares.items()
+        },
     )
 
 
@@ -256,14 +336,19 @@ def waiting(start: Position, end: Position) -> int:
 
 
 def stream_ranges(start: Position, end: Position) -> list[Range]:
-    """Return the ranges of the batch between two positions: always the same for the same two, now and when it is replayed."""
+    """Return the ranges of the batch between two positions: always the same for the same two, now
+    and when it is replayed.
+    """
     begins = _begins(start, end)
     return _ranges({where: (begins[where], stop) for where, stop in end.offsets.items()}, end.ids)
 
 
 def _begins(start: Position, end: Position) -> dict[Where, int]:
-    """A partition that was not there before is read from its beginning, and so is a topic that is another one."""
-    first = end.began if start.initial else None  # the end of the first batch says so also when it is the start of the second
+    """A partition that was not there before is read from its beginning, and so is a topic that is
+    another one.
+    """
+    # the end of the first batch says so also when it is the start of the second
+    first = end.began if start.initial else None
     offsets = start.offsets if first is None else first
     again = remade(start, end.ids) if first is None else set()
     return {where: 0 if where[0] in again else offsets.get(where, 0) for where in end.offsets}
@@ -285,10 +370,16 @@ def _is_some(start: int, stop: int) -> bool:
 
 
 def tasks(ranges: Sequence[Range], min_partitions: int | None = None) -> list[tuple[Range, ...]]:
-    """One a range; large ones are split when fewer than `min_partitions` would be, small ones joined as long as there are no fewer."""
+    """One a range; large ones are split when fewer than `min_partitions` would be, small ones
+    joined as long as there are no fewer.
+    """
     least = min_partitions or 1
     if len(ranges) < least:
-        return [(each,) for whole, parts in zip(ranges, _parts(ranges, least), strict=True) for each in _split(whole, parts)]
+        return [
+            (each,)
+            for whole, parts in zip(ranges, _parts(ranges, least), strict=True)
+            for each in _split(whole, parts)
+        ]
     return _joined(ranges, least)
 
 
@@ -308,7 +399,9 @@ def _parts(ranges: Sequence[Range], least: int) -> list[int]:
 
 def _split(whole: Range, parts: int) -> list[Range]:
     bounds = [whole.start + whole.size * part // parts for part in range(parts + 1)]
-    return [whole._replace(start=start, stop=stop) for start, stop in pairwise(bounds) if start < stop]
+    return [
+        whole._replace(start=start, stop=stop) for start, stop in pairwise(bounds) if start < stop
+    ]
 
 
 def _joined(ranges: Sequence[Range], least: int) -> list[tuple[Range, ...]]:

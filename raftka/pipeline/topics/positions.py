@@ -1,8 +1,10 @@
-"""Offsets of a query, and their JSON as Spark's Kafka source writes it into checkpoints: {"topic": {"0": 23}}. Knows no broker.
+"""Offsets of a query, and their JSON as Spark's Kafka source writes it into checkpoints: {"topic":
+{"0": 23}}. Knows no broker.
 
-Two things are added under a name that no topic can have. Topic ids: a topic that was deleted and made again has the same name, and soon the same
-offsets. And, with the first batch of a query, where it began: Spark asks for that once more when it replays this batch, and "latest" is elsewhere
-by then.
+Two things are added under a name that no topic can have. Topic ids: a topic that was deleted and
+made again has the same name, and soon the same offsets. And, with the first batch of a query, where
+it began: Spark asks for that once more when it replays this batch, and "latest" is elsewhere by
+then.
 """
 
 from collections.abc import Mapping
@@ -19,11 +21,13 @@ Offsets = Mapping[Where, int]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The next offset of each partition. `initial`: no batch has been planned before it. `began`: where the batch that ends here begins, if it is
-    the first one."""
+    """The next offset of each partition. `initial`: no batch has been planned before it. `began`:
+    where the batch that ends here begins, if it is the first one.
+    """
 
     offsets: Offsets
-    ids: Mapping[str, str] = field(default_factory=dict)  # of topics, as 32 hexadecimal digits; brokers before Kafka 2.8 have none
+    # of topics, as 32 hexadecimal digits; brokers before Kafka 2.8 have none
+    ids: Mapping[str, str] = field(default_factory=dict)
     began: Offsets | None = None
     initial: bool = False
 
@@ -58,9 +62,16 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
 def flat(found: Json) -> dict[Where, int]:
     """Raises OptionRefused for what is not {"topic": {"0": 23}}."""
     try:
-        return {(topic, int(partition)): _whole(offset) for topic, each in found.items() for partition, offset in each.items()}
+        return {
+            (topic, int(partition)): _whole(offset)
+            for topic, each in found.items()
+            for partition, offset in each.items()
+        }
     except (AttributeError, ValueError, TypeError):
-        raise OptionRefused(f'{found!r} is not of the form {{"topic": {{"0": 23, "1": -2}}}}: partitions and offsets by topic') from None
+        raise OptionRefused(
+            f'{found!r} is not of the form {{"topic": {{"0": 23, "1": -2}}}}: partitions and '
+            "offsets by topic"
+        ) from None
 
 
 def _whole(offset: object) -> int:

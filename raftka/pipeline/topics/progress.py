@@ -1,6 +1,8 @@
-"""Publish a query's progress as the committed offsets of a group: tools that show the lag of groups show the query's. Knows no Spark.
+"""Publish a query's progress as the committed offsets of a group: tools that show the lag of groups
+show the query's. Knows no Spark.
 
-Nobody reads from there, the checkpoint alone counts. So what goes wrong is a warning, and takes the query some seconds at most, twice a minute.
+Nobody reads from there, the checkpoint alone counts. So what goes wrong is a warning, and takes the
+query some seconds at most, twice a minute.
 """
 
 import logging
@@ -17,9 +19,15 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT
 
 WAIT_S = 2.0
 RETRY_S = 30.0
-AGAIN_S = 3600.0  # brokers forget the offsets of a group without members, and somebody may delete or reset them
+# brokers forget the offsets of a group without members, and somebody may delete or reset them
+AGAIN_S = 3600.0
 BY_NAME = 2  # a version that old brokers know and new ones still do
-NO_MEMBER = {Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.STALE_MEMBER_EPOCH, Code.REBALANCE_IN_PROGRESS}
+NO_MEMBER = {
+    Code.UNKNOWN_MEMBER_ID,
+    Code.ILLEGAL_GENERATION,
+    Code.STALE_MEMBER_EPOCH,
+    Code.REBALANCE_IN_PROGRESS,
+}
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +39,9 @@ class Refused(Exception):
 class Progress:
     def __init__(self, options: SourceOptions, clock: Callable[[], float] = time.monotonic) -> None:
         self._group, self._clock = options.group_id, clock
-        self._brokers = Brokers(options.bootstrap, options.client_id, WAIT_S, wait_s=WAIT_S, security=options.security)
+        self._brokers = Brokers(
+            options.bootstrap, options.client_id, WAIT_S, wait_s=WAIT_S, security=options.security
+        )
         self._told: Offsets = {}
         self._told_at = clock()
         self._wanted: Offsets = {}
@@ -50,7 +60,9 @@ class Progress:
         self._brokers.close()
 
     def _commit_if_new(self) -> None:
-        if self._group is None or (self._wanted == self._told and self._clock() - self._told_at < AGAIN_S):
+        if self._group is None or (
+            self._wanted == self._told and self._clock() - self._told_at < AGAIN_S
+        ):
             return
         try:
             self._commit(self._group)
@@ -58,14 +70,24 @@ class Progress:
         except Exception as error:
             self._not_before = self._clock() + RETRY_S
             if str(error) != self._warned:
-                log.warning("the query goes on, but its progress could not be committed for the group %s: %s", self._group, error)
+                log.warning(
+                    "the query goes on, but its progress could not be committed for the group %s: "
+                    "%s",
+                    self._group,
+                    error,
+                )
             self._warned = str(error)
 
     def _commit(self, group: str) -> None:
         """Raises Refused, Unreachable and KafkaError."""
-        answer = self._brokers.ask_coordinator(group, OFFSET_COMMIT, commit_request(group, self._wanted), BY_NAME)
+        answer = self._brokers.ask_coordinator(
+            group, OFFSET_COMMIT, commit_request(group, self._wanted), BY_NAME
+        )
         if codes := error_codes(answer):
             text = ", ".join(map(name_of_code, sorted(codes)))
             if codes & NO_MEMBER:
-                text += ": the group has members of its own. Another kafka.group.id, which no consumer has, shows the query alone"
+                text += (
+                    ": the group has members of its own. Another kafka.group.id, which no "
+                    "consumer has, shows the query alone"
+                )
             raise Refused(text)

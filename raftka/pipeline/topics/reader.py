@@ -1,10 +1,12 @@
 """Read the records of a range as Arrow batches from the partition's present leader. Knows no Spark.
 
-The next request leaves before the last answer is decoded. What is asked for ends where the plan ends; records that are not there any more
-(compacted, markers of transactions) are passed by, records that are lost are told, and bytes that are no records stop the query.
+The next request leaves before the last answer is decoded. What is asked for ends where the plan
+ends; records that are not there any more (compacted, markers of transactions) are passed by,
+records that are lost are told, and bytes that are no records stop the query.
 
-A worker lives for many batches, so the metadata that it keeps may be older than the plan. Neither kept metadata nor one answer proves that a topic is
-gone: brokers are asked anew, for some seconds, because a broker may be the last to hear of a topic.
+A worker lives for many batches, so the metadata that it keeps may be older than the plan. Neither
+kept metadata nor one answer proves that a topic is gone: brokers are asked anew, for some seconds,
+because a broker may be the last to hear of a topic.
 """
 
 import logging
@@ -42,14 +44,19 @@ class Gone(Exception):
     """The topic is not there, or is another one."""
 
 
-def read(brokers: Brokers, wanted: Range, options: SourceOptions, gone: "set[str] | None" = None) -> "Iterator[pa.RecordBatch]":
-    """Arrow batches with rows, in order. Raises PipelineError. `gone`: ids of topics that other ranges of the same task were found to have lost; a
-    topic that is found to be gone is added."""
+def read(
+    brokers: Brokers, wanted: Range, options: SourceOptions, gone: "set[str] | None" = None
+) -> "Iterator[pa.RecordBatch]":
+    """Arrow batches with rows, in order. Raises PipelineError. `gone`: ids of topics that other
+    ranges of the same task were found to have lost; a topic that is found to be gone is added.
+    """
     return _Reading(brokers, wanted, options, set() if gone is None else gone).batches()
 
 
 class _Reading:
-    def __init__(self, brokers: Brokers, wanted: Range, options: SourceOptions, gone: set[str]) -> None:
+    def __init__(
+        self, brokers: Brokers, wanted: Range, options: SourceOptions, gone: set[str]
+    ) -> None:
         self._brokers, self._wanted, self._options, self._gone = brokers, wanted, options, gone
         self._where = (wanted.topic, wanted.partition)
         self._offset = wanted.start
@@ -102,8 +109,10 @@ class _Reading:
         return self._send(connection, offset, led[1])
 
     def _reads_by_name(self, connection: Connection) -> bool:
-        """Return whether the broker knows ids and its Fetch does not take them, as in Kafka 2.8 and 3.0: it would read the topic that has the name
-        now, so metadata from before the plan prove nothing."""
+        """Return whether the broker knows ids and its Fetch does not take them, as in Kafka 2.8 and
+        3.0: it would read the topic that has the name now, so metadata from before the plan prove
+        nothing.
+        """
         with as_pipeline_errors():
             return bool(self._wanted.topic_id) and connection.version_of(FETCH) < BY_TOPIC_ID
 
@@ -111,7 +120,11 @@ class _Reading:
         try:
             highest = None if self._wanted.topic_id else BY_TOPIC_ID - 1
             with as_pipeline_errors():
-                return Asked(connection, connection.send(FETCH, self._request(offset, leader_epoch), highest), offset)
+                return Asked(
+                    connection,
+                    connection.send(FETCH, self._request(offset, leader_epoch), highest),
+                    offset,
+                )
         except BaseException:
             connection.close()
             raise
@@ -119,14 +132,23 @@ class _Reading:
     def _request(self, offset: int, leader_epoch: int) -> FetchRequest:
         topic = FETCH.request.topics
         one = topic.partitions(
-            partition=self._wanted.partition, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=self._options.fetch_bytes
+            partition=self._wanted.partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=self._options.fetch_bytes,
         )
         return FETCH.request(
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             max_bytes=self._options.fetch_bytes,
             isolation_level=int(self._options.read_committed),
-            topics=[topic(topic=self._wanted.topic, topic_id=bytes.fromhex(self._wanted.topic_id) or bytes(16), partitions=[one])],
+            topics=[
+                topic(
+                    topic=self._wanted.topic,
+                    topic_id=bytes.fromhex(self._wanted.topic_id) or bytes(16),
+                    partitions=[one],
+                )
+            ],
         )
 
     def _answer(self, asked: Asked) -> Decoder | None:
@@ -137,7 +159,11 @@ class _Reading:
             asked.connection.close()
             self._brokers.drop_idle(asked.connection.address)
             raise
-        partition = row.responses[0].partitions[0] if row.responses and row.responses[0].partitions else None
+        partition = (
+            row.responses[0].partitions[0]
+            if row.responses and row.responses[0].partitions
+            else None
+        )
         code = row.error_code or (partition.error_code if partition is not None else 0)
         if code or partition is None:
             self._brokers.give(asked.connection)
@@ -156,10 +182,18 @@ class _Reading:
         records = partition.records if partition.records is not None else b""
         aborted = None
         if self._options.read_committed:
-            aborted = [(each.producer_id, each.first_offset) for each in partition.aborted_transactions or ()]
+            aborted = [
+                (each.producer_id, each.first_offset)
+                for each in partition.aborted_transactions or ()
+            ]
         try:
             decoder = Decoder(
-                records, *self._where, asked.offset, self._wanted.stop, aborted=aborted, headers=self._options.headers
+                records,
+                *self._where,
+                asked.offset,
+                self._wanted.stop,
+                aborted=aborted,
+                headers=self._options.headers,
             )  # its bytes are a copy: the next answer may overwrite these
         except CorruptBatch as error:
             if self._corrupt_once:
@@ -188,12 +222,18 @@ class _Reading:
         self._patience.begin()
 
     def _nothing_new(self, partition: PartitionData, size: int) -> None:
-        """An answer without a whole batch behind the offset. Empty ones are allowed at any time; several, where there should be records, say that
-        compaction has left none up to the end."""
-        stable = partition.last_stable_offset if self._options.read_committed else partition.high_watermark
+        """An answer without a whole batch behind the offset. Empty ones are allowed at any time;
+        several, where there should be records, say that compaction has left none up to the end.
+        """
+        stable = (
+            partition.last_stable_offset
+            if self._options.read_committed
+            else partition.high_watermark
+        )
         if size:
             raise CorruptBatch(
-                f"{self._wanted.where}: {size} bytes at offset {self._offset} hold no whole batch. Nothing was skipped. Look at them with "
+                f"{self._wanted.where}: {size} bytes at offset {self._offset} hold no whole "
+                "batch. Nothing was skipped. Look at them with "
                 f"`raftka log dump` on its leader"
             )
         if stable < self._wanted.stop:
@@ -211,11 +251,17 @@ class _Reading:
         elif code in UNKNOWN:
             self._topic_unknown(name_of_code(code))
         elif code == Code.CORRUPT_MESSAGE:
-            raise CorruptBatch(f"{self._wanted.where}: the broker itself finds its log corrupt at offset {self._offset}. Nothing was skipped")
+            raise CorruptBatch(
+                f"{self._wanted.where}: the broker itself finds its log corrupt at offset "
+                f"{self._offset}. Nothing was skipped"
+            )
         elif code in (Code.NONE, Code.UNKNOWN_SERVER_ERROR) or is_retriable(code):
             self._failed(name_of_code(code))
         else:
-            raise PipelineError(f"{self._wanted.where} at offset {self._offset}: {name_of_code(code)} in answer to Fetch")
+            raise PipelineError(
+                f"{self._wanted.where} at offset {self._offset}: {name_of_code(code)} in answer "
+                "to Fetch"
+            )
 
     def _failed(self, why: object) -> None:
         """A leader that is no leader, or a connection that broke: look who leads now."""
@@ -223,27 +269,37 @@ class _Reading:
         self._patience.wait(why)
 
     def _shorter(self, end: int) -> None:
-        """The log ends before the plan does: a new leader may have the rest in a moment, or it is lost. Raises DataLoss."""
+        """The log ends before the plan does: a new leader may have the rest in a moment, or it is
+        lost. Raises DataLoss.
+        """
         why = f"it ends at offset {end} so far, the plan at {self._wanted.stop}"
         if not self._patience.over:
             self._patience.wait(why)
             return
         loss(
             self._options,
-            f"{self._wanted.where} ends at offset {end}, but {self._left()} were to be read: its log became shorter",
+            f"{self._wanted.where} ends at offset {end}, but {self._left()} were to be read: its "
+            "log became shorter",
             "they are left out",
         )
         self._progress(self._wanted.stop)
 
     def _out_of_range(self) -> None:
-        """Decide about an offset out of range: below the log's start the records are lost; beyond its end a new leader may have them in a moment."""
+        """Decide about an offset out of range: below the log's start the records are lost; beyond
+        its end a new leader may have them in a moment.
+        """
         found = self._brokers.offsets({self._where: EARLIEST})
         earliest = found[self._where]
         if earliest > self._offset:
             what = (
-                f"{self._wanted.where} begins at offset {earliest} now, but was to be read from {self._offset}: retention deleted the records between"
+                f"{self._wanted.where} begins at offset {earliest} now, but was to be read from "
+                f"{self._offset}: retention deleted the records between"
             )
-            loss(self._options, what, f"offsets {self._offset} to {min(earliest, self._wanted.stop) - 1} are left out")
+            loss(
+                self._options,
+                what,
+                f"offsets {self._offset} to {min(earliest, self._wanted.stop) - 1} are left out",
+            )
             self._progress(min(earliest, self._wanted.stop))
             return
         latest = self._brokers.offsets({self._where: LATEST})[self._where]
@@ -252,12 +308,17 @@ class _Reading:
             self._brokers.forget_leaders(self._wanted.topic)
             self._patience.wait("OFFSET_OUT_OF_RANGE")
             return
-        what = f"{self._wanted.where} ends at offset {latest}, but was to be read from {self._offset} to {self._wanted.stop}: its log became shorter"
+        what = (
+            f"{self._wanted.where} ends at offset {latest}, but was to be read from "
+            f"{self._offset} to {self._wanted.stop}: its log became shorter"
+        )
         loss(self._options, what, "these offsets are left out")
         self._progress(self._wanted.stop)
 
     def _topic_unknown(self, why: str, happened: str = "deleted") -> None:
-        """Ask anew until UNKNOWN_S have passed: a broker may be the last to hear of a topic, and what was kept may be old. Raises Gone."""
+        """Ask anew until UNKNOWN_S have passed: a broker may be the last to hear of a topic, and
+        what was kept may be old. Raises Gone.
+        """
         self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
         self._brokers.forget_leaders(self._wanted.topic)
         if (self._wanted.topic_id and self._wanted.topic_id in self._gone) or self._is_over(why):

@@ -1,6 +1,8 @@
-"""How a job gets into a secured cluster: Kafka's client properties, as options or in a file that one option names. Knows no connection.
+"""How a job gets into a secured cluster: Kafka's client properties, as options or in a file that
+one option names. Knows no connection.
 
-Spark prints options with its plans, in errors and logs. A file keeps secrets out of these: they have its path.
+Spark prints options with its plans, in errors and logs. A file keeps secrets out of these: they
+have its path.
 """
 
 import difflib
@@ -22,18 +24,51 @@ STORE = ("location", "password", "type")
 NAMES = {  # of Kafka's clients; some are of Java, and have no meaning here
     *("security.protocol", "security.providers"),
     *(f"ssl.{store}.{name}" for store in ("keystore", "truststore") for name in STORE),
-    *("ssl.keystore.key", "ssl.keystore.certificate.chain", "ssl.truststore.certificates", "ssl.key.password"),
-    *("ssl.cipher.suites", "ssl.enabled.protocols", "ssl.endpoint.identification.algorithm", "ssl.engine.factory.class"),
-    *("ssl.protocol", "ssl.provider", "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.secure.random.implementation"),
-    *("sasl.mechanism", "sasl.jaas.config", "sasl.username", "sasl.password", "sasl.token.mechanism"),
-    *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class"),
+    *(
+        "ssl.keystore.key",
+        "ssl.keystore.certificate.chain",
+        "ssl.truststore.certificates",
+        "ssl.key.password",
+    ),
+    *(
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class",
+    ),
+    *(
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.keymanager.algorithm",
+        "ssl.trustmanager.algorithm",
+        "ssl.secure.random.implementation",
+    ),
+    *(
+        "sasl.mechanism",
+        "sasl.jaas.config",
+        "sasl.username",
+        "sasl.password",
+        "sasl.token.mechanism",
+    ),
+    *(
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+    ),
 }
-PREFIXES = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")  # settings of logins: those that clients here know, and of Java's
-CLASSES = ("ssl.engine.factory.class", "sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "sasl.login.class")
+# settings of logins: those that clients here know, and of Java's
+PREFIXES = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")
+CLASSES = (
+    "ssl.engine.factory.class",
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+)
 
 
 def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
-    """`kafka`: options without `kafka.` before them; they are stronger than the file's. Files of keys must be there on every machine of Spark.
+    """`kafka`: options without `kafka.` before them; they are stronger than the file's. Files of
+    keys must be there on every machine of Spark.
 
     Raises OptionRefused, without any secret in its text.
     """
@@ -45,7 +80,10 @@ def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     for family, sign in (("ssl.", "SSL"), ("sasl.", "SASL")):
         if sign not in protocol and (unused := [name for name in given if name.startswith(family)]):
-            raise OptionRefused(f"kafka.{unused[0]} has no meaning with kafka.security.protocol={protocol}: bytes would travel in the open")
+            raise OptionRefused(
+                f"kafka.{unused[0]} has no meaning with kafka.security.protocol={protocol}: bytes "
+                "would travel in the open"
+            )
     try:
         return client_security(properties)
     except ValueError as error:
@@ -53,12 +91,17 @@ def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
 
 
 def read_client_config(path: Path) -> dict[str, str]:
-    """The properties of security in a file as Kafka's tools take it, or in JSON where its name says so. Raises OptionRefused, without a secret."""
+    """The properties of security in a file as Kafka's tools take it, or in JSON where its name says
+    so. Raises OptionRefused, without a secret.
+    """
     try:
         with path.open("rb") as opened:
             data = opened.read(LARGEST_FILE + 1)
         if len(data) > LARGEST_FILE:
-            raise OptionRefused(f"{FILE_OPTION}: {path} has more than {LARGEST_FILE} bytes: that is no file of client properties")
+            raise OptionRefused(
+                f"{FILE_OPTION}: {path} has more than {LARGEST_FILE} bytes: that is no file of "
+                "client properties"
+            )
         text = data.decode()
         found = json.loads(text) if path.suffix == ".json" else parse_properties(text)
     except OSError as error:
@@ -67,11 +110,15 @@ def read_client_config(path: Path) -> dict[str, str]:
         raise OptionRefused(f"{FILE_OPTION}: {path} is not in UTF-8, or no JSON") from None
     if not isinstance(found, dict):
         raise OptionRefused(f"{FILE_OPTION}: {path} has no names and values")
-    return {str(name): str(value) for name, value in found.items() if str(name).startswith(FAMILIES)}
+    return {
+        str(name): str(value) for name, value in found.items() if str(name).startswith(FAMILIES)
+    }
 
 
 def check_stores(security: ClientSecurity) -> None:
-    """Raises OptionRefused for keys and certificates that cannot be read: a connection would fail with them, again and again."""
+    """Raises OptionRefused for keys and certificates that cannot be read: a connection would fail
+    with them, again and again.
+    """
     if security.uses_tls:
         files = StoreFiles(lambda path: Path(path).read_bytes(), lend)
         try:
@@ -84,8 +131,14 @@ def _check_names(properties: Mapping[str, str], where: str) -> None:
     for name in properties:
         if name not in NAMES and not name.startswith(PREFIXES):
             near = difflib.get_close_matches(name, NAMES, 1)
-            raise OptionRefused(f"Kafka's clients have no property {name}{where}" + (f": is it {near[0]}?" if near else ""))
+            raise OptionRefused(
+                f"Kafka's clients have no property {name}{where}"
+                + (f": is it {near[0]}?" if near else "")
+            )
     for name in CLASSES:
         if properties.get(name, "org.apache.kafka.").strip().startswith("org.apache.kafka."):
             continue
-        raise OptionRefused(f"kafka.{name}{where} names a class of Java, and none runs here: leave it out, and give the login by sasl.jaas.config")
+        raise OptionRefused(
+            f"kafka.{name}{where} names a class of Java, and none runs here: leave it out, and "
+            "give the login by sasl.jaas.config"
+        )

@@ -1,5 +1,5 @@
-"""A declared stream as several flows read it: its records are fetched once and decoded once on a machine, and each flow takes its rows of them. Knows
-Arrow, and no Spark.
+"""A declared stream as several flows read it: its records are fetched once and decoded once on a
+machine, and each flow takes its rows of them. Knows Arrow, and no Spark.
 
     fetched    the records as they are          shelf, by the source's options
     decoded    their fields, or what is wrong   shelf, by the stream's declaration too
@@ -30,10 +30,13 @@ from raftka.pipeline.topics.shelf import Make, Shelf
 from raftka.pipeline.topics.source import brokers_of
 
 RAW, GOOD, BAD = "raw", "good", "bad"
-RECORD = ("topic", "partition", "offset", "timestamp", "key")  # of each record, with _ before it beside its fields
+# of each record, with _ before it beside its fields
+RECORD = ("topic", "partition", "offset", "timestamp", "key")
 SHARED_BYTES = 256 << 20  # of fetched records, and of decoded ones, of all partitions
-FOLDERS = "SPARK_LOCAL_DIRS"  # where Spark tells its workers to put files; they are gone with the executor
-PLANS = ("includeheaders", "failondataloss")  # options that decide what a record looks like, or that it is left out; all of kafka.* too
+# where Spark tells its workers to put files; they are gone with the executor
+FOLDERS = "SPARK_LOCAL_DIRS"
+# options that decide what a record looks like, or that it is left out; all of kafka.* too
+PLANS = ("includeheaders", "failondataloss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +49,22 @@ class Shared:
 
 
 def names_of(options: Mapping[str, str], declaration: str) -> tuple[str, str]:
-    """Names for what is fetched with these options, and for what is decoded as declared. No secret can be found from them."""
-    told = sorted((name.lower(), value) for name, value in options.items() if name.lower().startswith("kafka.") or name.lower() in PLANS)
+    """Names for what is fetched with these options, and for what is decoded as declared. No secret
+    can be found from them.
+    """
+    told = sorted(
+        (name.lower(), value)
+        for name, value in options.items()
+        if name.lower().startswith("kafka.") or name.lower() in PLANS
+    )
     fetched = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:32]
     return fetched, hashlib.sha256(f"{fetched} {declaration}".encode()).hexdigest()[:32]
 
 
 def read_shared(shared: Shared, ranges: Iterable[Range], limit: int) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of one task. `limit`: bytes that a partition's shared rows may take. Raises PipelineError."""
+    """Arrow batches of one task. `limit`: bytes that a partition's shared rows may take. Raises
+    PipelineError.
+    """
     brokers, gone = brokers_of(shared.source), set[str]()
     for each in ranges:
         for batch in _Reading(shared, brokers, each, limit, gone).rows():
@@ -63,8 +74,11 @@ def read_shared(shared: Shared, ranges: Iterable[Range], limit: int) -> Iterator
 
 
 class _Reading:
-    def __init__(self, shared: Shared, brokers: Brokers, wanted: Range, limit: int, gone: set[str]) -> None:
-        self._shared, self._brokers, self._wanted, self._limit, self._gone = shared, brokers, wanted, limit, gone
+    def __init__(
+        self, shared: Shared, brokers: Brokers, wanted: Range, limit: int, gone: set[str]
+    ) -> None:
+        self._shared, self._brokers, self._wanted, self._limit = shared, brokers, wanted, limit
+        self._gone = gone
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         fetched = self._shelf(self._shared.fetched)
@@ -72,7 +86,11 @@ class _Reading:
             return self._from(fetched, self._fetch)
 
         def decode(start: int, stop: int) -> Generator[pa.RecordBatch]:
-            source = self._fetch(start, stop) if fetched is None else fetched.rows(start, stop, self._fetch)
+            source = (
+                self._fetch(start, stop)
+                if fetched is None
+                else fetched.rows(start, stop, self._fetch)
+            )
             return (decoded(batch, self._shared.decoder) for batch in source)
 
         return self._from(self._shelf(self._shared.decoded), decode)
@@ -82,14 +100,25 @@ class _Reading:
         return make(start, stop) if shelf is None else shelf.rows(start, stop, make)
 
     def _fetch(self, start: int, stop: int) -> Generator[pa.RecordBatch]:
-        yield from read(self._brokers, self._wanted._replace(start=start, stop=stop), self._shared.source, self._gone)
+        yield from read(
+            self._brokers,
+            self._wanted._replace(start=start, stop=stop),
+            self._shared.source,
+            self._gone,
+        )
 
     def _shelf(self, name: str) -> Shelf | None:
         """None: without a topic's id its records could be another one's of the same name."""
         folders = os.environ.get(FOLDERS, "").split(",")
         if not folders[0] or not self._wanted.topic_id:
             return None
-        return Shelf(Path(folders[0]) / "raftka" / name / f"{self._wanted.topic_id}-{self._wanted.partition}", self._limit)
+        return Shelf(
+            Path(folders[0])
+            / "raftka"
+            / name
+            / f"{self._wanted.topic_id}-{self._wanted.partition}",
+            self._limit,
+        )
 
 
 def decoded(batch: pa.RecordBatch, decoder: Decoder) -> pa.RecordBatch:
@@ -99,9 +128,15 @@ def decoded(batch: pa.RecordBatch, decoder: Decoder) -> pa.RecordBatch:
     values = batch.column("value")
     if errors.null_count:
         empty = pa.nulls(batch.num_rows, pa.binary())
-        values = empty if errors.null_count == batch.num_rows else pc.if_else(errors.is_valid(), values, empty)
+        values = (
+            empty
+            if errors.null_count == batch.num_rows
+            else pc.if_else(errors.is_valid(), values, empty)
+        )
     names = ["value", *RECORD, "_decoded"]
-    return pa.RecordBatch.from_arrays([values, *(batch.column(name) for name in RECORD), fields], names=names)
+    return pa.RecordBatch.from_arrays(
+        [values, *(batch.column(name) for name in RECORD), fields], names=names
+    )
 
 
 def shape(batch: pa.RecordBatch, rows: str) -> pa.RecordBatch:
@@ -121,7 +156,9 @@ def _good(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _bad(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """As dead letters: the record as it was, with headers that say where it was and what is wrong with it."""
+    """As dead letters: the record as it was, with headers that say where it was and what is wrong
+    with it.
+    """
     texts = {
         "topic": batch.column("topic"),
         "partition": batch.column("partition"),
@@ -129,10 +166,18 @@ def _bad(batch: pa.RecordBatch) -> pa.RecordBatch:
         "timestamp": batch.column("timestamp").cast(pa.int64()),
         "error": batch.column("_decoded").field(ERROR),
     }
-    texts["timestamp"] = pc.floor(pc.divide(texts["timestamp"].cast(pa.float64()), 1000.0)).cast(pa.int64())
+    texts["timestamp"] = pc.floor(pc.divide(texts["timestamp"].cast(pa.float64()), 1000.0)).cast(
+        pa.int64()
+    )
     count, width = batch.num_rows, len(texts)
     values = pa.concat_arrays([each.cast(pa.string()).cast(pa.binary()) for each in texts.values()])
     in_turns = pa.array(np.arange(count * width).reshape(width, count).T.ravel())
-    items = pa.StructArray.from_arrays([pa.array(list(texts) * count, pa.string()), values.take(in_turns)], fields=list(HEADER))
-    headers = pa.ListArray.from_arrays(pa.array(np.arange(0, (count + 1) * width, width, np.int32)), items)
-    return pa.RecordBatch.from_arrays([batch.column("key"), batch.column("value"), headers], names=["key", "value", "headers"])
+    items = pa.StructArray.from_arrays(
+        [pa.array(list(texts) * count, pa.string()), values.take(in_turns)], fields=list(HEADER)
+    )
+    headers = pa.ListArray.from_arrays(
+        pa.array(np.arange(0, (count + 1) * width, width, np.int32)), items
+    )
+    return pa.RecordBatch.from_arrays(
+        [batch.column("key"), batch.column("value"), headers], names=["key", "value", "headers"]
+    )

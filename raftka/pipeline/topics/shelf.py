@@ -1,8 +1,11 @@
-"""Columns of a partition that several flows read: the first one that needs them makes them, the others find them in files of Arrow. Knows no broker.
+"""Columns of a partition that several flows read: the first one that needs them makes them, the
+others find them in files of Arrow. Knows no broker.
 
-A *part* is a file named by the offsets that it covers. Whoever finds none at its offset makes the next ones under the partition's lock; the others
-wait, and take each part as soon as it is there. Parts are of records that never change, so it does not matter who has made one. Nothing depends on
-them: where the disk is full, or the maker takes too long, a flow makes its columns for itself. The oldest parts leave first.
+A *part* is a file named by the offsets that it covers. Whoever finds none at its offset makes the
+next ones under the partition's lock; the others wait, and take each part as soon as it is there.
+Parts are of records that never change, so it does not matter who has made one. Nothing depends on
+them: where the disk is full, or the maker takes too long, a flow makes its columns for itself. The
+oldest parts leave first.
 """
 
 import os
@@ -25,7 +28,8 @@ WAIT_S = 10.0  # for another task that makes the part
 POLL_S = 0.002
 NAME = re.compile(r"(\d{19})-(\d{19})\.arrow")
 
-Make = Callable[[int, int], "Generator[pa.RecordBatch]"]  # rows with these offsets, in their order; they have a column `offset`
+# rows with these offsets, in their order; they have a column `offset`
+Make = Callable[[int, int], "Generator[pa.RecordBatch]"]
 
 
 class Part(NamedTuple):
@@ -39,7 +43,13 @@ class Part(NamedTuple):
 class Shelf:
     """Of one partition."""
 
-    def __init__(self, folder: Path, limit: int, clock: Callable[[], float] = time.monotonic, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limit: int,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         """`limit`: bytes of all parts; the newest one stays in any case."""
         self._folder, self._limit, self._clock, self._pause = folder, limit, clock, pause
 
@@ -60,7 +70,11 @@ class Shelf:
             names = os.listdir(self._folder)
         except OSError:
             return []
-        return sorted((int(match[1]), int(match[2]), name) for name in names if (match := NAME.fullmatch(name)) is not None)
+        return sorted(
+            (int(match[1]), int(match[2]), name)
+            for name in names
+            if (match := NAME.fullmatch(name)) is not None
+        )
 
     def _found(self, offset: int) -> Part | None:
         """None, too, when it has just left, or cannot be read."""
@@ -68,13 +82,22 @@ class Shelf:
 
         for start, stop, name in reversed(self._names()):
             if start <= offset < stop:
-                with suppress(OSError, pa.ArrowInvalid), pa.memory_map(str(self._folder / name)) as file:
+                with (
+                    suppress(OSError, pa.ArrowInvalid),
+                    pa.memory_map(str(self._folder / name)) as file,
+                ):
                     reader = pa.ipc.open_file(file)  # the rows keep the file's memory
-                    return Part(start, stop, [reader.get_batch(at) for at in range(reader.num_record_batches)])
+                    return Part(
+                        start,
+                        stop,
+                        [reader.get_batch(at) for at in range(reader.num_record_batches)],
+                    )
         return None
 
     def _made(self, offset: int, stop: int, make: Make) -> Part | None:
-        """The part with this offset; None: there is no place for it, or its maker takes too long."""
+        """The part with this offset; None: there is no place for it, or its maker takes too
+        long.
+        """
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -126,7 +149,11 @@ class Shelf:
 
     def _make_room(self) -> None:
         with os.scandir(self._folder) as entries:
-            found = [(entry.stat().st_mtime_ns, entry.name, entry.stat().st_size) for entry in entries if NAME.fullmatch(entry.name)]
+            found = [
+                (entry.stat().st_mtime_ns, entry.name, entry.stat().st_size)
+                for entry in entries
+                if NAME.fullmatch(entry.name)
+            ]
         found.sort()
         size = sum(each for _, _, each in found)
         for at, (_, name, each) in enumerate(found[:-1]):

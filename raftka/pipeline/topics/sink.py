@@ -1,6 +1,7 @@
 """Rows to topics: which column is what, and the tasks that write them. Knows Arrow, and no Spark.
 
-At least once: a task that is done again writes its rows again. Exactly once: the tasks of a batch write in its transaction (`exactly_once.py`).
+At least once: a task that is done again writes its rows again. Exactly once: the tasks of a batch
+write in its transaction (`exactly_once.py`).
 """
 
 import json
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 WRITTEN = ["topic", "includeHeaders", "checkpointLocation", "queryName", "deliveryGuarantee"]
 AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
-TRANSACTION_MS = 900_000  # as long as brokers allow unless told: a batch that takes longer is done again
+# as long as brokers allow unless told: a batch that takes longer is done again
+TRANSACTION_MS = 900_000
 LONGEST_TRANSACTION_MS = 3_600_000  # claims are kept longer
 COLUMNS = {
     "key": ("string", "binary"),
@@ -42,7 +44,9 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Transactional:
-    """Of a stream that is written exactly once. `given_id`: None: made of the id of the query, which is in its checkpoint."""
+    """Of a stream that is written exactly once. `given_id`: None: made of the id of the query,
+    which is in its checkpoint.
+    """
 
     given_id: str | None
     checkpoint: str
@@ -59,13 +63,17 @@ class Transactional:
             except (OSError, ValueError, KeyError, TypeError):
                 continue
         raise OptionRefused(
-            f"deliveryGuarantee={EXACTLY_ONCE} needs a name that is the query's alone, and the driver cannot read one in the checkpoint "
-            f"{self.checkpoint or '(none is set as an option)'}: set checkpointLocation to a folder of the driver's machine, or "
+            f"deliveryGuarantee={EXACTLY_ONCE} needs a name that is the query's alone, and the "
+            "driver cannot read one in the checkpoint "
+            f"{self.checkpoint or '(none is set as an option)'}: set checkpointLocation to a "
+            "folder of the driver's machine, or "
             "kafka.transactional.id to a name that no other query has"
         )
 
     def _folders(self) -> tuple[Path, ...]:
-        """What the option may mean: Spark makes a URI of a folder, and of a URI sometimes another one."""
+        """What the option may mean: Spark makes a URI of a folder, and of a URI sometimes another
+        one.
+        """
         scheme, separator, rest = self.checkpoint.partition(":")
         if not separator or scheme != "file":
             return (Path(self.checkpoint),)
@@ -86,20 +94,31 @@ class SinkOptions:
     security: ClientSecurity = PLAINTEXT
 
     def brokers(self) -> Brokers:
-        return kept_brokers(self.bootstrap, self.client_id, self.patience_ms / 1000, security=self.security)
+        return kept_brokers(
+            self.bootstrap, self.client_id, self.patience_ms / 1000, security=self.security
+        )
 
 
-def sink_options(given: Mapping[str, str], columns: Mapping[str, str], *, streaming: bool = False) -> SinkOptions:
+def sink_options(
+    given: Mapping[str, str], columns: Mapping[str, str], *, streaming: bool = False
+) -> SinkOptions:
     """`columns`: names and Spark's names of their types. Raises OptionRefused."""
     options = {name.lower(): value for name, value in given.items()}
-    kafka = {name[len("kafka.") :]: value for name, value in options.items() if name.startswith("kafka.")}
+    kafka = {
+        name[len("kafka.") :]: value for name, value in options.items() if name.startswith("kafka.")
+    }
     known = {name.lower() for name in [*WRITTEN, "path"]}
-    refuse_unknown([name for name in options if name not in known and not name.startswith("kafka.")], WRITTEN)
+    refuse_unknown(
+        [name for name in options if name not in known and not name.startswith("kafka.")], WRITTEN
+    )
     check_kafka(kafka)
     _check_columns(columns, options.get("topic"))
     for name, allowed in (("acks", ("all", "-1")), ("enable.idempotence", ("true",))):
         if kafka.get(name, allowed[0]).lower() not in allowed:
-            raise OptionRefused(f"kafka.{name}={kafka[name]} would lose or double records: it is always {allowed[0]} here")
+            raise OptionRefused(
+                f"kafka.{name}={kafka[name]} would lose or double records: it is always "
+                f"{allowed[0]} here"
+            )
     compression = kafka.get("compression.type", "none").lower()
     if compression not in NAMES:
         raise OptionRefused(f"kafka.compression.type is {compression!r}: {', '.join(NAMES)}")
@@ -118,37 +137,68 @@ def sink_options(given: Mapping[str, str], columns: Mapping[str, str], *, stream
     )
 
 
-def _transactional(options: Mapping[str, str], kafka: Mapping[str, str], *, streaming: bool) -> Transactional | None:
+def _transactional(
+    options: Mapping[str, str], kafka: Mapping[str, str], *, streaming: bool
+) -> Transactional | None:
     guarantee = options.get("deliveryguarantee", AT_LEAST_ONCE).lower()
     if guarantee not in (AT_LEAST_ONCE, EXACTLY_ONCE):
-        raise OptionRefused(f"deliveryGuarantee is {guarantee!r}: {AT_LEAST_ONCE} or {EXACTLY_ONCE}")
+        raise OptionRefused(
+            f"deliveryGuarantee is {guarantee!r}: {AT_LEAST_ONCE} or {EXACTLY_ONCE}"
+        )
     if guarantee == AT_LEAST_ONCE:
-        if given := [name for name in ("transactional.id", "transaction.timeout.ms") if name in kafka]:
-            raise OptionRefused(f"kafka.{given[0]} has a meaning with deliveryGuarantee={EXACTLY_ONCE} only")
+        if given := [
+            name for name in ("transactional.id", "transaction.timeout.ms") if name in kafka
+        ]:
+            raise OptionRefused(
+                f"kafka.{given[0]} has a meaning with deliveryGuarantee={EXACTLY_ONCE} only"
+            )
         return None
     if not streaming:
-        raise OptionRefused(f"deliveryGuarantee={EXACTLY_ONCE} is for streams: a batch query that is done again has no number to be known by")
+        raise OptionRefused(
+            f"deliveryGuarantee={EXACTLY_ONCE} is for streams: a batch query that is done again "
+            "has no number to be known by"
+        )
     timeout = kafka.get("transaction.timeout.ms", str(TRANSACTION_MS))
     if not timeout.isdecimal() or not 1 <= int(timeout) <= LONGEST_TRANSACTION_MS:
-        raise OptionRefused(f"kafka.transaction.timeout.ms is {timeout!r}: it is to be a number of ms up to {LONGEST_TRANSACTION_MS}")
-    return Transactional(kafka.get("transactional.id"), options.get("checkpointlocation", ""), int(timeout))
+        raise OptionRefused(
+            f"kafka.transaction.timeout.ms is {timeout!r}: it is to be a number of ms up to "
+            f"{LONGEST_TRANSACTION_MS}"
+        )
+    return Transactional(
+        kafka.get("transactional.id"), options.get("checkpointlocation", ""), int(timeout)
+    )
 
 
 def _check_columns(columns: Mapping[str, str], topic: str | None) -> None:
     if "value" not in columns:
-        raise OptionRefused(f"there is no column value among {', '.join(columns)}: select(to_json(struct('*')).alias('value')) makes one")
+        raise OptionRefused(
+            f"there is no column value among {', '.join(columns)}: "
+            "select(to_json(struct('*')).alias('value')) makes one"
+        )
     if topic is None and "topic" not in columns:
         raise OptionRefused('where to? .option("topic", "name"), or a column topic')
     for name, kinds in COLUMNS.items():
         if name in columns and columns[name] not in kinds:
-            raise OptionRefused(f"column {name} is of type {columns[name]}; it is to be {' or '.join(kinds)}: cast it")
+            raise OptionRefused(
+                f"column {name} is of type {columns[name]}; it is to be {' or '.join(kinds)}: "
+                "cast it"
+            )
 
 
-def write_task(options: SinkOptions, batches: "Iterable[pa.RecordBatch]", part: Part | None = None) -> Written:
-    """Returns when all rows are acknowledged. `part`: of a batch that is written exactly once. Raises PipelineError."""
+def write_task(
+    options: SinkOptions, batches: "Iterable[pa.RecordBatch]", part: Part | None = None
+) -> Written:
+    """Returns when all rows are acknowledged. `part`: of a batch that is written exactly once.
+    Raises PipelineError.
+    """
     brokers = options.brokers()
     identity = None if part is None else part.handle.identity
-    producer = Producer(brokers, compression=options.compression, identity=identity, max_batch_bytes=options.batch_bytes)
+    producer = Producer(
+        brokers,
+        compression=options.compression,
+        identity=identity,
+        max_batch_bytes=options.batch_bytes,
+    )
     places = _Places(brokers)
     now_ms = time.time_ns() // 1_000_000
     is_decided = part is not None and part.is_decided
@@ -161,7 +211,9 @@ def write_task(options: SinkOptions, batches: "Iterable[pa.RecordBatch]", part: 
                 stack.enter_context(writing(brokers, part))
                 is_writing = True
             for topic, partition, key, value, headers in _rows(batch, options):
-                producer.add((topic, places.of(topic, partition, key)), (key, value, headers, now_ms))
+                producer.add(
+                    (topic, places.of(topic, partition, key)), (key, value, headers, now_ms)
+                )
         producer.flush()
     return Written(producer.written, producer.partitions, part)
 
@@ -180,19 +232,32 @@ def _rows(batch: "pa.RecordBatch", options: SinkOptions) -> Iterator[Cells]:
 
     topics = [options.topic] * batch.num_rows if options.topic is not None else column("topic")
     if None in topics:
-        raise PipelineError("a row has no topic: its column topic is null. Filter such rows, or give the option topic, which counts for all")
+        raise PipelineError(
+            "a row has no topic: its column topic is null. Filter such rows, or give the option "
+            "topic, which counts for all"
+        )
     headers = column("headers") if options.headers else [None] * batch.num_rows
     lists = [[(each["key"], each["value"]) for each in found or ()] for found in headers]
-    return zip(topics, column("partition"), column("key", pa.binary()), column("value", pa.binary()), lists, strict=True)
+    return zip(
+        topics,
+        column("partition"),
+        column("key", pa.binary()),
+        column("value", pa.binary()),
+        lists,
+        strict=True,
+    )
 
 
 class _Places:
-    """The partition of each row: its own, its key's, or for rows without both one after the other, a thousand rows each."""
+    """The partition of each row: its own, its key's, or for rows without both one after the other,
+    a thousand rows each.
+    """
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._counts: dict[str, int] = {}
-        self._turns = count(time.monotonic_ns() // 1000 % 1000 * 1000)  # tasks do not all begin with the first one
+        # tasks do not all begin with the first one
+        self._turns = count(time.monotonic_ns() // 1000 % 1000 * 1000)
 
     def of(self, topic: str, partition: int | None, key: bytes | None) -> int:
         if topic not in self._counts:
@@ -200,14 +265,24 @@ class _Places:
         partitions = self._counts[topic]
         if partition is not None:
             if not 0 <= partition < partitions:
-                raise PipelineError(f"a row is for partition {partition} of {topic}, which has {partitions}, from 0 on")
+                raise PipelineError(
+                    f"a row is for partition {partition} of {topic}, which has {partitions}, from "
+                    "0 on"
+                )
             return partition
-        return partition_of(key, partitions) if key is not None else next(self._turns) // 1000 % partitions
+        return (
+            partition_of(key, partitions)
+            if key is not None
+            else next(self._turns) // 1000 % partitions
+        )
 
 
 def partition_counts(brokers: Brokers, topics: Sequence[str]) -> Mapping[str, int]:
     """Raises PipelineError for a topic that is not there: nothing makes it in passing."""
     found = brokers.topics(topics)
     if missing := sorted(set(topics) - found.keys()):
-        raise PipelineError(f"there is no topic {missing[0]} to write to: `raftka topics create {missing[0]}` makes it")
+        raise PipelineError(
+            f"there is no topic {missing[0]} to write to: `raftka topics create {missing[0]}` "
+            "makes it"
+        )
     return {name: len(topic.partitions) for name, topic in found.items()}

@@ -1,4 +1,6 @@
-"""The driver's plans and the tasks' reads, between Spark's data source and the plain functions. Knows Spark's order of calls, and no Spark."""
+"""The driver's plans and the tasks' reads, between Spark's data source and the plain functions.
+Knows Spark's order of calls, and no Spark.
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,7 +20,13 @@ if TYPE_CHECKING:
 
 def brokers_of(options: SourceOptions) -> Brokers:
     committed, security = options.read_committed, options.security
-    return kept_brokers(options.bootstrap, options.client_id, options.patience_ms / 1000, read_committed=committed, security=security)
+    return kept_brokers(
+        options.bootstrap,
+        options.client_id,
+        options.patience_ms / 1000,
+        read_committed=committed,
+        security=security,
+    )
 
 
 def batch_tasks(options: SourceOptions) -> list[tuple[Range, ...]]:
@@ -35,9 +43,16 @@ def read_task(options: SourceOptions, ranges: Iterable[Range]) -> "Iterator[pa.R
 
 
 class Stream:
-    """The driver's side of a streaming query: lives as long as the query does. Positions are JSON, as they stand in checkpoints."""
+    """The driver's side of a streaming query: lives as long as the query does. Positions are JSON,
+    as they stand in checkpoints.
+    """
 
-    def __init__(self, options: SourceOptions, lookup: Lookup | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        lookup: Lookup | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._options, self._clock = options, clock
         self._lookup = lookup or brokers_of(options)
         self._progress = Progress(options)
@@ -53,13 +68,18 @@ class Stream:
         return self._initial.as_json()
 
     def freeze(self) -> None:
-        """Read no further than the present ends of the topics (availableNow). `latest` reports data lost before or after, as without."""
+        """Read no further than the present ends of the topics (availableNow). `latest` reports data
+        lost before or after, as without.
+        """
         self._frozen = planning.latest(self._options, self._lookup, Position({}))
 
     def latest(self, start: Mapping[str, Json], *, everything: bool = False) -> Mapping[str, Json]:
-        """Return the end of the next batch; `start` itself when there is to be none. `everything`: without limits. Raises DataLoss."""
+        """Return the end of the next batch; `start` itself when there is to be none. `everything`:
+        without limits. Raises DataLoss.
+        """
         begin = position(start)
-        self._progress.publish(begin.offsets)  # Spark asks what comes next when it is done with what was before
+        # Spark asks what comes next when it is done with what was before
+        self._progress.publish(begin.offsets)
         end = self._newest = self._end(begin)
         if not everything:
             if self._is_early(begin, end):
@@ -83,7 +103,9 @@ class Stream:
         self._progress.close()
 
     def tasks(self, start: Mapping[str, Json], end: Mapping[str, Json]) -> list[tuple[Range, ...]]:
-        return planning.tasks(planning.stream_ranges(position(start), position(end)), self._options.min_partitions)
+        return planning.tasks(
+            planning.stream_ranges(position(start), position(end)), self._options.min_partitions
+        )
 
     def _end(self, begin: Position) -> Position:
         end = planning.latest(self._options, self._lookup, begin, self._frozen)
@@ -92,8 +114,15 @@ class Stream:
         return end
 
     def _is_early(self, begin: Position, end: Position) -> bool:
-        """Fewer than minOffsetsPerTrigger, and the last batch not maxTriggerDelay ago. availableNow reads any number of records."""
+        """Fewer than minOffsetsPerTrigger, and the last batch not maxTriggerDelay ago. availableNow
+        reads any number of records.
+        """
         least = self._options.min_offsets
-        if least is None or self._frozen is not None or self._last_batch is None or planning.waiting(begin, end) >= least:
+        if (
+            least is None
+            or self._frozen is not None
+            or self._last_batch is None
+            or planning.waiting(begin, end) >= least
+        ):
             return False
         return self._clock() - self._last_batch < self._options.max_delay_ms / 1000

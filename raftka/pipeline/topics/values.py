@@ -29,17 +29,24 @@ def decode(
     registry: str | Mapping[str, str] | None = None,
     schemas: str | Path | None = None,
 ) -> Column:
-    """A struct of the declared fields, and of `_error`: why there are none, else null. No record stops the query.
+    """A struct of the declared fields, and of `_error`: why there are none, else null. No record
+    stops the query.
 
-    `fields`, `format`, `registry` and `schemas` (a folder) say what they say in `streams.yml`. Raises OptionRefused.
+    `fields`, `format`, `registry` and `schemas` (a folder) say what they say in `streams.yml`.
+    Raises OptionRefused.
     """
     formats = (format,) if isinstance(format, str) else tuple(format)
     if not formats or any(each not in VALUES for each in formats):
-        raise OptionRefused(f"format is {format!r}: one of {', '.join(VALUES)}, or several such as ['json', 'avro']")
+        raise OptionRefused(
+            f"format is {format!r}: one of {', '.join(VALUES)}, or several such as ['json', 'avro']"
+        )
     if "protobuf" in formats and registry is None:
         raise OptionRefused("Protobuf needs a registry, such as registry='http://localhost:8081'")
     if "avro" in formats and (registry is None) == (schemas is None):
-        raise OptionRefused("Avro needs a registry, such as registry='http://localhost:8081', or schemas, a folder with 7.avsc for the schema 7")
+        raise OptionRefused(
+            "Avro needs a registry, such as registry='http://localhost:8081', or schemas, a "
+            "folder with 7.avsc for the schema 7"
+        )
     wanted = fields_of(dict(fields), "fields")
     access = None if registry is None else registry_access(registry, "registry", Path(), os.environ)
     decoder = Decoder(formats, wanted, {} if schemas is None else schemas_in(Path(schemas)), access)
@@ -49,4 +56,6 @@ def decode(
 
     kind = StructType.fromJson(spark_json(wanted)).add(ERROR, "string")
     # Said to be random, so that Spark does not decode once to filter and once more to select.
-    return arrow_udf(decoded, kind).asNondeterministic()(f.col(value) if isinstance(value, str) else value)
+    return arrow_udf(decoded, kind).asNondeterministic()(
+        f.col(value) if isinstance(value, str) else value
+    )

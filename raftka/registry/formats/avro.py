@@ -1,9 +1,12 @@
-"""Avro schemas: parsed as Java's Avro 1.12 does for new schemas (names and defaults are validated), with references by full name.
+"""Avro schemas: parsed as Java's Avro 1.12 does for new schemas (names and defaults are validated),
+with references by full name.
 
-Older versions of Avro looked at neither. A schema that they have registered is still read, so names and defaults of old ones are taken as they are.
+Older versions of Avro looked at neither. A schema that they have registered is still read, so names
+and defaults of old ones are taken as they are.
 
-Written here and not taken from the avro package, whose parser recurses without bound, copies the text of a schema into the error of each level
-above it, warns of unknown logical types, and does not look at defaults. Tests compare the two.
+Written here and not taken from the avro package, whose parser recurses without bound, copies the
+text of a schema into the error of each level above it, warns of unknown logical types, and does not
+look at defaults. Tests compare the two.
 """
 
 import re
@@ -36,7 +39,9 @@ class AvroSchema:
 
     @property
     def canonical(self) -> str:
-        """As Java's Avro writes a schema, which has no order of attributes, and knows no difference between "a.R" and a namespace."""
+        """As Java's Avro writes a schema, which has no order of attributes, and knows no difference
+        between "a.R" and a namespace.
+        """
         return self.normalized
 
     @cached_property
@@ -80,7 +85,10 @@ class _Parser:
         defaults = Defaults()
         for record, field in self._fields if self._new else ():
             if not defaults.fits(field.type, field.default):
-                said = f"the default {shown(field.default)} of field {field.name} of {record} is no {rules.describe(field.type)}"
+                said = (
+                    f"the default {shown(field.default)} of field {field.name} of {record} is "
+                    f"no {rules.describe(field.type)}"
+                )
                 raise InvalidSchema(said)
         return root, whole["type"]
 
@@ -103,11 +111,19 @@ class _Parser:
         within = name if "." in name or not namespace else f"{namespace}.{name}"
         found = self._names.get(within) or self._names.get(name)
         if found is None:
-            raise InvalidSchema(f"{shown(within)} is neither a type of Avro nor one that is defined here or in a reference")
+            raise InvalidSchema(
+                f"{shown(within)} is neither a type of Avro nor one that is defined here or in a "
+                "reference"
+            )
         return found
 
     def _union(self, branches: list[Json], namespace: str) -> Type:
-        union = Type("union", branches=tuple(self._child(branches, index, namespace) for index in range(len(branches))))
+        union = Type(
+            "union",
+            branches=tuple(
+                self._child(branches, index, namespace) for index in range(len(branches))
+            ),
+        )
         seen = set()
         for branch in union.branches:
             if branch.kind == "union":
@@ -121,7 +137,9 @@ class _Parser:
     def _object(self, value: JsonObject, namespace: str) -> Type:
         kind = value.get("type")
         if not isinstance(kind, str):
-            raise InvalidSchema(f'a type has no name of a type as its attribute "type": {shown(value)}')
+            raise InvalidSchema(
+                f'a type has no name of a type as its attribute "type": {shown(value)}'
+            )
         if kind == "array":
             return Type(kind, items=self._required_child(value, "items", namespace))
         if kind == "map":
@@ -138,7 +156,9 @@ class _Parser:
     def _definition(self, value: JsonObject, kind: str, namespace: str) -> Type:
         name, given = value.get("name"), value.get("namespace", namespace)
         if not isinstance(name, str) or not isinstance(given, str):
-            raise InvalidSchema(f"a {kind} has no name, or name or namespace is no string: {shown(value)}")
+            raise InvalidSchema(
+                f"a {kind} has no name, or name or namespace is no string: {shown(value)}"
+            )
         full = name if "." in name or not given else f"{given}.{name}"
         for part in full.split("."):
             self._check_name(part, f"the name {shown(full)}")
@@ -147,12 +167,19 @@ class _Parser:
         if full in self._names:
             raise InvalidSchema(f"{full} is defined twice")
         namespace = full.rpartition(".")[0]
-        aliases = [each if "." in each or not namespace else f"{namespace}.{each}" for each in _strings(value, "aliases", full)]
-        defined = self._names[full] = Type("record" if kind == "error" else kind, full, tuple(aliases))
+        aliases = [
+            each if "." in each or not namespace else f"{namespace}.{each}"
+            for each in _strings(value, "aliases", full)
+        ]
+        defined = self._names[full] = Type(
+            "record" if kind == "error" else kind, full, tuple(aliases)
+        )
         if kind == "fixed":
             size = value.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
-                raise InvalidSchema(f"the size of fixed {full} is no number of bytes: {shown(size)}")
+                raise InvalidSchema(
+                    f"the size of fixed {full} is no number of bytes: {shown(size)}"
+                )
             defined.size = size
         elif kind == "enum":
             self._enum(defined, value)
@@ -172,12 +199,17 @@ class _Parser:
         if default is not None and default not in defined.symbols and not self._new:
             default = None  # an attribute without a meaning, before Avro 1.9
         if default is not None and default not in defined.symbols:
-            raise InvalidSchema(f"the default {shown(default)} of enum {defined.name} is none of its symbols")
+            raise InvalidSchema(
+                f"the default {shown(default)} of enum {defined.name} is none of its symbols"
+            )
         defined.default_symbol = default
 
     def _check_name(self, name: str, described: str) -> None:
         if self._new and not NAME.fullmatch(name):
-            raise InvalidSchema(f"{described} is none for Avro: letters, digits and _ are allowed, and no digit first")
+            raise InvalidSchema(
+                f"{described} is none for Avro: letters, digits and _ are allowed, and no digit "
+                "first"
+            )
 
     def _record(self, defined: Type, value: JsonObject, namespace: str) -> None:
         fields = value.get("fields")
@@ -194,9 +226,18 @@ class _Parser:
             if "type" not in each:
                 raise InvalidSchema(f"field {name} of {defined.name} has no type")
             if each.get("order", "ascending") not in ORDERS:
-                raise InvalidSchema(f"field {name} of {defined.name} has the order {shown(each['order'])}, which is none of {', '.join(ORDERS)}")
+                raise InvalidSchema(
+                    f"field {name} of {defined.name} has the order {shown(each['order'])}, which "
+                    f"is none of {', '.join(ORDERS)}"
+                )
             aliases = tuple(_strings(each, "aliases", name))
-            field = Field(name, self._child(each, "type", namespace), aliases, "default" in each, each.get("default"))
+            field = Field(
+                name,
+                self._child(each, "type", namespace),
+                aliases,
+                "default" in each,
+                each.get("default"),
+            )
             defined.fields.append(field)
             if field.has_default:
                 self._fields.append((defined.name, field))

@@ -1,4 +1,6 @@
-"""JSON Schemas of drafts 4, 6, 7, 2019-09 and 2020-12: valid by their metaschema, each `$ref` leads to something, and no URL is ever fetched."""
+"""JSON Schemas of drafts 4, 6, 7, 2019-09 and 2020-12: valid by their metaschema, each `$ref` leads
+to something, and no URL is ever fetched.
+"""
 
 from collections.abc import Container, Sequence
 from contextlib import suppress
@@ -10,7 +12,14 @@ import jsonschema_rs
 from raftka.json_values import Json
 from raftka.registry.formats import json_text, pairs
 from raftka.registry.formats.json_schema_parts import rules
-from raftka.registry.formats.json_schema_parts.documents import DEFAULT_DRAFT, DRAFTS, Document, Documents, draft_of, subschemas
+from raftka.registry.formats.json_schema_parts.documents import (
+    DEFAULT_DRAFT,
+    DRAFTS,
+    Document,
+    Documents,
+    draft_of,
+    subschemas,
+)
 from raftka.registry.formats.json_schema_parts.nodes import Node, Nodes
 from raftka.registry.formats.json_schema_parts.patterns import check_pattern
 from raftka.registry.formats.schema import InvalidSchema, Parsed, Reference, check_size
@@ -67,9 +76,11 @@ def problems(reader: Parsed, writer: Parsed) -> list[str]:
 
 
 def _document(name: str, text: str, before: int = DEFAULT_DRAFT) -> Document:
-    """`before`: the draft of the schema that refers to it. Without a `$schema` of its own it is of that one, if it is valid there.
+    """`before`: the draft of the schema that refers to it. Without a `$schema` of its own it is of
+    that one, if it is valid there.
 
-    That is what Confluent's registry does for a schema of 2019-09 or 2020-12; for older ones all others are of draft 7.
+    That is what Confluent's registry does for a schema of 2019-09 or 2020-12; for older ones all
+    others are of draft 7.
     """
     value = json_text.read(text)
     if before > DEFAULT_DRAFT and isinstance(value, dict) and "$schema" not in value:
@@ -80,9 +91,13 @@ def _document(name: str, text: str, before: int = DEFAULT_DRAFT) -> Document:
 
 
 def _check_resources(documents: Documents) -> None:
-    """Each resource is valid by the metaschema of its own draft. A part of another draft is judged by that one alone."""
+    """Each resource is valid by the metaschema of its own draft. A part of another draft is judged
+    by that one alone.
+    """
     if documents.dynamic_count > MAX_DYNAMIC:
-        raise InvalidSchema(f"the schema has {documents.dynamic_count} dynamic anchors, {MAX_DYNAMIC} are allowed")
+        raise InvalidSchema(
+            f"the schema has {documents.dynamic_count} dynamic anchors, {MAX_DYNAMIC} are allowed"
+        )
     resources = documents.resources()
     drafts = {id(each.value): each.draft for each in resources}
     is_one = len(set(drafts.values())) == 1
@@ -92,7 +107,9 @@ def _check_resources(documents: Documents) -> None:
         try:
             _validate(each.value if is_one else _without(each.value, drafts), each.draft)
         except InvalidSchema as error:
-            raise InvalidSchema(f"reference {each.name[:100]}: {error}" if each.name else str(error)) from None
+            raise InvalidSchema(
+                f"reference {each.name[:100]}: {error}" if each.name else str(error)
+            ) from None
 
 
 def _without(value: Json, resources: Container[int], *, inside: bool = False) -> Json:
@@ -119,7 +136,9 @@ def _validate(value: Json, draft: int) -> None:
 
 @cache
 def _metaschema(draft: int) -> jsonschema_rs.Validator:
-    """The metaschemas are in the library. Formats are not validated: regular expressions for Java would be refused."""
+    """The metaschemas are in the library. Formats are not validated: regular expressions for Java
+    would be refused.
+    """
     validators = {
         4: jsonschema_rs.Draft4Validator,
         6: jsonschema_rs.Draft6Validator,
@@ -133,7 +152,9 @@ def _metaschema(draft: int) -> jsonschema_rs.Validator:
 
 
 def _check_parts(documents: Documents) -> None:
-    """Resolve each reference and compile each regular expression of all that can be reached. What only a reference finds is validated as well."""
+    """Resolve each reference and compile each regular expression of all that can be reached. What
+    only a reference finds is validated as well.
+    """
     patterns: set[str] = set()
     seen: set[int] = set()
     waiting = [(documents.root.value, documents.root)]
@@ -142,14 +163,23 @@ def _check_parts(documents: Documents) -> None:
         if not isinstance(value, dict) or id(value) in seen:
             continue
         seen.add(id(value))
-        patterns.update(each for each in (value.get("pattern"), *(value.get("patternProperties") or ())) if isinstance(each, str))
-        waiting += [(child, documents.entered(child, document)) for child in subschemas(value, document.draft)]
+        patterns.update(
+            each
+            for each in (value.get("pattern"), *(value.get("patternProperties") or ()))
+            if isinstance(each, str)
+        )
+        waiting += [
+            (child, documents.entered(child, document))
+            for child in subschemas(value, document.draft)
+        ]
         target = documents.referred(value, document)
         if target is not None and documents.is_found_by_reference(target.value):
             _validate(target.value, target.document.draft)
         if target is not None:
             waiting.append((target.value, target.document))
     if len(patterns) > MAX_PATTERNS:
-        raise InvalidSchema(f"the schema has {len(patterns)} regular expressions, {MAX_PATTERNS} are allowed")
+        raise InvalidSchema(
+            f"the schema has {len(patterns)} regular expressions, {MAX_PATTERNS} are allowed"
+        )
     for pattern in patterns:
         check_pattern(pattern)

@@ -9,7 +9,9 @@ from raftka.registry.formats.schema import MAX_DEPTH, InvalidSchema
 
 
 def read(text: str) -> Json:
-    """The value of a text. Raises InvalidSchema for what is no JSON, too deep, no Unicode, or a number beyond a double's range."""
+    """The value of a text. Raises InvalidSchema for what is no JSON, too deep, no Unicode, or a
+    number beyond a double's range.
+    """
     try:
         value = json.loads(text, parse_constant=_refuse)
     except RecursionError:
@@ -55,7 +57,9 @@ def _check_string(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidSchema("a string has half of a surrogate pair, which UTF-8 cannot express") from None
+        raise InvalidSchema(
+            "a string has half of a surrogate pair, which UTF-8 cannot express"
+        ) from None
 
 
 def _children(value: Json) -> Iterator[Json]:

@@ -1,9 +1,12 @@
-"""Compares two schemas pair by pair of their parts, without recursion: schemas refer to themselves, and nest as deep as a client likes.
+"""Compares two schemas pair by pair of their parts, without recursion: schemas refer to themselves,
+and nest as deep as a client likes.
 
-A pair is a part of the reader's schema and a part of the writer's. Rules of a type of schemas expand it: what is wrong with the pair by itself,
-and which other pairs must be right. A pair is taken as right until something makes it wrong (the greatest fixed point), so a linked list is
-compatible with itself. Three steps: expand all pairs that can be reached from the roots; spread what is wrong to the pairs that need it; tell
-the problems, nearest to the root first, each with its path.
+A pair is a part of the reader's schema and a part of the writer's. Rules of a type of schemas
+expand it: what is wrong with the pair by itself, and which other pairs must be right. A pair is
+taken as right until something makes it wrong (the greatest fixed point), so a linked list is
+compatible with itself. Three steps: expand all pairs that can be reached from the roots; spread
+what is wrong to the pairs that need it; tell the problems, nearest to the root first, each with its
+path.
 """
 
 from collections import deque
@@ -14,7 +17,8 @@ from typing import Generic, NamedTuple, TypeVar
 from raftka.registry.formats.schema import MAX_PROBLEMS, MAX_SAID
 
 MAX_STEPS = 300_000  # pairs, and needs of pairs: three seconds, 300 MB
-MAX_AGAIN = 10 * MAX_STEPS  # options that are looked at again because one of them turned wrong: half a second
+# options that are looked at again because one of them turned wrong: half a second
+MAX_AGAIN = 10 * MAX_STEPS
 MAX_PATH = 1_000  # characters of a path that are told, its end
 
 T = TypeVar("T")
@@ -22,7 +26,9 @@ Key = tuple[int, int]
 
 
 class Fault(NamedTuple):
-    """`kind`: the name of the rule, as the Schema Registry's users know it; `path`: where below its pair."""
+    """`kind`: the name of the rule, as the Schema Registry's users know it; `path`: where below its
+    pair.
+    """
 
     kind: str
     said: str
@@ -31,7 +37,8 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Need(Generic[T]):
-    """Of `options`, pairs of (reader, writer), one must be right. If none is, `fault` is told, and why the first one is wrong.
+    """Of `options`, pairs of (reader, writer), one must be right. If none is, `fault` is told, and
+    why the first one is wrong.
 
     Why not, if there are several and a fault, or if it is `quiet`.
     """
@@ -57,7 +64,9 @@ class TooComplex(Exception):
 
 
 def compare(reader: T, writer: T, expand: Expand[T]) -> list[str]:
-    """A sentence for each problem, at most MAX_PROBLEMS; none if the pair is right. Parts are told apart by identity, and must stay alive."""
+    """A sentence for each problem, at most MAX_PROBLEMS; none if the pair is right. Parts are told
+    apart by identity, and must stay alive.
+    """
     try:
         comparison = _Comparison(reader, writer, expand)
         comparison.spread()
@@ -98,9 +107,14 @@ class _Comparison(Generic[T]):
         return any(_key(option) not in self.wrong for option in need.options)
 
     def spread(self) -> None:
-        """Mark every pair that is wrong. A need with many options is looked at when all simpler ones are settled, not after each option."""
+        """Mark every pair that is wrong. A need with many options is looked at when all simpler
+        ones are settled, not after each option.
+        """
         turning = [
-            key for key, each in self.expanded.items() if each.faults or any(len(need.options) != 1 and not self.met(need) for need in each.needs)
+            key
+            for key, each in self.expanded.items()
+            if each.faults
+            or any(len(need.options) != 1 and not self.met(need) for need in each.needs)
         ]
         self.wrong.update(turning)
         doubtful: dict[int, tuple[Key, Need[T]]] = {}
@@ -141,7 +155,11 @@ class _Comparison(Generic[T]):
                 below = _Path(path, need.path) if need.path else path
                 if need.fault is not None:
                     told.append(_sentence(need.fault, below))
-                if need.quiet or not need.options or (need.fault is not None and len(need.options) > 1):
+                if (
+                    need.quiet
+                    or not need.options
+                    or (need.fault is not None and len(need.options) > 1)
+                ):
                     continue
                 if (option := _key(need.options[0])) not in seen:
                     seen.add(option)
@@ -150,7 +168,9 @@ class _Comparison(Generic[T]):
 
 
 class _Path(NamedTuple):
-    """Linked, because a path for each of many nested pairs would grow with the square of their number."""
+    """Linked, because a path for each of many nested pairs would grow with the square of their
+    number.
+    """
 
     above: "_Path | None"
     step: str
@@ -165,4 +185,6 @@ def _sentence(fault: Fault, path: _Path | None) -> str:
         path = path.above
     whole = "/" + "/".join(reversed(steps))
     said = fault.said if len(fault.said) <= MAX_SAID else fault.said[:MAX_SAID] + "..."
-    return f"{fault.kind} at {whole if len(whole) <= MAX_PATH else '...' + whole[-MAX_PATH:]}: {said}"
+    return (
+        f"{fault.kind} at {whole if len(whole) <= MAX_PATH else '...' + whole[-MAX_PATH:]}: {said}"
+    )

@@ -1,7 +1,9 @@
-"""Protobuf schemas: .proto texts (proto2, proto3, editions) that protoc compiles, and base64 of serialized descriptors, as clients of Python send.
+"""Protobuf schemas: .proto texts (proto2, proto3, editions) that protoc compiles, and base64 of
+serialized descriptors, as clients of Python send.
 
-What a client sends as text is given back as it is; base64 is given back as the text of its descriptor. Two texts are one schema if their
-descriptors are, printed with all names in full: comments, white space and how names are qualified make no difference.
+What a client sends as text is given back as it is; base64 is given back as the text of its
+descriptor. Two texts are one schema if their descriptors are, printed with all names in full:
+comments, white space and how names are qualified make no difference.
 """
 
 import base64
@@ -28,7 +30,8 @@ BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 @dataclass(frozen=True, eq=False)
 class ProtobufSchema:
     text: str
-    files: tuple[FileDescriptorProto, ...]  # each after those that it imports; the last one is the schema's
+    # each after those that it imports; the last one is the schema's
+    files: tuple[FileDescriptorProto, ...]
 
     @property
     def descriptor(self) -> FileDescriptorProto:
@@ -91,11 +94,14 @@ def _as_text(text: str, files: dict[str, str]) -> str:
         return print_file(descriptor, Options())
     imported = [each for each in descriptor.dependency if each in files or is_known(each)]
     compiled = list(protoc.compile_files(files, imported).file) if imported else []
-    return print_file(descriptor, Options([*compiled, descriptor]))  # it may use options that it defines itself
+    # it may use options that it defines itself
+    return print_file(descriptor, Options([*compiled, descriptor]))
 
 
 def _has_custom_options(descriptor: FileDescriptorProto) -> bool:
-    """Whether one of all the options of a file is an extension, which this process's pool does not know. Refuses names that are no UTF-8."""
+    """Whether one of all the options of a file is an extension, which this process's pool does not
+    know. Refuses names that are no UTF-8.
+    """
     found = False
     waiting: list[Message] = [descriptor]
     while waiting:
@@ -105,6 +111,8 @@ def _has_custom_options(descriptor: FileDescriptorProto) -> bool:
             values = value if field.is_repeated else [value]
             if field.message_type is not None:
                 waiting += values
-            elif field.type == FieldDescriptor.TYPE_STRING and any(isinstance(each, bytes) for each in values):
+            elif field.type == FieldDescriptor.TYPE_STRING and any(
+                isinstance(each, bytes) for each in values
+            ):
                 raise InvalidSchema(f"{message.DESCRIPTOR.name}.{field.name} is no UTF-8")
     return found

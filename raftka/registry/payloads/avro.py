@@ -1,4 +1,6 @@
-"""Avro payloads compared with a schema byte by byte. Makes no values, so a payload costs no memory."""
+"""Avro payloads compared with a schema byte by byte. Makes no values, so a payload costs no
+memory.
+"""
 
 from collections.abc import Callable
 
@@ -63,7 +65,9 @@ class _Reader:
             case "enum":
                 self._one_of(kind.symbols, "symbols of an enum")
             case "union":
-                self.value(kind.branches[self._one_of(kind.branches, "branches of a union")], depth + 1)
+                self.value(
+                    kind.branches[self._one_of(kind.branches, "branches of a union")], depth + 1
+                )
             case "array":
                 self._blocks(kind, depth, has_keys=False)
             case "map":

@@ -1,4 +1,6 @@
-"""JSON payloads compared with a JSON Schema, by jsonschema-rs. Regular expressions are matched in linear time; no URL is fetched."""
+"""JSON payloads compared with a JSON Schema, by jsonschema-rs. Regular expressions are matched in
+linear time; no URL is fetched.
+"""
 
 import json
 from collections.abc import Callable
@@ -27,7 +29,11 @@ def matcher(text: str, references: tuple[Reference, ...]) -> Callable[[bytes], N
     """A function that raises Unfit. Raises InvalidSchema."""
     schema = json_schema.parse(text, references)
     others = {reference.name: json.loads(reference.text) for reference in references}
-    others |= {str(value["$id"]): value for value in others.values() if isinstance(value, dict) and "$id" in value}
+    others |= {
+        str(value["$id"]): value
+        for value in others.values()
+        if isinstance(value, dict) and "$id" in value
+    }
 
     def retrieve(uri: str) -> Json:
         for name in (uri, uri.removeprefix(BASE), uri.rpartition("/")[2]):
@@ -39,9 +45,12 @@ def matcher(text: str, references: tuple[Reference, ...]) -> Callable[[bytes], N
     value = schema.value
     own = value.get("$schema") if isinstance(value, dict) else None
     if own is not None and own.rstrip("#").replace("https:", "http:") not in DRAFTS:
-        value = {name: each for name, each in value.items() if name != "$schema"}  # one of somebody's own: draft 7
+        # one of somebody's own: draft 7
+        value = {name: each for name, each in value.items() if name != "$schema"}
     try:
-        validator = VALIDATORS[schema.documents.root.draft](value, retriever=retrieve, pattern_options=options, validate_formats=False)
+        validator = VALIDATORS[schema.documents.root.draft](
+            value, retriever=retrieve, pattern_options=options, validate_formats=False
+        )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
         raise InvalidSchema(f"the validator does not take it: {error}".partition("\n")[0]) from None
 

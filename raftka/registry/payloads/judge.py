@@ -1,4 +1,5 @@
-"""The node's side of the process that compares payloads: starts it when it is needed, and ends it when an answer takes too long.
+"""The node's side of the process that compares payloads: starts it when it is needed, and ends it
+when an answer takes too long.
 
 Needs none of the registry's libraries. Called from one thread at a time.
 """
@@ -49,11 +50,18 @@ class ProcessJudge:
         self._has_ended = False
 
     def judge(self, schema: Schema, payloads: list[bytes]) -> list[str | None]:
-        """Why each is no value of the schema; None: it is one. Raises OSError when the process cannot be started.
+        """Why each is no value of the schema; None: it is one. Raises OSError when the process
+        cannot be started.
 
-        A question that takes too long, or ends the process twice, is answered for all of its payloads: that is the fault of schema or payload.
+        A question that takes too long, or ends the process twice, is answered for all of its
+        payloads: that is the fault of schema or payload.
         """
-        question = {"kind": schema.kind, "text": schema.text, "references": list(schema.references), "sizes": [len(each) for each in payloads]}
+        question = {
+            "kind": schema.kind,
+            "text": schema.text,
+            "references": list(schema.references),
+            "sizes": [len(each) for each in payloads],
+        }
         head = json.dumps(question).encode()
         data = b"".join((len(head).to_bytes(4), head, *payloads))
         for _ in range(2):
@@ -90,7 +98,13 @@ class ProcessJudge:
         if process is None or process.poll() is not None:
             self.close()
             command = [sys.executable, "-m", "raftka.registry.payloads.worker"]
-            process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
+            process = self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
             if self._has_ended:  # meanwhile
                 self.close()
                 raise OSError("the node stops")

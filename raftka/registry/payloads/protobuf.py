@@ -29,7 +29,9 @@ def matcher(text: str, references: tuple[Reference, ...]) -> Callable[[bytes], N
         indexes, at = _indexes(payload)
         if indexes not in classes:
             name = _name(schema.descriptor, indexes)
-            classes[indexes] = GetMessageClass(pool.FindMessageTypeByName(name)) if name is not None else None
+            classes[indexes] = (
+                GetMessageClass(pool.FindMessageTypeByName(name)) if name is not None else None
+            )
         found = classes[indexes]
         if found is None:
             raise Unfit(f"the schema has no message {list(indexes)}")
@@ -39,7 +41,10 @@ def matcher(text: str, references: tuple[Reference, ...]) -> Callable[[bytes], N
         except DecodeError as error:
             raise Unfit(f"it is no {message.DESCRIPTOR.full_name}: {error}") from None
         if not message.IsInitialized():
-            raise Unfit(f"{message.DESCRIPTOR.full_name} has no {', '.join(message.FindInitializationErrors())}")
+            raise Unfit(
+                f"{message.DESCRIPTOR.full_name} has no "
+                f"{', '.join(message.FindInitializationErrors())}"
+            )
 
     return match
 

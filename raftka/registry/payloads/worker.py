@@ -1,7 +1,9 @@
-"""The process that compares payloads: reads questions from its standard input until that ends, and writes answers to its standard output.
+"""The process that compares payloads: reads questions from its standard input until that ends, and
+writes answers to its standard output.
 
-A question is four bytes of size and a JSON object (`kind`, `text`, `references`, `sizes`), then the payloads, one behind the other. An answer is four
-bytes of size and a JSON list: for each payload why it is no value of the schema, or null.
+A question is four bytes of size and a JSON object (`kind`, `text`, `references`, `sizes`), then the
+payloads, one behind the other. An answer is four bytes of size and a JSON list: for each payload
+why it is no value of the schema, or null.
 """
 
 import json
@@ -40,7 +42,9 @@ class Matchers:
     def answer(self, question: JsonObject, payloads: list[bytes]) -> list[str | None]:
         references = tuple(Reference(name, text) for name, text in question["references"])
         match = self.of(question["kind"], question["text"], references)
-        return [match if isinstance(match, str) else _reason(match, payload) for payload in payloads]
+        return [
+            match if isinstance(match, str) else _reason(match, payload) for payload in payloads
+        ]
 
 
 def _matcher(kind: str) -> Callable[[str, tuple[Reference, ...]], Match]:
@@ -60,7 +64,8 @@ def _reason(match: Match, payload: bytes) -> str | None:
         match(payload)
     except Unfit as unfit:
         return str(unfit)
-    except Exception as error:  # whatever a library raises on bytes of strangers: other payloads go on
+    # whatever a library raises on bytes of strangers: other payloads go on
+    except Exception as error:
         return f"{type(error).__name__} {error}".rstrip()
     return None
 

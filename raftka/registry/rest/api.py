@@ -1,6 +1,8 @@
-"""Confluent's REST API: which method of which path does what. Knows no connection. `Request.user` has logged in, where logins are asked for.
+"""Confluent's REST API: which method of which path does what. Knows no connection. `Request.user`
+has logged in, where logins are asked for.
 
-What stands behind `/contexts/NAME` is the same API for the subjects and ids of that context: names in paths and queries are read as its own.
+What stands behind `/contexts/NAME` is the same API for the subjects and ids of that context: names
+in paths and queries are read as its own.
 """
 
 import re
@@ -20,7 +22,16 @@ from raftka.registry.schemas import MODULES
 from raftka.registry.settings.contracts import properties
 from raftka.registry.settings.names import LEVEL, read_changes
 from raftka.registry.state import State
-from raftka.registry.subjects import DEFAULT, Name, context_of, new_scope, new_subject, prefix_of, read_context, within
+from raftka.registry.subjects import (
+    DEFAULT,
+    Name,
+    context_of,
+    new_scope,
+    new_subject,
+    prefix_of,
+    read_context,
+    within,
+)
 
 NO_PATH, NO_METHOD = 404, 405
 EVERYTHING = "*"  # the target of OPTIONS for all paths
@@ -43,30 +54,43 @@ class Api:
     def __init__(self, registry: Registry, access: Access) -> None:
         self._registry, self._access = registry, access
         self._routes = [
-            Route(method, _pattern(path), answer, slow, frozenset(parameters.split())) for method, path, answer, slow, parameters in self._table()
+            Route(method, _pattern(path), answer, slow, frozenset(parameters.split()))
+            for method, path, answer, slow, parameters in self._table()
         ]
 
     def _table(self) -> list[tuple[str, str, Callable[..., Json], bool, str]]:
         fast, slow = False, True
+        # fmt: off
         return [
             ("GET", "/schemas/ids/ID", self._schema, fast, "subject format fetchMaxId"),
             ("POST", "/subjects/SUBJECT/versions", self._register, slow, "normalize"),
             ("POST", "/subjects/SUBJECT", self._find, slow, "normalize deleted"),
             ("GET", "/subjects/SUBJECT/versions/VERSION", self._version, fast, "deleted format"),
-            ("GET", "/subjects/SUBJECT/versions", self._versions, slow, "deleted deletedOnly deletedAsNegative offset limit"),
-            ("GET", "/subjects", self._subjects, slow, "subjectPrefix deleted deletedOnly offset limit"),
+            ("GET", "/subjects/SUBJECT/versions", self._versions, slow,
+             "deleted deletedOnly deletedAsNegative offset limit"),
+            ("GET", "/subjects", self._subjects, slow,
+             "subjectPrefix deleted deletedOnly offset limit"),
             ("GET", "/schemas/ids/ID/schema", self._schema_text, fast, "subject format"),
-            ("GET", "/schemas/ids/ID/subjects", self._subjects_of_id, slow, "subject deleted offset limit"),
-            ("GET", "/schemas/ids/ID/versions", self._versions_of_id, slow, "subject deleted offset limit"),
+            ("GET", "/schemas/ids/ID/subjects", self._subjects_of_id, slow,
+             "subject deleted offset limit"),
+            ("GET", "/schemas/ids/ID/versions", self._versions_of_id, slow,
+             "subject deleted offset limit"),
             ("GET", "/schemas/types", lambda request: sorted(MODULES), fast, ""),
-            ("GET", "/schemas", self._schemas, slow, "subjectPrefix deleted latestOnly offset limit"),
-            ("GET", "/subjects/SUBJECT/metadata", self._with_metadata, slow, "key value deleted format"),
-            ("GET", "/subjects/SUBJECT/versions/VERSION/schema", self._version_text, fast, "deleted format"),
-            ("GET", "/subjects/SUBJECT/versions/VERSION/referencedby", self._referenced_by, slow, "deleted offset limit"),
+            ("GET", "/schemas", self._schemas, slow,
+             "subjectPrefix deleted latestOnly offset limit"),
+            ("GET", "/subjects/SUBJECT/metadata", self._with_metadata, slow,
+             "key value deleted format"),
+            ("GET", "/subjects/SUBJECT/versions/VERSION/schema", self._version_text, fast,
+             "deleted format"),
+            ("GET", "/subjects/SUBJECT/versions/VERSION/referencedby", self._referenced_by, slow,
+             "deleted offset limit"),
             ("DELETE", "/subjects/SUBJECT", self._delete_subject, slow, "permanent"),
-            ("DELETE", "/subjects/SUBJECT/versions/VERSION", self._delete_version, slow, "permanent"),
-            ("POST", "/compatibility/subjects/SUBJECT/versions/VERSION", self._compatible, slow, "normalize verbose"),
-            ("POST", "/compatibility/subjects/SUBJECT/versions", self._compatible, slow, "normalize verbose"),
+            ("DELETE", "/subjects/SUBJECT/versions/VERSION", self._delete_version, slow,
+             "permanent"),
+            ("POST", "/compatibility/subjects/SUBJECT/versions/VERSION", self._compatible, slow,
+             "normalize verbose"),
+            ("POST", "/compatibility/subjects/SUBJECT/versions", self._compatible, slow,
+             "normalize verbose"),
             ("GET", "/config", self._settings, fast, "defaultToGlobal"),
             ("GET", "/config/SUBJECT", self._settings, fast, "defaultToGlobal"),
             ("PUT", "/config", self._set, slow, ""),
@@ -81,9 +105,11 @@ class Api:
             ("DELETE", "/mode/SUBJECT", self._no_mode, slow, "recursive"),
             ("GET", "/contexts", self._contexts, slow, "contextPrefix offset limit"),
             ("DELETE", "/contexts/CONTEXT", self._delete_context, slow, ""),
-            ("GET", "/v1/metadata/version", lambda request: {"version": __version__, "commitId": ""}, fast, ""),
+            ("GET", "/v1/metadata/version",
+             lambda request: {"version": __version__, "commitId": ""}, fast, ""),
             ("GET", "/", lambda request: {}, fast, ""),
         ]
+        # fmt: on
 
     @property
     def lock(self) -> threading.RLock:
@@ -91,13 +117,16 @@ class Api:
         return self._registry.lock
 
     def route(self, request: Request) -> tuple[Route, Request, list[str]]:
-        """Return the route, the request as its context reads it, and the parts of the path that have names in it. Raises RegistryError."""
+        """Return the route, the request as its context reads it, and the parts of the path that
+        have names in it. Raises RegistryError.
+        """
         request, other = of_context(request), False
         for route in self._routes:
             match = route.path.fullmatch(request.path)
             if match is not None and route.method == request.method:
                 request.check_query(route.parameters)
-                slow = route.slow or request.text("format") == "serialized"  # which is parsed for it
+                # which is parsed for it
+                slow = route.slow or request.text("format") == "serialized"
                 found = {name: unquote(part) for name, part in match.groupdict().items()}
                 if "subject" in found:
                     found["subject"] = within(request.context, found["subject"])
@@ -112,10 +141,17 @@ class Api:
     def methods(self, request: Request) -> list[str]:
         """Return what the request's path takes. Raises RegistryError."""
         path = of_context(request).path
-        found = {route.method for route in self._routes if path == EVERYTHING or route.path.fullmatch(path)}
+        found = {
+            route.method
+            for route in self._routes
+            if path == EVERYTHING or route.path.fullmatch(path)
+        }
         if not found and path != "/metrics":
             raise _no_path(path)
-        return sorted({*found, "OPTIONS"} | ({"GET", "HEAD"} if "GET" in found or path == "/metrics" else set()))
+        return sorted(
+            {*found, "OPTIONS"}
+            | ({"GET", "HEAD"} if "GET" in found or path == "/metrics" else set())
+        )
 
     # contexts
 
@@ -127,7 +163,11 @@ class Api:
             shown = {DEFAULT, *map(context_of, self._allowed(request, subjects))}
             if self._access.may(request.user, ALTER, None):
                 shown |= set(state.contexts()) - set(map(context_of, subjects))
-            return [each for each in state.contexts() if each in shown and each.startswith(request.text("contextPrefix"))]
+            return [
+                each
+                for each in state.contexts()
+                if each in shown and each.startswith(request.text("contextPrefix"))
+            ]
 
         return page(request, self._registry.ask(question))
 
@@ -146,13 +186,19 @@ class Api:
             body = state.body(int(number), context)
             self._may_see_id(request, state, int(number), context)
             found = {**body.described, "context": context}
-            return {**found, "maxId": state.highest(context)} if request.flag("fetchMaxId") else found
+            return (
+                {**found, "maxId": state.highest(context)} if request.flag("fetchMaxId") else found
+            )
 
         found = self._registry.ask(question)
         assert isinstance(found, dict)
         context = str(found.pop("context"))
         if request.text("format") == "serialized":
-            body = Body(found.get("schemaType", AVRO), found["schema"], read_references(found.get("references")))
+            body = Body(
+                found.get("schemaType", AVRO),
+                found["schema"],
+                read_references(found.get("references")),
+            )
             found["schema"] = self._registry.serialized(body, prefix_of(context))
         return found
 
@@ -168,27 +214,39 @@ class Api:
 
     def _versions_of_id(self, request: Request, number: str) -> Json:
         def question(state: State) -> list[object]:
-            return [{"subject": each.subject, "version": each.version} for each in self._users(request, state, number)]
+            return [
+                {"subject": each.subject, "version": each.version}
+                for each in self._users(request, state, number)
+            ]
 
         return page(request, self._registry.ask(question))
 
     def _users(self, request: Request, state: State, number: str) -> list[Registered]:
-        context = state.find_context(int(number), self._registry.settings.alias(request.subject("subject")))
+        context = state.find_context(
+            int(number), self._registry.settings.alias(request.subject("subject"))
+        )
         found = state.users(int(number), context, deleted=request.flag("deleted"))
         return [each for each in found if self._access.may(request.user, SEE, each.subject)]
 
     def _may_see_id(self, request: Request, state: State, number: int, context: str) -> None:
         first = next(state.subjects_of(number, context))
-        if not any(self._access.may(request.user, SEE, subject) for subject in state.subjects_of(number, context)):
+        if not any(
+            self._access.may(request.user, SEE, subject)
+            for subject in state.subjects_of(number, context)
+        ):
             self._access.check(request.user, SEE, first)
 
     def _schemas(self, request: Request) -> Json:
-        prefix, latest_only, deleted = request.subject("subjectPrefix"), request.flag("latestOnly"), request.flag("deleted")
+        prefix, latest_only = request.subject("subjectPrefix"), request.flag("latestOnly")
+        deleted = request.flag("deleted")
 
         def question(state: State) -> list[object]:
             found: list[object] = []
             for subject in self._allowed(request, state.subjects(prefix, deleted=deleted)):
-                found += [each.described for each in state.versions(subject, deleted=deleted)[-1 if latest_only else 0 :]]
+                found += [
+                    each.described
+                    for each in state.versions(subject, deleted=deleted)[-1 if latest_only else 0 :]
+                ]
             return found
 
         return page(request, self._registry.ask(question))
@@ -199,7 +257,9 @@ class Api:
         def question(state: State) -> list[object]:
             prefix = request.subject("subjectPrefix", ":*:" if request.context == DEFAULT else "")
             deleted, only = request.flag("deleted"), request.flag("deletedOnly")
-            return list(self._allowed(request, state.subjects(prefix, deleted=deleted, deleted_only=only)))
+            return list(
+                self._allowed(request, state.subjects(prefix, deleted=deleted, deleted_only=only))
+            )
 
         return page(request, self._registry.ask(question))
 
@@ -212,7 +272,13 @@ class Api:
         def question(state: State) -> list[object]:
             only = request.flag("deletedOnly")
             negative = request.flag("deletedAsNegative")
-            found = [each for each in state.versions(subject, deleted=request.flag("deleted") or only or negative) if each.deleted or not only]
+            found = [
+                each
+                for each in state.versions(
+                    subject, deleted=request.flag("deleted") or only or negative
+                )
+                if each.deleted or not only
+            ]
             if not found:
                 raise no_subject(subject)
             return [-each.version if each.deleted and negative else each.version for each in found]
@@ -224,7 +290,9 @@ class Api:
         found: list[Registered] = []
 
         def question(state: State) -> str:
-            found.append(state.version(subject, read_version(version), deleted=request.flag("deleted")))
+            found.append(
+                state.version(subject, read_version(version), deleted=request.flag("deleted"))
+            )
             return ""
 
         self._registry.ask(question)
@@ -235,7 +303,10 @@ class Api:
 
     def _formatted(self, request: Request, found: Registered) -> JsonObject:
         if request.text("format") == "serialized":
-            return {**found.described, "schema": self._registry.serialized(found.body, found.subject)}
+            return {
+                **found.described,
+                "schema": self._registry.serialized(found.body, found.subject),
+            }
         return found.described
 
     def _version_text(self, request: Request, subject: str, version: str) -> Json:
@@ -270,7 +341,9 @@ class Api:
 
     def _find(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, SEE, subject)
-        return self._registry.find(subject, read_schema_of(request, subject), deleted=request.flag("deleted"))
+        return self._registry.find(
+            subject, read_schema_of(request, subject), deleted=request.flag("deleted")
+        )
 
     def _delete_subject(self, request: Request, subject: str) -> Json:
         self._access.check(request.user, DELETE, subject)
@@ -278,11 +351,17 @@ class Api:
 
     def _delete_version(self, request: Request, subject: str, version: str) -> Json:
         self._access.check(request.user, DELETE, subject)
-        return self._registry.delete_version(subject, read_version(version), permanent=request.flag("permanent"))
+        return self._registry.delete_version(
+            subject, read_version(version), permanent=request.flag("permanent")
+        )
 
     def _compatible(self, request: Request, subject: str, version: str | None = None) -> Json:
         self._access.check(request.user, SEE, subject)
-        why = self._registry.compatible(subject, None if version is None else read_version(version), read_schema_of(request, subject))
+        why = self._registry.compatible(
+            subject,
+            None if version is None else read_version(version),
+            read_schema_of(request, subject),
+        )
         return {"is_compatible": not why, **({"messages": why} if request.flag("verbose") else {})}
 
     # settings and modes
@@ -300,21 +379,31 @@ class Api:
         return self._registry.settings.forget(self._scope(request, ALTER, subject))
 
     def _mode(self, request: Request, subject: str | None = None) -> Json:
-        return {"mode": self._registry.settings.mode(self._scope(request, SEE, subject), default=request.flag("defaultToGlobal"))}
+        return {
+            "mode": self._registry.settings.mode(
+                self._scope(request, SEE, subject), default=request.flag("defaultToGlobal")
+            )
+        }
 
     def _set_mode(self, request: Request, subject: str | None = None) -> Json:
         scope = new_scope(self._scope(request, ALTER, subject) or "")
         wanted = request.json(("mode",)).get("mode")
         if not isinstance(wanted, str):
             raise RegistryError(INVALID_MODE, "Invalid mode: there is none in the request")
-        return {"mode": self._registry.settings.set_mode(scope, wanted.upper(), force=request.flag("force"))}
+        return {
+            "mode": self._registry.settings.set_mode(
+                scope, wanted.upper(), force=request.flag("force")
+            )
+        }
 
     def _no_mode(self, request: Request, subject: str | None = None) -> Json:
         scope, recursive = self._scope(request, ALTER, subject), request.flag("recursive")
         return {"mode": self._registry.settings.forget_mode(scope, recursive=recursive)}
 
     def _scope(self, request: Request, operation: str, subject: str | None) -> str | None:
-        """Return the subject or context of which a level or mode is asked. What holds for a whole context everybody may see. Raises RegistryError."""
+        """Return the subject or context of which a level or mode is asked. What holds for a whole
+        context everybody may see. Raises RegistryError.
+        """
         scope = request.scope if subject is None else subject or None
         one = scope is not None and bool(Name.of(scope).subject)
         if one or operation == ALTER:
@@ -324,7 +413,10 @@ class Api:
 
 def _no_path(path: str) -> RegistryError:
     why = ABSENT.get(path.split("/", 2)[1] if path.startswith("/") else "")
-    return RegistryError(NO_PATH, "HTTP 404 Not Found" + (f": this registry has no such requests, {why}" if why else ""))
+    return RegistryError(
+        NO_PATH,
+        "HTTP 404 Not Found" + (f": this registry has no such requests, {why}" if why else ""),
+    )
 
 
 class Raw(str):
@@ -334,7 +426,12 @@ class Raw(str):
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    names = {"SUBJECT": "(?P<subject>[^/]+)", "VERSION": "(?P<version>[^/]+)", "CONTEXT": "(?P<context>[^/]+)", "ID": "(?P<number>[0-9]{1,10})"}
+    names = {
+        "SUBJECT": "(?P<subject>[^/]+)",
+        "VERSION": "(?P<version>[^/]+)",
+        "CONTEXT": "(?P<context>[^/]+)",
+        "ID": "(?P<number>[0-9]{1,10})",
+    }
     for name, part in names.items():
         path = path.replace(name, part)
     return re.compile(path)

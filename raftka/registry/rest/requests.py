@@ -1,4 +1,6 @@
-"""Requests of the REST API: their paths, parameters and bodies, and refusals of what they do not have."""
+"""Requests of the REST API: their paths, parameters and bodies, and refusals of what they do not
+have.
+"""
 
 import json
 import re
@@ -21,7 +23,8 @@ from raftka.registry.settings.contracts import InvalidContract, read_metadata, r
 from raftka.registry.state import LATEST
 from raftka.registry.subjects import DEFAULT, prefix_of, read_context, within
 
-ORIGIN = re.compile(r"\Ahttps?://[^/?#]*", re.IGNORECASE)  # of a target in absolute form, which every server must take
+# of a target in absolute form, which every server must take
+ORIGIN = re.compile(r"\Ahttps?://[^/?#]*", re.IGNORECASE)
 FLAGS = frozenset(
     {
         "deleted",
@@ -39,9 +42,11 @@ FLAGS = frozenset(
 )
 LISTED = frozenset({"key", "value"})  # parameters that may come more than once
 FORMATS = ("", "serialized")
-ASKS_FOR_NOTHING = ("", "false")  # values of parameters of Confluent's that this registry has not: clients send them
+# values of parameters of Confluent's that this registry has not: clients send them
+ASKS_FOR_NOTHING = ("", "false")
 SPELLINGS = {"deleted_only": "deletedOnly"}  # as confluent-kafka writes it
-ABSENT_FIELDS = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")  # of a schema: null, false and none are passed over
+# of a schema: null, false and none are passed over
+ABSENT_FIELDS = ("schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags")
 SCHEMA_FIELDS = ("schema", "schemaType", "references", "metadata", "ruleSet", "id", "version")
 
 
@@ -57,16 +62,23 @@ class Request:
     @classmethod
     def of(cls, method: str, target: str, body: bytes = b"", user: User | None = None) -> "Request":
         path, _, query = ORIGIN.sub("", target).partition("?")
-        found = {SPELLINGS.get(name, name): values for name, values in parse_qs(query, keep_blank_values=True).items()}
+        found = {
+            SPELLINGS.get(name, name): values
+            for name, values in parse_qs(query, keep_blank_values=True).items()
+        }
         return cls(method, path.rstrip("/") or "/", found, body, user)
 
     @property
     def scope(self) -> str | None:
-        """Return what `/config` and `/mode` without a subject speak of: a context, None for the one without a name."""
+        """Return what `/config` and `/mode` without a subject speak of: a context, None for the one
+        without a name.
+        """
         return prefix_of(self.context) or None
 
     def subject(self, name: str, default: str = "") -> str:
-        """Return a parameter that is, or begins, the name of a subject; of this request's context where it has none."""
+        """Return a parameter that is, or begins, the name of a subject; of this request's context
+        where it has none.
+        """
         return within(self.context, self.text(name, default))
 
     def text(self, name: str, default: str = "") -> str:
@@ -80,14 +92,18 @@ class Request:
         for name, values in self.query.items():
             if name not in known:
                 if any(value.lower() not in ASKS_FOR_NOTHING for value in values):
-                    raise RegistryError(UNPROCESSABLE, f"this request has no parameter {name!r:.100}")
+                    raise RegistryError(
+                        UNPROCESSABLE, f"this request has no parameter {name!r:.100}"
+                    )
                 continue
             if len(values) > 1 and name not in LISTED:
                 raise RegistryError(UNPROCESSABLE, f"there is more than one {name}")
             if name in FLAGS and values[0].lower() not in ("", "true", "false"):
                 raise RegistryError(UNPROCESSABLE, f"{name} is true or false")
             if name == "format" and values[0] not in FORMATS:
-                raise RegistryError(UNPROCESSABLE, f"there is no format {values[0]!r:.100}: only serialized")
+                raise RegistryError(
+                    UNPROCESSABLE, f"there is no format {values[0]!r:.100}: only serialized"
+                )
 
     def number(self, name: str, default: int) -> int:
         """Raises RegistryError."""
@@ -99,12 +115,15 @@ class Request:
         return int(text)
 
     def json(self, fields: Iterable[str] | None = None) -> JsonObject:
-        """`fields`: all that it may have, None for those that its reader judges. Raises RegistryError."""
+        """`fields`: all that it may have, None for those that its reader judges. Raises
+        RegistryError.
+        """
         if not self.body.strip():
             raise RegistryError(UNPROCESSABLE, "the body is empty")
         try:
             found = json.loads(self.body)
-            if b"\\ud" in self.body.lower():  # perhaps half of a surrogate pair, which no record can have
+            # perhaps half of a surrogate pair, which no record can have
+            if b"\\ud" in self.body.lower():
                 json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
             raise RegistryError(UNPROCESSABLE, "the body is no JSON") from None
@@ -112,12 +131,16 @@ class Request:
             raise RegistryError(UNPROCESSABLE, "the body is no JSON object")
         if fields is not None:
             for name in found.keys() - set(fields):
-                raise RegistryError(UNPROCESSABLE, f"the body has a field {name!r:.100}, which this request has not")
+                raise RegistryError(
+                    UNPROCESSABLE, f"the body has a field {name!r:.100}, which this request has not"
+                )
         return found
 
 
 def of_context(request: Request) -> Request:
-    """Return a request to `/contexts/NAME/...` as one to the rest of that path. Raises RegistryError."""
+    """Return a request to `/contexts/NAME/...` as one to the rest of that path. Raises
+    RegistryError.
+    """
     first, *rest = request.path.removeprefix("/").split("/", 2)
     if first != "contexts" or len(rest) < 2:
         return request
@@ -139,15 +162,21 @@ def read_schema_of(request: Request, subject: str) -> Asked:
     for name in ABSENT_FIELDS:
         if found.get(name):
             raise RegistryError(UNPROCESSABLE, f"{name} is not supported by this registry")
-    if found.get("subject") is not None and within(request.context, str(found["subject"])) != subject:
+    if (
+        found.get("subject") is not None
+        and within(request.context, str(found["subject"])) != subject
+    ):
         raise RegistryError(UNPROCESSABLE, "the body is about another subject than the path")
-    text, schema_type, number, version = found.get("schema"), found.get("schemaType") or AVRO, found.get("id"), found.get("version")
+    text, schema_type = found.get("schema"), found.get("schemaType") or AVRO
+    number, version = found.get("id"), found.get("version")
     if not isinstance(text, str | None):
         raise RegistryError(INVALID_SCHEMA, "Invalid schema: it is no string")
     if any(each is not None and type(each) is not int for each in (number, version)):
         raise RegistryError(UNPROCESSABLE, "id and version are whole numbers")
     try:
-        references: tuple[SchemaReference, ...] = read_references(found.get("references"), exact=True)
+        references: tuple[SchemaReference, ...] = read_references(
+            found.get("references"), exact=True
+        )
         metadata = read_metadata(found.get("metadata"))
     except (ValueError, InvalidContract) as error:
         raise RegistryError(UNPROCESSABLE, str(error)) from None
@@ -157,9 +186,14 @@ def read_schema_of(request: Request, subject: str) -> Asked:
         raise RegistryError(INVALID_RULE_SET, str(error)) from None
     number = None if number in (-1, 0) else number
     version = None if version == 0 else version
-    if any(each is not None and not 0 < each <= LARGEST_NUMBER for each in (number, None if version == LATEST else version)):
+    if any(
+        each is not None and not 0 < each <= LARGEST_NUMBER
+        for each in (number, None if version == LATEST else version)
+    ):
         raise RegistryError(UNPROCESSABLE, f"id and version are between 1 and {LARGEST_NUMBER}")
-    body = Body(str(schema_type), (text or "").strip() and (text or ""), references, metadata, rule_set)
+    body = Body(
+        str(schema_type), (text or "").strip() and (text or ""), references, metadata, rule_set
+    )
     return Asked(body, request.flag("normalize"), number, version)
 
 

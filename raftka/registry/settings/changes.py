@@ -36,7 +36,9 @@ def check_writable(state: State, scope: str | None) -> str:
     if mode in ("READONLY", "READONLY_OVERRIDE"):
         raise RegistryError(NOT_PERMITTED, f"{subject} is in read-only mode")
     if mode not in MODES:  # another registry has set it
-        raise RegistryError(NOT_PERMITTED, f"{subject} is in mode {mode:.100}, which this registry does not know")
+        raise RegistryError(
+            NOT_PERMITTED, f"{subject} is in mode {mode:.100}, which this registry does not know"
+        )
     return mode
 
 
@@ -47,7 +49,9 @@ class SettingsChanges:
         self._log = log
 
     def settings(self, scope: str | None, *, default: bool = False) -> JsonObject:
-        """Return the scope's own, and the level that holds for it. `default`: all that hold for it. Raise RegistryError."""
+        """Return the scope's own, and the level that holds for it. `default`: all that hold for it.
+        Raise RegistryError.
+        """
         with self._log.lock:
             state = self._log.state
             if default:
@@ -62,7 +66,9 @@ class SettingsChanges:
         return self._log.state.alias(subject)
 
     def update(self, scope: str | None, changes: JsonObject) -> JsonObject:
-        """Change some settings, by name; None takes one back. Return the scope's own. Raise RegistryError."""
+        """Change some settings, by name; None takes one back. Return the scope's own. Raise
+        RegistryError.
+        """
         if changes.get(ALIAS):
             if not Name.of(scope or "").subject:
                 raise RegistryError(UNPROCESSABLE, "an alias is of one subject, not of a context")
@@ -77,9 +83,15 @@ class SettingsChanges:
                 own = {name: value for name, value in own.items() if value is not None}
                 added = sum(len(str(value)) for value in changes.values())
                 if added > SCHEMA_CHARACTERS.value:
-                    raise LimitReached(SCHEMA_CHARACTERS, UNPROCESSABLE, f"settings have {added:,} characters")
+                    raise LimitReached(
+                        SCHEMA_CHARACTERS, UNPROCESSABLE, f"settings have {added:,} characters"
+                    )
                 if state.characters + added > STORED_CHARACTERS.value:
-                    raise LimitReached(STORED_CHARACTERS, NOT_PERMITTED, f"the registry has {state.characters:,} characters")
+                    raise LimitReached(
+                        STORED_CHARACTERS,
+                        NOT_PERMITTED,
+                        f"the registry has {state.characters:,} characters",
+                    )
                 is_new = own != state.settings.get(scope, {})
             return own, (settings_record(scope, own),) if is_new else ()
 
@@ -108,7 +120,9 @@ class SettingsChanges:
             return state.own_mode(scope)
 
     def set_mode(self, scope: str | None, mode: str, *, force: bool = False) -> str:
-        """IMPORT without `force` asks for a scope without versions; deleted ones are deleted for ever. Raise RegistryError."""
+        """IMPORT without `force` asks for a scope without versions; deleted ones are deleted for
+        ever. Raise RegistryError.
+        """
         if mode not in MODES:
             raise RegistryError(INVALID_MODE, f"Invalid mode. Valid values are {', '.join(MODES)}")
 
@@ -116,13 +130,19 @@ class SettingsChanges:
             with self._log.lock:
                 state = self._log.state
                 _check_table(state.modes, scope)
-                cleared = [] if mode != "IMPORT" or force or state.own_mode(scope) == "IMPORT" else _emptied(state, scope)
+                cleared = (
+                    []
+                    if mode != "IMPORT" or force or state.own_mode(scope) == "IMPORT"
+                    else _emptied(state, scope)
+                )
             return mode, (*cleared, mode_record(scope, mode))
 
         return self._log.write(decide)
 
     def forget_mode(self, scope: str | None, *, recursive: bool = False) -> str | None:
-        """Return what the mode was. `recursive`: those of all subjects of a context too. Raise RegistryError."""
+        """Return what the mode was. `recursive`: those of all subjects of a context too. Raise
+        RegistryError.
+        """
 
         def decide() -> Decided[str | None]:
             with self._log.lock:
@@ -130,8 +150,12 @@ class SettingsChanges:
                 before = modes.get(scope)
                 if before is None and scope is not None and not recursive:
                     raise no_subject(scope)
-                within_it = [each for each in modes if recursive and _is_of(each, scope) and each != scope]
-            return before or (None if scope is not None else DEFAULT_MODE), [mode_record(each, None) for each in (scope, *within_it)]
+                within_it = [
+                    each for each in modes if recursive and _is_of(each, scope) and each != scope
+                ]
+            return before or (None if scope is not None else DEFAULT_MODE), [
+                mode_record(each, None) for each in (scope, *within_it)
+            ]
 
         return self._log.write(decide)
 
@@ -142,7 +166,9 @@ def _is_of(subject: str | None, context: str | None) -> bool:
 
 
 def _emptied(state: State, scope: str | None) -> list[Record]:
-    """Return what deletes a scope's deleted versions for ever. Raise RegistryError where there are others."""
+    """Return what deletes a scope's deleted versions for ever. Raise RegistryError where there are
+    others.
+    """
     name = Name.of(scope or "")
     prefix = ":*:" if name.context == GLOBAL else prefix_of(name.context)
     subjects = [name.text] if name.subject else state.subjects(prefix, deleted=True)
@@ -153,14 +179,19 @@ def _emptied(state: State, scope: str | None) -> list[Record]:
         return []
     for each in versions:
         if state.referrers(each.subject, each.version):
-            raise RegistryError(REFERENCE_EXISTS, f"Version {each.version} of subject {each.subject} is referred to")
+            raise RegistryError(
+                REFERENCE_EXISTS, f"Version {each.version} of subject {each.subject} is referred to"
+            )
     contexts = dict.fromkeys(context_of(each.subject) for each in versions)
     used = [used_ids_record(state.highest(context), context) for context in contexts]
-    cleared = [clear_subject_record(scope)] if scope is not None else []  # of null it would be all contexts
+    # of null it would be all contexts
+    cleared = [clear_subject_record(scope)] if scope is not None else []
     return [*used, *map(no_schema_record, versions), *cleared]
 
 
 def _check_table(table: Sized, scope: str | None) -> None:
     """Raise LimitReached."""
     if scope not in table and len(table) >= VERSIONS.value:  # type: ignore[operator]
-        raise LimitReached(VERSIONS, NOT_PERMITTED, f"{len(table):,} subjects have settings of their own")
+        raise LimitReached(
+            VERSIONS, NOT_PERMITTED, f"{len(table):,} subjects have settings of their own"
+        )

@@ -1,7 +1,7 @@
 """Data contracts: the metadata and the rule set of a schema, as JSON of one form for each meaning.
 
-A contract is kept as text, "" for none: two schemas are one only if their contracts are equal. Rules
-are run by clients; the registry stores them and merges them with those of its settings.
+A contract is kept as text, "" for none: two schemas are one only if their contracts are equal.
+Rules are run by clients; the registry stores them and merges them with those of its settings.
 """
 
 import json
@@ -42,7 +42,9 @@ def read_metadata(found: Json, where: str = "metadata") -> Contract:
     if found is None:
         return ""
     _check_fields(found, METADATA, where)
-    tags = {name: _strings(values, f"{where}.tags") for name, values in _object(found, "tags", where)}
+    tags = {
+        name: _strings(values, f"{where}.tags") for name, values in _object(found, "tags", where)
+    }
     properties = _texts(found, "properties", where)
     sensitive = _strings(found.get("sensitive"), f"{where}.sensitive")
     return _written(_filled({"tags": tags, "properties": properties, "sensitive": sensitive}))
@@ -101,9 +103,16 @@ def _rule(found: Json, where: str, modes: tuple[str, ...]) -> JsonObject:
 
 def _check_name(name: str | None, where: str) -> None:
     if not name or len(name) > NAME_CHARACTERS:
-        raise InvalidContract(f"a rule in {where} has no name, or one of more than {NAME_CHARACTERS} characters")
-    if not (name[0].isalpha() or name[0] == "_") or not all(each.isalnum() or each in "_-" for each in name):
-        raise InvalidContract(f"the name {name[:SHOWN]!r} of a rule in {where} has a letter or _ first, then letters, digits, _ and -")
+        raise InvalidContract(
+            f"a rule in {where} has no name, or one of more than {NAME_CHARACTERS} characters"
+        )
+    if not (name[0].isalpha() or name[0] == "_") or not all(
+        each.isalnum() or each in "_-" for each in name
+    ):
+        raise InvalidContract(
+            f"the name {name[:SHOWN]!r} of a rule in {where} has a letter or _ first, then "
+            "letters, digits, _ and -"
+        )
 
 
 def _check_fields(found: Json, known: tuple[str, ...], where: str) -> None:
@@ -148,7 +157,9 @@ def _written(found: JsonObject) -> Contract:
 
 
 def kept_metadata(found: Json) -> Contract:
-    """Return it as another registry may have written it: with fields that this one does not know."""
+    """Return it as another registry may have written it: with fields that this one does not
+    know.
+    """
     try:
         text = read_metadata(found)
     except InvalidContract:
@@ -182,7 +193,8 @@ def _properties(metadata: Contract) -> Mapping[str, str]:
     return found if isinstance(found, dict) else {}
 
 
-_kept_properties = lru_cache(maxsize=1_000)(_properties)  # metadata may be a megabyte: longer ones are read each time
+# metadata may be a megabyte: longer ones are read each time
+_kept_properties = lru_cache(maxsize=1_000)(_properties)
 
 
 def _loaded(contract: Contract) -> JsonObject:
@@ -214,7 +226,11 @@ def merged_rule_sets(*layers: Contract) -> Contract:
         new = _loaded(layer)
         for phase in PHASES:
             rules = new.get(phase)
-            rules = [each for each in rules if isinstance(each, dict)] if isinstance(rules, list) else []
+            rules = (
+                [each for each in rules if isinstance(each, dict)]
+                if isinstance(rules, list)
+                else []
+            )
             names = {each.get("name") for each in rules}
             kept = [each for each in found.get(phase, ()) if each.get("name") not in names]
             if kept or rules:

@@ -85,23 +85,30 @@ def _level(value: Json) -> str:
     if level not in LEVELS:
         raise RegistryError(
             INVALID_LEVEL,
-            "Invalid compatibility level. Valid values are " + ", ".join(each.lower() for each in LEVELS),
+            "Invalid compatibility level. Valid values are "
+            + ", ".join(each.lower() for each in LEVELS),
         )
     return str(level)
 
 
 def _value(name: str, value: Json) -> Json:
     if name in UNSUPPORTED and value not in UNSUPPORTED[name]:
-        raise RegistryError(UNPROCESSABLE, f"{name}={value!r:.100} is not supported by this registry")
+        raise RegistryError(
+            UNPROCESSABLE, f"{name}={value!r:.100} is not supported by this registry"
+        )
     if name in SWITCHES and not isinstance(value, bool):
         raise RegistryError(UNPROCESSABLE, f"{name} is true or false")
     if name in (GROUP, ALIAS) and (not isinstance(value, str) or len(value) > GROUP_CHARACTERS):
-        raise RegistryError(UNPROCESSABLE, f"{name} is no string of at most {GROUP_CHARACTERS} characters")
+        raise RegistryError(
+            UNPROCESSABLE, f"{name} is no string of at most {GROUP_CHARACTERS} characters"
+        )
     try:
         if name in METADATA:
             return described(stored(read_metadata(value, name)) or "null")
         if name in RULE_SETS:
             return described(stored(read_rule_set(value, name)) or "null")
     except InvalidContract as error:
-        raise RegistryError(INVALID_RULE_SET if name in RULE_SETS else UNPROCESSABLE, str(error)) from None
+        raise RegistryError(
+            INVALID_RULE_SET if name in RULE_SETS else UNPROCESSABLE, str(error)
+        ) from None
     return None if value == "" else value

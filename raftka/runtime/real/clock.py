@@ -23,14 +23,16 @@ class RealTimer:
 class RealClock:
     """Setting a timer costs no call of the loop unless it is the earliest.
 
-    Cancelled ones are swept out when they may be the most: who asks with a time-out of weeks is answered at once, again and again.
+    Cancelled ones are swept out when they may be the most: who asks with a time-out of weeks is
+    answered at once, again and again.
     """
 
     def __init__(self, turn: Turn) -> None:
         self.now = time.monotonic
         self.cpu_s = time.thread_time
         self.next_at = inf  # when the first timer is due
-        self.earlier: Callable[[float], None] = lambda when: None  # a timer was set that is the first now
+        # a timer was set that is the first now
+        self.earlier: Callable[[float], None] = lambda when: None
         self._heap: list[tuple[float, int, RealTimer]] = []
         self._count = 0
         self._sweep_at = SWEPT

@@ -4,11 +4,15 @@ import fcntl
 import os
 import socket
 
-CLOSED_FIRST = 4096  # from this descriptor on, or the middle where there are fewer: connections that are to close before others
+# from this descriptor on, or the middle where there are fewer: connections that are to close before
+# others
+CLOSED_FIRST = 4096
 
 
 class Spare:
-    """A descriptor in reserve: when no other is left, a waiting connection can still be refused, and is not reported again and again."""
+    """A descriptor in reserve: when no other is left, a waiting connection can still be refused,
+    and is not reported again and again.
+    """
 
     def __init__(self) -> None:
         self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -28,7 +32,9 @@ class Spare:
 
 
 def moved(sock: socket.socket, lowest: int) -> socket.socket:
-    """The same connection with a descriptor from `lowest` on: when a process dies, Linux (from 4.3) closes its highest descriptor first."""
+    """The same connection with a descriptor from `lowest` on: when a process dies, Linux (from 4.3)
+    closes its highest descriptor first.
+    """
     try:
         fd = fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, lowest)
     except OSError:  # there are no more

@@ -1,4 +1,6 @@
-"""Files of the real world. Writes and reads happen on the loop (the page cache answers in microseconds); fdatasync and unlink have threads."""
+"""Files of the real world. Writes and reads happen on the loop (the page cache answers in
+microseconds); fdatasync and unlink have threads.
+"""
 
 import ctypes
 import errno
@@ -20,7 +22,8 @@ IOV_MAX = 1024
 NAME_BYTES = 255  # the longest name of a file
 GONE = ".gone"  # the end of names that wait to be unlinked
 
-FALLOCATE = ctypes.CDLL(None).fallocate  # os.posix_fallocate makes the file longer, and a log's end is its file's
+# os.posix_fallocate makes the file longer, and a log's end is its file's
+FALLOCATE = ctypes.CDLL(None).fallocate
 FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 KEEP_SIZE = 1
 
@@ -42,7 +45,9 @@ def lend(data: bytes) -> Iterator[str]:
 class RealFile:
     __slots__ = ("_close", "_open", "_size", "closing", "fd", "path", "pins", "volume", "was_lent")
 
-    def __init__(self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes) -> None:
+    def __init__(
+        self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes
+    ) -> None:
         self.path = path
         self.fd = fd
         status = os.fstat(fd)
@@ -53,7 +58,9 @@ class RealFile:
         self.closing = False
         self._close: Callable[[int], None] = os.close
         self._size = status.st_size
-        self.was_lent = self._size > 0  # sendfile gave its pages to a socket, which keeps them until the client reads; or an earlier process did
+        # sendfile gave its pages to a socket, which keeps them until the client reads; or an
+        # earlier process did
+        self.was_lent = self._size > 0
 
     def append(self, buffers: Sequence[Buffer]) -> None:
         for start in range(0, len(buffers), IOV_MAX):
@@ -104,7 +111,8 @@ class RealFile:
         self._size = size
 
     def reserve(self, size: int) -> None:
-        FALLOCATE(self.fd, KEEP_SIZE, 0, size)  # an error is no one's: who writes there will be told
+        # an error is no one's: who writes there will be told
+        FALLOCATE(self.fd, KEEP_SIZE, 0, size)
 
     def size(self) -> int:
         return self._size
@@ -147,7 +155,9 @@ class ReusedFile(RealFile):
 
     __slots__ = ("_old_size",)
 
-    def __init__(self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes) -> None:
+    def __init__(
+        self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes
+    ) -> None:
         super().__init__(path, fd, open_files, volumes)
         self._old_size, self._size, self.was_lent = self._size, 0, False
 
@@ -162,15 +172,22 @@ class ReusedFile(RealFile):
 
 
 class RealFiles:
-    """`post(callable)` brings a thread's result back to the loop, from any thread. `at_last` puts flushes off until what there is to send has left:
-    others flush the same records meanwhile, and all that a turn has made dirty is flushed at once."""
+    """`post(callable)` brings a thread's result back to the loop, from any thread. `at_last` puts
+    flushes off until what there is to send has left: others flush the same records meanwhile, and
+    all that a turn has made dirty is flushed at once.
+    """
 
-    def __init__(self, post: Callable[[Callable[[], None]], None], at_last: Callable[[Callable[[], None]], None] = lambda action: action()) -> None:
+    def __init__(
+        self,
+        post: Callable[[Callable[[], None]], None],
+        at_last: Callable[[Callable[[], None]], None] = lambda action: action(),
+    ) -> None:
         self.flusher = Flusher(post)
         self.volumes = Volumes()
         self._at_last = at_last
         self._asked: list[Flush] = []
-        self._removals: SimpleQueue[str | int | None] = SimpleQueue()  # names to unlink, descriptors to close
+        # names to unlink, descriptors to close
+        self._removals: SimpleQueue[str | int | None] = SimpleQueue()
         self._remover: threading.Thread | None = None
         self._open: dict[RealFile, None] = {}
         self._locks: dict[int, None] = {}
@@ -181,7 +198,12 @@ class RealFiles:
         return self._open_as(ReusedFile if over else RealFile, path, create=create)
 
     def _open_as(self, kind: type[F], path: str, *, create: bool) -> F:
-        return kind(path, os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640), self._open, self.volumes)
+        return kind(
+            path,
+            os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640),
+            self._open,
+            self.volumes,
+        )
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -198,7 +220,8 @@ class RealFiles:
             try:
                 os.mkdir(directory, 0o750)
             except FileExistsError:
-                if not os.path.isdir(directory):  # else another broker of this host has made it meanwhile
+                # else another broker of this host has made it meanwhile
+                if not os.path.isdir(directory):
                     raise
             if durable:
                 self.sync_directory(os.path.dirname(directory) or ".")
@@ -230,7 +253,9 @@ class RealFiles:
         sync_path(path)
 
     def remove(self, path: str) -> None:
-        if path.endswith(GONE):  # it is on its way already: by an earlier process, or by our thread, which may be faster than a rename
+        # it is on its way already: by an earlier process, or by our thread, which may be faster
+        # than a rename
+        if path.endswith(GONE):
             self._remove_later(path)
             return
         self._removed += 1
@@ -289,7 +314,9 @@ class RealFiles:
         self.flusher.flush(asked)
 
     def stop(self) -> None:
-        """Ends the threads; what was asked for before is done first. Then lets go of every file, as the end of a process would."""
+        """Ends the threads; what was asked for before is done first. Then lets go of every file, as
+        the end of a process would.
+        """
         self._stopped = True
         self._flush()
         self.flusher.stop()
@@ -307,7 +334,9 @@ class RealFiles:
 
     def _remove_later(self, doomed: str | int) -> None:
         if self._remover is None:
-            self._remover = threading.Thread(target=self._remove_loop, name="raftka-remove", daemon=True)
+            self._remover = threading.Thread(
+                target=self._remove_loop, name="raftka-remove", daemon=True
+            )
             self._remover.start()
         self._removals.put(doomed)
 

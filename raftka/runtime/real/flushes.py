@@ -1,8 +1,9 @@
-"""Flush dirty files: by the kernel's own asynchronous fdatasync (io_submit of 2.5, fdatasync since 4.18), which reports by an eventfd; many files at
-once by their file system (volumes.py); by threads where names are to be flushed, and where the kernel will not.
+"""Flush dirty files: by the kernel's own asynchronous fdatasync (io_submit of 2.5, fdatasync since
+4.18), which reports by an eventfd; many files at once by their file system (volumes.py); by threads
+where names are to be flushed, and where the kernel will not.
 
-A thread that flushes costs more than the flush of a few files: it and the loop take the interpreter from each other a dozen times. `bench/` has the
-rows that decided.
+A thread that flushes costs more than the flush of a few files: it and the loop take the interpreter
+from each other a dozen times. `bench/` has the rows that decided.
 """
 
 import ctypes
@@ -20,9 +21,11 @@ from raftka.runtime.real.volumes import MANY, Volume
 
 THREADS = 2
 AT_ONCE = 256
-CALLS = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4), "riscv64": (0, 1, 2, 4)}  # io_setup, io_destroy, io_submit, io_getevents
+# io_setup, io_destroy, io_submit, io_getevents
+CALLS = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4), "riscv64": (0, 1, 2, 4)}
 T = TypeVar("T")
-CONTROL_BLOCK = Struct("<QIIHhIQQqQII")  # data, key, flags, operation, priority, descriptor, what only reads and writes have; flags, eventfd
+# data, key, flags, operation, priority, descriptor, what only reads and writes have; flags, eventfd
+CONTROL_BLOCK = Struct("<QIIHhIQQqQII")
 EVENT = Struct("<QQqq")  # data, control block, result, second result
 FDATASYNC = 3
 TELL = 1  # by the eventfd
@@ -39,7 +42,8 @@ class Open(Protocol):
         """Its file system, where that is known."""
 
 
-Flush = tuple[Sequence[Open], Sequence[str], Done]  # open files; paths of others, or of directories; what to call when all are flushed
+# open files; paths of others, or of directories; what to call when all are flushed
+Flush = tuple[Sequence[Open], Sequence[str], Done]
 
 
 class Job:
@@ -60,7 +64,9 @@ class Job:
 
 
 class Flusher:
-    """`post` brings what threads have to say to the loop; the loop calls `ready` for each write to `eventfd`, or for some together."""
+    """`post` brings what threads have to say to the loop; the loop calls `ready` for each write to
+    `eventfd`, or for some together.
+    """
 
     def __init__(self, post: Post) -> None:
         self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -75,7 +81,11 @@ class Flusher:
         for files, paths, done in asked:
             names = paths or not files
             volume = files[0].volume if len(files) >= MANY else None
-            if volume is not None and all(file.volume is volume for file in files) and volume.takes(len(files)):
+            if (
+                volume is not None
+                and all(file.volume is volume for file in files)
+                and volume.takes(len(files))
+            ):
                 job = Job(2 if names else 1, done)
                 self._by_volume(volume, [file.fd for file in files], job)
             else:
@@ -118,7 +128,11 @@ class Flusher:
 
     def _begin(self, work: Callable[[], None]) -> None:
         while len(self._threads) < THREADS:
-            self._threads.append(threading.Thread(target=self._run, name=f"raftka-flush-{len(self._threads)}", daemon=True))
+            self._threads.append(
+                threading.Thread(
+                    target=self._run, name=f"raftka-flush-{len(self._threads)}", daemon=True
+                )
+            )
             self._threads[-1].start()
         self._work.put(work)
 
@@ -160,20 +174,27 @@ class Kernel:
 
     def __init__(self, eventfd: int) -> None:
         self._eventfd = eventfd
-        setup, destroy, submit, reap = CALLS.get(platform.machine(), (-1, -1, -1, -1))  # no system call has this number
+        # no system call has this number
+        setup, destroy, submit, reap = CALLS.get(platform.machine(), (-1, -1, -1, -1))
         self._destroy = _system_call(destroy, ctypes.c_ulong)
         self._submit = _system_call(submit, ctypes.c_ulong, ctypes.c_long, ctypes.c_void_p)
-        self._reap = _system_call(reap, ctypes.c_ulong, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+        self._reap = _system_call(
+            reap, ctypes.c_ulong, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p
+        )
         context = ctypes.c_ulong(0)
         self._blocks = ctypes.create_string_buffer(CONTROL_BLOCK.size * AT_ONCE)
         first = ctypes.addressof(self._blocks)
-        self._pointers = (ctypes.c_void_p * AT_ONCE)(*range(first, first + len(self._blocks) - 1, CONTROL_BLOCK.size))
+        self._pointers = (ctypes.c_void_p * AT_ONCE)(
+            *range(first, first + len(self._blocks) - 1, CONTROL_BLOCK.size)
+        )
         self._events = ctypes.create_string_buffer(EVENT.size * AT_ONCE)
         self._told = memoryview(self._events)
         self._under_way: dict[int, tuple[int, Job]] = {}
         self._waiting: deque[tuple[int, Job]] = deque()
         self._number = 0
-        self._works = not _system_call(setup, ctypes.c_long, ctypes.c_void_p)(AT_ONCE, ctypes.byref(context))
+        self._works = not _system_call(setup, ctypes.c_long, ctypes.c_void_p)(
+            AT_ONCE, ctypes.byref(context)
+        )
         self._context = context.value
 
     @property
@@ -186,7 +207,9 @@ class Kernel:
             self._destroy(self._context)
 
     def submit(self, wanted: Sequence[tuple[int, Job]]) -> Sequence[tuple[int, Job]]:
-        """Those that it does not take: bad ones, and all where the kernel, or who guards it, will not have it."""
+        """Those that it does not take: bad ones, and all where the kernel, or who guards it, will
+        not have it.
+        """
         if not self._works:
             return wanted
         self._waiting.extend(wanted)
@@ -197,7 +220,10 @@ class Kernel:
         came = self._reap(self._context, 1 if wait else 0, AT_ONCE, self._events, None)
         if came > 0:
             events = EVENT.iter_unpack(self._told[: came * EVENT.size])
-            for job, result in [(self._under_way.pop(number)[1], result) for number, _, result, _ in events]:  # a job may stop the flusher
+            # a job may stop the flusher
+            for job, result in [
+                (self._under_way.pop(number)[1], result) for number, _, result, _ in events
+            ]:
                 job.part_done(OSError(-result, os.strerror(-result)) if result < 0 else None)
         return self._submit_more() if self._waiting else ()
 
@@ -210,20 +236,37 @@ class Kernel:
             while waiting and count < room:
                 under_way[first + count] = flush = waiting.popleft()
                 CONTROL_BLOCK.pack_into(
-                    self._blocks, count * CONTROL_BLOCK.size, first + count, 0, 0, FDATASYNC, 0, flush[0], 0, 0, 0, 0, TELL, self._eventfd
+                    self._blocks,
+                    count * CONTROL_BLOCK.size,
+                    first + count,
+                    0,
+                    0,
+                    FDATASYNC,
+                    0,
+                    flush[0],
+                    0,
+                    0,
+                    0,
+                    0,
+                    TELL,
+                    self._eventfd,
                 )
                 count += 1
             self._number = first + count
             taken = self._submit(self._context, count, self._pointers)
             if taken < count:
-                left = [under_way.pop(number) for number in range(first + max(0, taken), first + count)]
+                left = [
+                    under_way.pop(number) for number in range(first + max(0, taken), first + count)
+                ]
                 refused.append(left[0])
                 waiting.extendleft(reversed(left[1:]))
         return refused
 
 
 def _system_call(number: int, *types: type) -> Any:
-    """A function of its own for the call: ctypes converts its arguments without a call of Python for each. Returns -1 for an error."""
+    """A function of its own for the call: ctypes converts its arguments without a call of Python
+    for each. Returns -1 for an error.
+    """
     function = ctypes.CDLL(None, use_errno=True)["syscall"]
     function.restype, function.argtypes = ctypes.c_long, (ctypes.c_long, *types)
     return partial(function, number)

@@ -1,8 +1,11 @@
 """How a node's turns and the tasks of Trio share one thread. Knows no Kafka.
 
-BesideOthers   Trio's loop is outside: one task waits for the node's epoll, another one for its timers. For any number of nodes in one process.
-AroundTrio     the node's epoll is outside, and Trio's is in it as one more descriptor: one wait serves sockets, timers and tasks. Trio's
-               loop runs when one of its tasks can go on. For a process that has one node: a round of Trio costs as much as a small request.
+BesideOthers   Trio's loop is outside: one task waits for the node's epoll, another one for its
+               timers. For any number of nodes in one process.
+AroundTrio     the node's epoll is outside, and Trio's is in it as one more descriptor: one wait
+               serves sockets, timers and tasks. Trio's
+               loop runs when one of its tasks can go on. For a process that has one node: a round
+               of Trio costs as much as a small request.
 """
 
 from collections import deque
@@ -35,7 +38,9 @@ class Standing(Protocol):
 
 
 class BesideOthers:
-    def __init__(self, network: RealNetwork, clock: RealClock, standing: Standing, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, network: RealNetwork, clock: RealClock, standing: Standing, wake: Callable[[], None]
+    ) -> None:
         """`wake`: make the node's epoll ready."""
         self._network, self._clock, self._standing = network, clock, standing
         self._scope: trio.CancelScope | None = None
@@ -56,7 +61,12 @@ class BesideOthers:
             await standing.resumed()
             try:
                 turns = 0
-                while turns < TURNS_IN_A_ROW and not standing.stopped and not standing.paused and network.turn():
+                while (
+                    turns < TURNS_IN_A_ROW
+                    and not standing.stopped
+                    and not standing.paused
+                    and network.turn()
+                ):
                     turns += 1
             except Exception as error:  # handlers answer for their own errors; this is a core part
                 standing.fail(error)
@@ -84,19 +94,29 @@ def _trio_time(when: float) -> float:
 
 
 class AroundTrio:
-    """Takes the place of what Trio waits with. No code runs outside of a turn or of Trio's loop, so only threads have to wake it, by a descriptor."""
+    """Takes the place of what Trio waits with. No code runs outside of a turn or of Trio's loop, so
+    only threads have to wake it, by a descriptor.
+    """
 
     def __init__(self, network: RealNetwork, clock: RealClock, standing: Standing) -> None:
-        """For the loop that runs this task. Raises AttributeError where Trio has other private names than 0.35."""
+        """For the loop that runs this task. Raises AttributeError where Trio has other private
+        names than 0.35.
+        """
         self._network, self._clock, self._standing = network, clock, standing
         self._runner = runner = trio._core._run.GLOBAL_RUN_CONTEXT.runner
         self._trio = trios = runner.io_manager
         self._tasks, self._next_deadline = runner.runq, runner.deadlines.next_deadline
         self._trio_ready = False
-        self.process_events, self.statistics, self.force_wakeup, self.close = trios.process_events, trios.statistics, trios.force_wakeup, trios.close
-        self.wait_readable, self.wait_writable, self.notify_closing = trios.wait_readable, trios.wait_writable, trios.notify_closing
+        self.process_events, self.statistics = trios.process_events, trios.statistics
+        self.force_wakeup, self.close = trios.force_wakeup, trios.close
+        self.wait_readable, self.wait_writable = trios.wait_readable, trios.wait_writable
+        self.notify_closing = trios.notify_closing
         trios_epoll = trios._epoll
-        if not isinstance(self._tasks, deque) or not isinstance(trios_epoll, epoll) or runner.is_guest:
+        if (
+            not isinstance(self._tasks, deque)
+            or not isinstance(trios_epoll, epoll)
+            or runner.is_guest
+        ):
             raise AttributeError("this is another Trio")
         network.current.kick = lambda: None
         network.watch(trios_epoll.fileno(), self)
@@ -109,7 +129,9 @@ class AroundTrio:
         self._trio_ready = True
 
     def get_events(self, timeout: float) -> Events:
-        """Trio calls this, and runs the tasks that can go on then: of what has come, of a turn, or when the time is over."""
+        """Trio calls this, and runs the tasks that can go on then: of what has come, of a turn, or
+        when the time is over.
+        """
         standing, turn, deadline = self._standing, self._network.current, self._next_deadline()
         turn.began = monotonic()  # the time of Trio's tasks is not this turn's
         until = turn.began + timeout

@@ -1,6 +1,8 @@
-"""Sockets of the real world, driven by callbacks out of one epoll. Knows no Trio: runtime.py calls `turn` when the epoll has something.
+"""Sockets of the real world, driven by callbacks out of one epoll. Knows no Trio: runtime.py calls
+`turn` when the epoll has something.
 
-All bytes of one turn lie in one arena until the turn ends, so a batch can be written to its log straight from where it was received.
+All bytes of one turn lie in one arena until the turn ends, so a batch can be written to its log
+straight from where it was received.
 """
 
 import errno
@@ -24,25 +26,34 @@ from raftka.runtime.real.turn import Turn
 
 ARENA_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024  # of one connection in one go, so that nobody waits long behind it
-LARGE_BYTES = 1536 * 1024  # the same of large frames: what has gone from the processor's cache when it is written costs as much as a turn
-LENT_BYTES = 64 * 1024 * 1024  # of all connections in a turn, in buffers of their own, which they may use until it ends
-FIRST_READ_BYTES = 64 * 1024  # of a connection whose frames are large: the rest goes straight to its own buffer
-VECTORED_BYTES = 16 * 1024  # a last buffer of this size: all are sent as they are, not copied into one
+# the same of large frames: what has gone from the processor's cache when it is written costs as
+# much as a turn
+LARGE_BYTES = 1536 * 1024
+# of all connections in a turn, in buffers of their own, which they may use until it ends
+LENT_BYTES = 64 * 1024 * 1024
+# of a connection whose frames are large: the rest goes straight to its own buffer
+FIRST_READ_BYTES = 64 * 1024
+# a last buffer of this size: all are sent as they are, not copied into one
+VECTORED_BYTES = 16 * 1024
 BACKLOG = 512
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
 TCP_ESTABLISHED = 1  # the first byte of TCP_INFO: the connection's state
 
-EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR, select.EPOLLHUP
-# Of connections we make: a peer that vanished, or came back without its state, is noticed in seconds, not in minutes.
+EPOLLIN, EPOLLOUT, EPOLLERR = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR
+EPOLLHUP = select.EPOLLHUP
+# Of connections we make: a peer that vanished, or came back without its state, is noticed in
+# seconds, not in minutes.
 LIVENESS = (
     ((socket.IPPROTO_TCP, socket.TCP_SYNCNT), 1),  # asked again once, given up after 3 s
     ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1),
-    ((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), 2),  # seconds of silence, then the kernels ask each other
+    # seconds of silence, then the kernels ask each other
+    ((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), 2),
     ((socket.IPPROTO_TCP, socket.TCP_KEEPINTVL), 1),
     ((socket.IPPROTO_TCP, socket.TCP_KEEPCNT), 3),
-    ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT), 5000),  # ms that what was sent may stay unacknowledged
+    # ms that what was sent may stay unacknowledged
+    ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT), 5000),
 )
 
 
@@ -69,7 +80,15 @@ class RealTransport:
         "peer",
     )
 
-    def __init__(self, network: "RealNetwork", sock: socket.socket, connection: Connection, peer: str, *, connecting: bool) -> None:
+    def __init__(
+        self,
+        network: "RealNetwork",
+        sock: socket.socket,
+        connection: Connection,
+        peer: str,
+        *,
+        connecting: bool,
+    ) -> None:
         self._network = network
         self._sock = sock
         self.fd = sock.fileno()
@@ -111,7 +130,10 @@ class RealTransport:
         self._watch()
 
     def left(self) -> bool:
-        return self.fd < 0 or self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != TCP_ESTABLISHED
+        return (
+            self.fd < 0
+            or self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != TCP_ESTABLISHED
+        )
 
     # what the network does
 
@@ -121,10 +143,20 @@ class RealTransport:
             return
         if events & EPOLLOUT:
             self._send()
-        if events & (EPOLLIN | EPOLLHUP | EPOLLERR) and self.fd >= 0 and not (self._held and not events & (EPOLLHUP | EPOLLERR)):
+        if (
+            events & (EPOLLIN | EPOLLHUP | EPOLLERR)
+            and self.fd >= 0
+            and not (self._held and not events & (EPOLLHUP | EPOLLERR))
+        ):
             taken = filled = self._receive()
-            while filled >= FIRST_READ_BYTES and taken < LARGE_BYTES and not self._held and self._closing is None:
-                filled = self._receive()  # large frames come one by one, and may wait behind each other
+            while (
+                filled >= FIRST_READ_BYTES
+                and taken < LARGE_BYTES
+                and not self._held
+                and self._closing is None
+            ):
+                # large frames come one by one, and may wait behind each other
+                filled = self._receive()
                 taken += filled
 
     def _connected(self) -> None:
@@ -179,7 +211,9 @@ class RealTransport:
             self._send()
 
     def _send(self) -> None:
-        """Send the bytes taken before, then new output: nothing was asked for while bytes were unsent."""
+        """Send the bytes taken before, then new output: nothing was asked for while bytes were
+        unsent.
+        """
         unsent = self._unsent
         try:
             if unsent and not self._network.sender.send(self._sock, unsent, REST_BYTES):
@@ -194,10 +228,15 @@ class RealTransport:
             self._watch()
 
     def _send_new(self, out: Sequence[Buffer | FileSpan]) -> None:
-        """The answers of a turn in one send, which nearly always takes them all; the rest is left in `_unsent`."""
+        """The answers of a turn in one send, which nearly always takes them all; the rest is left
+        in `_unsent`.
+        """
         if not out:
             return
-        if len(out) == 1 or not (out[1].__class__ is FileSpan or (out[-1].__class__ is bytes and len(out[-1]) >= VECTORED_BYTES)):
+        if len(out) == 1 or not (
+            out[1].__class__ is FileSpan
+            or (out[-1].__class__ is bytes and len(out[-1]) >= VECTORED_BYTES)
+        ):
             try:
                 data = b"".join(out)  # type: ignore[arg-type]
                 sent = self._sock.send(data)
@@ -213,7 +252,9 @@ class RealTransport:
     def _watch(self) -> None:
         if self.fd < 0:
             return
-        events = (0 if self._held else EPOLLIN) | (EPOLLOUT if self._unsent or self._connecting else 0)
+        events = (0 if self._held else EPOLLIN) | (
+            EPOLLOUT if self._unsent or self._connecting else 0
+        )
         if events != self._events:
             self._events = events
             self._network.epoll.modify(self.fd, events)
@@ -236,7 +277,14 @@ class RealTransport:
 class RealListener:
     __slots__ = ("_accept", "_first", "_network", "_sock", "fd", "port")
 
-    def __init__(self, network: "RealNetwork", sock: socket.socket, accept: Callable[[], Connection | None], *, first: bool) -> None:
+    def __init__(
+        self,
+        network: "RealNetwork",
+        sock: socket.socket,
+        accept: Callable[[], Connection | None],
+        *,
+        first: bool,
+    ) -> None:
         self._network = network
         self._sock = sock
         self._accept = accept
@@ -253,7 +301,9 @@ class RealListener:
             except BlockingIOError:
                 return
             except OSError as failure:
-                if failure.errno not in OUT_OF_DESCRIPTORS or not self._network.spare.give_to(self._sock):
+                if failure.errno not in OUT_OF_DESCRIPTORS or not self._network.spare.give_to(
+                    self._sock
+                ):
                     return
                 self._turned_away(self._accept())
                 continue
@@ -266,14 +316,18 @@ class RealListener:
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            transport = RealTransport(self._network, sock, connection, f"{address[0]}:{address[1]}", connecting=False)
+            transport = RealTransport(
+                self._network, sock, connection, f"{address[0]}:{address[1]}", connecting=False
+            )
             connection.opened(transport)
             transport.wake()
 
     @staticmethod
     def _turned_away(connection: Connection | None) -> None:
         if connection is not None:
-            connection.closed("no descriptors are left for connections: raise the limit of open files")
+            connection.closed(
+                "no descriptors are left for connections: raise the limit of open files"
+            )
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -294,30 +348,40 @@ class RealNetwork:
         self.sender = Sender()
         self.spare = Spare()
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.last_for_connections: int = descriptors * 3 // 4 if descriptors > 0 else sys.maxsize  # those beyond are for logs
+        # those beyond are for logs
+        self.last_for_connections: int = descriptors * 3 // 4 if descriptors > 0 else sys.maxsize
         self.closed_first = min(CLOSED_FIRST, descriptors // 2) if descriptors > 0 else CLOSED_FIRST
         self._offload = offload
         self._poisons = poisons
         self.poisoned: list[bytearray] = []  # when this turn is over
         self._stopped = False
 
-    def listen(self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> RealListener:
+    def listen(
+        self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False
+    ) -> RealListener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        sock = socket.socket(
+            family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        )
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             sock.listen(BACKLOG)
         except OSError as failure:
             sock.close()
-            raise OSError(failure.errno, f"cannot listen on {host or '*'}:{port}: {failure.strerror}") from None
+            raise OSError(
+                failure.errno, f"cannot listen on {host or '*'}:{port}: {failure.strerror}"
+            ) from None
         return RealListener(self, sock, accept, first=first)
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
         try:
             ipaddress.ip_address(host)
         except ValueError:
-            self._offload(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0], lambda ip: self._resolved(ip, port, connection))
+            self._offload(
+                lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][0],
+                lambda ip: self._resolved(ip, port, connection),
+            )
         else:
             self._open(host, port, connection)
 
@@ -328,7 +392,10 @@ class RealNetwork:
             connection.closed(f"cannot resolve: {address}")
 
     def _open(self, address: str, port: int, connection: Connection) -> None:
-        sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        sock = socket.socket(
+            socket.AF_INET6 if ":" in address else socket.AF_INET,
+            socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC,
+        )
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option, value in LIVENESS:
             sock.setsockopt(*option, value)
@@ -336,7 +403,9 @@ class RealNetwork:
         RealTransport(self, sock, connection, f"{address}:{port}", connecting=True)
 
     def watch(self, fd: int, reader: Reader, how: int = 0) -> None:
-        """Another descriptor than a socket, for as long as the network is there. EPOLLET: told once of each event, nobody has to read it."""
+        """Another descriptor than a socket, for as long as the network is there. EPOLLET: told once
+        of each event, nobody has to read it.
+        """
         self.epoll.register(fd, EPOLLIN | how)
         self.transports[fd] = reader
 

@@ -1,7 +1,10 @@
-"""Work in a process of its own: a thread would take the interpreter from the loop again and again, a process takes at most the other core.
+"""Work in a process of its own: a thread would take the interpreter from the loop again and again,
+a process takes at most the other core.
 
-This file has both sides. The process is this module, started with the parent's module path; marshalled plain values go between them over pipes.
-It dies with its parent, has a lower priority (nice), and keeps to its bound of bytes a second. Knows no work by name: it gets module and function.
+This file has both sides. The process is this module, started with the parent's module path;
+marshalled plain values go between them over pipes. It dies with its parent, has a lower priority
+(nice), and keeps to its bound of bytes a second. Knows no work by name: it gets module and
+function.
 """
 
 import gc
@@ -30,7 +33,9 @@ Done = Callable[[BaseException | None], None]
 
 
 class ApartError(Exception):
-    """The exception of the other process, with its traceback as text; `kind` is the name of its class."""
+    """The exception of the other process, with its traceback as text; `kind` is the name of its
+    class.
+    """
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -38,9 +43,17 @@ class ApartError(Exception):
 
 
 class Apart:
-    """One piece of work. A thread starts the process and waits for what it says; `post` brings that to the loop."""
+    """One piece of work. A thread starts the process and waits for what it says; `post` brings that
+    to the loop.
+    """
 
-    def __init__(self, order: tuple[Any, ...], each: Each, done: Done, post: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self,
+        order: tuple[Any, ...],
+        each: Each,
+        done: Done,
+        post: Callable[[Callable[[], None]], None],
+    ) -> None:
         self._order = order
         self._each = each
         self._done = done
@@ -71,7 +84,9 @@ class Apart:
                 return None
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             command = [sys.executable, "-m", __spec__.name, str(os.getpid())]
-            process = self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+            process = self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            )
         assert process.stdin is not None
         assert process.stdout is not None
         with process.stdin, process.stdout:
@@ -84,7 +99,13 @@ class Apart:
                     return ApartError("Killed", f"the process ended with {process.wait()}")
                 if kind != VALUE:
                     process.wait()
-                    return None if kind == DONE else OSError(*fields) if kind == OS_ERROR else ApartError(*fields)
+                    return (
+                        None
+                        if kind == DONE
+                        else OSError(*fields)
+                        if kind == OS_ERROR
+                        else ApartError(*fields)
+                    )
                 self._post(lambda value=fields[0]: None if self._cancelled else self._each(value))  # type: ignore[misc]
 
 

@@ -1,6 +1,8 @@
-"""The real side of the door: a loop drives a persistent epoll with callbacks, and timers; the kernel flushes, threads unlink.
+"""The real side of the door: a loop drives a persistent epoll with callbacks, and timers; the
+kernel flushes, threads unlink.
 
-A Trio task per connection would cost 25 microseconds a request instead of 14; handlers can not tell the difference. Knows no Kafka.
+A Trio task per connection would cost 25 microseconds a request instead of 14; handlers can not tell
+the difference. Knows no Kafka.
 """
 
 import os
@@ -34,7 +36,9 @@ class NodeFailed(Exception):
 
 
 class RealOffload:
-    """A few threads for work that would hold up the loop, names to resolve and directories to sync; processes for what computes."""
+    """A few threads for work that would hold up the loop, names to resolve and directories to sync;
+    processes for what computes.
+    """
 
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
         self._post = post
@@ -43,7 +47,9 @@ class RealOffload:
         self._switch_interval_s = 0.0  # of the interpreter, when no thread of ours runs
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """While there is a thread the interpreter goes from it to the loop within half a millisecond, instead of five."""
+        """While there is a thread the interpreter goes from it to the loop within half a
+        millisecond, instead of five.
+        """
         if not self._running:
             self._switch_interval_s = sys.getswitchinterval()
             sys.setswitchinterval(min(SWITCH_S, self._switch_interval_s))
@@ -55,7 +61,9 @@ class RealOffload:
                 sys.setswitchinterval(self._switch_interval_s)
             done(result)
 
-        threading.Thread(target=self._work, args=(work, ended), name="raftka-offload", daemon=True).start()
+        threading.Thread(
+            target=self._work, args=(work, ended), name="raftka-offload", daemon=True
+        ).start()
 
     def run_in_process(
         self,
@@ -66,7 +74,9 @@ class RealOffload:
         bytes_per_s: float = inf,
     ) -> Callable[[], None]:
         self._apart = [one for one in self._apart if one.thread.is_alive()]
-        one = Apart((work.__module__, work.__name__, tuple(arguments), bytes_per_s), each, done, self._post)
+        one = Apart(
+            (work.__module__, work.__name__, tuple(arguments), bytes_per_s), each, done, self._post
+        )
         self._apart.append(one)
         return one.cancel
 
@@ -118,7 +128,9 @@ class RealRuntime:
 
     def random(self, stream: str) -> random.Random:
         if stream not in self._streams:
-            self._streams[stream] = random.SystemRandom() if stream == SECRETS else random.Random(os.urandom(16))
+            self._streams[stream] = (
+                random.SystemRandom() if stream == SECRETS else random.Random(os.urandom(16))
+            )
         return self._streams[stream]
 
     def spawn(self, task: Callable[[], Awaitable[object]], name: str) -> None:
@@ -142,7 +154,9 @@ class RealRuntime:
             self.stop(reset=True)
 
     def pause(self) -> None:
-        """Nothing is received, sent or timed until `resume`, as in a process that SIGSTOP has hit. (Its threads go on.)"""
+        """Nothing is received, sent or timed until `resume`, as in a process that SIGSTOP has hit.
+        (Its threads go on.)
+        """
         if not self.paused:
             self.paused, self._going = True, trio.Event()
 
@@ -192,7 +206,8 @@ class RealRuntime:
 
 @asynccontextmanager
 async def open_runtime(*, alone: bool = False) -> AsyncIterator[RealRuntime]:
-    """A runtime for one node. Leaving the block stops it; raises NodeFailed when `fail` was called inside.
+    """A runtime for one node. Leaving the block stops it; raises NodeFailed when `fail` was called
+    inside.
 
     `alone`: no other runtime is in this process.
     """

@@ -10,22 +10,30 @@ from raftka.runtime.interfaces import Buffer, File, FileSpan, unpin
 from raftka.runtime.real.files import RealFile
 
 BUFFERS = 1000  # of one sendmsg; the kernel takes 1,024
-# A larger piece of a file goes by sendfile. To read a smaller one and to send it with what is around it costs less (64 KB on loopback: 13 us
-# instead of 22), because sendfile hands 16 pages at a time to the socket, and these leave by themselves.
+# A larger piece of a file goes by sendfile. To read a smaller one and to send it with what is
+# around it costs less (64 KB on loopback: 13 us instead of 22), because sendfile hands 16 pages at
+# a time to the socket, and these leave by themselves.
 READ_BYTES = 128 * 1024
-REST_BYTES = 8 * 1024  # the same for what the kernel did not take at once: for a slow client nothing is read again and again
+# the same for what the kernel did not take at once: for a slow client nothing is read again and
+# again
+REST_BYTES = 8 * 1024
 
 Unsent = deque[Buffer | FileSpan]
 
 
 class Sender:
-    """Reads pieces of files into one buffer, which all connections share: none of them stays in memory for a slow client."""
+    """Reads pieces of files into one buffer, which all connections share: none of them stays in
+    memory for a slow client.
+    """
 
     def __init__(self) -> None:
         self._room = memoryview(bytearray(READ_BYTES))
 
-    def send_new(self, sock: socket.socket, out: Sequence[Buffer | FileSpan], unsent: Unsent) -> None:
-        """Send new output, whose pieces of files are pinned. Nearly always the kernel takes all of it at once; the rest goes to `unsent`.
+    def send_new(
+        self, sock: socket.socket, out: Sequence[Buffer | FileSpan], unsent: Unsent
+    ) -> None:
+        """Send new output, whose pieces of files are pinned. Nearly always the kernel takes all of
+        it at once; the rest goes to `unsent`.
 
         Raises OSError.
         """
@@ -48,7 +56,8 @@ class Sender:
             self.send(sock, unsent)
 
     def send(self, sock: socket.socket, unsent: Unsent, read_bytes: int = READ_BYTES) -> bool:
-        """Send from the front and return whether the kernel took it all: the rest stays in `unsent`. Unpins each file that has left.
+        """Send from the front and return whether the kernel took it all: the rest stays in
+        `unsent`. Unpins each file that has left.
 
         `read_bytes`: the largest piece of a file that is read. Raises OSError.
         """
@@ -65,8 +74,12 @@ class Sender:
             return False
         return True
 
-    def _gathered(self, items: Iterable[Buffer | FileSpan], read_bytes: int) -> tuple[list[Buffer], int, int]:
-        """Return the buffers from the front that one sendmsg takes, up to a piece of a file that is too large, their bytes, and its flags."""
+    def _gathered(
+        self, items: Iterable[Buffer | FileSpan], read_bytes: int
+    ) -> tuple[list[Buffer], int, int]:
+        """Return the buffers from the front that one sendmsg takes, up to a piece of a file that is
+        too large, their bytes, and its flags.
+        """
         buffers: list[Buffer] = []
         used = size = 0
         for item in items:
@@ -107,7 +120,11 @@ def _drop(unsent: Unsent, sent: int) -> None:
         item = unsent[0]
         size = item.size if isinstance(item, FileSpan) else len(item)
         if sent < size:
-            unsent[0] = FileSpan(item.file, item.position + sent, size - sent) if isinstance(item, FileSpan) else memoryview(item)[sent:]
+            unsent[0] = (
+                FileSpan(item.file, item.position + sent, size - sent)
+                if isinstance(item, FileSpan)
+                else memoryview(item)[sent:]
+            )
             return
         if isinstance(item, FileSpan):
             item.file.unpin()

@@ -18,7 +18,8 @@ class Turn:
     __slots__ = ("actions", "active", "began", "kick", "last", "watch", "woken")
 
     def __init__(self) -> None:
-        self.kick: Callable[[], None] = lambda: None  # the loop's, which knows whether it must be woken
+        # the loop's, which knows whether it must be woken
+        self.kick: Callable[[], None] = lambda: None
         self.active = False
         self.actions: list[Callable[[], None]] = []
         self.woken: list[Flushed] = []

@@ -1,8 +1,10 @@
-"""Flush many dirty files of a file system with one call (syncfs): 150 small files take a third of the time, and no work of the kernel for each.
+"""Flush many dirty files of a file system with one call (syncfs): 150 small files take a third of
+the time, and no work of the kernel for each.
 
-syncfs writes what other processes have left in memory as well, so it is only used while there is little of that. The kernel tells a descriptor of
-each failed write of its file system once, whichever file that was for. So one descriptor is asked, by one call at a time, and after an error never
-again: from then on each file is flushed by itself, and tells of its own errors.
+syncfs writes what other processes have left in memory as well, so it is only used while there is
+little of that. The kernel tells a descriptor of each failed write of its file system once,
+whichever file that was for. So one descriptor is asked, by one call at a time, and after an error
+never again: from then on each file is flushed by itself, and tells of its own errors.
 """
 
 import ctypes
@@ -13,9 +15,11 @@ from threading import Lock
 from typing import Final
 
 MANY = 24  # files that one flush of a directory has, before syncfs is worth its thread
-OTHERS_BYTES = 16 * 1024 * 1024  # of dirty memory in the whole machine: beyond it, syncfs could wait for writes of others
+# of dirty memory in the whole machine: beyond it, syncfs could wait for writes of others
+OTHERS_BYTES = 16 * 1024 * 1024
 FIRST_KERNEL = (5, 8)  # before, syncfs did not tell of failed writes
-KINDS = {0xEF53: "ext4", 0x58465342: "xfs"}  # whose syncfs tells of every failed write of every file
+# whose syncfs tells of every failed write of every file
+KINDS = {0xEF53: "ext4", 0x58465342: "xfs"}
 
 Report = Callable[[OSError | None], None]
 
@@ -44,11 +48,15 @@ def kind_of(fd: int) -> int:
 
 
 def kernel() -> tuple[int, ...]:
-    return tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdigit())
+    return tuple(
+        int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdigit()
+    )
 
 
 class Volume:
-    """One file system. Open it before the first write of a file that it is to flush: errors before that are not told."""
+    """One file system. Open it before the first write of a file that it is to flush: errors before
+    that are not told.
+    """
 
     def __init__(self, directory: str) -> None:
         self._fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,11 +1,15 @@
-"""Time in the simulation: a node's clocks and its timers. Time passes only when the world's heap says so. Knows no network and no disk."""
+"""Time in the simulation: a node's clocks and its timers. Time passes only when the world's heap
+says so. Knows no network and no disk.
+"""
 
 from collections.abc import Callable
 from math import nextafter
 
 from raftka.runtime.simulated.process import Events, Machine, Process
 
-READING_S = 100e-6  # CPU time that passes between two readings of a node's CPU clock: so work in slices is cut alike in every run
+# CPU time that passes between two readings of a node's CPU clock: so work in slices is cut alike in
+# every run
+READING_S = 100e-6
 EPOCH_MS = 1_700_000_000_000  # wall clock when the world begins: November 2023
 
 
@@ -26,7 +30,9 @@ class SimulatedTimer:
         self.action = None
 
     def due(self, _a: object = None, _b: object = None) -> None:
-        """The world has come to where the node's clock should read `when`; if it was set back since, wait on."""
+        """The world has come to where the node's clock should read `when`; if it was set back
+        since, wait on.
+        """
         if self.action is None:
             return
         if self.clock.now() < self.when:
@@ -42,7 +48,9 @@ class SimulatedTimer:
 
 
 class NodeClock:
-    """A node's view of time: monotonic = offset + rate * world; wall = world + what an administrator or NTP did to it."""
+    """A node's view of time: monotonic = offset + rate * world; wall = world + what an
+    administrator or NTP did to it.
+    """
 
     __slots__ = ("_readings", "_world", "machine", "node")
 
@@ -72,7 +80,8 @@ class NodeClock:
     def arm(self, timer: SimulatedTimer) -> None:
         machine, world = self.machine, self._world
         due = (timer.when - machine.clock_offset_s) / machine.clock_rate
-        while machine.clock_offset_s + machine.clock_rate * due < timer.when:  # never early, not even by rounding
+        # never early, not even by rounding
+        while machine.clock_offset_s + machine.clock_rate * due < timer.when:
             due = nextafter(due, due + 1)
         world.push(due if due > world.now else world.now, timer.due)
 

@@ -1,8 +1,9 @@
-"""The simulated disk of one machine: what was not flushed may be lost with the power, and every call can fail as the real one does.
+"""The simulated disk of one machine: what was not flushed may be lost with the power, and every
+call can fail as the real one does.
 
-A file keeps, besides its content, how to undo each change since its last flush; a power loss undoes some of them from the end, and may
-leave the first undone write half done. A directory does the same with its names, which `sync_directory` makes durable. Knows no time but
-how long a flush takes.
+A file keeps, besides its content, how to undo each change since its last flush; a power loss undoes
+some of them from the end, and may leave the first undone write half done. A directory does the same
+with its names, which `sync_directory` makes durable. Knows no time but how long a flush takes.
 """
 
 import errno
@@ -33,7 +34,8 @@ class Change(NamedTuple):
     size: int  # bytes written
     was: bytes  # there
     size_before: int  # of the file
-    lost: tuple[tuple[int, int], ...]  # what was there, and not on the platter, although the kernel took it for clean
+    # what was there, and not on the platter, although the kernel took it for clean
+    lost: tuple[tuple[int, int], ...]
 
 
 class Inode:
@@ -45,20 +47,32 @@ class Inode:
         self.content = bytearray(content)
         self.modified_ms = modified_ms  # the wall clock of the last write
         self.changes: list[Change] = []
-        self.synced = 0  # changes that have left the list: the mark of a flush is synced + len(changes)
-        self.lost: list[tuple[int, int]] = []  # [from, to): their flush failed, the kernel took them for clean, no later flush writes them
+        # changes that have left the list: the mark of a flush is synced + len(changes)
+        self.synced = 0
+        # [from, to): their flush failed, the kernel took them for clean, no later flush writes them
+        self.lost: list[tuple[int, int]] = []
 
     def write(self, position: int, data: Buffer) -> None:
         end = position + len(data)
         lost = self._forget_lost(position, end)
-        self.changes.append(Change(position, len(data), bytes(self.content[position:end]), len(self.content), lost))
+        self.changes.append(
+            Change(position, len(data), bytes(self.content[position:end]), len(self.content), lost)
+        )
         if position > len(self.content):
             self.content.extend(bytes(position - len(self.content)))
         self.content[position:end] = data
 
     def truncate(self, size: int) -> None:
         before = len(self.content)
-        self.changes.append(Change(min(size, before), 0, bytes(self.content[size:]), before, self._forget_lost(size, before)))
+        self.changes.append(
+            Change(
+                min(size, before),
+                0,
+                bytes(self.content[size:]),
+                before,
+                self._forget_lost(size, before),
+            )
+        )
         if size < before:
             del self.content[size:]
         else:
@@ -69,7 +83,12 @@ class Inode:
         if not self.lost:
             return ()
         found = tuple([(max(a, start), min(b, end)) for a, b in self.lost if a < end and b > start])
-        self.lost = [part for a, b in self.lost for part in ((a, min(b, start)), (max(a, end), b)) if part[0] < part[1]]
+        self.lost = [
+            part
+            for a, b in self.lost
+            for part in ((a, min(b, start)), (max(a, end), b))
+            if part[0] < part[1]
+        ]
         return found
 
     def mark(self) -> int:
@@ -82,23 +101,36 @@ class Inode:
             self.synced = mark
 
     def flush_failed(self, mark: int) -> None:
-        """Linux: reported once, then the pages are clean. They can be read until the power goes, and are not on the platter."""
+        """Linux: reported once, then the pages are clean. They can be read until the power goes,
+        and are not on the platter.
+        """
         done = self.changes[: max(0, mark - self.synced)]
-        self.lost += [(change.position, change.position + change.size) for change in done if change.size]
+        self.lost += [
+            (change.position, change.position + change.size) for change in done if change.size
+        ]
         self.flushed(mark)
 
     def lose_power(self, keep: int, torn: float, zeros: bool) -> None:
-        """All changes but the first `keep` are undone; of the next, the share `torn` (0..1) of its bytes stays, or zeros in their place."""
+        """All changes but the first `keep` are undone; of the next, the share `torn` (0..1) of its
+        bytes stays, or zeros in their place.
+        """
         while len(self.changes) > keep:
             position, size, was, size_before, lost = self.changes.pop()
-            half = bytes(self.content[position : position + int(size * torn)]) if len(self.changes) == keep else b""
+            half = (
+                bytes(self.content[position : position + int(size * torn)])
+                if len(self.changes) == keep
+                else b""
+            )
             self.content[position : position + len(was)] = was
             del self.content[size_before:]
             self.lost += lost
             if half:
-                self.content.extend(bytes(max(0, position - len(self.content))))  # the write had left a hole
+                # the write had left a hole
+                self.content.extend(bytes(max(0, position - len(self.content))))
                 new = max(0, size_before - position)  # from there on the file had no content before
-                self.content[position : position + len(half)] = half[:new] + bytes(len(half[new:])) if zeros else half
+                self.content[position : position + len(half)] = (
+                    half[:new] + bytes(len(half[new:])) if zeros else half
+                )
                 self._forget_lost(position, position + len(half))
         self.changes.clear()
         for start, end in sorted(self.lost, reverse=True):
@@ -116,7 +148,8 @@ class Directory:
 
     def __init__(self) -> None:
         self.entries: dict[str, Inode | Directory] = {}
-        self.changes: list[dict[str, Inode | Directory | None]] = []  # what stood under the names that were changed together
+        # what stood under the names that were changed together
+        self.changes: list[dict[str, Inode | Directory | None]] = []
         self.synced = 0  # as an Inode's
 
     def change(self, names: dict[str, "Inode | Directory | None"]) -> None:
@@ -134,7 +167,9 @@ class Directory:
             self.synced = mark
 
     def flush_failed(self, mark: int) -> None:
-        """After a failed flush it is unknown which names are on the disk: each may be lost with the power."""
+        """After a failed flush it is unknown which names are on the disk: each may be lost with the
+        power.
+        """
 
     def _set(self, names: dict[str, "Inode | Directory | None"]) -> None:
         for name, entry in names.items():
@@ -164,7 +199,8 @@ class SimulatedDisk:
         self.failing_writes = 0  # so many writes to come fail with EIO
         self.broken: set[str] = set()  # directories of which nothing can be read or written: EIO
         self.sync_s = SYNC_S  # between what and what a flush takes, in seconds
-        self.keeps_nothing = False  # a power loss takes all that was not flushed, instead of a random part of it
+        # a power loss takes all that was not flushed, instead of a random part of it
+        self.keeps_nothing = False
         self._random = random
 
     def find(self, path: str) -> Inode | Directory | None:
@@ -236,7 +272,9 @@ class SimulatedDisk:
         """Another disk is there now, with nothing on it. Nobody may have it open."""
         parent, name = self.parent(path)
         parent.entries[name] = Directory()
-        self.locks = {lock: holder for lock, holder in self.locks.items() if not lock.startswith(f"{path}/")}
+        self.locks = {
+            lock: holder for lock, holder in self.locks.items() if not lock.startswith(f"{path}/")
+        }
         self.broken.discard(path)
 
     def flip(self, path: str, position: int, bits: int = 1) -> None:
@@ -244,7 +282,9 @@ class SimulatedDisk:
         self.file(path).content[position] ^= bits
 
     def lose_power(self) -> None:
-        """Lose all that was not flushed, from a random point on in each file and directory: the kernel may have written a part by itself."""
+        """Lose all that was not flushed, from a random point on in each file and directory: the
+        kernel may have written a part by itself.
+        """
         self.losses += 1
         self.locks.clear()
         self._lose(self.root)
@@ -256,7 +296,11 @@ class SimulatedDisk:
             if isinstance(entry, Directory):
                 self._lose(entry)
             elif entry.changes or entry.lost:
-                keep, torn = (0, 0.0) if self.keeps_nothing else (random.randint(0, len(entry.changes)), random.random())
+                keep, torn = (
+                    (0, 0.0)
+                    if self.keeps_nothing
+                    else (random.randint(0, len(entry.changes)), random.random())
+                )
                 entry.lose_power(keep, torn, zeros=random.random() < ZEROS)
 
 
@@ -385,7 +429,8 @@ class NodeFiles:
                     here.change({part: below})
                 elif below is None:
                     below = here.entries[part] = Directory()
-                    for names in here.changes:  # durable at once: no undo of an older change may take it away
+                    # durable at once: no undo of an older change may take it away
+                    for names in here.changes:
                         names.pop(part, None)
                 if not isinstance(below, Directory):
                     raise failure(errno.ENOTDIR, path)
@@ -432,7 +477,8 @@ class NodeFiles:
             raise failure(errno.ENOTEMPTY, new)
         if source is target:
             source.change({old_name: None, new_name: entry})
-        else:  # two directories, two changes: after a power loss the name can be in both or in neither
+        # two directories, two changes: after a power loss the name can be in both or in neither
+        else:
             target.change({new_name: entry})
             source.change({old_name: None})
 
@@ -471,10 +517,17 @@ class NodeFiles:
         return release
 
     def flush(self, files: Sequence[File | str], done: Callable[[OSError | None], None]) -> None:
-        marks = [(what, what.mark(), path) for what, path in map(self._to_flush, files) if what is not None]
+        marks = [
+            (what, what.mark(), path)
+            for what, path in map(self._to_flush, files)
+            if what is not None
+        ]
         self.note(b"F", len(marks), sum(mark for _, mark, _ in marks))
         losses = self.disk.losses
-        self._world.push(self._world.now + self.disk.sync_time(), lambda _a, _b: self._flushed(marks, losses, done))
+        self._world.push(
+            self._world.now + self.disk.sync_time(),
+            lambda _a, _b: self._flushed(marks, losses, done),
+        )
 
     def _to_flush(self, file: File | str) -> tuple[Inode | Directory | None, str]:
         if isinstance(file, str):
@@ -483,7 +536,12 @@ class NodeFiles:
         file.check_open()
         return file.inode, file.path
 
-    def _flushed(self, marks: Sequence[tuple[Inode | Directory, int, str]], losses: int, done: Callable[[OSError | None], None]) -> None:
+    def _flushed(
+        self,
+        marks: Sequence[tuple[Inode | Directory, int, str]],
+        losses: int,
+        done: Callable[[OSError | None], None],
+    ) -> None:
         if losses != self.disk.losses:  # the power went meanwhile
             return
         error = None

@@ -1,5 +1,6 @@
-"""`sim_guard()`: while it holds, code that asks the real world for time, chance, sockets or threads gets an exception instead of an answer that
-no seed can repeat. Names the functions that it traps and uses none of them. Other threads of the process, not begun by a simulation, are free.
+"""`sim_guard()`: while it holds, code that asks the real world for time, chance, sockets or threads
+gets an exception instead of an answer that no seed can repeat. Names the functions that it traps
+and uses none of them. Other threads of the process, not begun by a simulation, are free.
 """
 
 import sys
@@ -11,7 +12,10 @@ from typing import Any, NoReturn
 
 TRAPPED = {
     "time": "time time_ns monotonic monotonic_ns perf_counter perf_counter_ns sleep",
-    "random": "random randint randrange choice choices sample shuffle uniform gauss getrandbits randbytes expovariate betavariate seed SystemRandom",
+    "random": (
+        "random randint randrange choice choices sample shuffle uniform gauss getrandbits "
+        "randbytes expovariate betavariate seed SystemRandom"
+    ),
     "os": "urandom getrandom",
     "uuid": "uuid1 uuid4",
     "secrets": "token_bytes token_hex token_urlsafe randbelow choice randbits",
@@ -29,7 +33,8 @@ _depth = 0
 _thread = 0  # the one whose simulation it is
 _lifted = 0
 _originals: list[tuple[object, str, object]] = []
-_traps: dict[str, tuple[object, object]] = {}  # by name: what it stands for, and the trap: made once, a simulated life sets them hundreds of times
+# by name: what it stands for, and the trap: made once, a simulated life sets them hundreds of times
+_traps: dict[str, tuple[object, object]] = {}
 
 
 def _is_lifted() -> bool:
@@ -63,7 +68,8 @@ def _trap_class(name: str, original: Any) -> object:
 
 
 def _set_traps() -> None:
-    modules = {name: import_module(name) for name in TRAPPED}  # all first: they ask for such things while they load
+    # all first: they ask for such things while they load
+    modules = {name: import_module(name) for name in TRAPPED}
     for module_name, names in TRAPPED.items():
         module = modules[module_name]
         for name in names.split():
@@ -87,7 +93,9 @@ def _trap_unseeded(random_class: Any) -> None:
 
     def seed(self: object, a: object = None, version: int = 2) -> None:
         if a is None and not _is_lifted():
-            _refuse("random.Random() without a seed", sys._getframe(2).f_globals.get("__name__", ""))
+            _refuse(
+                "random.Random() without a seed", sys._getframe(2).f_globals.get("__name__", "")
+            )
         original(self, a, version)
 
     _originals.append((random_class, "seed", original))

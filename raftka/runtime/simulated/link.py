@@ -1,4 +1,6 @@
-"""One direction between two machines of the simulated network: how late what passes it is. Knows no connection."""
+"""One direction between two machines of the simulated network: how late what passes it is. Knows no
+connection.
+"""
 
 from random import Random
 from typing import Protocol

@@ -1,7 +1,9 @@
-"""The simulated network: byte streams in order, cut into random pieces, late by random times; links that lose, are slow, or are cut in one direction.
+"""The simulated network: byte streams in order, cut into random pieces, late by random times; links
+that lose, are slow, or are cut in one direction.
 
-A connection is two endpoints and two pipes. A pipe has a bound, so the writer feels a reader that does not read. Loss means what it means
-under TCP: the bytes come later. Bytes that meet a cut wait in the pipe until the link heals. Knows no disk and no clock of a node.
+A connection is two endpoints and two pipes. A pipe has a bound, so the writer feels a reader that
+does not read. Loss means what it means under TCP: the bytes come later. Bytes that meet a cut wait
+in the pipe until the link heals. Knows no disk and no clock of a node.
 """
 
 import errno
@@ -26,18 +28,34 @@ KEEPALIVE_TRIES = 3
 SILENCE_S = 900.0  # a connection gives up when nothing gets through for so long
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 WILDCARD = frozenset({"", "0.0.0.0", "::"})
-IGNORE_ROOM = 0.1  # of the offers of a connection to have bytes put where it wants them: a network may ignore these
+# of the offers of a connection to have bytes put where it wants them: a network may ignore these
+IGNORE_ROOM = 0.1
 END: Final = b""  # as a piece: no more will come
 RESET: Final = None  # as a piece: the other side is gone
 
 
 class Pipe:
-    """The bytes from one endpoint to the other. Pieces arrive one by one, and what arrives is always what left first: a piece that is
-    under way while an earlier one waits for its link to heal does not overtake it, as TCP keeps the order."""
+    """The bytes from one endpoint to the other. Pieces arrive one by one, and what arrives is
+    always what left first: a piece that is under way while an earlier one waits for its link to
+    heal does not overtake it, as TCP keeps the order.
+    """
 
-    __slots__ = ("connection_id", "last_arrival", "link", "room", "source", "target", "under_way", "waiting", "waiting_since", "world")
+    __slots__ = (
+        "connection_id",
+        "last_arrival",
+        "link",
+        "room",
+        "source",
+        "target",
+        "under_way",
+        "waiting",
+        "waiting_since",
+        "world",
+    )
 
-    def __init__(self, world: Events, link: Link, connection_id: int, source: "Endpoint", target: "Endpoint") -> None:
+    def __init__(
+        self, world: Events, link: Link, connection_id: int, source: "Endpoint", target: "Endpoint"
+    ) -> None:
         self.world = world
         self.connection_id = connection_id
         self.source = source
@@ -54,7 +72,9 @@ class Pipe:
         self.room -= len(data)
         link = self.link
         position, size = 0, len(data)
-        while size - position > PIECE_BYTES or (size - position > 1 and link.random.random() < SPLIT):
+        while size - position > PIECE_BYTES or (
+            size - position > 1 and link.random.random() < SPLIT
+        ):
             piece = link.random.randint(1, min(size - position - 1, PIECE_BYTES))
             self.leave(data[position : position + piece])
             position += piece
@@ -107,7 +127,21 @@ class Pipe:
 class Endpoint:
     """One side of a connection: the Transport its connection is given."""
 
-    __slots__ = ("closing", "connection", "dropped", "held", "node", "open", "other", "over", "peer", "pipe", "received", "unsent", "woken")
+    __slots__ = (
+        "closing",
+        "connection",
+        "dropped",
+        "held",
+        "node",
+        "open",
+        "other",
+        "over",
+        "peer",
+        "pipe",
+        "received",
+        "unsent",
+        "woken",
+    )
 
     def __init__(self, node: Process, peer: str, connection: Connection | None) -> None:
         self.node = node
@@ -124,7 +158,8 @@ class Endpoint:
         self.received: deque[bytes] = deque()  # while reading is held
         self.unsent = b""  # taken from the connection, no room in the pipe
 
-    # -- Transport ------------------------------------------------------------------------------------------------------------
+    # -- Transport
+    # ----------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         if not self.woken and self.node.alive:
@@ -152,10 +187,13 @@ class Endpoint:
     def left(self) -> bool:
         return self.over or END in self.received
 
-    # -- out ------------------------------------------------------------------------------------------------------------------
+    # -- out
+    # ----------------------------------------------------------------------------------------------
 
     def take_output(self) -> None:
-        """Everything that is ready, as far as the pipe has room; what is left over is sent before more is asked for."""
+        """Everything that is ready, as far as the pipe has room; what is left over is sent before
+        more is asked for.
+        """
         self.woken = False
         if self.dropped:
             self._finish(self.closing or "")
@@ -193,7 +231,8 @@ class Endpoint:
             if not self.unsent:
                 self.wake()
 
-    # -- in -------------------------------------------------------------------------------------------------------------------
+    # -- in
+    # ----------------------------------------------------------------------------------------------
 
     def deliver(self, piece: bytes | None) -> None:
         """In the node's turn."""
@@ -229,7 +268,10 @@ class Endpoint:
     def _account(self, piece: bytes) -> None:
         """The bytes have left the pipe."""
         node, pipe = self.node, self.other.pipe
-        encrypted = isinstance(self.connection, TlsConnection) or isinstance(self.other.connection, TlsConnection)  # never twice the same
+        # never twice the same
+        encrypted = isinstance(self.connection, TlsConnection) or isinstance(
+            self.other.connection, TlsConnection
+        )
         node.note(b"<", pipe.connection_id, len(piece) << 32 ^ (0 if encrypted else crc32c(piece)))
         pipe.room += len(piece)
         if self.other.unsent:
@@ -241,7 +283,8 @@ class Endpoint:
             for piece in pieces:
                 self.deliver(piece)
 
-    # -- the end --------------------------------------------------------------------------------------------------------------
+    # -- the end
+    # ----------------------------------------------------------------------------------------------
 
     def opened(self, _: object) -> None:
         if not self.over and self.connection is not None:
@@ -280,15 +323,28 @@ def _content(taken: Sequence[Buffer | FileSpan]) -> bytes | None:
         return b"".join(taken)  # type: ignore[arg-type]
     except TypeError:  # there are files among it
         try:
-            data = [item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item for item in taken]
+            data = [
+                item.file.read(item.position, item.size) if isinstance(item, FileSpan) else item
+                for item in taken
+            ]
         except (OSError, ValueError):  # its disk has failed, or it was closed in this turn
             return None
-    short = any(isinstance(item, FileSpan) and len(read) < item.size for item, read in zip(taken, data, strict=True))
+    short = any(
+        isinstance(item, FileSpan) and len(read) < item.size
+        for item, read in zip(taken, data, strict=True)
+    )
     return None if short else b"".join(data)
 
 
 class SimulatedListener:
-    def __init__(self, network: "SimulatedNetwork", node: Process, host: str, port: int, accept: Callable[[], Connection | None]) -> None:
+    def __init__(
+        self,
+        network: "SimulatedNetwork",
+        node: Process,
+        host: str,
+        port: int,
+        accept: Callable[[], Connection | None],
+    ) -> None:
         self.port = port
         self.host = host
         self.node = node
@@ -305,19 +361,25 @@ class SimulatedListener:
 
 
 class SimulatedNetwork:
-    """All links, listeners and connections of the world. Machines are named by their nodes; 127.0.0.1 reaches any of them by its port."""
+    """All links, listeners and connections of the world. Machines are named by their nodes;
+    127.0.0.1 reaches any of them by its port.
+    """
 
     def __init__(self, world: Events) -> None:
         self.default_delay_s = DELAY_S
         self._world = world
         self._links: dict[tuple[str, str], Link] = {}
-        self._listeners: dict[int, list[SimulatedListener]] = {}  # those of dead nodes too: a machine without power answers nothing
+        # those of dead nodes too: a machine without power answers nothing
+        self._listeners: dict[int, list[SimulatedListener]] = {}
         self._next_port = 40_000
         self._next_connection = 0
 
-    # -- faults ---------------------------------------------------------------------------------------------------------------
+    # -- faults
+    # ----------------------------------------------------------------------------------------------
 
-    def delay(self, a: str, b: str, low_s: float, high_s: float | None = None, *, one_way: bool = False) -> None:
+    def delay(
+        self, a: str, b: str, low_s: float, high_s: float | None = None, *, one_way: bool = False
+    ) -> None:
         for link in self._both(a, b, one_way):
             link.low_s, link.high_s = low_s, high_s if high_s is not None else low_s
 
@@ -326,7 +388,9 @@ class SimulatedNetwork:
             link.loss = share
 
     def reorder(self, a: str, b: str, share: float, late_s: float) -> None:
-        """Deliver that share of the pieces up to `late_s` later, so that bytes of one connection overtake those of another."""
+        """Deliver that share of the pieces up to `late_s` later, so that bytes of one connection
+        overtake those of another.
+        """
         for link in self._both(a, b, False):
             link.late, link.late_s = share, late_s
 
@@ -361,7 +425,9 @@ class SimulatedNetwork:
 
     def link(self, a: str, b: str) -> Link:
         if (link := self._links.get((a, b))) is None:
-            link = self._links[a, b] = Link(*self.default_delay_s, self._world.random(f"link {a} {b}"))
+            link = self._links[a, b] = Link(
+                *self.default_delay_s, self._world.random(f"link {a} {b}")
+            )
         return link
 
     def powered_again(self, machine: Machine) -> None:
@@ -374,18 +440,27 @@ class SimulatedNetwork:
         for pipe in pipes.values():
             pipe.resume()
 
-    # -- connections ----------------------------------------------------------------------------------------------------------
+    # -- connections
+    # ----------------------------------------------------------------------------------------------
 
-    def listen(self, node: Process, host: str, port: int, accept: Callable[[], Connection | None]) -> SimulatedListener:
+    def listen(
+        self, node: Process, host: str, port: int, accept: Callable[[], Connection | None]
+    ) -> SimulatedListener:
         if not port:
             self._next_port += 1
             port = self._next_port
         listener = SimulatedListener(self, node, host, port, accept)
         there = self._listeners.setdefault(port, [])
-        there[:] = [other for other in there if other.node.alive or other.node.machine is not node.machine]
+        there[:] = [
+            other for other in there if other.node.alive or other.node.machine is not node.machine
+        ]
         for other in there:
-            if other.node.alive and (other.node.machine is node.machine or (host in LOOPBACK and other.host in LOOPBACK)):
-                raise OSError(errno.EADDRINUSE, f"{host}:{port} is taken by {other.node.machine.name}")
+            if other.node.alive and (
+                other.node.machine is node.machine or (host in LOOPBACK and other.host in LOOPBACK)
+            ):
+                raise OSError(
+                    errno.EADDRINUSE, f"{host}:{port} is taken by {other.node.machine.name}"
+                )
         there.append(listener)
         return listener
 
@@ -397,24 +472,37 @@ class SimulatedNetwork:
     def connect(self, node: Process, host: str, port: int, connection: Connection) -> None:
         endpoint = Endpoint(node, f"{host}:{port}", connection)
         node.endpoints[endpoint] = None
-        self._world.push(self._world.now + self.default_delay_s[0], lambda _a, _b: self._try(endpoint, host, port, 0))
+        self._world.push(
+            self._world.now + self.default_delay_s[0],
+            lambda _a, _b: self._try(endpoint, host, port, 0),
+        )
 
     def _try(self, endpoint: Endpoint, host: str, port: int, tries: int) -> None:
-        """Send a SYN. A living machine accepts or refuses; one without power, or behind a cut, is asked again later."""
+        """Send a SYN. A living machine accepts or refuses; one without power, or behind a cut, is
+        asked again later.
+        """
         node, world = endpoint.node, self._world
         if not node.alive or endpoint.over:
             return
         listener = self._find(node, host, port)
-        machine = listener.node.machine if listener is not None else world.machines.get(host, node.machine if host in LOOPBACK else None)
+        machine = (
+            listener.node.machine
+            if listener is not None
+            else world.machines.get(host, node.machine if host in LOOPBACK else None)
+        )
         if machine is None:
             endpoint.reset(f"no such host: {host}")
             return
-        there, back = self.link(node.machine.name, machine.name), self.link(machine.name, node.machine.name)
+        there = self.link(node.machine.name, machine.name)
+        back = self.link(machine.name, node.machine.name)
         if there.cut or back.cut or not machine.powered:
             if tries == SYN_TRIES:
                 endpoint.reset("connecting timed out")
             else:
-                world.push(world.now + SYN_AGAIN_S * 2**tries, lambda _a, _b: self._try(endpoint, host, port, tries + 1))
+                world.push(
+                    world.now + SYN_AGAIN_S * 2**tries,
+                    lambda _a, _b: self._try(endpoint, host, port, tries + 1),
+                )
             return
         round_trip = there.delay() + back.delay()
         if listener is None or not listener.node.alive:
@@ -425,22 +513,37 @@ class SimulatedNetwork:
     def _find(self, node: Process, host: str, port: int) -> SimulatedListener | None:
         """A living one if there is one; on 127.0.0.1 rather one's own."""
         found = [each for each in self._listeners.get(port, ()) if each.answers_to(host)]
-        return min(found, key=lambda each: (not each.node.alive, each.node.machine is not node.machine), default=None)
+        return min(
+            found,
+            key=lambda each: (not each.node.alive, each.node.machine is not node.machine),
+            default=None,
+        )
 
-    def _establish(self, endpoint: Endpoint, listener: SimulatedListener, there_s: float, round_trip_s: float) -> None:
+    def _establish(
+        self, endpoint: Endpoint, listener: SimulatedListener, there_s: float, round_trip_s: float
+    ) -> None:
         world = self._world
         self._next_connection += 2
-        server = Endpoint(listener.node, f"{endpoint.node.machine.name}:{self._next_connection}", None)
+        server = Endpoint(
+            listener.node, f"{endpoint.node.machine.name}:{self._next_connection}", None
+        )
         server.node.endpoints[server] = None
         endpoint.other, server.other = server, endpoint
         here, there = endpoint.node.machine.name, server.node.machine.name
         endpoint.pipe = Pipe(world, self.link(here, there), self._next_connection, endpoint, server)
-        server.pipe = Pipe(world, self.link(there, here), self._next_connection + 1, server, endpoint)
+        server.pipe = Pipe(
+            world, self.link(there, here), self._next_connection + 1, server, endpoint
+        )
         accepted = world.now + there_s
         endpoint.pipe.last_arrival = accepted
         server.pipe.last_arrival = world.now + round_trip_s
-        world.push(accepted, lambda _a, _b: server.node.take(lambda _: self._accept(server, listener), None))
-        world.push(world.now + round_trip_s, lambda _a, _b: endpoint.node.take(endpoint.opened, None))
+        world.push(
+            accepted,
+            lambda _a, _b: server.node.take(lambda _: self._accept(server, listener), None),
+        )
+        world.push(
+            world.now + round_trip_s, lambda _a, _b: endpoint.node.take(endpoint.opened, None)
+        )
         world.push(world.now + round_trip_s + KEEPALIVE_IDLE_S, self._keep_alive, endpoint, 0)
 
     def _keep_alive(self, endpoint: Endpoint, misses: int) -> None:
@@ -471,7 +574,9 @@ class SimulatedNetwork:
         server._deliver_received(None)
 
     def killed(self, node: Process) -> None:
-        """The process is gone, its kernel says so on every connection it had, after what was taken already."""
+        """The process is gone, its kernel says so on every connection it had, after what was taken
+        already.
+        """
         for endpoint in node.endpoints:
             if node.machine.powered:
                 endpoint.say(RESET)
@@ -486,8 +591,12 @@ class NodeNetwork:
         self._node = node
         self._network = network
 
-    def listen(self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False) -> SimulatedListener:
-        """`first` changes nothing: here each connection of a process that dies closes after a delay of its own."""
+    def listen(
+        self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False
+    ) -> SimulatedListener:
+        """`first` changes nothing: here each connection of a process that dies closes after a delay
+        of its own.
+        """
         self._node.check_alive()
         return self._network.listen(self._node, host, port, accept)
 

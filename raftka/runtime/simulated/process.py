@@ -1,4 +1,6 @@
-"""Protocols: how clock, disk, network and tasks of a simulated node see their node, its machine and the world's events (world.py has all three)."""
+"""Protocols: how clock, disk, network and tasks of a simulated node see their node, its machine and
+the world's events (world.py has all three).
+"""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -69,7 +71,9 @@ class Events(Protocol):
     @property
     def machines(self) -> Mapping[str, Machine]: ...
 
-    def push(self, when: float, action: Callable[[Any, Any], object], a: object = None, b: object = None) -> None: ...
+    def push(
+        self, when: float, action: Callable[[Any, Any], object], a: object = None, b: object = None
+    ) -> None: ...
 
     def random(self, stream: str) -> Random: ...
 

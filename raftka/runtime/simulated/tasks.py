@@ -1,7 +1,9 @@
-"""Trio tasks of simulated nodes: Trio runs as the guest of the world's heap, on the world's time, in an order that the seed decides.
+"""Trio tasks of simulated nodes: Trio runs as the guest of the world's heap, on the world's time,
+in an order that the seed decides.
 
-Trio's loop is stepped only when a task can run or a deadline has come, so a world without tasks pays nothing for it. Two private names of Trio make
-its order repeatable; if they vanish, the first spawn fails loudly. Knows no network and no disk.
+Trio's loop is stepped only when a task can run or a deadline has come, so a world without tasks
+pays nothing for it. Two private names of Trio make its order repeatable; if they vanish, the first
+spawn fails loudly. Knows no network and no disk.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -31,10 +33,17 @@ class NotRepeatable(RuntimeError):
 
 
 def scheduler() -> Any:
-    """Trio's module with the two names, after a look whether they are still there and mean what they did."""
+    """Trio's module with the two names, after a look whether they are still there and mean what
+    they did.
+    """
     module = trio._core._run
-    if not isinstance(getattr(module, "_ALLOW_DETERMINISTIC_SCHEDULING", None), bool) or not isinstance(getattr(module, "_r", None), Random):
-        raise NotRepeatable(f"the simulation cannot seed the order of tasks of Trio {trio.__version__}; Trio {TRIO_KNOWN} works")
+    if not isinstance(
+        getattr(module, "_ALLOW_DETERMINISTIC_SCHEDULING", None), bool
+    ) or not isinstance(getattr(module, "_r", None), Random):
+        raise NotRepeatable(
+            f"the simulation cannot seed the order of tasks of Trio {trio.__version__}; Trio "
+            f"{TRIO_KNOWN} works"
+        )
     return module
 
 
@@ -88,7 +97,8 @@ class Tasks(trio.abc.Instrument):
             raise RuntimeError("a task of the simulation does not end when it is cancelled")
         self._restore()
 
-    # -- the guest ------------------------------------------------------------------------------------------------------------
+    # -- the guest
+    # ----------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         module = scheduler()
@@ -162,7 +172,8 @@ class Tasks(trio.abc.Instrument):
             checksum = self._checksums[name] = crc32c(name.rpartition(".")[2].encode())
         self._world.note(b"t", 0, checksum, 0)
 
-    # -- one task -------------------------------------------------------------------------------------------------------------
+    # -- one task
+    # ----------------------------------------------------------------------------------------------
 
     async def _run(self, node: Process, task: Callable[[], Awaitable[object]]) -> None:
         if not node.alive:
@@ -177,7 +188,9 @@ class Tasks(trio.abc.Instrument):
                 self._world.task_failed(node, error)
         except NodeStopped as stopped:
             if node.alive:  # else nobody would hear that the task is gone
-                self._world.task_failed(node, RuntimeError(f"the task uses what is of {stopped}, which is dead"))
+                self._world.task_failed(
+                    node, RuntimeError(f"the task uses what is of {stopped}, which is dead")
+                )
         except BaseExceptionGroup as group:
             if (rest := group.split(NodeStopped)[1]) is not None:
                 raise rest from None
@@ -190,8 +203,12 @@ async def _as_coroutine(task: Callable[[], Awaitable[object]]) -> object:
 
 
 @coroutine
-def _frozen_while_paused(node: Process, inner: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """Run `inner`; whatever it was waiting for reaches it only while its node runs. Tasks that it starts itself are not held."""
+def _frozen_while_paused(
+    node: Process, inner: Coroutine[Any, Any, Any]
+) -> Generator[Any, Any, Any]:
+    """Run `inner`; whatever it was waiting for reaches it only while its node runs. Tasks that it
+    starts itself are not held.
+    """
     value = None
     while True:
         while node.paused and node.alive:
@@ -204,5 +221,6 @@ def _frozen_while_paused(node: Process, inner: Coroutine[Any, Any, Any]) -> Gene
 
 
 async def _resumed(node: Process) -> None:
-    with trio.CancelScope(shield=True):  # it may have been woken by a cancellation: that is for the task to hear
+    # it may have been woken by a cancellation: that is for the task to hear
+    with trio.CancelScope(shield=True):
         await node.resumed.wait()

@@ -1,7 +1,9 @@
-"""Many nodes in one thread on virtual time: the simulated side of the runtime door. The same seed gives the same run, to the byte.
+"""Many nodes in one thread on virtual time: the simulated side of the runtime door. The same seed
+gives the same run, to the byte.
 
-A `World` is a heap of events. Each event is a callback, at most one node's; what comes for a node while it is busy waits for its next turn, so turns
-gather work as real ones do. `trace_hash` covers every delivery, file call, timer and decision with its time. Knows nothing of Kafka.
+A `World` is a heap of events. Each event is a callback, at most one node's; what comes for a node
+while it is busy waits for its next turn, so turns gather work as real ones do. `trace_hash` covers
+every delivery, file call, timer and decision with its time. Knows nothing of Kafka.
 
     with World(seed=7) as world:
         start(world.node("a")), start(world.node("b"))
@@ -59,7 +61,9 @@ class Machine:
 
 class World:
     def __init__(self, seed: int, *, guard: bool = True, keep_trace: int = 0) -> None:
-        """`guard`: trap the real world while running. `keep_trace`: so many last lines of the trace stay readable in `trace`."""
+        """`guard`: trap the real world while running. `keep_trace`: so many last lines of the trace
+        stay readable in `trace`.
+        """
         self.seed = seed
         self.now = 0.0
         self.machines: dict[str, Machine] = {}
@@ -81,14 +85,17 @@ class World:
         self.close()
 
     def close(self) -> None:
-        """Ends the tasks of all nodes. A world in which something was spawned must be closed: Trio runs once a thread."""
+        """Ends the tasks of all nodes. A world in which something was spawned must be closed: Trio
+        runs once a thread.
+        """
         with self._guarded():
             for machine in self.machines.values():
                 if machine.node is not None and machine.node.alive:
                     machine.node.die()
             self.tasks.close()
 
-    # -- nodes and their faults -----------------------------------------------------------------------------------------------
+    # -- nodes and their faults
+    # ----------------------------------------------------------------------------------------------
 
     def machine(self, name: str) -> Machine:
         if (machine := self.machines.get(name)) is None:
@@ -100,7 +107,9 @@ class World:
         return self.machine(name).disk
 
     def node(self, name: str, disk: str | None = None) -> "Node":
-        """A new process on that machine (or on another's disk), with what its disk kept; power comes back if it was off."""
+        """A new process on that machine (or on another's disk), with what its disk kept; power
+        comes back if it was off.
+        """
         machine = self.machine(name)
         if machine.node is not None and machine.node.alive:
             raise RuntimeError(f"{name} is alive: kill it first")
@@ -113,7 +122,9 @@ class World:
         return machine.node
 
     def kill(self, name: str, power_loss: bool = False) -> None:
-        """SIGKILL: the kernel closes the connections and writes its pages. With power_loss: silence, and unflushed bytes may be lost."""
+        """SIGKILL: the kernel closes the connections and writes its pages. With power_loss:
+        silence, and unflushed bytes may be lost.
+        """
         machine = self.machines[name]
         self.note(b"X", machine.number, power_loss, 0)
         if power_loss:
@@ -141,10 +152,13 @@ class World:
         assert node is not None
         return node
 
-    # -- running --------------------------------------------------------------------------------------------------------------
+    # -- running
+    # ----------------------------------------------------------------------------------------------
 
     def run(self, until: float | Callable[[], bool], *, at_most_s: float = 3600.0) -> bool:
-        """Until the time has come, or until the predicate holds (looked at after each event): False if it does not within `at_most_s`."""
+        """Until the time has come, or until the predicate holds (looked at after each event): False
+        if it does not within `at_most_s`.
+        """
         if not callable(until):
             self._run(until, None)
             return True
@@ -158,7 +172,10 @@ class World:
                 if when > self.now:
                     self.now, still = when, 0
                 elif (still := still + 1) > STANDSTILL:
-                    raise RuntimeError(f"{STANDSTILL} events at {when}: someone asks again and again for what is due already")
+                    raise RuntimeError(
+                        f"{STANDSTILL} events at {when}: someone asks again and again for what is "
+                        "due already"
+                    )
                 action(a, b)
                 if self._broken is not None:
                     raise self._broken
@@ -177,7 +194,9 @@ class World:
         self.push(max(when, self.now), lambda _a, _b: action())
 
     def random(self, stream: str) -> Random:
-        """Streams do not disturb each other: leave one fault out and the others happen as before."""
+        """Streams do not disturb each other: leave one fault out and the others happen as
+        before.
+        """
         if (random := self._randoms.get(stream)) is None:
             random = self._randoms[stream] = Random(f"{self.seed}/{stream}")
         return random
@@ -190,7 +209,9 @@ class World:
 
     @property
     def trace_hash(self) -> str:
-        """Everything that happened up to now, in its order, and how far each random stream was read."""
+        """Everything that happened up to now, in its order, and how far each random stream was
+        read.
+        """
         total = self._hash.copy()
         for name, random in self._randoms.items():
             total.update(f"{name} {hash(random.getstate()[1])}".encode())
@@ -232,7 +253,8 @@ class Node:
         self._pace = world.random(f"pace {machine.name}").random
         self._name = f"{machine.name} {machine.incarnations}"
 
-    # -- Runtime --------------------------------------------------------------------------------------------------------------
+    # -- Runtime
+    # ----------------------------------------------------------------------------------------------
 
     def random(self, stream: str) -> Random:
         return self.world.random(f"node {self._name} {stream}")
@@ -266,10 +288,13 @@ class Node:
         """In a turn that takes long, paused, or about to have a turn."""
         return self.paused or bool(self._inbox) or self._free_at > self.world.now
 
-    # -- turns ----------------------------------------------------------------------------------------------------------------
+    # -- turns
+    # ----------------------------------------------------------------------------------------------
 
     def take(self, action: Deliver, argument: object) -> None:
-        """Something came for this node: handled now, or in the next turn when it is busy, or never when it is dead."""
+        """Something came for this node: handled now, or in the next turn when it is busy, or never
+        when it is dead.
+        """
         if not self.alive:
             return
         self._inbox.append((action, argument))
@@ -289,7 +314,8 @@ class Node:
     def end_busy_time(self) -> None:
         if self._free_at > self.world.now:
             self._free_at = self.world.now
-            self.world.push(self.world.now, self._due_turn)  # the one that is due later will find nothing to do
+            # the one that is due later will find nothing to do
+            self.world.push(self.world.now, self._due_turn)
 
     def _due_turn(self, _a: object, _b: object) -> None:
         self._turn_due = False
@@ -306,7 +332,9 @@ class Node:
                 self._end_turn()
         except NodeStopped:
             return
-        except OSError as error:  # of a fault; as with the real runtime the process ends. Every other exception is a bug and ends the world
+        # of a fault; as with the real runtime the process ends. Every other exception is a bug and
+        # ends the world
+        except OSError as error:
             with suppress(NodeStopped):
                 self.fail(error)
             return
@@ -335,7 +363,8 @@ class Node:
         for endpoint in woken:
             endpoint.take_output()
 
-    # -- the end, and what comes close to it ----------------------------------------------------------------------------------
+    # -- the end, and what comes close to it
+    # ----------------------------------------------------------------------------------
 
     def pause(self) -> None:
         self.check_alive()

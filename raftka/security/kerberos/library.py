@@ -1,6 +1,8 @@
-"""The Kerberos library behind GSSAPI: the optional package `gssapi` and the C library that it calls. Imported when a login needs it.
+"""The Kerberos library behind GSSAPI: the optional package `gssapi` and the C library that it
+calls. Imported when a login needs it.
 
-Its calls read keytabs and the library's own configuration, write its replay cache, and on a client's side ask the KDC: they are made beside the loop.
+Its calls read keytabs and the library's own configuration, write its replay cache, and on a
+client's side ask the KDC: they are made beside the loop.
 """
 
 from collections.abc import Callable
@@ -10,7 +12,10 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from raftka.security.mechanism import AuthenticationFailed
 
-MISSING = "GSSAPI (Kerberos) needs the Python package gssapi, which is not installed: pip install 'raftka[gssapi]'"
+MISSING = (
+    "GSSAPI (Kerberos) needs the Python package gssapi, which is not installed: pip install "
+    "'raftka[gssapi]'"
+)
 T = TypeVar("T")
 
 
@@ -46,7 +51,9 @@ def _accept(login: KerberosLogin) -> "LibraryContext":
 
     kerberos = gssapi.MechType.kerberos
     name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal)
-    keys = gssapi.Credentials(name=name, usage="accept", mechs=[kerberos], store={"keytab": f"FILE:{login.keytab}"})
+    keys = gssapi.Credentials(
+        name=name, usage="accept", mechs=[kerberos], store={"keytab": f"FILE:{login.keytab}"}
+    )
     return LibraryContext(gssapi.SecurityContext(creds=keys, usage="accept"))
 
 
@@ -57,11 +64,18 @@ def _initiate(login: KerberosLogin, host: str) -> "LibraryContext":
     own = None
     if login.keytab:
         name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal)
-        store = {"client_keytab": f"FILE:{login.keytab}", "ccache": f"MEMORY:raftka-{login.principal}"}
+        store = {
+            "client_keytab": f"FILE:{login.keytab}",
+            "ccache": f"MEMORY:raftka-{login.principal}",
+        }
         own = gssapi.Credentials(name=name, usage="initiate", mechs=[kerberos], store=store)
     service = gssapi.Name(f"{login.service}@{host}", gssapi.NameType.hostbased_service)
     wanted = flags.mutual_authentication | flags.integrity | flags.out_of_sequence_detection
-    return LibraryContext(gssapi.SecurityContext(name=service, creds=own, mech=kerberos, flags=wanted, usage="initiate"))
+    return LibraryContext(
+        gssapi.SecurityContext(
+            name=service, creds=own, mech=kerberos, flags=wanted, usage="initiate"
+        )
+    )
 
 
 class Wrapped(Protocol):
@@ -88,7 +102,8 @@ class LibraryContext:
 
     def __init__(self, native: Native) -> None:
         self._native = native
-        native.__DEFER_STEP_ERRORS__ = False  # gssapi's own: else what is refused is told as a token first, and raised a step later
+        # gssapi's own: else what is refused is told as a token first, and raised a step later
+        native.__DEFER_STEP_ERRORS__ = False
 
     @property
     def complete(self) -> bool:
@@ -113,7 +128,9 @@ class LibraryContext:
 
 
 def _told(call: Callable[[], T]) -> T:
-    """What the call returns; what the library refuses becomes AuthenticationFailed, whose reason is for the log."""
+    """What the call returns; what the library refuses becomes AuthenticationFailed, whose reason is
+    for the log.
+    """
     try:
         from gssapi.exceptions import GSSError
     except (ImportError, OSError) as error:

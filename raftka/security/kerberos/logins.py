@@ -1,4 +1,6 @@
-"""Who a node or a client is to Kerberos, from a JAAS line. The line is data; its module is known by name and never loaded."""
+"""Who a node or a client is to Kerberos, from a JAAS line. The line is data; its module is known by
+name and never loaded.
+"""
 
 import re
 
@@ -13,7 +15,10 @@ def node_login(jaas: Jaas, service: str | None) -> KerberosLogin:
     """Of a node, which has a keytab. `service`: of the settings. Raises ValueError."""
     keytab = _keytab(jaas)
     if not keytab:
-        raise ValueError('the JAAS line must have useKeyTab=true and keyTab="/path": tickets and passwords are no keys for a node')
+        raise ValueError(
+            'the JAAS line must have useKeyTab=true and keyTab="/path": tickets and passwords are '
+            "no keys for a node"
+        )
     principal = jaas.options.get("principal", "")
     match = PRINCIPAL.fullmatch(principal)
     if match is None or match[2] is None:
@@ -35,11 +40,15 @@ def client_login(jaas: Jaas | None, service: str | None) -> KerberosLogin:
     keytab = _keytab(jaas) if jaas is not None else ""
     if keytab and not options.get("principal"):
         raise ValueError("a keytab in sasl.jaas.config needs a principal beside it")
-    return KerberosLogin(name, options.get("principal", ""), keytab) if keytab else KerberosLogin(name)
+    return (
+        KerberosLogin(name, options.get("principal", ""), keytab) if keytab else KerberosLogin(name)
+    )
 
 
 def _keytab(jaas: Jaas) -> str:
-    """The path, which is absolute: the library takes other things than files by their prefix. Empty: none."""
+    """The path, which is absolute: the library takes other things than files by their prefix.
+    Empty: none.
+    """
     if jaas.options.get("useKeyTab", "").lower() != "true":
         return ""
     path = re.sub(r"^file:(//)?", "", jaas.options.get("keyTab", ""), flags=re.IGNORECASE)

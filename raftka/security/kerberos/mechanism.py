@@ -1,7 +1,9 @@
-"""GSSAPI (RFC 4752), both sides, sans-IO but for what the Kerberos library itself reads. Knows no settings; `Context` stands for the library.
+"""GSSAPI (RFC 4752), both sides, sans-IO but for what the Kerberos library itself reads. Knows no
+settings; `Context` stands for the library.
 
-First the tokens of the security context, then one message in each direction: the server offers layers, the client chooses and may name whom it
-acts for. There is one layer here: none; TLS is what encrypts. A client is who its ticket says, whatever it names.
+First the tokens of the security context, then one message in each direction: the server offers
+layers, the client chooses and may name whom it acts for. There is one layer here: none; TLS is what
+encrypts. A client is who its ticket says, whatever it names.
 """
 
 from collections.abc import Callable
@@ -37,12 +39,19 @@ class Context(Protocol):
 
 
 class GssapiServer:
-    """One login. `begin` makes the context. `own`: the principal of the node. `user_of`: the name for a principal; None: it has none.
+    """One login. `begin` makes the context. `own`: the principal of the node. `user_of`: the name
+    for a principal; None: it has none.
 
     `now_ms`: wall clock as the login begins, where the session is to end with the ticket.
     """
 
-    def __init__(self, begin: Callable[[], Context], own: str, user_of: Callable[[str], str | None], now_ms: int | None) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], Context],
+        own: str,
+        user_of: Callable[[str], str | None],
+        now_ms: int | None,
+    ) -> None:
         self.name = GSSAPI
         self.by_token = False
         self.user: str | None = None
@@ -73,27 +82,37 @@ class GssapiServer:
     def _chosen(self, context: Context, message: bytes) -> None:
         principal = context.client
         if len(message) < len(LAYERS) or message[0] != NO_LAYER:
-            raise AuthenticationFailed(reason=f"{principal:.100} chose a security layer that was not offered")
+            raise AuthenticationFailed(
+                reason=f"{principal:.100} chose a security layer that was not offered"
+            )
         user = self._user_of(principal)
         if user is None or principal.startswith(ANONYMOUS):
-            raise AuthenticationFailed(reason=f"there is no user for the principal {principal:.100}")
+            raise AuthenticationFailed(
+                reason=f"there is no user for the principal {principal:.100}"
+            )
         try:
             asked = message[len(LAYERS) :].decode()
         except UnicodeDecodeError:
             raise AuthenticationFailed(reason="an authorization id that is no text") from None
         if asked not in ("", principal, user) and not self._names_service(asked):
-            raise AuthenticationFailed(reason=f"{principal:.100} asked to be another: {asked!r:.100}")
+            raise AuthenticationFailed(
+                reason=f"{principal:.100} asked to be another: {asked!r:.100}"
+            )
         self.user = user
         if self._now_ms is not None:
             self.expires_ms = self._now_ms + 1000 * context.lifetime_s
 
     def _names_service(self, asked: str) -> bool:
-        """Some clients in Python name the service that they log in to, as `kafka@host`; it makes them nobody else."""
+        """Some clients in Python name the service that they log in to, as `kafka@host`; it makes
+        them nobody else.
+        """
         return asked.partition("@")[0] in (self._service, self._service.partition("/")[0])
 
 
 class GssapiClient:
-    """One login as a client. `begin` makes the context; there is no authorization id: the client is its ticket's."""
+    """One login as a client. `begin` makes the context; there is no authorization id: the client is
+    its ticket's.
+    """
 
     def __init__(self, begin: Callable[[], Context]) -> None:
         self.name = GSSAPI
@@ -106,7 +125,9 @@ class GssapiClient:
         return self._context.step(b"")
 
     def step(self, token: bytes) -> bytes | None:
-        """Raises AuthenticationFailed when the server cannot prove that it is the service, or insists on a layer."""
+        """Raises AuthenticationFailed when the server cannot prove that it is the service, or
+        insists on a layer.
+        """
         context = self._context
         if self._chose or context is None:
             return None

@@ -1,7 +1,8 @@
-"""JSON Web Tokens (RFC 7519), as text and as claims: how they are read, and what must hold of their claims. Knows no key and no clock.
+"""JSON Web Tokens (RFC 7519), as text and as claims: how they are read, and what must hold of their
+claims. Knows no key and no clock.
 
-A token is a stranger's until its signature is checked: JSON with a name twice, a number that is none, or base64 in another form than the one that
-there is, is no token.
+A token is a stranger's until its signature is checked: JSON with a name twice, a number that is
+none, or base64 in another form than the one that there is, is no token.
 """
 
 import json
@@ -17,7 +18,9 @@ Claims = Mapping[str, object]
 
 
 class InvalidToken(Exception):
-    """The token lets nobody in. The text is for the operator's log, and has nothing of the token."""
+    """The token lets nobody in. The text is for the operator's log, and has nothing of the
+    token.
+    """
 
 
 class Jwt(NamedTuple):
@@ -72,11 +75,15 @@ def read_jwt(text: str) -> Jwt:
 
 def unsecured_jwt(claims: Claims) -> str:
     """A token without a signature."""
-    return ".".join([_base64(json.dumps(each).encode()) for each in ({"alg": "none"}, claims)]) + "."
+    return (
+        ".".join([_base64(json.dumps(each).encode()) for each in ({"alg": "none"}, claims)]) + "."
+    )
 
 
 def check_claims(claims: Claims, expected: Expected, now_ms: int) -> Verified:
-    """Raises InvalidToken. A token that has expired is invalid at once: within the skew it would give a session that is over before it begins."""
+    """Raises InvalidToken. A token that has expired is invalid at once: within the skew it would
+    give a session that is over before it begins.
+    """
     expires_ms = _time_ms(claims, "exp")
     if expires_ms is None:
         raise InvalidToken("it has no time of expiry (exp)")
@@ -102,7 +109,12 @@ def check_claims(claims: Claims, expected: Expected, now_ms: int) -> Verified:
 def _user(claims: Claims, name: str) -> str:
     """Exactly as it stands: a name with blanks around is not trimmed to another user's."""
     user = claims.get(name)
-    if not isinstance(user, str) or not user or user != user.strip() or min(user[0], user[-1]) <= " ":
+    if (
+        not isinstance(user, str)
+        or not user
+        or user != user.strip()
+        or min(user[0], user[-1]) <= " "
+    ):
         raise InvalidToken(f"its claim {name} is no name, or has blanks around")
     try:
         user.encode()
@@ -134,7 +146,12 @@ def _time_ms(claims: Claims, name: str) -> int | None:
     seconds = claims.get(name)
     if seconds is None:
         return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not isfinite(seconds) or abs(seconds) > 1e12:
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not isfinite(seconds)
+        or abs(seconds) > 1e12
+    ):
         raise InvalidToken(f"its claim {name} is no time")
     return int(seconds * 1000)
 
@@ -170,7 +187,11 @@ def _unbase64(text: str) -> bytes:
     """Base64 for URLs, without padding, in its one form."""
     data = text.encode("utf-8", "surrogatepass")
     try:
-        decoded = urlsafe_b64decode(data + b"=" * (-len(data) % 4)) if _BASE64_URL.issuperset(data) else b""
+        decoded = (
+            urlsafe_b64decode(data + b"=" * (-len(data) % 4))
+            if _BASE64_URL.issuperset(data)
+            else b""
+        )
     except Base64Error:
         decoded = b""
     if _base64(decoded) != text:

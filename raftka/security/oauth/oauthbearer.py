@@ -1,7 +1,9 @@
-"""OAUTHBEARER (RFC 7628, KIP-255), both sides, sans-IO: the client brings a token that somebody else has issued. Knows no issuer and no key.
+"""OAUTHBEARER (RFC 7628, KIP-255), both sides, sans-IO: the client brings a token that somebody
+else has issued. Knows no issuer and no key.
 
-The server asks `verify` about the token. One that it does not take is answered with a status; the client must acknowledge that with one byte, and
-the login has failed: whatever else comes in that place is no second try.
+The server asks `verify` about the token. One that it does not take is answered with a status; the
+client must acknowledge that with one byte, and the login has failed: whatever else comes in that
+place is no second try.
 """
 
 import re
@@ -44,7 +46,10 @@ class OAuthBearerServer:
             self._invalid = f"the token is invalid: {error}"
             return INVALID_TOKEN.encode()
         if authzid and authzid != found.user:
-            text = f"Client requested an authorization id ({authzid}) that is different from the token's principal name ({found.user})"
+            text = (
+                f"Client requested an authorization id ({authzid}) that is different from the "
+                f"token's principal name ({found.user})"
+            )
             raise AuthenticationFailed(f"Authentication failed: {text}")
         self.expires_ms = found.expires_ms
         self.user = found.user
@@ -87,11 +92,19 @@ class OAuthBearerClient:
 
 
 def file_of(url: str) -> str | None:
-    """The path that a file URL names; None: it is another kind of URL. Raises ValueError for one that names another host's file, or none."""
+    """The path that a file URL names; None: it is another kind of URL. Raises ValueError for one
+    that names another host's file, or none.
+    """
     parts = urlsplit(url)
     if parts.scheme != "file":
         return None
     path = unquote(parts.path)
-    if parts.netloc not in ("", "localhost") or not path.startswith("/") or parts.query or parts.fragment or "\0" in path:
+    if (
+        parts.netloc not in ("", "localhost")
+        or not path.startswith("/")
+        or parts.query
+        or parts.fragment
+        or "\0" in path
+    ):
         raise ValueError("a file's URL is file:///path")
     return path

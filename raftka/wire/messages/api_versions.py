@@ -1,4 +1,6 @@
-"""ApiVersions (18): what the other side can do; the first request on a connection (KIP-35, KIP-511, KIP-584)."""
+"""ApiVersions (18): what the other side can do; the first request on a connection (KIP-35, KIP-511,
+KIP-584).
+"""
 
 from raftka.wire.schema import api, row_classes
 

@@ -1,4 +1,6 @@
-"""DescribeCluster (60): brokers or, asked of a controller, controllers (KIP-700, KIP-919, KIP-1073). UnregisterBroker (64)."""
+"""DescribeCluster (60): brokers or, asked of a controller, controllers (KIP-700, KIP-919,
+KIP-1073). UnregisterBroker (64).
+"""
 
 from raftka.wire.schema import api, row_classes
 

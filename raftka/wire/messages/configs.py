@@ -1,4 +1,6 @@
-"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74)."""
+"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources
+(74).
+"""
 
 from raftka.wire.schema import api, row_classes
 
@@ -98,4 +100,6 @@ LIST_CONFIG_RESOURCES = api(
 """,
 )
 
-__getattr__ = row_classes(DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES)
+__getattr__ = row_classes(
+    DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, LIST_CONFIG_RESOURCES
+)

@@ -1,4 +1,6 @@
-"""Consumer groups of the new protocol (KIP-848): ConsumerGroupHeartbeat (68), ConsumerGroupDescribe (69)."""
+"""Consumer groups of the new protocol (KIP-848): ConsumerGroupHeartbeat (68), ConsumerGroupDescribe
+(69).
+"""
 
 from raftka.wire.schema import api, row_classes
 

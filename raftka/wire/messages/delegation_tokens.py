@@ -1,4 +1,6 @@
-"""CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40) and DescribeDelegationToken (41) (KIP-48, KIP-373)."""
+"""CreateDelegationToken (38), RenewDelegationToken (39), ExpireDelegationToken (40) and
+DescribeDelegationToken (41) (KIP-48, KIP-373).
+"""
 
 from raftka.wire.schema import api, row_classes
 
@@ -91,4 +93,9 @@ DESCRIBE_DELEGATION_TOKEN = api(
 """,
 )
 
-__getattr__ = row_classes(CREATE_DELEGATION_TOKEN, RENEW_DELEGATION_TOKEN, EXPIRE_DELEGATION_TOKEN, DESCRIBE_DELEGATION_TOKEN)
+__getattr__ = row_classes(
+    CREATE_DELEGATION_TOKEN,
+    RENEW_DELEGATION_TOKEN,
+    EXPIRE_DELEGATION_TOKEN,
+    DESCRIBE_DELEGATION_TOKEN,
+)

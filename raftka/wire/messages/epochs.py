@@ -1,4 +1,6 @@
-"""OffsetForLeaderEpoch (23): where an epoch of leadership ends in the leader's log (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch (23): where an epoch of leadership ends in the leader's log (KIP-101,
+KIP-320).
+"""
 
 from raftka.wire.schema import api, row_classes
 

@@ -1,4 +1,6 @@
-"""FindCoordinator (10): which broker looks after a group or a transactional id; many keys at once from version 4 on (KIP-699)."""
+"""FindCoordinator (10): which broker looks after a group or a transactional id; many keys at once
+from version 4 on (KIP-699).
+"""
 
 from raftka.wire.schema import api, row_classes
 

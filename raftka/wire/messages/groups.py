@@ -1,4 +1,6 @@
-"""Classic groups: JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14), DescribeGroups (15), ListGroups (16), DeleteGroups (42)."""
+"""Classic groups: JoinGroup (11), Heartbeat (12), LeaveGroup (13), SyncGroup (14), DescribeGroups
+(15), ListGroups (16), DeleteGroups (42).
+"""
 
 from raftka.wire.schema import api, row_classes
 
@@ -165,4 +167,6 @@ DELETE_GROUPS = api(
 """,
 )
 
-__getattr__ = row_classes(JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS)
+__getattr__ = row_classes(
+    JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS
+)

@@ -1,4 +1,6 @@
-"""DescribeLogDirs (35) and AlterReplicaLogDirs (34): the replicas in each log directory of a broker, and moving them to others."""
+"""DescribeLogDirs (35) and AlterReplicaLogDirs (34): the replicas in each log directory of a
+broker, and moving them to others.
+"""
 
 from raftka.wire.schema import api, row_classes
 

@@ -1,4 +1,6 @@
-"""Offsets of groups: OffsetCommit (8), OffsetFetch (9), OffsetDelete (47); topics by id from version 10 on (KIP-848)."""
+"""Offsets of groups: OffsetCommit (8), OffsetFetch (9), OffsetDelete (47); topics by id from
+version 10 on (KIP-848).
+"""
 
 from raftka.wire.schema import api, row_classes
 

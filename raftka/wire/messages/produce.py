@@ -1,6 +1,7 @@
 """Produce (0): batches of records for partitions.
 
-Versions below 3 are announced and refused: librdkafka misreads a lowest version above 0 (KAFKA-18659).
+Versions below 3 are announced and refused: librdkafka misreads a lowest version above 0
+(KAFKA-18659).
 """
 
 from raftka.wire.schema import api, row_classes

@@ -1,4 +1,6 @@
-"""InitProducerId (22): identity and epoch of an idempotent or transactional producer. Version 6 (KIP-939) is not stable in 4.3."""
+"""InitProducerId (22): identity and epoch of an idempotent or transactional producer. Version 6
+(KIP-939) is not stable in 4.3.
+"""
 
 from raftka.wire.schema import api, row_classes
 

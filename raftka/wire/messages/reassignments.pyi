@@ -55,7 +55,9 @@ class ListPartitionReassignmentsTopics(Row):
 
 class ListPartitionReassignmentsRequest(Row):
     timeout_ms: int
-    topics: Many[ListPartitionReassignmentsTopics, Sequence[ListPartitionReassignmentsTopics] | None]
+    topics: Many[
+        ListPartitionReassignmentsTopics, Sequence[ListPartitionReassignmentsTopics] | None
+    ]
     def __init__(
         self,
         *,
@@ -133,5 +135,9 @@ class AlterPartitionReassignmentsRequest(Row):
         topics: Rows[ReassignableTopic] = ...,
     ) -> None: ...
 
-ALTER_PARTITION_REASSIGNMENTS: Api[AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse]
-LIST_PARTITION_REASSIGNMENTS: Api[ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse]
+ALTER_PARTITION_REASSIGNMENTS: Api[
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+]
+LIST_PARTITION_REASSIGNMENTS: Api[
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
+]

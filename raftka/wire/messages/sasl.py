@@ -1,4 +1,6 @@
-"""SaslHandshake (17) and SaslAuthenticate (36): the login (KIP-43, KIP-152, KIP-368). Version 0 of the handshake is followed by bare tokens."""
+"""SaslHandshake (17) and SaslAuthenticate (36): the login (KIP-43, KIP-152, KIP-368). Version 0 of
+the handshake is followed by bare tokens.
+"""
 
 from raftka.wire.schema import api, row_classes
 

@@ -1,4 +1,6 @@
-"""DescribeUserScramCredentials (50) and AlterUserScramCredentials (51): passwords that the cluster keeps (KIP-554)."""
+"""DescribeUserScramCredentials (50) and AlterUserScramCredentials (51): passwords that the cluster
+keeps (KIP-554).
+"""
 
 from raftka.wire.schema import api, row_classes
 

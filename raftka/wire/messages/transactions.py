@@ -1,5 +1,6 @@
-"""Transactions: AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26), WriteTxnMarkers (27), TxnOffsetCommit (28), and what tools ask:
-DescribeTransactions (65), ListTransactions (66). From AddPartitionsToTxn 4 on brokers ask for their clients, EndTxn 5 gives a new epoch (KIP-890).
+"""Transactions: AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26), WriteTxnMarkers (27),
+TxnOffsetCommit (28), and what tools ask: DescribeTransactions (65), ListTransactions (66). From
+AddPartitionsToTxn 4 on brokers ask for their clients, EndTxn 5 gives a new epoch (KIP-890).
 """
 
 from raftka.wire.schema import api, row_classes
@@ -178,5 +179,11 @@ LIST_TRANSACTIONS = api(
 )
 
 __getattr__ = row_classes(
-    ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, WRITE_TXN_MARKERS, TXN_OFFSET_COMMIT, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS
+    ADD_PARTITIONS_TO_TXN,
+    ADD_OFFSETS_TO_TXN,
+    END_TXN,
+    WRITE_TXN_MARKERS,
+    TXN_OFFSET_COMMIT,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
 )

@@ -1,4 +1,6 @@
-"""A node with a bug, for `python -m`: it tells readers of what is committed of no aborted transaction."""
+"""A node with a bug, for `python -m`: it tells readers of what is committed of no aborted
+transaction.
+"""
 
 from raftka.cli import main
 from raftka.log.producers.transactional_log import TransactionalLog

@@ -1,4 +1,6 @@
-"""A node with a bug, for `python -m`: what it writes to the topic of live rounds it says to be on the disk, and flushes nothing."""
+"""A node with a bug, for `python -m`: what it writes to the topic of live rounds it says to be on
+the disk, and flushes nothing.
+"""
 
 from collections.abc import Iterable
 
@@ -11,7 +13,8 @@ _honest = Flusher.flush
 
 def _lying(self: Flusher, asked: Iterable[Flush]) -> None:
     for files, paths, done in asked:
-        kept, named = [file for file in files if _kept(file)], [path for path in paths if MARK not in path]
+        kept = [file for file in files if _kept(file)]
+        named = [path for path in paths if MARK not in path]
         if kept or named:
             _honest(self, [(kept, named, done)])
         else:

@@ -1,4 +1,6 @@
-"""The judge of the transactions of a live round: logs as brokers leave them, lines as workers write them; and the workers that write them."""
+"""The judge of the transactions of a live round: logs as brokers leave them, lines as workers write
+them; and the workers that write them.
+"""
 
 import json
 import threading
@@ -27,7 +29,9 @@ PARTITIONS, PRODUCER = 2, 7
 
 
 class Story:
-    """Transactions of one client: each copies the next two inputs of partition 0, one to each partition of the topic."""
+    """Transactions of one client: each copies the next two inputs of partition 0, one to each
+    partition of the topic.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,13 +63,26 @@ class Story:
         first = self.copied if offset is None else offset
         attempt = Attempt(number, CLIENT, (SOURCE, 0))
         values = [attempt.value(first + partition, 5) for partition in range(PARTITIONS)]
-        self.ledger.write(who=CLIENT, number=number, sent=[[partition, value.decode()] for partition, value in enumerate(values)])
+        self.ledger.write(
+            who=CLIENT,
+            number=number,
+            sent=[[partition, value.decode()] for partition, value in enumerate(values)],
+        )
         for partition, value in enumerate(values):
-            producer = {"producer_id": PRODUCER, "producer_epoch": 0, "base_sequence": self.sequences[partition]}
-            in_transaction(self.logs[partition], memoryview(build_batch([(None, value, (), NOW)], transactional=True, **producer)))
+            producer = {
+                "producer_id": PRODUCER,
+                "producer_epoch": 0,
+                "base_sequence": self.sequences[partition],
+            }
+            in_transaction(
+                self.logs[partition],
+                memoryview(build_batch([(None, value, (), NOW)], transactional=True, **producer)),
+            )
             self.sequences[partition] += 1
             if ends:
-                end_transaction(self.logs[partition], PRODUCER, commit=commits and not (torn and partition))
+                end_transaction(
+                    self.logs[partition], PRODUCER, commit=commits and not (torn and partition)
+                )
         if told is not None:
             self.ledger.write(number=number, result=told.name, fenced=fenced)
         if commits if counts is None else counts:
@@ -79,7 +96,9 @@ class Story:
         return Attempt(number, CLIENT, (SOURCE, 0)).value(offset, 5)
 
     def judged(self, committed: int | None = None) -> Judged:
-        self.ledger.write(who=CLIENT, committed={0: self.copied if committed is None else committed})
+        self.ledger.write(
+            who=CLIENT, committed={0: self.copied if committed is None else committed}
+        )
         for log in self.logs:
             log.close(clean=True)
         with (self.folder / "transactions.jsonl").open(encoding="utf-8") as lines:
@@ -139,10 +158,15 @@ def test_an_input_below_the_committed_offset_that_is_not_there_is_found(story: S
     assert any("not there" in each for each in story.judged(committed=5).wrong)
 
 
-def test_an_index_that_lacks_an_aborted_transaction_is_found_and_a_missing_one_is_not(story: Story) -> None:
+def test_an_index_that_lacks_an_aborted_transaction_is_found_and_a_missing_one_is_not(
+    story: Story,
+) -> None:
     story.copy(commits=False, told=None)
     story.copy()
-    first, second = [story.node / f"{TARGET}-{partition}" / "00000000000000000000.txnindex" for partition in range(PARTITIONS)]
+    first, second = [
+        story.node / f"{TARGET}-{partition}" / "00000000000000000000.txnindex"
+        for partition in range(PARTITIONS)
+    ]
     assert story.judged().wrong == []
 
     second.unlink()
@@ -151,14 +175,21 @@ def test_an_index_that_lacks_an_aborted_transaction_is_found_and_a_missing_one_i
     assert [each.partition(":")[0] for each in story.judged().wrong] == ["aborted transactions"]
 
 
-def test_copies_of_a_tool_that_writes_nothing_down_are_told_apart_by_their_inputs(story: Story) -> None:
+def test_copies_of_a_tool_that_writes_nothing_down_are_told_apart_by_their_inputs(
+    story: Story,
+) -> None:
     (story.node / f"{SOURCE}-0").mkdir()
-    source = Log.open(story.files, str(story.node / f"{SOURCE}-0"), LogConfig(), NOW, clean_shutdown=False)
+    source = Log.open(
+        story.files, str(story.node / f"{SOURCE}-0"), LogConfig(), NOW, clean_shutdown=False
+    )
     append(source, memoryview(build_batch([(None, b"%d" % each, (), NOW) for each in range(3)])))
     source.close(clean=True)
     for sequence, value in enumerate((b"0", b"1", b"1", b"other")):
         producer = {"producer_id": PRODUCER, "producer_epoch": 0, "base_sequence": sequence}
-        in_transaction(story.logs[0], memoryview(build_batch([(None, value, (), NOW)], transactional=True, **producer)))
+        in_transaction(
+            story.logs[0],
+            memoryview(build_batch([(None, value, (), NOW)], transactional=True, **producer)),
+        )
     end_transaction(story.logs[0], PRODUCER, commit=True)
     story.ledger.write(who=CLIENT, committed={0: 3})
     story.logs[0].close(clean=True)
@@ -170,7 +201,8 @@ def test_copies_of_a_tool_that_writes_nothing_down_are_told_apart_by_their_input
     assert [each.removeprefix("not exactly once: ") for each in wrong] == [
         "[1] of in-0 in out: there twice (committed is 3)",
         "[2] of in-0 in out: not there (committed is 3)",
-        "[1000000000000000] of in-0 in out: there, and its offset is not committed (committed is 3)",
+        "[1000000000000000] of in-0 in out: there, and its offset is not committed (committed is "
+        "3)",
     ]
 
 
@@ -178,7 +210,9 @@ def test_copies_of_a_tool_that_writes_nothing_down_are_told_apart_by_their_input
 
 
 class Library:
-    """A client of one transactional id, as the broker sees it; `fails`: calls that raise, by name."""
+    """A client of one transactional id, as the broker sees it; `fails`: calls that raise, by
+    name.
+    """
 
     def __init__(self, fails: Sequence[str], over: threading.Event, calls: list[str]) -> None:
         self.fails, self.over, self.calls = fails, over, calls
@@ -214,31 +248,47 @@ class Library:
         self._call("close")
 
 
-def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *fails: str) -> tuple[list[str], list[dict[str, Any]]]:
+def copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *fails: str
+) -> tuple[list[str], list[dict[str, Any]]]:
     """The calls that a worker makes, and the lines that it writes."""
     over, calls = threading.Event(), list[str]()
     monkeypatch.setattr(copying, "PAUSE_S", 0.0)
     monkeypatch.setattr(copying, "AGAIN_S", 0.0)
     monkeypatch.setattr(copying, "LEFT", 0.2)
-    monkeypatch.setattr(copying, "COPIERS", {CLIENT: (lambda *_: Library(fails, over, calls), None)})
-    task = Task(Bootstrap(""), SOURCE, PARTITIONS, 1.0, Recorder(tmp_path / "history.jsonl", 0.0, 1), over)
+    monkeypatch.setattr(
+        copying, "COPIERS", {CLIENT: (lambda *_: Library(fails, over, calls), None)}
+    )
+    task = Task(
+        Bootstrap(""), SOURCE, PARTITIONS, 1.0, Recorder(tmp_path / "history.jsonl", 0.0, 1), over
+    )
     Copying(task, CLIENT, 3, 1, Ledger(tmp_path / "transactions.jsonl")).run()
-    return calls, [json.loads(line) for line in (tmp_path / "transactions.jsonl").read_text().splitlines()]
+    return calls, [
+        json.loads(line) for line in (tmp_path / "transactions.jsonl").read_text().splitlines()
+    ]
 
 
-def test_a_worker_commits_aborts_and_leaves_transactions_and_its_zombies_come_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_commits_aborts_and_leaves_transactions_and_its_zombies_come_too_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls, lines = copied(tmp_path, monkeypatch)
 
     assert {"commit", "abort", "close"} <= set(calls)
     zombies = [line["result"] for line in lines if line.get("fenced")]
     assert zombies
-    assert set(zombies) == {"UNKNOWN", "COMMITTED"}, "this library lets it through, and the judge is to hear that"
+    assert set(zombies) == {"UNKNOWN", "COMMITTED"}, (
+        "this library lets it through, and the judge is to hear that"
+    )
     sent = [line["number"] for line in lines if "sent" in line]
     assert len(set(sent)) == len(sent) == calls.count("write")
 
 
-@pytest.mark.parametrize(("fails", "results"), [("commit", {"UNKNOWN"}), ("write", set()), ("begin", set())])
-def test_what_is_known_of_a_transaction_whose_client_fails(tmp_path: Path, fails: str, results: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fails", "results"), [("commit", {"UNKNOWN"}), ("write", set()), ("begin", set())]
+)
+def test_what_is_known_of_a_transaction_whose_client_fails(
+    tmp_path: Path, fails: str, results: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before it asks for a commit nothing of it may be there; behind it everything or nothing."""
     calls, lines = copied(tmp_path, monkeypatch, fails)
 

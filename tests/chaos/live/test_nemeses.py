@@ -1,4 +1,6 @@
-"""Nemeses on a cluster of real processes: each bites, and is undone. What a node forgets to flush a power loss finds out."""
+"""Nemeses on a cluster of real processes: each bites, and is undone. What a node forgets to flush a
+power loss finds out.
+"""
 
 import random
 from collections.abc import Iterator
@@ -24,7 +26,18 @@ LOST = {"unseen", "lost-write", "duplicate", "inconsistent-offsets"}
 
 # One of each family; a round of `./run soak` tells of all of them how often they bit.
 FAMILIES = (
-    *("pause-one", "partition", "one-way", "slow-links", "slow-disk", "clock-skew", "topics", "elections", "kill-leader", "full-disk"),
+    *(
+        "pause-one",
+        "partition",
+        "one-way",
+        "slow-links",
+        "slow-disk",
+        "clock-skew",
+        "topics",
+        "elections",
+        "kill-leader",
+        "full-disk",
+    ),
     *("cpu-throttle", "membership", "failing-flush", "power-loss-one"),
 )
 ASIDE = {
@@ -51,9 +64,13 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def make_it_work(stage: Stage) -> None:
-    """Whatever the metadata log has to hold: every node writes and flushes it. And questions for each."""
+    """Whatever the metadata log has to hold: every node writes and flushes it. And questions for
+    each.
+    """
     request = CREATE_TOPICS.request
-    row = request.topics(name=f"written-{random.randrange(10**9)}", num_partitions=1, replication_factor=1)
+    row = request.topics(
+        name=f"written-{random.randrange(10**9)}", num_partitions=1, replication_factor=1
+    )
     stage.ask_anybody(CREATE_TOPICS, request(topics=[row], timeout_ms=500))
     for address in map(stage.address, stage.alive):
         with suppress(OSError):
@@ -89,7 +106,9 @@ def test_nemeses_bite_and_are_undone(stage: Stage) -> None:
 
 
 def test_a_node_started_on_a_failing_disk_may_end_again(stage: Stage) -> None:
-    """A rolling restart had come to a node whose disk still failed, and its end was called an anomaly (seed 532 with five nodes)."""
+    """A rolling restart had come to a node whose disk still failed, and its end was called an
+    anomaly (seed 532 with five nodes).
+    """
     [failing] = chosen(["failing-flush"])
     if missing := failing.missing(stage):
         pytest.skip(missing)
@@ -112,7 +131,15 @@ def test_a_node_started_on_a_failing_disk_may_end_again(stage: Stage) -> None:
 
 
 def test_an_acknowledgement_before_the_flush_is_found_by_a_power_loss(tmp_path: Path) -> None:
-    options = Options(0.1, nemesis=("power-loss-all",), seed=1, per_s=50, partitions=2, clients=(wire.NAME,), module="tests.chaos.live.planted_node")
+    options = Options(
+        0.1,
+        nemesis=("power-loss-all",),
+        seed=1,
+        per_s=50,
+        partitions=2,
+        clients=(wire.NAME,),
+        module="tests.chaos.live.planted_node",
+    )
 
     run = live(options, tmp_path)
 
@@ -121,12 +148,25 @@ def test_an_acknowledgement_before_the_flush_is_found_by_a_power_loss(tmp_path: 
     assert run.figures["bit"] == {"power-loss-all": run.figures["faults"]["power-loss-all"]}
     assert run.verdict.outcome is Outcome.VIOLATED
     assert run.verdict.kinds & LOST
-    assert run.figures["metadata_seen"] >= 3 * 2  # of three controllers, each partition at least once
+    # of three controllers, each partition at least once
+    assert run.figures["metadata_seen"] >= 3 * 2
 
 
-@pytest.mark.parametrize(("module", "found"), [("raftka.cli", set()), ("tests.chaos.live.dirty_node", {"dirty-read"})])
-def test_a_reader_that_is_not_told_what_was_aborted_is_found(tmp_path: Path, module: str, found: set[str]) -> None:
-    options = Options(0.15, nemesis=("kill-leader",), seed=2, per_s=50, partitions=2, clients=("kafka-python",), module=module)
+@pytest.mark.parametrize(
+    ("module", "found"), [("raftka.cli", set()), ("tests.chaos.live.dirty_node", {"dirty-read"})]
+)
+def test_a_reader_that_is_not_told_what_was_aborted_is_found(
+    tmp_path: Path, module: str, found: set[str]
+) -> None:
+    options = Options(
+        0.15,
+        nemesis=("kill-leader",),
+        seed=2,
+        per_s=50,
+        partitions=2,
+        clients=("kafka-python",),
+        module=module,
+    )
 
     run = live(options, tmp_path)
 
@@ -147,7 +187,14 @@ def test_the_proxy_knows_all_nodes_of_a_secured_cluster(tmp_path: Path) -> None:
 
 
 def test_a_secured_round(tmp_path: Path) -> None:
-    options = Options(0.1, nemesis=("partition",), seed=3, partitions=2, clients=(wire.NAME, *LIBRARIES), secure=True)
+    options = Options(
+        0.1,
+        nemesis=("partition",),
+        seed=3,
+        partitions=2,
+        clients=(wire.NAME, *LIBRARIES),
+        secure=True,
+    )
 
     run = live(options, tmp_path)
 
@@ -157,7 +204,11 @@ def test_a_secured_round(tmp_path: Path) -> None:
     assert "chaos live --secure " in run.options.command
     with (tmp_path / "history.jsonl").open(encoding="utf-8") as lines:
         history = load(lines)
-    senders = {each.producer.rpartition("-")[0] for each in history.operations if each.verb == PRODUCE and each.outcome == OK}
+    senders = {
+        each.producer.rpartition("-")[0]
+        for each in history.operations
+        if each.verb == PRODUCE and each.outcome == OK
+    }
     assert senders >= set(LIBRARIES)
 
 
@@ -178,7 +229,9 @@ def test_nodes_reach_each_other_through_the_proxy_alone(tmp_path: Path, nodes: i
     assert len(made.nodes) == nodes + 1
     assert made.spare not in made.voters
     for node in made.nodes:
-        voters = dict(pair.split("@") for pair in node.properties["controller.quorum.voters"].split(","))
+        voters = dict(
+            pair.split("@") for pair in node.properties["controller.quorum.voters"].split(",")
+        )
         assert {int(voter) for voter in voters} == set(made.voters)
         for voter, address in voters.items():
             port = int(address.rpartition(":")[2])
@@ -186,5 +239,7 @@ def test_nodes_reach_each_other_through_the_proxy_alone(tmp_path: Path, nodes: i
                 assert (behind[port].source, behind[port].target) == (node.node_id, int(voter))
             else:
                 assert port == node.controller_port
-        inner = int(node.properties["advertised.listeners"].partition("NODES://")[2].rpartition(":")[2])
+        inner = int(
+            node.properties["advertised.listeners"].partition("NODES://")[2].rpartition(":")[2]
+        )
         assert behind[inner].target == node.node_id

@@ -1,4 +1,6 @@
-"""Packets that are lost, in a network namespace of a process's own: nodes and clients go on, nobody outside notices."""
+"""Packets that are lost, in a network namespace of a process's own: nodes and clients go on, nobody
+outside notices.
+"""
 
 import random
 import socket
@@ -21,12 +23,24 @@ SENT = 1000
 
 
 def test_packets_are_lost_and_the_cluster_is_whole_afterwards(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, __file__, str(tmp_path)], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, __file__, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
     if done.stdout.startswith("missing"):
         pytest.skip(done.stdout)
-    assert done.stdout.splitlines() == ["loses some", "loses none", "lost-packets bites", "narrow-network bites", "whole"]
+    assert done.stdout.splitlines() == [
+        "loses some",
+        "loses none",
+        "lost-packets bites",
+        "narrow-network bites",
+        "whole",
+    ]
 
 
 def test_an_unsuitable_kernel_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +99,13 @@ def main(folder: Path) -> None:
     loses(own)
     with Stage(folder, 3, network=own) as stage:
         request = CREATE_TOPICS.request
-        stage.ask_anybody(CREATE_TOPICS, request(topics=[request.topics(name=TOPIC, num_partitions=3, replication_factor=3)], timeout_ms=5000))
+        stage.ask_anybody(
+            CREATE_TOPICS,
+            request(
+                topics=[request.topics(name=TOPIC, num_partitions=3, replication_factor=3)],
+                timeout_ms=5000,
+            ),
+        )
         stage.until_whole([TOPIC])
         bites(stage)
         stage.heal()

@@ -94,7 +94,13 @@ def ports() -> Iterator[list[int]]:
 def named(node_id: int) -> bytes:
     """The head of a follower's request."""
     client_id = b"broker-%d-fetcher" % node_id
-    return b"\0\0\0\x40" + b"\0\x01\0\x0c" + b"\0\0\0\x01" + len(client_id).to_bytes(2, "big") + client_id
+    return (
+        b"\0\0\0\x40"
+        + b"\0\x01\0\x0c"
+        + b"\0\0\0\x01"
+        + len(client_id).to_bytes(2, "big")
+        + client_id
+    )
 
 
 def test_the_proxy_passes_bytes_on(ports: list[int]) -> None:
@@ -107,7 +113,9 @@ def test_the_proxy_passes_bytes_on(ports: list[int]) -> None:
 
 
 @pytest.mark.parametrize("direction", [(1, 2), (2, 1)])
-def test_bytes_held_by_a_one_way_cut_arrive_after_healing(ports: list[int], direction: tuple[int, int]) -> None:
+def test_bytes_held_by_a_one_way_cut_arrive_after_healing(
+    ports: list[int], direction: tuple[int, int]
+) -> None:
     echo = Echo(ports[1])
     with Proxy([Route(ports[0], ports[1], target=2, source=1)]) as proxy, dial(ports[0]) as sock:
         says(sock, b"before")
@@ -171,7 +179,10 @@ def test_a_node_that_does_not_listen_is_refused_and_comes_back(ports: list[int])
 
 def test_a_node_is_known_by_its_process_where_tls_hides_its_name(ports: list[int]) -> None:
     echo = Echo(ports[1])
-    with Proxy([Route(ports[0], ports[1], target=1)], lambda: {3: 0, 2: os.getpid()}) as proxy, dial(ports[0]) as sock:
+    with (
+        Proxy([Route(ports[0], ports[1], target=1)], lambda: {3: 0, 2: os.getpid()}) as proxy,
+        dial(ports[0]) as sock,
+    ):
         says(sock, b"hidden")
         proxy.cut((2, 1))
         sock.sendall(b"held")
@@ -183,7 +194,11 @@ def test_a_node_is_known_by_its_process_where_tls_hides_its_name(ports: list[int
 
 def test_a_follower_is_known_by_its_client_id(ports: list[int]) -> None:
     echo = Echo(ports[1])
-    with Proxy([Route(ports[0], ports[1], target=1)]) as proxy, dial(ports[0]) as second, dial(ports[0]) as third:
+    with (
+        Proxy([Route(ports[0], ports[1], target=1)]) as proxy,
+        dial(ports[0]) as second,
+        dial(ports[0]) as third,
+    ):
         says(second, named(2))
         says(third, named(3))
         proxy.cut((2, 1))

@@ -1,4 +1,6 @@
-"""What the preload shim does to the files and the clock of a process, with raftka's own ways of flushing: by the kernel, and by threads."""
+"""What the preload shim does to the files and the clock of a process, with raftka's own ways of
+flushing: by the kernel, and by threads.
+"""
 
 import errno
 import os
@@ -47,15 +49,26 @@ def shim(tmp_path: Path) -> Iterator[Shim]:
 
 def write(shim: Shim, path: Path) -> tuple[float, int]:
     """A process appends a thousand bytes and flushes. What time it believed in, and the error."""
-    sources = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    sources = os.pathsep.join(
+        [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     environment = {**os.environ, **shim.environment, "PYTHONPATH": sources}
-    done = subprocess.run([sys.executable, "-c", WRITER, str(path)], env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", WRITER, str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     at, error = done.stdout.split()
     return float(at), int(error)
 
 
-def test_honest_flushes_stand_in_the_ledger_and_survive_a_power_loss(shim: Shim, tmp_path: Path) -> None:
+def test_honest_flushes_stand_in_the_ledger_and_survive_a_power_loss(
+    shim: Shim, tmp_path: Path
+) -> None:
     path = tmp_path / "data" / "x"
     assert write(shim, path)[1] == 0
     assert shim.ledger()[path.stat().st_ino] == 1000
@@ -92,7 +105,8 @@ def test_a_slow_flush_and_a_full_disk(shim: Shim, tmp_path: Path) -> None:
     shim.set(write_error=errno.ENOSPC)
     assert write(shim, tmp_path / "data" / "x")[1] == errno.ENOSPC
     assert shim.count("writes_refused") == 1
-    assert write(shim, tmp_path / "elsewhere")[1] == 0  # only what lies in the node's directory suffers
+    # only what lies in the node's directory suffers
+    assert write(shim, tmp_path / "elsewhere")[1] == 0
 
 
 def test_the_clock_on_the_wall_is_wrong(shim: Shim, tmp_path: Path) -> None:

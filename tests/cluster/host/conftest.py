@@ -40,7 +40,17 @@ class HostProcess:
         self.file.write_text("".join(f"{name}={value}\n" for name, value in self.settings.items()))
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "raftka.cli", "host", "start", str(self.file), "--brokers", str(self.brokers), *options],
+                [
+                    sys.executable,
+                    "-m",
+                    "raftka.cli",
+                    "host",
+                    "start",
+                    str(self.file),
+                    "--brokers",
+                    str(self.brokers),
+                    *options,
+                ],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,

@@ -23,14 +23,21 @@ PATIENCE_SECONDS = 60.0
 
 
 def page(host: Any, path: str, **headers: str) -> str:
-    with urlopen(Request(f"http://127.0.0.1:{host.page_port}{path}", headers=headers), timeout=30) as answer:
+    with urlopen(
+        Request(f"http://127.0.0.1:{host.page_port}{path}", headers=headers), timeout=30
+    ) as answer:
         return str(answer.read().decode())
 
 
 def numbers(host: Any, name: str) -> dict[str, float]:
     """By broker."""
     families = text_string_to_metric_families(page(host, "/metrics"))
-    return {each.labels["broker"]: each.value for family in families for each in family.samples if each.name == name}
+    return {
+        each.labels["broker"]: each.value
+        for family in families
+        for each in family.samples
+        if each.name == name
+    }
 
 
 def gone(pidfds: list[int]) -> bool:
@@ -62,7 +69,9 @@ def test_a_host_from_start_to_sigterm(host: Any) -> None:
     assert host.notices.take() == "STOPPING=1"
     lines = [json.loads(line) for line in host.log.splitlines()]
     assert all("node" in line or "host" in line for line in lines)
-    assert [line.get("node") for line in lines if line["event"] == "stopped"] == [11, 10], "the voter last"
+    assert [line.get("node") for line in lines if line["event"] == "stopped"] == [11, 10], (
+        "the voter last"
+    )
     assert not list(host.folder.glob("*.pid"))
 
 
@@ -87,7 +96,10 @@ def test_a_broker_that_is_killed_comes_back(host: Any) -> None:
     os.kill(first, signal.SIGKILL)
 
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while numbers(host, "raftka_host_broker_restarts_total") != {"10": 0.0, "11": 1.0} or json.loads(health_of(host))["status"] != "ok":
+    while (
+        numbers(host, "raftka_host_broker_restarts_total") != {"10": 0.0, "11": 1.0}
+        or json.loads(health_of(host))["status"] != "ok"
+    ):
         assert time.monotonic() < deadline
     assert host.pid_of(11) != first
     assert "died of SIGKILL" in host.log
@@ -135,7 +147,10 @@ def test_first_users_are_for_the_first_start_of_the_voter(host: Any) -> None:
 
     request = DESCRIBE_USER_SCRAM_CREDENTIALS.request(users=None)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while numbers(host, "raftka_host_broker_restarts_total")["10"] != 1.0 or json.loads(health_of(host))["status"] != "ok":
+    while (
+        numbers(host, "raftka_host_broker_restarts_total")["10"] != 1.0
+        or json.loads(health_of(host))["status"] != "ok"
+    ):
         assert time.monotonic() < deadline
     answer = call(("127.0.0.1", host.port + 1), DESCRIBE_USER_SCRAM_CREDENTIALS, request)
     assert [each.user for each in answer.results] == ["ann"]
@@ -151,14 +166,21 @@ def test_the_page_has_the_logins_of_the_file_and_brokers_pages_are_nobodys(host:
         page(host, "/metrics")
     assert refused.value.code == 401
     refused.value.close()
-    assert 'raftka_host_broker_up{broker="11"} 1' in page(host, "/metrics", Authorization="Bearer a-token")
+    assert 'raftka_host_broker_up{broker="11"} 1' in page(
+        host, "/metrics", Authorization="Bearer a-token"
+    )
     assert json.loads(page(host, "/health")) == {"status": "ok"}, "strangers learn no more"
     started = [json.loads(line) for line in host.log.splitlines()]
     ports = [line["metrics_port"] for line in started if line["event"] == "started"]
     assert len(ports) == 2
     for port in ports:
         with pytest.raises(HTTPError) as closed:
-            urlopen(Request(f"http://127.0.0.1:{port}/metrics", headers={"Authorization": "Bearer a-token"}), timeout=30)
+            urlopen(
+                Request(
+                    f"http://127.0.0.1:{port}/metrics", headers={"Authorization": "Bearer a-token"}
+                ),
+                timeout=30,
+            )
         assert closed.value.code == 401
         closed.value.close()
 
@@ -168,8 +190,14 @@ def test_a_broker_that_cannot_start_ends_the_host_with_its_reason(host: Any) -> 
         assert host.start().wait(PATIENCE_SECONDS) == 1
 
     last = host.log.splitlines()[-1]
-    assert last == "raftka: broker 11 ended with exit code 1 before it was ready; its last lines in the log say why"
-    assert f"node=11 raftka: node 11: cannot listen on 127.0.0.1:{host.port + 1}: Address already in use; stop the process" in host.log
+    assert last == (
+        "raftka: broker 11 ended with exit code 1 before it was ready; its last lines in "
+        "the log say why"
+    )
+    assert (
+        f"node=11 raftka: node 11: cannot listen on 127.0.0.1:{host.port + 1}: Address already in "
+        "use; stop the process" in host.log
+    )
 
 
 def test_a_page_on_a_taken_port_is_told_before_anything_starts(host: Any) -> None:
@@ -177,7 +205,10 @@ def test_a_page_on_a_taken_port_is_told_before_anything_starts(host: Any) -> Non
         assert host.start().wait(PATIENCE_SECONDS) == 1
 
     (line,) = host.log.splitlines()
-    assert line.startswith(f"raftka: cannot listen on 127.0.0.1:{host.page_port}: Address already in use; stop the process")
+    assert line.startswith(
+        f"raftka: cannot listen on 127.0.0.1:{host.page_port}: Address already in use; stop the "
+        "process"
+    )
     assert line.endswith("or change `metrics.port`")
 
 
@@ -187,11 +218,19 @@ def test_a_page_on_a_taken_port_is_told_before_anything_starts(host: Any) -> Non
         (None, 2, "No such file or directory: give the host's properties file"),
         (b"\xff\xfe", 2, "is not text in UTF-8"),
         (b"process.roles=broker\n", 2, "node.id is missing"),
-        (b"process.roles=broker\nnode.id=1\ncontroller.quorum.voters=5@h:1\n", 0, "--brokers 0: a host has 1 to 64 brokers"),
+        (
+            b"process.roles=broker\nnode.id=1\ncontroller.quorum.voters=5@h:1\n",
+            0,
+            "--brokers 0: a host has 1 to 64 brokers",
+        ),
     ],
 )
 def test_a_file_that_will_not_do_is_told_in_one_line(
-    content: bytes | None, brokers: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes | None,
+    brokers: int,
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = tmp_path / "server.properties"
     if content is not None:

@@ -1,4 +1,6 @@
-"""`raftka cluster start --brokers-per-host`, and what three hosts of two brokers are for: one of them dies, and nothing is lost."""
+"""`raftka cluster start --brokers-per-host`, and what three hosts of two brokers are for: one of
+them dies, and nothing is lost.
+"""
 
 import os
 import re
@@ -59,7 +61,12 @@ def partitions(cluster: Processes, topic: str) -> list[PartitionView]:
 
 def create(cluster: Processes, topic: str, count: int, factor: int) -> None:
     row = CREATE_TOPICS.request.topics(name=topic, num_partitions=count, replication_factor=factor)
-    reply = call(cluster.addresses[0], CREATE_TOPICS, CREATE_TOPICS.request(topics=[row], timeout_ms=10_000), timeout=15)
+    reply = call(
+        cluster.addresses[0],
+        CREATE_TOPICS,
+        CREATE_TOPICS.request(topics=[row], timeout_ms=10_000),
+        timeout=15,
+    )
     assert reply.topics[0].error_code == 0, reply.topics[0].error_message
 
 
@@ -69,11 +76,18 @@ class Sent:
     def __init__(self, bootstrap_servers: str) -> None:
         self.count = 0
         self.acknowledged: set[int] = set()
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 5})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 5}
+        )
 
     def send(self, count: int) -> None:
         for number in range(self.count, self.count + count):
-            self._producer.produce(TOPIC, value=b"%d" % number, partition=number % PARTITIONS, on_delivery=partial(self._told, number))
+            self._producer.produce(
+                TOPIC,
+                value=b"%d" % number,
+                partition=number % PARTITIONS,
+                on_delivery=partial(self._told, number),
+            )
         self.count += count
 
     def until_acknowledged(self, count: int) -> None:
@@ -87,7 +101,9 @@ class Sent:
 def read_all(bootstrap_servers: str, count: int) -> dict[int, list[int]]:
     """The numbers of each partition in order, until there are so many."""
     found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
-    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "reader", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "reader", "enable.auto.commit": False}
+    )
     consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
 
     def is_all() -> bool:
@@ -115,13 +131,16 @@ def test_a_host_dies_and_nothing_is_lost(cluster: Processes) -> None:
 
     assert not any(map(runs, pids))
     sent.send(2_000)
-    sent.until_acknowledged(4_000)  # the cluster goes on: two replicas of each partition are on other hosts
+    # the cluster goes on: two replicas of each partition are on other hosts
+    sent.until_acknowledged(4_000)
     cluster.start(dead.plan.node_id)  # from the same file
     cluster.wait_ready()
     sent.send(1_000)
     sent.until_acknowledged(5_000)
 
-    assert read_all(cluster.bootstrap_servers, 5_000) == {each: list(range(each, 5_000, PARTITIONS)) for each in range(PARTITIONS)}
+    assert read_all(cluster.bootstrap_servers, 5_000) == {
+        each: list(range(each, 5_000, PARTITIONS)) for each in range(PARTITIONS)
+    }
     wait_for(lambda: all(len(each.isr) == HOSTS for each in partitions(cluster, TOPIC)))
 
 
@@ -129,12 +148,21 @@ def test_replicas_of_a_partition_never_share_a_host(cluster: Processes) -> None:
     """Those of a new topic, of partitions that are added, and of internal topics."""
     create(cluster, "wide", 12, HOSTS)
     request = CREATE_PARTITIONS.request
-    more = request(topics=[request.topics(name="wide", count=24, assignments=None)], timeout_ms=10_000)
+    more = request(
+        topics=[request.topics(name="wide", count=24, assignments=None)], timeout_ms=10_000
+    )
     controller = ask_any(cluster.addresses)
-    assert call(controller.brokers[controller.controller], CREATE_PARTITIONS, more, timeout=15).results[0].error_code == 0
+    assert (
+        call(controller.brokers[controller.controller], CREATE_PARTITIONS, more, timeout=15)
+        .results[0]
+        .error_code
+        == 0
+    )
     create(cluster, "pairs", 12, 2)
 
-    wait_for(lambda: len(partitions(cluster, "wide")) == 24 and len(partitions(cluster, "pairs")) == 12)
+    wait_for(
+        lambda: len(partitions(cluster, "wide")) == 24 and len(partitions(cluster, "pairs")) == 12
+    )
     for each in (*partitions(cluster, "wide"), *partitions(cluster, "pairs")):
         assert len({host_of(broker) for broker in each.replicas}) == len(each.replicas)
     leaders = {each.leader for each in partitions(cluster, "wide")}
@@ -155,10 +183,24 @@ def test_a_broker_of_a_host_dies_alone_and_the_host_brings_it_back(cluster: Proc
 def test_hosts_are_nodes_with_a_row_of_brokers(tmp_path: Path) -> None:
     plans = plan_cluster(tmp_path, ports_from(19000, 3, 2), brokers=2)
 
-    assert [(each.node_id, each.broker_port, each.controller_port) for each in plans] == [(1, 19000, 19100), (3, 19002, 19101), (5, 19004, 19102)]
+    assert [(each.node_id, each.broker_port, each.controller_port) for each in plans] == [
+        (1, 19000, 19100),
+        (3, 19002, 19101),
+        (5, 19004, 19102),
+    ]
     assert plans[1].addresses == ["127.0.0.1:19002", "127.0.0.1:19003"]
-    assert plans[1].arguments == ["host", "start", str(tmp_path / "host-2" / "server.properties"), "--brokers", "2"]
-    assert [(each.title, each.properties["broker.rack"]) for each in plans] == [("host 1", "host-1"), ("host 2", "host-2"), ("host 3", "host-3")]
+    assert plans[1].arguments == [
+        "host",
+        "start",
+        str(tmp_path / "host-2" / "server.properties"),
+        "--brokers",
+        "2",
+    ]
+    assert [(each.title, each.properties["broker.rack"]) for each in plans] == [
+        ("host 1", "host-1"),
+        ("host 2", "host-2"),
+        ("host 3", "host-3"),
+    ]
     assert plans[0].properties["default.replication.factor"] == "3"
 
 
@@ -176,8 +218,12 @@ def write(plans: list[NodePlan]) -> None:
         ((3, 0), (3, 2), "start it without --brokers-per-host"),
     ],
 )
-def test_a_cluster_of_hosts_keeps_its_sizes(before: tuple[int, int], now: tuple[int, int], said: str, tmp_path: Path) -> None:
-    write(plan_cluster(tmp_path, ports_from(19000, before[0], max(1, before[1])), brokers=before[1]))
+def test_a_cluster_of_hosts_keeps_its_sizes(
+    before: tuple[int, int], now: tuple[int, int], said: str, tmp_path: Path
+) -> None:
+    write(
+        plan_cluster(tmp_path, ports_from(19000, before[0], max(1, before[1])), brokers=before[1])
+    )
 
     with pytest.raises(PlanError, match=re.escape(said)):
         plan_cluster(tmp_path, ports_from(19000, now[0], max(1, now[1])), brokers=now[1])
@@ -193,7 +239,9 @@ def test_a_hosts_certificate_is_for_all_its_brokers(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding
     from cryptography.x509 import load_pem_x509_certificates
 
-    plans = plan_cluster(tmp_path, ports_from(19000, 2, 3), brokers=3, security=ClusterSecurity(tmp_path / "keys"))
+    plans = plan_cluster(
+        tmp_path, ports_from(19000, 2, 3), brokers=3, security=ClusterSecurity(tmp_path / "keys")
+    )
     text = Path(plans[1].properties["ssl.keystore.location"]).read_bytes()
 
     assert nodes_of(load_pem_x509_certificates(text)[0].public_bytes(Encoding.DER)) == {4, 5, 6}
@@ -201,9 +249,22 @@ def test_a_hosts_certificate_is_for_all_its_brokers(tmp_path: Path) -> None:
 
 
 def test_cluster_start_with_tls_and_its_end(tmp_path: Path) -> None:
-    arguments = ["--nodes", "3", "--brokers-per-host", "2", "--data", str(tmp_path), "--base-port", "0", "--secure"]
+    arguments = [
+        "--nodes",
+        "3",
+        "--brokers-per-host",
+        "2",
+        "--data",
+        str(tmp_path),
+        "--base-port",
+        "0",
+        "--secure",
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "raftka.cli", "cluster", "start", *arguments], stdout=subprocess.PIPE, text=True, env=FROM_CHECKOUT
+        [sys.executable, "-m", "raftka.cli", "cluster", "start", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=FROM_CHECKOUT,
     )
     try:
         assert process.stdout is not None
@@ -241,8 +302,22 @@ def test_cluster_start_with_tls_and_its_end(tmp_path: Path) -> None:
 
 
 def test_hosts_are_processes(tmp_path: Path) -> None:
-    arguments = ["cluster", "start", "--brokers-per-host", "2", "--in-process", "--data", str(tmp_path)]
-    done = subprocess.run([sys.executable, "-m", "raftka.cli", *arguments], capture_output=True, text=True, check=False, env=FROM_CHECKOUT)
+    arguments = [
+        "cluster",
+        "start",
+        "--brokers-per-host",
+        "2",
+        "--in-process",
+        "--data",
+        str(tmp_path),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "raftka.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=FROM_CHECKOUT,
+    )
 
     assert done.returncode == 2
     assert "leave out --in-process" in done.stderr

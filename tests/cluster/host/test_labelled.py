@@ -25,7 +25,10 @@ def test_lines_without_the_brokers_id_get_it() -> None:
     labelled.write("ne\nand no end")
     labelled.finish()
 
-    assert stream.getvalue() == "node=11 Traceback (most recent call last):\nnode=11   File x\nnode=11 half a line\nnode=11 and no end\n"
+    assert stream.getvalue() == (
+        "node=11 Traceback (most recent call last):\nnode=11   File x\nnode=11 half a line\n"
+        "node=11 and no end\n"
+    )
 
 
 @pytest.mark.parametrize("fields", [{}, {"more": 1}])

@@ -1,4 +1,6 @@
-"""The host's pages when a broker answers nothing, too much, too late, or not what was asked: the others are there all the same."""
+"""The host's pages when a broker answers nothing, too much, too late, or not what was asked: the
+others are there all the same.
+"""
 
 import io
 import json
@@ -21,7 +23,13 @@ from raftka.limits import HOST_PAGE_BYTES, HOST_PAGE_SECONDS, Limit, LimitExceed
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.runtime.real.runtime import open_runtime
 
-FILE = {"process.roles": "broker", "node.id": "1", "controller.quorum.voters": "9@h:1", "listeners": "PLAINTEXT://:9092", "metrics.port": "0"}
+FILE = {
+    "process.roles": "broker",
+    "node.id": "1",
+    "controller.quorum.voters": "9@h:1",
+    "listeners": "PLAINTEXT://:9092",
+    "metrics.port": "0",
+}
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nup 1"
 
 
@@ -66,7 +74,16 @@ def test_a_page_is_asked_for_with_the_token() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b"", b"HTTP/1.1 200 OK\r\n\r\nup 1", WHOLE[:-1], WHOLE + b"1", b"junk\r\n\r\n", WHOLE.replace(b"200", b"two"), b"\xff" * 100]
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\n\r\nup 1",
+        WHOLE[:-1],
+        WHOLE + b"1",
+        b"junk\r\n\r\n",
+        WHOLE.replace(b"200", b"two"),
+        b"\xff" * 100,
+    ],
 )
 def test_what_is_no_whole_answer_is_no_page(answer: bytes) -> None:
     with pytest.raises(NoPage, match="not whole"):
@@ -110,10 +127,18 @@ class Host:
         async def main() -> None:
             async with open_runtime() as runtime, trio.open_nursery() as nursery:
                 events = Events(self.log, runtime.clock.wall_ms, "debug")
-                context = BrokerContext(runtime, NodeSettings.from_properties(FILE), events, self.metrics)
+                context = BrokerContext(
+                    runtime, NodeSettings.from_properties(FILE), events, self.metrics
+                )
                 ports = [await serve(nursery, answer, []) for answer in self.answers]
                 plan = plan_host(FILE, len(ports), "h").with_pages(ports, "secret")
-                supervisor = Supervisor(plan.brokers, lambda plan: None, events, self.metrics, lambda: None)  # type: ignore[arg-type,return-value]
+                supervisor = Supervisor(
+                    plan.brokers,
+                    lambda plan: None,  # type: ignore[arg-type,return-value]
+                    events,
+                    self.metrics,
+                    lambda: None,
+                )
                 for broker, answer in zip(supervisor.brokers, self.answers, strict=True):
                     broker.running = None if answer is None else object()  # type: ignore[assignment]
                 await script(HostPages(context, supervisor, "secret"))
@@ -144,7 +169,10 @@ def test_the_page_is_made_of_those_that_answer() -> None:
 
         assert status == 200
         assert 'up{broker="1"} 1\n' in text
-        assert [f'raftka_host_broker_up{{broker="{each}"}} {up}\n' in text for each, up in ((1, 1), (2, 0), (3, 0))] == [True] * 3
+        assert [
+            f'raftka_host_broker_up{{broker="{each}"}} {up}\n' in text
+            for each, up in ((1, 1), (2, 0), (3, 0))
+        ] == [True] * 3
         assert 'raftka_http_errors_total{broker="host"} 3\n' in text
 
     host.play(script)
@@ -191,16 +219,28 @@ ILL = b'HTTP/1.1 503 No\r\nContent-Length: 45\r\n\r\n{"status": "unavailable", "
     ("answers", "status", "brokers"),
     [
         ([WELL, WELL], 200, [{"status": "ok"}, {"status": "ok"}]),
-        ([WELL, None], 503, [{"status": "ok"}, {"status": "unavailable", "reason": "it does not answer"}]),
+        (
+            [WELL, None],
+            503,
+            [{"status": "ok"}, {"status": "unavailable", "reason": "it does not answer"}],
+        ),
         ([WELL, ILL], 503, [{"status": "ok"}, {"status": "unavailable", "reason": "fenced"}]),
-        ([WELL, WHOLE], 503, [{"status": "ok"}, {"status": "unavailable", "reason": "it does not answer"}]),
+        (
+            [WELL, WHOLE],
+            503,
+            [{"status": "ok"}, {"status": "unavailable", "reason": "it does not answer"}],
+        ),
     ],
 )
-def test_a_host_is_well_when_all_its_brokers_are(answers: list[bytes | None], status: int, brokers: list[dict[str, str]]) -> None:
+def test_a_host_is_well_when_all_its_brokers_are(
+    answers: list[bytes | None], status: int, brokers: list[dict[str, str]]
+) -> None:
     async def script(pages: HostPages) -> None:
         code, text = await page(pages, "/health")
 
         assert code == status
-        assert json.loads(text)["brokers"] == {str(number): each for number, each in enumerate(brokers, 1)}
+        assert json.loads(text)["brokers"] == {
+            str(number): each for number, each in enumerate(brokers, 1)
+        }
 
     Host(answers).play(script)

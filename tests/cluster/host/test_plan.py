@@ -1,4 +1,6 @@
-"""The brokers that are made of one properties file, and the sentences for files that will not do."""
+"""The brokers that are made of one properties file, and the sentences for files that will not
+do.
+"""
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,9 @@ FILE = {
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9192",
     "advertised.listeners": "PLAINTEXT://one.example.org:9092",
     "controller.listener.names": "CONTROLLER",
-    "controller.quorum.voters": "10@one.example.org:9192,20@two.example.org:9192,30@three.example.org:9192",
+    "controller.quorum.voters": (
+        "10@one.example.org:9192,20@two.example.org:9192,30@three.example.org:9192"
+    ),
     "log.dirs": "/a,/b/",
     "num.partitions": "7",
 }
@@ -22,16 +26,34 @@ FILE = {
 
 def planned(brokers: int, **more: str | None) -> HostPlan:
     properties = {**FILE, **{name.replace("_", "."): value for name, value in more.items()}}
-    return plan_host({name: value for name, value in properties.items() if value is not None}, brokers, "one")
+    return plan_host(
+        {name: value for name, value in properties.items() if value is not None}, brokers, "one"
+    )
 
 
 def test_ids_ports_and_directories_follow_each_other() -> None:
     plan = planned(3)
 
-    assert [each.node_id for each in plan.brokers] == [each.settings.node_id for each in plan.brokers] == [10, 11, 12]
-    assert [each.address for each in plan.brokers] == ["one.example.org:9092", "one.example.org:9093", "one.example.org:9094"]
-    assert [[listener.port for listener in each.settings.listeners] for each in plan.brokers] == [[9092], [9093], [9094]]
-    assert [each.settings.log_dirs for each in plan.brokers] == [("/a/10", "/b/10"), ("/a/11", "/b/11"), ("/a/12", "/b/12")]
+    assert (
+        [each.node_id for each in plan.brokers]
+        == [each.settings.node_id for each in plan.brokers]
+        == [10, 11, 12]
+    )
+    assert [each.address for each in plan.brokers] == [
+        "one.example.org:9092",
+        "one.example.org:9093",
+        "one.example.org:9094",
+    ]
+    assert [[listener.port for listener in each.settings.listeners] for each in plan.brokers] == [
+        [9092],
+        [9093],
+        [9094],
+    ]
+    assert [each.settings.log_dirs for each in plan.brokers] == [
+        ("/a/10", "/b/10"),
+        ("/a/11", "/b/11"),
+        ("/a/12", "/b/12"),
+    ]
     assert {each.settings["num.partitions"] for each in plan.brokers} == {7}
 
 
@@ -69,12 +91,20 @@ def test_listeners_with_other_names_and_addresses_move_too() -> None:
     )
     second = plan.brokers[1].settings
 
-    assert [(each.listener, each.host, each.port) for each in second.listeners] == [("INSIDE", "::1", 19001), ("OUTSIDE", "", 0)]
-    assert [(each.host, each.port) for each in second.advertised_listeners] == [("::1", 19001), ("gate", 444)]
+    assert [(each.listener, each.host, each.port) for each in second.listeners] == [
+        ("INSIDE", "::1", 19001),
+        ("OUTSIDE", "", 0),
+    ]
+    assert [(each.host, each.port) for each in second.advertised_listeners] == [
+        ("::1", 19001),
+        ("gate", 444),
+    ]
 
 
 def test_a_port_that_is_chosen_later_is_no_address() -> None:
-    plan = planned(2, listeners="PLAINTEXT://:0,CONTROLLER://:9192", advertised_listeners="PLAINTEXT://one:0")
+    plan = planned(
+        2, listeners="PLAINTEXT://:0,CONTROLLER://:9192", advertised_listeners="PLAINTEXT://one:0"
+    )
 
     assert [each.address for each in plan.brokers] == [None, None]
 
@@ -89,7 +119,10 @@ def test_the_directory_of_the_metadata_log_is_each_brokers_own() -> None:
 def test_the_registry_and_the_bridge_are_the_first_brokers() -> None:
     plan = planned(2, registry_port="8081", zookeeper_bridge_port="2181")
 
-    assert [(each.settings["registry.port"], each.settings["zookeeper.bridge.port"]) for each in plan.brokers] == [(8081, 2181), (None, None)]
+    assert [
+        (each.settings["registry.port"], each.settings["zookeeper.bridge.port"])
+        for each in plan.brokers
+    ] == [(8081, 2181), (None, None)]
 
 
 def test_pages_of_brokers_are_on_loopback_behind_the_supervisors_token() -> None:
@@ -99,7 +132,9 @@ def test_pages_of_brokers_are_on_loopback_behind_the_supervisors_token() -> None
     assert [each.settings["metrics.port"] for each in plan.brokers] == [31001, 31002]
     assert {each.settings.page_host for each in plan.brokers} == {"127.0.0.1"}
     assert {each.settings["metrics.auth.bearer.token"] for each in plan.brokers} == {"secret-token"}
-    assert {each.settings["metrics.auth.basic.users"] for each in plan.brokers} == {None}, "users of the host's page open no broker's"
+    assert {each.settings["metrics.auth.basic.users"] for each in plan.brokers} == {None}, (
+        "users of the host's page open no broker's"
+    )
     assert plan.settings.page_host == "0.0.0.0"
 
 
@@ -108,7 +143,9 @@ def test_without_metrics_port_no_broker_has_a_page() -> None:
 
 
 def test_the_admin_page_of_a_bridge_stays_open_where_no_login_was_asked_for() -> None:
-    plan = planned(2, zookeeper_bridge_port="2181", zookeeper_bridge_admin_port="8080", metrics_port="9292").with_pages([1, 2], "t")
+    plan = planned(
+        2, zookeeper_bridge_port="2181", zookeeper_bridge_admin_port="8080", metrics_port="9292"
+    ).with_pages([1, 2], "t")
 
     assert [each.settings["metrics.auth.bearer.token"] for each in plan.brokers] == [None, "t"]
 
@@ -120,17 +157,47 @@ def test_the_admin_page_of_a_bridge_stays_open_where_no_login_was_asked_for() ->
         (HOST_BROKERS.value + 1, {}, "--brokers 65: a host has 1 to 64 brokers"),
         (2, {"node_id": None}, "node.id is missing"),
         (2, {"node_id": "9"}, "controller.quorum.voters does not have node 9"),
-        (2, {"process_roles": "controller", "listeners": "CONTROLLER://:9192", "advertised_listeners": None}, "a host runs brokers"),
+        (
+            2,
+            {
+                "process_roles": "controller",
+                "listeners": "CONTROLLER://:9192",
+                "advertised_listeners": None,
+            },
+            "a host runs brokers",
+        ),
         (11, {}, "broker 20 of this host is in controller.quorum.voters: a host has one voter"),
-        (2, {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "port 9093 is for the listener CONTROLLER of broker 10 and for"),
-        (3, {"metrics_port": "9094"}, "port 9094 is for metrics.port and for the listener PLAINTEXT of broker 12"),
-        (3, {"registry_port": "9093", "registry_host": "0.0.0.0"}, "port 9093 is for registry.port and"),
-        (2, {"listeners": "PLAINTEXT://:65535,CONTROLLER://:9192"}, "listeners: port 65535 + 1 is above 65535"),
+        (
+            2,
+            {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"},
+            "port 9093 is for the listener CONTROLLER of broker 10 and for",
+        ),
+        (
+            3,
+            {"metrics_port": "9094"},
+            "port 9094 is for metrics.port and for the listener PLAINTEXT of broker 12",
+        ),
+        (
+            3,
+            {"registry_port": "9093", "registry_host": "0.0.0.0"},
+            "port 9093 is for registry.port and",
+        ),
+        (
+            2,
+            {"listeners": "PLAINTEXT://:65535,CONTROLLER://:9192"},
+            "listeners: port 65535 + 1 is above 65535",
+        ),
         (2, {"broker_rak": "x"}, "there is no setting broker.rak; did you mean broker.rack?"),
-        (2, {"zookeeper_bridge_admin_port": "8080", "metrics_ssl_enable": "false"}, "zookeeper.bridge.admin.port shares metrics.ssl"),
+        (
+            2,
+            {"zookeeper_bridge_admin_port": "8080", "metrics_ssl_enable": "false"},
+            "zookeeper.bridge.admin.port shares metrics.ssl",
+        ),
     ],
 )
-def test_what_cannot_be_is_told_in_a_sentence(brokers: int, more: dict[str, str | None], said: str) -> None:
+def test_what_cannot_be_is_told_in_a_sentence(
+    brokers: int, more: dict[str, str | None], said: str
+) -> None:
     with pytest.raises(SettingError) as refused:
         planned(brokers, **more)
 
@@ -149,9 +216,16 @@ def test_the_same_port_on_two_addresses_is_no_collision() -> None:
 
 
 @given(st.integers(1, 20), st.integers(1, 60_000), st.integers(0, 1000))
-def test_no_two_brokers_share_an_id_a_port_or_a_directory(brokers: int, port: int, node_id: int) -> None:
+def test_no_two_brokers_share_an_id_a_port_or_a_directory(
+    brokers: int, port: int, node_id: int
+) -> None:
     plan = planned(
-        brokers, node_id=str(node_id), listeners=f"PLAINTEXT://:{port}", process_roles="broker", controller_quorum_voters="5000@v:1", broker_rack="r"
+        brokers,
+        node_id=str(node_id),
+        listeners=f"PLAINTEXT://:{port}",
+        process_roles="broker",
+        controller_quorum_voters="5000@v:1",
+        broker_rack="r",
     )
 
     for own in ("node_id", "address"):

@@ -1,4 +1,6 @@
-"""How often a broker of a host is started again: pauses double, and there is an end. Moments are numbers here: nobody waits."""
+"""How often a broker of a host is started again: pauses double, and there is an end. Moments are
+numbers here: nobody waits.
+"""
 
 from raftka.cluster.host.restarts import LONGEST_S, WINDOW_S, Restarts
 from raftka.limits import HOST_RESTARTS
@@ -6,7 +8,9 @@ from raftka.limits import HOST_RESTARTS
 
 def test_pauses_double_and_the_last_one_is_the_hosts_end() -> None:
     restarts = Restarts()
-    pauses = [restarts.pause_after(10, now=float(moment)) for moment in range(HOST_RESTARTS.value + 1)]
+    pauses = [
+        restarts.pause_after(10, now=float(moment)) for moment in range(HOST_RESTARTS.value + 1)
+    ]
 
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, None]
 

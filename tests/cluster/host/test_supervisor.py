@@ -1,4 +1,6 @@
-"""The supervisor with brokers that are no processes, on a clock that jumps: which are started again, when, in which order they end."""
+"""The supervisor with brokers that are no processes, on a clock that jumps: which are started
+again, when, in which order they end.
+"""
 
 import io
 import json
@@ -66,7 +68,9 @@ class Stage:
         self.log, self.metrics = io.StringIO(), Metrics()
         self.cannot_fork = False
         plans = plan_host(FILE, brokers, "h").brokers
-        self.supervisor = Supervisor(plans, self.launch, Events(self.log, lambda: 0), self.metrics, self.announce)
+        self.supervisor = Supervisor(
+            plans, self.launch, Events(self.log, lambda: 0), self.metrics, self.announce
+        )
 
     def launch(self, plan: BrokerPlan) -> Life:
         if self.cannot_fork:
@@ -118,11 +122,17 @@ def test_a_broker_that_ends_is_started_again_after_its_pause() -> None:
 
     stage.play(script)
 
-    assert [moment for moment, what, node_id in stage.told if what == "start" and node_id == 2] == [0.0, 0.5, pytest.approx(1.6)]
+    assert [moment for moment, what, node_id in stage.told if what == "start" and node_id == 2] == [
+        0.0,
+        0.5,
+        pytest.approx(1.6),
+    ]
     assert len(stage.lives[1]) == 1
     assert stage.supervisor.failure is None
     assert stage.supervisor.brokers[1].restarts == 2
-    assert [each["again_in_s"] for each in stage.events() if each["event"] == "host_broker_ended"] == [0.5, 1.0]
+    assert [
+        each["again_in_s"] for each in stage.events() if each["event"] == "host_broker_ended"
+    ] == [0.5, 1.0]
 
 
 def test_a_broker_that_ends_too_often_ends_the_host_in_order() -> None:
@@ -137,7 +147,10 @@ def test_a_broker_that_ends_too_often_ends_the_host_in_order() -> None:
 
     assert len(stage.lives[2]) == HOST_RESTARTS.value + 1
     assert stage.supervisor.failure is not None
-    assert "broker 2 ended with exit code 1, for the 6th time within 10 minutes" in stage.supervisor.failure
+    assert (
+        "broker 2 ended with exit code 1, for the 6th time within 10 minutes"
+        in stage.supervisor.failure
+    )
     assert stage.metrics.counters[HOST_RESTARTS.metric] == 1
     assert [node_id for _, what, node_id in stage.told if what == "end"][-2:] == [3, 1]
 
@@ -150,7 +163,11 @@ def test_the_voter_ends_last_and_the_others_together() -> None:
             stage.last(each).deaf = True
         stage.supervisor.stop()
         await settle(5.0)
-        assert [stage.last(each).got for each in (1, 2, 3)] == [[], [signal.SIGCONT, signal.SIGTERM], [signal.SIGCONT, signal.SIGTERM]]
+        assert [stage.last(each).got for each in (1, 2, 3)] == [
+            [],
+            [signal.SIGCONT, signal.SIGTERM],
+            [signal.SIGCONT, signal.SIGTERM],
+        ]
         stage.last(2).end(0)
         await settle()
         assert stage.last(1).got == []
@@ -173,7 +190,9 @@ def test_a_broker_that_takes_too_long_to_end_is_killed() -> None:
     stage.play(script)
 
     assert stage.last(2).got == [signal.SIGCONT, signal.SIGTERM, signal.SIGKILL]
-    assert [moment for moment, what, node_id in stage.told if (what, node_id) == ("end", 2)] == [STOP_SECONDS]
+    assert [moment for moment, what, node_id in stage.told if (what, node_id) == ("end", 2)] == [
+        STOP_SECONDS
+    ]
 
 
 def test_a_second_signal_ends_all_at_once() -> None:
@@ -223,7 +242,10 @@ def test_a_broker_that_cannot_start_the_first_time_ends_the_host() -> None:
 
     stage.play(script)
 
-    assert stage.supervisor.failure == "broker 2 ended with exit code 1 before it was ready; its last lines in the log say why"
+    assert (
+        stage.supervisor.failure
+        == "broker 2 ended with exit code 1 before it was ready; its last lines in the log say why"
+    )
     assert stage.announced == 0
     assert {len(lives) for lives in stage.lives.values()} == {1}
 
@@ -237,7 +259,10 @@ def test_without_the_process_that_forks_the_host_ends() -> None:
 
     stage.play(script)
 
-    assert stage.supervisor.failure == "broker 2 cannot be forked: the process that forks nodes has ended"
+    assert (
+        stage.supervisor.failure
+        == "broker 2 cannot be forked: the process that forks nodes has ended"
+    )
     assert stage.last(1).over.is_set()
 
 

@@ -1,6 +1,8 @@
-"""A few voters whose every message is delivered by hand: the same scenario plays on pysyncobj as it comes and on RaftCore.
+"""A few voters whose every message is delivered by hand: the same scenario plays on pysyncobj as it
+comes and on RaftCore.
 
-Nobody stands for election unless the scenario says so; time moves only when it says so. Knows no fault and no rule.
+Nobody stands for election unless the scenario says so; time moves only when it says so. Knows no
+fault and no rule.
 """
 
 from collections import deque
@@ -30,7 +32,9 @@ class Bench:
     def __init__(self, size: int = 3) -> None:
         self.ids = [chr(ord("a") + i) for i in range(size)]
         self.now = 100.0
-        self.queues: dict[tuple[str, str], deque[tuple[float, Any]]] = {(a, b): deque() for a in self.ids for b in self.ids if a != b}
+        self.queues: dict[tuple[str, str], deque[tuple[float, Any]]] = {
+            (a, b): deque() for a in self.ids for b in self.ids if a != b
+        }
         self.free = False  # elections by themselves
         self.late: dict[str, float] = {}  # who was stopped for so many seconds, as its clock shows
         self.cut: set[tuple[str, str]] = set()  # (from, to): nothing arrives
@@ -89,7 +93,9 @@ class Bench:
     def queued(self, sender: str, receiver: str) -> list[Any]:
         return [message for _, message in self.queues[sender, receiver]]
 
-    def deliver(self, sender: str, receiver: str, count: int | None = None, sent_before: float = FOREVER) -> int:
+    def deliver(
+        self, sender: str, receiver: str, count: int | None = None, sent_before: float = FOREVER
+    ) -> int:
         queue, done = self.queues[sender, receiver], 0
         if (sender, receiver) in self.cut:
             queue.clear()
@@ -210,7 +216,9 @@ class StockBench(Bench):
         self._calm()
 
     def be_impatient(self, who: str) -> None:
-        self.nodes[who]._SyncObj__raftElectionDeadline = self.now + self.nodes[who]._SyncObj__generateRaftTimeout()
+        self.nodes[who]._SyncObj__raftElectionDeadline = (
+            self.now + self.nodes[who]._SyncObj__generateRaftTimeout()
+        )
 
     def stand(self, who: str) -> None:
         self.nodes[who]._SyncObj__raftElectionDeadline = 0
@@ -245,14 +253,20 @@ class StockBench(Bench):
         return list(self.applied(who)) if self.leads(who) else None
 
     def pieces(self, sender: str, receiver: str) -> list[Any]:
-        return [message for message in self.queued(sender, receiver) if message.get("serialized") is not None]
+        return [
+            message
+            for message in self.queued(sender, receiver)
+            if message.get("serialized") is not None
+        ]
 
 
 # ours
 
 
 class OurBench(Bench):
-    def __init__(self, size: int = 3, config: RaftConfig | None = None, boot: str | None = None) -> None:
+    def __init__(
+        self, size: int = 3, config: RaftConfig | None = None, boot: str | None = None
+    ) -> None:
         """Without `boot` they all run and have said who they are."""
         super().__init__(size)
         self.config = config or RaftConfig(retain_entries=0)
@@ -269,7 +283,14 @@ class OurBench(Bench):
     def boot(self, me: str) -> None:
         """Start its process on what its disk has."""
         journal = Journal.open(self.disks[me], "raft", self.voters[me])
-        self.cores[me] = RaftCore(self.voters[me], sorted(self.names), journal, Random(f"{me}/{self.now}"), self.now, self.config)
+        self.cores[me] = RaftCore(
+            self.voters[me],
+            sorted(self.names),
+            journal,
+            Random(f"{me}/{self.now}"),
+            self.now,
+            self.config,
+        )
         self.handed[me] = []
         for other in self.ids:
             if other != me and other in self.cores:
@@ -375,4 +396,6 @@ class OurBench(Bench):
         return self.applied(who) if answers and answers[0] is not None else None
 
     def pieces(self, sender: str, receiver: str) -> list[Any]:
-        return [message for message in self.queued(sender, receiver) if message["type"] == "snapshot"]
+        return [
+            message for message in self.queued(sender, receiver) if message["type"] == "snapshot"
+        ]

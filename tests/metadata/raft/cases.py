@@ -1,4 +1,6 @@
-"""What must not happen to our voters, beyond what pysyncobj gets wrong: lost disks, formation, other clusters. Each raises Harm if it does."""
+"""What must not happen to our voters, beyond what pysyncobj gets wrong: lost disks, formation,
+other clusters. Each raises Harm if it does.
+"""
 
 from copy import deepcopy
 from typing import Any
@@ -13,13 +15,27 @@ from tests.metadata.raft.hazards import VALUES, harm_if
 def append(bench: OurBench, receiver: str, **fields: Any) -> dict[str, Any]:
     """What a leader might send to this voter."""
     index, term = bench.log(receiver)[-1]
-    message = {"type": "append_entries", "term": term, "seq": 99, "commit_index": 0, "prevLogIdx": index, "prevLogTerm": term, "entries": []}
+    message = {
+        "type": "append_entries",
+        "term": term,
+        "seq": 99,
+        "commit_index": 0,
+        "prevLogIdx": index,
+        "prevLogTerm": term,
+        "entries": [],
+    }
     return message | {"promote": []} | fields
 
 
 def request_vote(bench: OurBench, of: str, term: int) -> dict[str, Any]:
     index, last_term = bench.log(of)[-1]
-    return {"type": "request_vote", "term": term, "last_log_index": index, "last_log_term": last_term, "transfer": True}
+    return {
+        "type": "request_vote",
+        "term": term,
+        "last_log_index": index,
+        "last_log_term": last_term,
+        "transfer": True,
+    }
 
 
 def said(bench: OurBench, sender: str, receiver: str, kind: str) -> list[dict[str, Any]]:
@@ -75,7 +91,9 @@ def shown_before_flushed() -> None:
 
 
 def counted_before_flushed() -> None:
-    """A leader's entries leave while its disk writes; its own copy counts for nothing before it is there."""
+    """A leader's entries leave while its disk writes; its own copy counts for nothing before it is
+    there.
+    """
     bench = OurBench()
     bench.elect("a", "b", "c")
     leader = bench.cores["a"]
@@ -106,7 +124,9 @@ def divergent_tail_committed() -> None:
     bench.drop_all()
     bench.elect("b", "c")
 
-    bench.hand_over("b", "a", append(bench, "b", prevLogIdx=index, prevLogTerm=term, commit_index=index + 2))
+    bench.hand_over(
+        "b", "a", append(bench, "b", prevLogIdx=index, prevLogTerm=term, commit_index=index + 2)
+    )
 
     harm_if("lost-1" in bench.applied("a"), "a applies what the leader does not have")
 
@@ -118,7 +138,9 @@ def committed_entry_replaced() -> None:
     bench.commit("a", "b", "c", values=["kept"])
     index, term = bench.log("b")[-1]
     before = bench.cores["b"].journal.entries[:]
-    message = append(bench, "b", term=term + 1, prevLogIdx=index - 1, entries=[[b"\x00other", index, term + 1]])
+    message = append(
+        bench, "b", term=term + 1, prevLogIdx=index - 1, entries=[[b"\x00other", index, term + 1]]
+    )
     try:
         bench.hand_over("a", "b", message)
     except SafetyViolated:
@@ -164,7 +186,8 @@ def rounds_without_end() -> None:
         five.propose(b"%d" % n)
     five.run(1)
     leader.core.snapshot(leader.applied[-1].index, bytes(1000))
-    five.net.drop = lambda sender, receiver, message: message["type"] == "snapshot"  # the pieces are lost
+    # the pieces are lost
+    five.net.drop = lambda sender, receiver, message: message["type"] == "snapshot"
     for voter in late:
         five.start(voter)
     before = five.sent
@@ -180,7 +203,11 @@ def paused_voter_fills_memory() -> None:
     for n in range(100):
         bench.propose("a", f"{n}" + "x" * 500)
         bench.exchange("a", "b")
-    waiting = sum(len(entry[0]) for message in said(bench, "a", "c", "append_entries") for entry in message["entries"])
+    waiting = sum(
+        len(entry[0])
+        for message in said(bench, "a", "c", "append_entries")
+        for entry in message["entries"]
+    )
     harm_if(waiting > 6000, f"{waiting} bytes wait for c")
     for _ in range(20):
         bench.heartbeat("a", "b", "c")
@@ -216,7 +243,10 @@ def lost_disk_votes() -> None:
         bench.exchange("b", "c")
     bench.now += 2.0
     bench.hand_over("c", "b", request_vote(bench, "c", bench.term("c") + 1))
-    harm_if(bench.leads("c") or said(bench, "b", "c", "response_vote") != [], "b votes, having forgotten what it acknowledged")
+    harm_if(
+        bench.leads("c") or said(bench, "b", "c", "response_vote") != [],
+        "b votes, having forgotten what it acknowledged",
+    )
 
 
 def lost_disk_takes_itself_for_new() -> None:
@@ -227,11 +257,16 @@ def lost_disk_takes_itself_for_new() -> None:
     for _ in range(10):
         for a, b in bench.links("abc"):
             bench.deliver(a, b, 1)
-            harm_if(bench.cores["b"].formed and not bench.applied("b"), "b votes though it has lost its disk")
+            harm_if(
+                bench.cores["b"].formed and not bench.applied("b"),
+                "b votes though it has lost its disk",
+            )
 
 
 def lost_disk_acknowledges() -> None:
-    """While c is away, what only a has is not committed because b, with an empty disk, has a copy again."""
+    """While c is away, what only a has is not committed because b, with an empty disk, has a copy
+    again.
+    """
     bench = OurBench()
     bench.elect("a", "b", "c")
     bench.commit("a", "b", "c", values=["x"])
@@ -252,7 +287,9 @@ def lost_disk_acknowledges() -> None:
 
 
 def lost_disk_believes_a_deposed_leader() -> None:
-    """b helped c to replace a and to commit, then lost its disk. What a, cut off since, tells it, does not bring it up to date."""
+    """b helped c to replace a and to commit, then lost its disk. What a, cut off since, tells it,
+    does not bring it up to date.
+    """
     bench = OurBench()
     bench.elect("a", "b", "c")
     bench.cut = set(bench.links("ab")) | set(bench.links("ac"))
@@ -265,7 +302,9 @@ def lost_disk_believes_a_deposed_leader() -> None:
     for _ in range(3):  # before it notices that nobody answers
         bench.heartbeat("a", "b")
         assert bench.leads("a")
-    harm_if(bench.cores["b"].formed, "b takes part again, having forgotten what it helped to commit")
+    harm_if(
+        bench.cores["b"].formed, "b takes part again, having forgotten what it helped to commit"
+    )
 
 
 def promoted_votes_again() -> None:
@@ -312,13 +351,17 @@ def stands_before_everyone_noted() -> None:
     assert not bench.cores["b"].formed
     bench.now += 2.0
     bench.stand("a")
-    harm_if(said(bench, "a", "b", "prevote") != [], "a stands though b has not noted that it is a voter")
+    harm_if(
+        said(bench, "a", "b", "prevote") != [], "a stands though b has not noted that it is a voter"
+    )
     bench.exchange("a", "b", "c")
     bench.elect("a", "b", "c")
 
 
 def two_clusters_meet() -> None:
-    """Voters of another cluster, or of another set of voters, are refused before anything else is heard."""
+    """Voters of another cluster, or of another set of voters, are refused before anything else is
+    heard.
+    """
     bench, other = OurBench(), OurBench()
     for which, cluster_id in ((bench, "ours"), (other, "theirs")):
         which.elect("a", "b", "c")
@@ -330,7 +373,10 @@ def two_clusters_meet() -> None:
     other.cores["b"].peer_lost(1)
     other.cores["b"].peer_up(1)
     other.tick("b")
-    for message in [*deepcopy(said(other, "b", "a", "hello")), deepcopy(said(other, "b", "a", "hello")[-1]) | {"cluster": None, "voters": [1, 2]}]:
+    for message in [
+        *deepcopy(said(other, "b", "a", "hello")),
+        deepcopy(said(other, "b", "a", "hello")[-1]) | {"cluster": None, "voters": [1, 2]},
+    ]:
         try:
             bench.hand_over("b", "a", message)
         except WrongCluster:

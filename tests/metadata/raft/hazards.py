@@ -1,6 +1,8 @@
-"""What goes wrong with pysyncobj 0.3.17 as it comes, one scenario each: it raises Harm if the harm is done. The numbers are ours.
+"""What goes wrong with pysyncobj 0.3.17 as it comes, one scenario each: it raises Harm if the harm
+is done. The numbers are ours.
 
-Every scenario plays on either kind of Bench; every link is first in, first out, as TCP's is. Only `vote_counted_twice` needs a duplicate.
+Every scenario plays on either kind of Bench; every link is first in, first out, as TCP's is. Only
+`vote_counted_twice` needs a duplicate.
 """
 
 from collections.abc import Callable
@@ -18,7 +20,9 @@ def harm_if(condition: bool, what: str) -> None:
 
 
 def stale_ack_of_old_term(bench: Bench) -> None:
-    """H1: an acknowledgement on its way since an earlier term counts in a later one: committed with two copies of five."""
+    """H1: an acknowledgement on its way since an earlier term counts in a later one: committed with
+    two copies of five.
+    """
     bench.elect("a", *"bcde")
     for value in ("p1", "p2", "p3", "p4", "p5"):
         bench.propose("a", value)
@@ -47,7 +51,9 @@ def stale_ack_of_old_term(bench: Bench) -> None:
 
 
 def acknowledged_entries_cut_off(bench: Bench) -> None:
-    """H2: entries that come a second time cut off what follows them, acknowledged and committed as it is."""
+    """H2: entries that come a second time cut off what follows them, acknowledged and committed as
+    it is.
+    """
     bench.elect("a", "b", "c")
     bench.cut = {("a", "c")}
     for value in VALUES:
@@ -55,7 +61,8 @@ def acknowledged_entries_cut_off(bench: Bench) -> None:
     bench.now += 0.25
     bench.tick("a")
     bench.drop("a", "b")  # the connection broke
-    for _ in range(2):  # the round trip is longer than the heartbeat: two questions are answered with "too far"
+    # the round trip is longer than the heartbeat: two questions are answered with "too far"
+    for _ in range(2):
         bench.now += 0.25
         bench.tick("a")
     bench.deliver("a", "b")
@@ -94,7 +101,9 @@ def old_leader_behind_a_snapshot(bench: Bench) -> None:
 
 
 def commit_by_snapshot(bench: Bench) -> None:
-    """H3: each piece of a snapshot carries a commit index, and is believed before anything is known to be equal."""
+    """H3: each piece of a snapshot carries a commit index, and is believed before anything is known
+    to be equal.
+    """
     old_leader_behind_a_snapshot(bench)
     for _ in range(100):
         bench.now += 0.25
@@ -125,7 +134,10 @@ def older_snapshot_again(bench: Bench) -> None:
     for piece in pieces:
         bench.hand_over("b", "a", piece)
 
-    harm_if(bench.applied("a") != [*VALUES, "later-1", "later-2"] or bench.log("a") != log, "a fell back to the snapshot")
+    harm_if(
+        bench.applied("a") != [*VALUES, "later-1", "later-2"] or bench.log("a") != log,
+        "a fell back to the snapshot",
+    )
     harm_if(bench.commit_index("a") < committed, "a takes back what was committed")
 
 
@@ -139,7 +151,10 @@ def damaged_snapshot(bench: Bench) -> None:
             _damage(bench.queued("b", "a")[0])
             bench.deliver("b", "a", 1)
         said = bench.queued("a", "b")
-        harm_if(any(message.get("success") for message in said), "a acknowledges a snapshot that it could not load")
+        harm_if(
+            any(message.get("success") for message in said),
+            "a acknowledges a snapshot that it could not load",
+        )
         bench.deliver("a", "b")
         bench.tick("a")
     assert not bench.applied("a")
@@ -178,7 +193,10 @@ def half_connected_voter(bench: Bench) -> None:
 
     bench.run(20.0, 0.01, *"abc")
 
-    harm_if(max(map(bench.term, bench.ids)) > term, "the leader was deposed, though a majority followed it")
+    harm_if(
+        max(map(bench.term, bench.ids)) > term,
+        "the leader was deposed, though a majority followed it",
+    )
 
 
 def divergent_voter_never_converges(bench: Bench) -> None:
@@ -194,7 +212,10 @@ def divergent_voter_never_converges(bench: Bench) -> None:
     bench.run(30.0, 0.15, *"abc")
 
     leader = next(who for who in bench.ids if bench.leads(who))
-    harm_if(bench.log("a") != bench.log(leader), f"a has {bench.log('a')[-1]}, the leader {bench.log(leader)[-1]}")
+    harm_if(
+        bench.log("a") != bench.log(leader),
+        f"a has {bench.log('a')[-1]}, the leader {bench.log(leader)[-1]}",
+    )
 
 
 def vote_counted_twice(bench: Bench) -> None:
@@ -215,7 +236,9 @@ def vote_counted_twice(bench: Bench) -> None:
 
 
 def large_entries(bench: Bench) -> None:
-    """H14: where an entry is larger than a batch, the piece taken for the last one is not the last one."""
+    """H14: where an entry is larger than a batch, the piece taken for the last one is not the last
+    one.
+    """
     bench.elect("a", "b", "c")
     for size in range(100, 200):
         value = "x" * size
@@ -229,13 +252,23 @@ def large_entries(bench: Bench) -> None:
 SCENARIOS: dict[str, tuple[Callable[[Bench], None], int, dict[str, Any], dict[str, Any]]] = {
     # what happens, voters, pysyncobj's configuration, ours
     "H1": (stale_ack_of_old_term, 5, {}, {}),
-    "H2": (acknowledged_entries_cut_off, 3, {"appendEntriesBatchSizeBytes": 100}, {"batch_bytes": 30}),
+    "H2": (
+        acknowledged_entries_cut_off,
+        3,
+        {"appendEntriesBatchSizeBytes": 100},
+        {"batch_bytes": 30},
+    ),
     "H3": (commit_by_snapshot, 3, {"logCompactionBatchSize": 50}, {"chunk_bytes": 50}),
     "H4": (older_snapshot_again, 3, {"logCompactionBatchSize": 50}, {"chunk_bytes": 50}),
     "H5": (damaged_snapshot, 3, {"logCompactionBatchSize": 5000}, {"chunk_bytes": 5000}),
     "H9": (read_from_a_deposed_leader, 3, {}, {}),
     "H10": (half_connected_voter, 3, {}, {}),
-    "H11": (divergent_voter_never_converges, 3, {"appendEntriesBatchSizeBytes": 200}, {"batch_bytes": 50}),
+    "H11": (
+        divergent_voter_never_converges,
+        3,
+        {"appendEntriesBatchSizeBytes": 200},
+        {"batch_bytes": 50},
+    ),
     "H12": (vote_counted_twice, 5, {}, {}),
     "H14": (large_entries, 3, {"appendEntriesBatchSizeBytes": 64}, {"batch_bytes": 64}),
 }

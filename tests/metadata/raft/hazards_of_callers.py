@@ -1,4 +1,6 @@
-"""More of what goes wrong with pysyncobj as it comes: what those who call it see. One scenario for it and one for ours, because the calls differ."""
+"""More of what goes wrong with pysyncobj as it comes: what those who call it see. One scenario for
+it and one for ours, because the calls differ.
+"""
 
 import pickle
 from typing import Any
@@ -81,7 +83,9 @@ def failing_callback_ours() -> None:
 
 
 def newer_code_version_stock() -> None:
-    """H8: an entry that raises the code version above this node's is skipped, and the last entry applied twice in its place."""
+    """H8: an entry that raises the code version above this node's is skipped, and the last entry
+    applied twice in its place.
+    """
     bench = StockBench()
     bench.elect("a", "b", "c")
     bench.propose("a", "x")
@@ -99,9 +103,18 @@ def newer_code_version_ours() -> None:
     bench.commit("a", "b", "c", values=["x"])
     index, term = bench.log("b")[-1]
     for kind in (VERSION, MEMBERSHIP):
-        message = {"type": "append_entries", "term": term, "seq": 99, "commit_index": index + 1, "prevLogIdx": index, "prevLogTerm": term}
+        message = {
+            "type": "append_entries",
+            "term": term,
+            "seq": 99,
+            "commit_index": index + 1,
+            "prevLogIdx": index,
+            "prevLogTerm": term,
+        }
         try:
-            bench.hand_over("a", "b", message | {"entries": [[kind + b"1", index + 1, term]], "promote": []})
+            bench.hand_over(
+                "a", "b", message | {"entries": [[kind + b"1", index + 1, term]], "promote": []}
+            )
         except MalformedMessage:
             continue
         raise Harm(f"an entry of kind {kind!r} was taken")

@@ -1,4 +1,6 @@
-"""What pysyncobj's persistence loses, on real files, and the same for ours on a disk that dies at any call. Each raises Harm if something is lost."""
+"""What pysyncobj's persistence loses, on real files, and the same for ours on a disk that dies at
+any call. Each raises Harm if something is lost.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -20,7 +22,9 @@ from tests.metadata.raft.hazards import harm_if
 
 def alone(directory: Path, *, dump: bool = True) -> StockBench:
     """One pysyncobj node on its files, leading."""
-    files = {"journalFile": str(directory / "journal")} | ({"fullDumpFile": str(directory / "dump")} if dump else {})
+    files = {"journalFile": str(directory / "journal")} | (
+        {"fullDumpFile": str(directory / "dump")} if dump else {}
+    )
     bench = StockBench(1, **files)
     bench.elect("a")
     return bench
@@ -58,19 +62,31 @@ def never_synced_ours(_: Path) -> None:
     bench.stand("a")
     for n in range(100):
         bench.propose("a", f"v{n}")
-        harm_if(bench.disks["a"].files["raft/journal"].durable != len(bench.disks["a"].files["raft/journal"].data), "shown, but not flushed")
+        harm_if(
+            bench.disks["a"].files["raft/journal"].durable
+            != len(bench.disks["a"].files["raft/journal"].data),
+            "shown, but not flushed",
+        )
         assert bench.applied("a")[-1] == f"v{n}"
     writes = [call for call in bench.disks["a"].calls if call == "append raft/journal"]
-    assert len(writes) == bench.disks["a"].calls.count("sync raft/journal") == 100, "one write and one flush a turn"
+    assert len(writes) == bench.disks["a"].calls.count("sync raft/journal") == 100, (
+        "one write and one flush a turn"
+    )
 
 
 def crash_during_compaction_stock(directory: Path) -> None:
-    """P2: a snapshot newer than the journal's head, and the journal is thrown away, with all that came after the snapshot."""
+    """P2: a snapshot newer than the journal's head, and the journal is thrown away, with all that
+    came after the snapshot.
+    """
     bench = alone(directory)
     put(bench, "before-1", "before-2")
     bench.nodes["a"].forceLogCompaction()
     bench.tick("a")
-    bench.nodes["a"]._SyncObj__serializer.checkSerializing = lambda: (SERIALIZER_STATE.SERIALIZING, None)  # the child has renamed, and lives
+    # the child has renamed, and lives
+    bench.nodes["a"]._SyncObj__serializer.checkSerializing = lambda: (
+        SERIALIZER_STATE.SERIALIZING,
+        None,
+    )
     put(bench, "after-1", "after-2")
 
     again = alone(directory)
@@ -100,11 +116,15 @@ def torn_compaction_stock(directory: Path) -> None:
         journal.deleteEntriesTo(50)
     except KeyboardInterrupt:
         pass
-    harm_if(len(stock_journal.createJournal(path)) < 50, "entries that were not to be deleted are gone")
+    harm_if(
+        len(stock_journal.createJournal(path)) < 50, "entries that were not to be deleted are gone"
+    )
 
 
 def crash_at_any_call_ours(_: Path) -> None:
-    """P2, P3: the power goes at any call of the disk, snapshots and all; what was handed out is there again."""
+    """P2, P3: the power goes at any call of the disk, snapshots and all; what was handed out is
+    there again.
+    """
     whole = _work(RememberingFiles())
     for call in range(len(whole.calls)):
         for tear in range(4):
@@ -114,7 +134,10 @@ def crash_at_any_call_ours(_: Path) -> None:
             disk.fail_at = None
             disk.power_lost(Random(tear))
             left = _restarted(disk)
-            harm_if(left[: len(seen)] != list(seen), f"the power went at call {call}: {seen} were seen, {left} are left")
+            harm_if(
+                left[: len(seen)] != list(seen),
+                f"the power went at call {call}: {seen} were seen, {left} are left",
+            )
 
 
 class RememberingFiles(MemoryFiles):
@@ -154,7 +177,10 @@ def damaged_memory_stock(directory: Path) -> None:
     meta = Path(path + ".meta")
     meta.write_bytes(meta.read_bytes()[:-3])
     again = stock_journal.createJournal(path)
-    harm_if((again.getCurrentTerm(), again.getVotedForNodeId()) == (0, None), "term and vote are forgotten without a word")
+    harm_if(
+        (again.getCurrentTerm(), again.getVotedForNodeId()) == (0, None),
+        "term and vote are forgotten without a word",
+    )
 
 
 def damaged_memory_ours(_: Path) -> None:
@@ -171,7 +197,10 @@ def damaged_memory_ours(_: Path) -> None:
     journal.synced()
     safe = len(disk.files["raft/journal"].data) - 45  # without the last record
     journal.close()
-    for path, size in (("raft/journal", safe), ("raft/snapshot", len(disk.files["raft/snapshot"].data))):
+    for path, size in (
+        ("raft/journal", safe),
+        ("raft/snapshot", len(disk.files["raft/snapshot"].data)),
+    ):
         data = disk.files[path].data
         for at in range(size):
             data[at] ^= 0x10
@@ -189,7 +218,9 @@ def _refused(disk: MemoryFiles) -> bool:
 
 
 def lost_snapshot_stock(directory: Path) -> None:
-    """P5: a journal whose beginning only a snapshot in memory had: after a restart nothing is applied any more."""
+    """P5: a journal whose beginning only a snapshot in memory had: after a restart nothing is
+    applied any more.
+    """
     bench = alone(directory, dump=False)
     put(bench, "v1", "v2", "v3")
     bench.compact("a")

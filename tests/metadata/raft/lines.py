@@ -9,7 +9,9 @@ from raftka.chaos.small.raft_life import run_seed
 
 
 def lines_of_syncobj(seed: int) -> tuple[int, int]:
-    """How many lines of pysyncobj's syncobj.py one seed executes (without those that define), and how many the file has."""
+    """How many lines of pysyncobj's syncobj.py one seed executes (without those that define), and
+    how many the file has.
+    """
     path, seen = pysyncobj.syncobj.__file__, set()
 
     def local(frame: Any, event: str, argument: Any) -> Any:

@@ -1,4 +1,6 @@
-"""pysyncobj is as it was when the guards were written: its version, the source of what they stand before, the private names they use."""
+"""pysyncobj is as it was when the guards were written: its version, the source of what they stand
+before, the private names they use.
+"""
 
 import hashlib
 import inspect
@@ -20,8 +22,10 @@ from raftka.metadata.quorum.raft_voter import Voter
 WHAT_TO_DO = """
 pysyncobj's {name} is not what it was. Before you write its new hash here:
 1. read what has changed in it, and in every method that it calls;
-2. for each guard in raft_engine.py and raft_voter.py: does it still stand before what it guards against? Is it still needed?
-3. run the scenarios against the new version as it comes (test_hazards.py): what it no longer gets wrong needs no guard;
+2. for each guard in raft_engine.py and raft_voter.py: does it still stand before what it guards
+   against? Is it still needed?
+3. run the scenarios against the new version as it comes (test_hazards.py): what it no longer gets
+   wrong needs no guard;
 4. run `raftka chaos sim --small --seeds 0-9999`.
 New hash: {digest}
 """
@@ -53,7 +57,9 @@ HASHES = {
 
 
 def source_hash(name: str) -> str:
-    return hashlib.sha256(inspect.getsource(getattr(pysyncobj.SyncObj, name)).encode()).hexdigest()[:16]
+    return hashlib.sha256(inspect.getsource(getattr(pysyncobj.SyncObj, name)).encode()).hexdigest()[
+        :16
+    ]
 
 
 @pytest.mark.parametrize("name", HASHES)
@@ -69,14 +75,24 @@ def test_the_version_is_pinned() -> None:
 
 
 def test_everything_that_is_replaced_is_watched() -> None:
-    replaced = {name for ours in (Engine, Voter) for name in vars(ours) if not name.startswith("__") and hasattr(pysyncobj.SyncObj, name)}
+    replaced = {
+        name
+        for ours in (Engine, Voter)
+        for name in vars(ours)
+        if not name.startswith("__") and hasattr(pysyncobj.SyncObj, name)
+    }
 
     assert replaced <= HASHES.keys()
-    assert {name for ours in (Engine, Voter) for name in vars(ours) if name.startswith("_SyncObj__")} <= replaced, "replaces what is not there"
+    assert {
+        name for ours in (Engine, Voter) for name in vars(ours) if name.startswith("_SyncObj__")
+    } <= replaced, "replaces what is not there"
 
 
 def test_every_private_name_that_is_used_exists() -> None:
-    sources = [path.read_text() for path in Path(str(raftka.metadata.__file__)).parent.glob("quorum/raft_*.py")]
+    sources = [
+        path.read_text()
+        for path in Path(str(raftka.metadata.__file__)).parent.glob("quorum/raft_*.py")
+    ]
     used = set(re.findall(r"\b_SyncObj__\w+", "".join(sources)))
     voter = Voter(1, [1, 2], Journal.open(MemoryFiles(), "raft", 1), Random(1), 0.0, RaftConfig())
 

@@ -1,4 +1,6 @@
-"""Forty seeds of the fuzz with every run of the tests; `python -m raftka.chaos.small.raft_life` plays as many as one likes."""
+"""Forty seeds of the fuzz with every run of the tests; `python -m raftka.chaos.small.raft_life`
+plays as many as one likes.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""The journal alone: what it remembers, what it refuses, what it cuts off. P6, a second process on the same files, among it."""
+"""The journal alone: what it remembers, what it refuses, what it cuts off. P6, a second process on
+the same files, among it.
+"""
 
 from random import Random
 
@@ -43,7 +45,12 @@ def test_a_journal_reads_back_all_its_state() -> None:
 
     again = open_journal(disk)
 
-    assert (again.term, again.vote, again.standing, again.cluster_id) == (5, None, Standing.VOTER, "the cluster")
+    assert (again.term, again.vote, again.standing, again.cluster_id) == (
+        5,
+        None,
+        Standing.VOTER,
+        "the cluster",
+    )
     assert [(entry.command, entry.index, entry.term) for entry in again.entries[1:]] == [
         (b"\0entry 1", 1, 3),
         (b"\0entry 2", 2, 3),
@@ -178,7 +185,9 @@ def test_a_snapshot_takes_the_place_of_entries() -> None:
     [(3, 3, [3, 4, 5]), (3, 4, [3]), (9, 4, [9])],
     ids=["continues", "other history", "beyond the end"],
 )
-def test_a_leaders_snapshot_keeps_only_what_continues_it(index: int, term: int, left: list[int]) -> None:
+def test_a_leaders_snapshot_keeps_only_what_continues_it(
+    index: int, term: int, left: list[int]
+) -> None:
     disk = MemoryFiles()
     journal = filled(disk)
     journal.install(Snapshot(index, term, b"state"))
@@ -190,8 +199,12 @@ def test_a_leaders_snapshot_keeps_only_what_continues_it(index: int, term: int, 
     assert again.base.term == term
 
 
-@pytest.mark.parametrize(("index", "term", "left"), [(3, 3, [0, 1, 2, 3, 4, 5]), (3, 4, [3]), (9, 4, [9])])
-def test_a_crash_between_the_files_of_a_leaders_snapshot(index: int, term: int, left: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("index", "term", "left"), [(3, 3, [0, 1, 2, 3, 4, 5]), (3, 4, [3]), (9, 4, [9])]
+)
+def test_a_crash_between_the_files_of_a_leaders_snapshot(
+    index: int, term: int, left: list[int]
+) -> None:
     disk = MemoryFiles()
     journal = filled(disk)
     disk.fail_at = len(disk.calls) + 1

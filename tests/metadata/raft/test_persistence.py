@@ -1,4 +1,6 @@
-"""What pysyncobj's files lose, ours keep; and each guard of the journal is noticed when it is taken out."""
+"""What pysyncobj's files lose, ours keep; and each guard of the journal is noticed when it is taken
+out.
+"""
 
 import logging
 import struct
@@ -63,7 +65,11 @@ def rewritten_in_place(self: Journal) -> None:
 def unchecked(view: memoryview, position: int, number: int | None = None) -> int | None:
     if position + journal_format.RECORD_HEAD > len(view):
         return None
-    return position + journal_format.RECORD_HEAD + int(journal_format.RECORD.unpack_from(view, position)[2])
+    return (
+        position
+        + journal_format.RECORD_HEAD
+        + int(journal_format.RECORD.unpack_from(view, position)[2])
+    )
 
 
 def shown_at_once(self: Journal) -> list[Any]:
@@ -75,21 +81,49 @@ ORIGINAL_REWRITE, ORIGINAL_TAKE = Journal._rewrite, Journal.take_sync
 
 MUTANTS: dict[str, tuple[Any, str, Any, Callable[[Path], None]]] = {
     "the flush": (Journal, "take_sync", shown_at_once, hazards.never_synced_ours),
-    "the snapshot first": (Journal, "compact", journal_before_snapshot, hazards.crash_at_any_call_ours),
-    "replaced, not rewritten": (Journal, "_rewrite", rewritten_in_place, hazards.crash_at_any_call_ours),
+    "the snapshot first": (
+        Journal,
+        "compact",
+        journal_before_snapshot,
+        hazards.crash_at_any_call_ours,
+    ),
+    "replaced, not rewritten": (
+        Journal,
+        "_rewrite",
+        rewritten_in_place,
+        hazards.crash_at_any_call_ours,
+    ),
     "checksums of records": (journal_format, "_record_end", unchecked, hazards.damaged_memory_ours),
-    "a later record tells damage": (journal_format, "_find", lambda data, what, start: iter(()), hazards.damaged_memory_ours),
-    "the snapshot is checked": (Journal, "_load_snapshot", lambda self: self._open_snapshot(), hazards.damaged_memory_ours),
-    "the snapshot is missed": (journal_module, "JournalDamaged", EOFError, hazards.lost_snapshot_ours),
+    "a later record tells damage": (
+        journal_format,
+        "_find",
+        lambda data, what, start: iter(()),
+        hazards.damaged_memory_ours,
+    ),
+    "the snapshot is checked": (
+        Journal,
+        "_load_snapshot",
+        lambda self: self._open_snapshot(),
+        hazards.damaged_memory_ours,
+    ),
+    "the snapshot is missed": (
+        journal_module,
+        "JournalDamaged",
+        EOFError,
+        hazards.lost_snapshot_ours,
+    ),
 }
 
 
 @pytest.mark.parametrize("guard", MUTANTS)
-def test_a_guard_taken_out_is_noticed(guard: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_guard_taken_out_is_noticed(
+    guard: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     where, name, replacement, notices = MUTANTS[guard]
     notices(tmp_path)
 
     monkeypatch.setattr(where, name, replacement)
 
-    with pytest.raises((AssertionError, JournalDamaged, LookupError, struct.error, EOFError)):  # harm, or a crash on the way to it
+    # harm, or a crash on the way to it
+    with pytest.raises((AssertionError, JournalDamaged, LookupError, struct.error, EOFError)):
         notices(tmp_path)

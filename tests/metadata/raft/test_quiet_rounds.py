@@ -1,4 +1,6 @@
-"""A round of append_entries that tells of a commit and nothing else: nobody answers it, but for who misses something."""
+"""A round of append_entries that tells of a commit and nothing else: nobody answers it, but for who
+misses something.
+"""
 
 from typing import Any
 
@@ -7,7 +9,9 @@ from tests.metadata.raft.cases import append, said
 
 
 def committed_by_b(bench: OurBench) -> int:
-    """An entry of a's that b has, and a knows it; returns its index. What is said next to b is the round about the commit."""
+    """An entry of a's that b has, and a knows it; returns its index. What is said next to b is the
+    round about the commit.
+    """
     bench.elect("a", "b", "c")
     bench.drop_all()
     bench.propose("a", "x")
@@ -44,7 +48,9 @@ def test_who_misses_entries_says_so() -> None:
     bench.drop("a", "c")
     bench.drop("c", "a")
 
-    bench.hand_over("a", "c", append(bench, "c", prevLogIdx=index + 7, commit_index=index, quiet=True))
+    bench.hand_over(
+        "a", "c", append(bench, "c", prevLogIdx=index + 7, commit_index=index, quiet=True)
+    )
 
     (answer,) = said(bench, "c", "a", "next_node_idx")
     assert answer["reset"]

@@ -1,4 +1,6 @@
-"""Three voters as a cluster sees them: how fast they elect, what stalls do, who catches up how, what observers get. Virtual time throughout."""
+"""Three voters as a cluster sees them: how fast they elect, what stalls do, who catches up how,
+what observers get. Virtual time throughout.
+"""
 
 import gc
 import pickle
@@ -12,7 +14,15 @@ import pytest
 from raftka.chaos.small.raft_cluster import Cluster, Node
 from raftka.chaos.small.raft_life import run_seed
 from raftka.limits import PROPOSALS_IN_FLIGHT
-from raftka.metadata.quorum.raft import Committed, EntryTooLarge, MalformedMessage, NotLeader, ProposalsFull, RaftConfig, Snapshot
+from raftka.metadata.quorum.raft import (
+    Committed,
+    EntryTooLarge,
+    MalformedMessage,
+    NotLeader,
+    ProposalsFull,
+    RaftConfig,
+    Snapshot,
+)
 from tests.metadata.raft.lines import lines_of_syncobj
 
 FLUSH = 0.003  # seconds
@@ -97,7 +107,12 @@ def test_a_stopped_leader_is_replaced_after_the_timeout() -> None:
         stopped = three.elect()
         three.run(1)
         stopped.paused = True
-        times.append(seconds_until(three, lambda three=three, stopped=stopped: three.leader not in (None, stopped)))  # type: ignore[misc]
+        times.append(
+            seconds_until(
+                three,
+                lambda three=three, stopped=stopped: three.leader not in (None, stopped),  # type: ignore[misc]
+            )
+        )
 
     assert median(times) < 1.4
     assert max(times) < 1.8
@@ -234,7 +249,11 @@ def with_snapshots(which: Cluster) -> None:
     def state_of(node: Node) -> list[bytes]:
         values: list[bytes] = []
         for item in node.applied:
-            values = item.state.split() if isinstance(item, Snapshot) else values + ([item.data] if item.data else [])
+            values = (
+                item.state.split()
+                if isinstance(item, Snapshot)
+                else values + ([item.data] if item.data else [])
+            )
         return values
 
     for node in which.nodes.values():
@@ -370,9 +389,37 @@ def test_an_idle_leader_wakes_for_heartbeats_only() -> None:
         {"type": "shutdown"},
         {"type": "prevote", "term": -1, "last_log_index": 0, "last_log_term": 0},
         {"type": "prevote", "term": "1", "last_log_index": 0, "last_log_term": 0},
-        {"type": "hello", "nonce": 1, "echo": 1, "ask": True, "standing": 9, "term": 0, "cluster": None, "voters": [1, 2, 3]},
-        {"type": "snapshot", "term": 1, "seq": 1, "index": 1, "of_term": 1, "size": 2**60, "crc": 1, "position": 0, "data": b""},
-        {"type": "append_entries", "term": 1, "seq": 1, "commit_index": 0, "prevLogIdx": 0, "prevLogTerm": 0, "promote": [], "entries": [1]},
+        {
+            "type": "hello",
+            "nonce": 1,
+            "echo": 1,
+            "ask": True,
+            "standing": 9,
+            "term": 0,
+            "cluster": None,
+            "voters": [1, 2, 3],
+        },
+        {
+            "type": "snapshot",
+            "term": 1,
+            "seq": 1,
+            "index": 1,
+            "of_term": 1,
+            "size": 2**60,
+            "crc": 1,
+            "position": 0,
+            "data": b"",
+        },
+        {
+            "type": "append_entries",
+            "term": 1,
+            "seq": 1,
+            "commit_index": 0,
+            "prevLogIdx": 0,
+            "prevLogTerm": 0,
+            "promote": [],
+            "entries": [1],
+        },
         {
             "type": "append_entries",
             "term": 1,
@@ -393,7 +440,16 @@ def test_an_idle_leader_wakes_for_heartbeats_only() -> None:
             "promote": [],
             "entries": [[b"\0x", 1, 2]],
         },
-        {"type": "append_entries", "term": 1, "seq": 1, "commit_index": 0, "prevLogIdx": 0, "prevLogTerm": 0, "promote": [], "transmission": "start"},
+        {
+            "type": "append_entries",
+            "term": 1,
+            "seq": 1,
+            "commit_index": 0,
+            "prevLogIdx": 0,
+            "prevLogTerm": 0,
+            "promote": [],
+            "transmission": "start",
+        },
     ],
 )
 def test_garbage_is_refused(garbage: Any) -> None:

@@ -1,4 +1,6 @@
-"""The controller on a stage: each command is decided, what it records is shown, encoded, committed and replayed, as the node around it would."""
+"""The controller on a stage: each command is decided, what it records is shown, encoded, committed
+and replayed, as the node around it would.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
@@ -44,7 +46,14 @@ from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.validate import APPEND, DELETE, SET, SUBTRACT
 from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.decision import Context, Outcome
-from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage, PartitionImage
+from raftka.metadata.image import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    MetadataImage,
+    PartitionImage,
+)
 from raftka.metadata.records import (
     ConfigSet,
     PartitionChanged,
@@ -69,7 +78,8 @@ PROPERTIES = {
     "auto.leader.rebalance.enable": "false",
 }
 NO_ID = bytes(16)
-NAMES = {TOPIC: "topic", BROKER: "broker", CLIENT_METRICS: "metrics", GROUP: "group", 3: "nonsense"}  # of config resources
+# of config resources
+NAMES = {TOPIC: "topic", BROKER: "broker", CLIENT_METRICS: "metrics", GROUP: "group", 3: "nonsense"}
 
 
 def stage() -> "ControllerStage":
@@ -96,7 +106,9 @@ class ControllerStage:
 
     def do_settings(self, words: Words) -> Iterable[str]:
         """`settings name=value ...`: the controller starts anew with them."""
-        self.settings = NodeSettings.from_properties({**PROPERTIES, **{name: words[name] for name in words.named}})
+        self.settings = NodeSettings.from_properties(
+            {**PROPERTIES, **{name: words[name] for name in words.named}}
+        )
         self.lead()
         return []
 
@@ -117,13 +129,18 @@ class ControllerStage:
         yield from self._outcome(self.controller.tick(self._context()))
 
     def do_new_controller(self, words: Words) -> Iterator[str]:
-        """`new-controller heard=1:0.5`: another node leads from now on, on what is committed, and has heard broker 1, the one before, at 0.5."""
+        """`new-controller heard=1:0.5`: another node leads from now on, on what is committed, and
+        has heard broker 1, the one before, at 0.5.
+        """
         heard = dict(each.split(":") for each in words.get("heard").split(",") if each)
         self.lead({int(broker_id): float(when) for broker_id, when in heard.items()})
-        yield from self._outcome(self.controller.tick(self._context()))  # as its driver does at once
+        # as its driver does at once
+        yield from self._outcome(self.controller.tick(self._context()))
 
     def do_brokers(self, words: Words) -> Iterator[str]:
-        """`brokers 1 2 3`: the cluster is formed, they are registered, caught up and unfenced, without a word."""
+        """`brokers 1 2 3`: the cluster is formed, they are registered, caught up and unfenced,
+        without a word.
+        """
         if self.image.cluster_id is None:
             list(self._outcome(self.controller.tick(self._context())))
         for broker_id in map(int, words.bare):
@@ -134,7 +151,9 @@ class ControllerStage:
     def do_alive(self, words: Words) -> Iterator[str]:
         """`alive 1 2`: these send a heartbeat, having applied everything."""
         for broker_id in map(int, words.bare):
-            yield from self._decide(Heartbeat(broker_id, self._epoch(broker_id), self.image.offset), quiet_reply=True)
+            yield from self._decide(
+                Heartbeat(broker_id, self._epoch(broker_id), self.image.offset), quiet_reply=True
+            )
 
     # commands
 
@@ -142,17 +161,36 @@ class ControllerStage:
         yield from self._decide(self._registration(words.number("broker"), words))
 
     def _registration(self, broker_id: int, words: Words) -> RegisterBroker:
-        """`directory=1a,1b failed=1 held=1a:t-0,t-1;1b:`: what it can use, how many it cannot, what lies in each."""
+        """`directory=1a,1b failed=1 held=1a:t-0,t-1;1b:`: what it can use, how many it cannot, what
+        lies in each.
+        """
         directory, *more = [_id(each) for each in words.get("directory", str(broker_id)).split(",")]
-        incarnation = words.get("incarnation", f"{broker_id} at {self.now} {self.image.offset}").encode().ljust(16, b"\0")[:16]
+        incarnation = (
+            words.get("incarnation", f"{broker_id} at {self.now} {self.image.offset}")
+            .encode()
+            .ljust(16, b"\0")[:16]
+        )
         endpoints = (("PLAINTEXT", "host", 9090 + broker_id, "PLAINTEXT"),)
-        held = tuple([self._held(each) for each in words.get("held").split(";")]) if "held" in words else None
-        who = (broker_id, incarnation, directory, words.get("cluster") or None, endpoints, words.get("rack") or None)
+        held = (
+            tuple([self._held(each) for each in words.get("held").split(";")])
+            if "held" in words
+            else None
+        )
+        who = (
+            broker_id,
+            incarnation,
+            directory,
+            words.get("cluster") or None,
+            endpoints,
+            words.get("rack") or None,
+        )
         return RegisterBroker(*who, tuple(more), words.number("failed", 0), held)
 
     def _held(self, text: str) -> HeldReplicas:
         directory, _, names = text.partition(":")
-        return HeldReplicas(_id(directory), tuple([self._replica(each) for each in names.split(",") if each]))
+        return HeldReplicas(
+            _id(directory), tuple([self._replica(each) for each in names.split(",") if each])
+        )
 
     def _replica(self, text: str) -> TopicReplicas:
         topic_id, partition = self._partition_named(text)
@@ -162,13 +200,19 @@ class ControllerStage:
         """`offline broker=1 directory=1b t-0 t-1`: they lie in a directory that failed."""
         broker_id = words.number("broker")
         epoch = words.number("epoch", self._epoch(broker_id))
-        yield from self._decide(ReplicasOffline(broker_id, epoch, _id(words["directory"]), tuple(map(self._replica, words.bare))))
+        yield from self._decide(
+            ReplicasOffline(
+                broker_id, epoch, _id(words["directory"]), tuple(map(self._replica, words.bare))
+            )
+        )
 
     def do_lost_records(self, words: Words) -> Iterator[str]:
         """`lost_records broker=1 t-0 t-1`: gone from its disk, which is there."""
         broker_id = words.number("broker")
         epoch = words.number("epoch", self._epoch(broker_id))
-        yield from self._decide(ReplicasLost(broker_id, epoch, tuple(map(self._replica, words.bare))))
+        yield from self._decide(
+            ReplicasLost(broker_id, epoch, tuple(map(self._replica, words.bare)))
+        )
 
     def do_unregister(self, words: Words) -> Iterator[str]:
         yield from self._decide(UnregisterBroker(words.number("broker")))
@@ -177,32 +221,54 @@ class ControllerStage:
         broker_id = words.number("broker")
         epoch = words.number("epoch", self._epoch(broker_id))
         applied = words.number("applied", self.image.offset)
-        yield from self._decide(Heartbeat(broker_id, epoch, applied, words.flag("want-shutdown"), words.flag("want-fenced")))
+        yield from self._decide(
+            Heartbeat(
+                broker_id, epoch, applied, words.flag("want-shutdown"), words.flag("want-fenced")
+            )
+        )
 
     def do_lost(self, words: Words) -> Iterator[str]:
         broker_id = words.number("broker")
-        yield from self._decide(BrokerLost(broker_id, words.number("epoch", self._epoch(broker_id))))
+        yield from self._decide(
+            BrokerLost(broker_id, words.number("epoch", self._epoch(broker_id)))
+        )
 
     def do_alter(self, words: Words) -> Iterator[str]:
-        """`alter t-0 by=1 isr=1,2:12 leader-epoch=0 partition-epoch=1`; epochs are the current ones when they are not said."""
+        """`alter t-0 by=1 isr=1,2:12 leader-epoch=0 partition-epoch=1`; epochs are the current ones
+        when they are not said.
+        """
         changes = []
         for topic, index in (self._partition_named(name) for name in words.bare):
             now = self.image.partition(topic, index) or PartitionImage((), (), -1, 0, 0)
-            epochs = words.number("leader-epoch", now.leader_epoch), words.number("partition-epoch", now.partition_epoch)
+            epochs = (
+                words.number("leader-epoch", now.leader_epoch),
+                words.number("partition-epoch", now.partition_epoch),
+            )
             members = [each.partition(":") for each in words.get("isr").split(",") if each]
-            isr = tuple((int(broker_id), int(epoch) if epoch else self._epoch(int(broker_id))) for broker_id, _, epoch in members)
+            isr = tuple(
+                (int(broker_id), int(epoch) if epoch else self._epoch(int(broker_id)))
+                for broker_id, _, epoch in members
+            )
             changes.append(Change(topic, index, *epochs, isr))
         broker_id = words.number("by")
-        yield from self._decide(AlterPartition(broker_id, words.number("epoch", self._epoch(broker_id)), tuple(changes)))
+        yield from self._decide(
+            AlterPartition(broker_id, words.number("epoch", self._epoch(broker_id)), tuple(changes))
+        )
 
     def do_create(self, words: Words) -> Iterator[str]:
         """`create a b partitions=2 replicas=3 retention.ms=1`, or `create a assign=0:1,2;1:2,1`."""
         known = {"partitions", "replicas", "assign"}
-        configs = tuple((name, words[name] if words[name] != "null" else None) for name in words.named if name not in known)
+        configs = tuple(
+            (name, words[name] if words[name] != "null" else None)
+            for name in words.named
+            if name not in known
+        )
         assignments = tuple(_assignment(each) for each in words.get("assign").split(";") if each)
         counts = words.number("partitions", -1), words.number("replicas", -1)
         names = [name for name in words.bare if name != "validate-only"]
-        topics = tuple(NewTopic("" if name == "''" else name, *counts, assignments, configs) for name in names)
+        topics = tuple(
+            NewTopic("" if name == "''" else name, *counts, assignments, configs) for name in names
+        )
         yield from self._decide(CreateTopics(topics, words.flag("validate-only")))
 
     def do_delete(self, words: Words) -> Iterator[str]:
@@ -213,13 +279,27 @@ class ControllerStage:
         how, _, name = word.rpartition(":")
         if word == "neither":
             return DoomedTopic()
-        return DoomedTopic(None if how == "id-of" else name, self.ids.get(name, b"?" * 16) if how else None)
+        return DoomedTopic(
+            None if how == "id-of" else name, self.ids.get(name, b"?" * 16) if how else None
+        )
 
     def do_more(self, words: Words) -> Iterator[str]:
-        """`more t u partitions=4`, or `more t partitions=3 assign=1,2;2,1`; `assign=none`: an empty list."""
+        """`more t u partitions=4`, or `more t partitions=3 assign=1,2;2,1`; `assign=none`: an empty
+        list.
+        """
         given = words.get("assign")
-        assignments = tuple(_numbers(each) for each in given.split(";")) if given not in ("", "none") else () if given else None
-        topics = tuple(MorePartitions(name, words.number("partitions"), assignments) for name in words.bare if name != "validate-only")
+        assignments = (
+            tuple(_numbers(each) for each in given.split(";"))
+            if given not in ("", "none")
+            else ()
+            if given
+            else None
+        )
+        topics = tuple(
+            MorePartitions(name, words.number("partitions"), assignments)
+            for name in words.bare
+            if name != "validate-only"
+        )
         yield from self._decide(CreatePartitions(topics, words.flag("validate-only")))
 
     def do_elect(self, words: Words) -> Iterator[str]:
@@ -227,30 +307,47 @@ class ControllerStage:
         by_topic: dict[str, list[int]] = {}
         for name, _, index in (each.rpartition("-") for each in words.bare):
             by_topic.setdefault(name, []).append(int(index))
-        topics = tuple(TopicPartitions(name, tuple(indexes)) for name, indexes in by_topic.items()) or None
+        topics = (
+            tuple(TopicPartitions(name, tuple(indexes)) for name, indexes in by_topic.items())
+            or None
+        )
         yield from self._decide(ElectLeaders(words.number("type", 0), topics))
 
     def do_reassign(self, words: Words) -> Iterator[str]:
-        """`reassign t-0=2,3 t-1=cancel t-2=`; `same-factor`: the number of replicas must not change."""
+        """`reassign t-0=2,3 t-1=cancel t-2=`; `same-factor`: the number of replicas must not
+        change.
+        """
         by_topic: dict[str, list[Move]] = {}
         for name, _, index in (each.rpartition("-") for each in words.named):
             target = words[f"{name}-{index}"]
-            by_topic.setdefault(name, []).append(Move(int(index), None if target == "cancel" else _numbers(target)))
+            by_topic.setdefault(name, []).append(
+                Move(int(index), None if target == "cancel" else _numbers(target))
+            )
         topics = tuple(MovedTopic(name, tuple(moves)) for name, moves in by_topic.items())
         yield from self._decide(AlterReassignments(topics, not words.flag("same-factor")))
 
     def do_reassignments(self, words: Words) -> Iterator[str]:
         """`reassignments t-0 nosuch-7`; without a partition: all."""
         named = [each.rpartition("-") for each in words.bare]
-        yield from self._decide(ListReassignments(tuple(TopicPartitions(name, (int(index),)) for name, _, index in named) or None))
+        yield from self._decide(
+            ListReassignments(
+                tuple(TopicPartitions(name, (int(index),)) for name, _, index in named) or None
+            )
+        )
 
     def do_features(self, words: Words) -> Iterator[str]:
         """`features metadata.version=30 type=1`."""
-        updates = tuple(FeatureUpdate(name, int(words[name]), words.number("type", 1)) for name in words.named if name != "type")
+        updates = tuple(
+            FeatureUpdate(name, int(words[name]), words.number("type", 1))
+            for name in words.named
+            if name != "type"
+        )
         yield from self._decide(UpdateFeatures(updates, words.flag("validate-only")))
 
     def do_configs(self, words: Words) -> Iterator[str]:
-        """`configs topic:t broker: a=1 b=null -c d+=x d-=y`: set, unset, append, subtract; `replace`: what is not named goes, `op=9`: all do that."""
+        """`configs topic:t broker: a=1 b=null -c d+=x d-=y`: set, unset, append, subtract;
+        `replace`: what is not named goes, `op=9`: all do that.
+        """
         signs = {"+": APPEND, "-": SUBTRACT}
         operation = words.number("op", SET)
         changes = [ConfigChange(word[1:], DELETE, None) for word in words.bare if word[0] == "-"]
@@ -259,18 +356,30 @@ class ControllerStage:
             changes.append(ConfigChange(name.rstrip("+-"), signs.get(name[-1], operation), value))
         kinds = {name: kind for kind, name in NAMES.items()}
         named = [word.partition(":") for word in words.bare if ":" in word]
-        resources = tuple([ConfigResource(kinds[kind], name, tuple(changes)) for kind, _, name in named])
-        yield from self._decide(AlterConfigs(resources, words.flag("replace"), words.flag("validate-only")))
+        resources = tuple(
+            [ConfigResource(kinds[kind], name, tuple(changes)) for kind, _, name in named]
+        )
+        yield from self._decide(
+            AlterConfigs(resources, words.flag("replace"), words.flag("validate-only"))
+        )
 
     def do_producer_ids(self, words: Words) -> Iterator[str]:
         broker_id = words.number("broker")
-        yield from self._decide(AllocateProducerIds(broker_id, words.number("epoch", self._epoch(broker_id))))
+        yield from self._decide(
+            AllocateProducerIds(broker_id, words.number("epoch", self._epoch(broker_id)))
+        )
 
     def do_extension(self, words: Words) -> Iterator[str]:
         """`extension zoo /a=1 /b= read-at=10`: a value of nothing deletes."""
         read_at = words.number("read-at") if "read-at" in words else None
-        changes = tuple((name.encode(), words[name].encode() or None) for name in words.named if name != "read-at")
-        yield from self._decide(WriteExtension(words.bare[0] if words.bare else "", changes, read_at))
+        changes = tuple(
+            (name.encode(), words[name].encode() or None)
+            for name in words.named
+            if name != "read-at"
+        )
+        yield from self._decide(
+            WriteExtension(words.bare[0] if words.bare else "", changes, read_at)
+        )
 
     # what is looked at
 
@@ -316,7 +425,11 @@ class ControllerStage:
         before = self.image
         self.image, _ = self.image.apply_entry(offset, entry)
         self.controller.replay(offset, outcome.records)
-        assert self.image == self.controller.image == MetadataImage.from_snapshot(self.image.to_snapshot())
+        assert (
+            self.image
+            == self.controller.image
+            == MetadataImage.from_snapshot(self.image.to_snapshot())
+        )
         self.ids |= self.image.topic_ids
         for record in outcome.records:
             yield f"record {offset} {type(record).__name__} {self._fields(record, before)}"
@@ -326,22 +439,40 @@ class ControllerStage:
             case TopicCreated(name, _, partitions):
                 return " ".join([name, *map(_new_partition, partitions)])
             case PartitionsAdded(topic_id, first, partitions):
-                return " ".join([self.image.topics[topic_id].name, f"from={first}", *map(_new_partition, partitions)])
+                return " ".join(
+                    [
+                        self.image.topics[topic_id].name,
+                        f"from={first}",
+                        *map(_new_partition, partitions),
+                    ]
+                )
             case PartitionChanged(topic_id, index):
                 now = self.image.partition(topic_id, index)
                 assert now is not None
-                replicas = f" replicas={','.join(map(str, now.replicas))}" if record.replicas is not None and not (now.adding or now.removing) else ""
+                replicas = (
+                    f" replicas={','.join(map(str, now.replicas))}"
+                    if record.replicas is not None and not (now.adding or now.removing)
+                    else ""
+                )
                 return f"{self.image.topics[topic_id].name}-{index} {_partition(now)}{replicas}"
             case TopicDeleted(topic_id):
                 return before.topics[topic_id].name
             case ReplicasMarked(broker_id, offline, topics):
                 return f"broker_id={broker_id} offline={_text(offline)} " + " ".join(
-                    f"{self.image.topics[topic_id].name}-{index}" for topic_id, own in topics for index in own
+                    f"{self.image.topics[topic_id].name}-{index}"
+                    for topic_id, own in topics
+                    for index in own
                 )
             case ConfigSet(kind, resource, name, value):
-                return f"{'' if kind == TOPIC else f'{NAMES[kind]}:'}{resource} {name}" + (f"={value}" if value is not None else " unset")
+                return f"{'' if kind == TOPIC else f'{NAMES[kind]}:'}{resource} {name}" + (
+                    f"={value}" if value is not None else " unset"
+                )
         values = record._asdict().items()
-        return " ".join(f"{name}={_text(value)}" for name, value in values if name not in ("incarnation_id", "endpoints") and value not in (None, ()))
+        return " ".join(
+            f"{name}={_text(value)}"
+            for name, value in values
+            if name not in ("incarnation_id", "endpoints") and value not in (None, ())
+        )
 
     def _reply(self, reply: Any) -> Iterator[str]:
         if reply is None or isinstance(reply, int):
@@ -355,7 +486,10 @@ class ControllerStage:
 
     def _results(self, reply: Any) -> Iterator[str]:
         if isinstance(reply, TopicResults | OngoingTopic):
-            parts = [f"{reply.name}-{each.partition} {self._named(each._replace(partition=-1))}" for each in reply.partitions]
+            parts = [
+                f"{reply.name}-{each.partition} {self._named(each._replace(partition=-1))}"
+                for each in reply.partitions
+            ]
             yield from parts or [f"{reply.name} -"]
         else:
             yield self._named(reply)
@@ -368,7 +502,9 @@ class ControllerStage:
             elif name == "error":
                 parts.append(Code(value).name)
             elif value not in (None, -1, ()):
-                parts.append(str(value) if name in ("name", "message") else f"{name}={_text(value)}")
+                parts.append(
+                    str(value) if name in ("name", "message") else f"{name}={_text(value)}"
+                )
         return " ".join(filter(None, parts))
 
     def _topic_id(self, topic_id: bytes) -> str:
@@ -406,14 +542,21 @@ def _new_partition(partition: tuple[Any, ...]) -> str:
 def _partition(partition: PartitionImage) -> str:
     """The replicas only while they are to be others."""
     isr = ",".join(map(str, partition.isr)) or "-"
-    now = f"leader={partition.leader} epoch={partition.leader_epoch} isr={isr} partition-epoch={partition.partition_epoch}"
+    now = (
+        f"leader={partition.leader} epoch={partition.leader_epoch} isr={isr} "
+        f"partition-epoch={partition.partition_epoch}"
+    )
     if partition.offline:
         now += f" offline={','.join(map(str, partition.offline))}"
     return f"{now} {_under_way(partition)}" if partition.adding or partition.removing else now
 
 
 def _under_way(partition: PartitionImage) -> str:
-    parts = (("replicas", partition.replicas), ("adding", partition.adding), ("removing", partition.removing))
+    parts = (
+        ("replicas", partition.replicas),
+        ("adding", partition.adding),
+        ("removing", partition.removing),
+    )
     return " ".join(f"{name}={','.join(map(str, value)) or '-'}" for name, value in parts)
 
 

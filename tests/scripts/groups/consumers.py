@@ -1,6 +1,8 @@
-"""What the stage of groups has for consumers of the new protocol. A member's id is the word that says who asks, unless it asks for one (`new`).
+"""What the stage of groups has for consumers of the new protocol. A member's id is the word that
+says who asks, unless it asks for one (`new`).
 
-Partitions read `t-0,t-1`, nothing `-`; of a member's record those that it still has to give up stand behind `gives`.
+Partitions read `t-0,t-1`, nothing `-`; of a member's record those that it still has to give up
+stand behind `gives`.
 """
 
 from collections.abc import Iterator
@@ -39,23 +41,39 @@ from tests.coordinator.world import view
 from tests.scenario import Words
 from tests.scripts.groups.stage import NOBODY, NOTHING, GroupStage
 
-NAMES = {GROUP: "epoch", MEMBER: "member", TARGETS: "targets", TARGET: "target", CURRENT: "current", REGEX: "regex"}
+NAMES = {
+    GROUP: "epoch",
+    MEMBER: "member",
+    TARGETS: "targets",
+    TARGET: "target",
+    CURRENT: "current",
+    REGEX: "regex",
+}
 USUAL_MS = 5000
 
 
 class ConsumerStage(GroupStage):
     def do_consumer(self, words: Words) -> None:
-        """`consumer assignment_interval_ms=0`: the broker's settings; `consumer g session_timeout_ms=50000`: of this group alone."""
+        """`consumer assignment_interval_ms=0`: the broker's settings; `consumer g
+        session_timeout_ms=50000`: of this group alone.
+        """
         values: dict[str, Any] = {name: _value(name, words[name]) for name in words.named}
         if words.bare:
-            own = {**self.settings.consumer_of, words.bare[0]: replace(self.settings.consumer, **values)}
+            own = {
+                **self.settings.consumer_of,
+                words.bare[0]: replace(self.settings.consumer, **values),
+            }
             self.settings = replace(self.settings, consumer_of=own)
         else:
-            self.settings = replace(self.settings, consumer=replace(self.settings.consumer, **values))
+            self.settings = replace(
+                self.settings, consumer=replace(self.settings.consumer, **values)
+            )
         self.machine.configure(self.settings)
 
     def do_beat(self, words: Words) -> Iterator[str]:
-        """`beat a g join topics=t+u regex=t.* instance=i`; `beat a g owned=t-0`; `leave`, `away`; `full` says all that there is to say; `v0`."""
+        """`beat a g join topics=t+u regex=t.* instance=i`; `beat a g owned=t-0`; `leave`, `away`;
+        `full` says all that there is to say; `v0`.
+        """
         who, group = words.bare[:2]
         group, joins = NOBODY.get(group, group), words.flag("join")
         member_id, epoch = self.own.get((who, group), ("" if words.flag("new") else who, 0))
@@ -64,7 +82,8 @@ class ConsumerStage(GroupStage):
             epoch = said if words.flag(flag) else epoch
         whole = joins or words.flag("full")
         self.aliases.setdefault(member_id, member_id)
-        topics, owned = words.get("topics", "-" if not whole or "regex" in words else "t"), words.get("owned", "''" if joins else "-")
+        topics = words.get("topics", "-" if not whole or "regex" in words else "t")
+        owned = words.get("owned", "''" if joins else "-")
         command = ConsumerHeartbeat(
             group,
             member_id,
@@ -98,20 +117,50 @@ class ConsumerStage(GroupStage):
         if kind(record.key) not in KINDS:
             return super()._record(record)
         what, group, name = read_key(record.key)
-        words = [NAMES[what], group, *([self._alias(name) if what != REGEX else name] if name else [])]
-        return " ".join([*words, "gone" if record.value is None else self._value(read_value(what, record.value))])
+        words = [
+            NAMES[what],
+            group,
+            *([self._alias(name) if what != REGEX else name] if name else []),
+        ]
+        return " ".join(
+            [
+                *words,
+                "gone" if record.value is None else self._value(read_value(what, record.value)),
+            ]
+        )
 
     def _value(self, value: Any) -> str:
         match value:
             case Epoch() | Targets():
                 return str(value.epoch)
             case Said():
-                optional = {"instance": value.instance_id, "regex": value.regex, "assignor": value.assignor, "rack": value.rack_id}
-                words = [f"topics={'+'.join(value.topics) or NOTHING}", *(f"{name}={text}" for name, text in optional.items() if text)]
+                optional = {
+                    "instance": value.instance_id,
+                    "regex": value.regex,
+                    "assignor": value.assignor,
+                    "rack": value.rack_id,
+                }
+                words = [
+                    f"topics={'+'.join(value.topics) or NOTHING}",
+                    *(f"{name}={text}" for name, text in optional.items() if text),
+                ]
                 return " ".join([*words, *(["classic"] if value.classic is not None else [])])
             case Current():
-                words = [str(value.epoch), value.state.name.lower(), self._partitions_of(without_epochs(value.assigned))]
-                return " ".join([*words, *([f"gives {self._partitions_of(without_epochs(value.revoking))}"] if value.revoking else [])])
+                words = [
+                    str(value.epoch),
+                    value.state.name.lower(),
+                    self._partitions_of(without_epochs(value.assigned)),
+                ]
+                return " ".join(
+                    [
+                        *words,
+                        *(
+                            [f"gives {self._partitions_of(without_epochs(value.revoking))}"]
+                            if value.revoking
+                            else []
+                        ),
+                    ]
+                )
             case Resolved():
                 return ",".join(value.topics) or NOTHING
             case dict():
@@ -122,29 +171,59 @@ class ConsumerStage(GroupStage):
         match answer:
             case ConsumerBeat():
                 self.own[me] = answer.member_id, max(answer.epoch, 0)
-                assignment = [] if answer.assignment is None else [f"has {self._partitions_of(answer.assignment)}"]
-                every = [] if answer.interval_ms in (0, USUAL_MS) else [f"every={answer.interval_ms}"]
+                assignment = (
+                    []
+                    if answer.assignment is None
+                    else [f"has {self._partitions_of(answer.assignment)}"]
+                )
+                every = (
+                    [] if answer.interval_ms in (0, USUAL_MS) else [f"every={answer.interval_ms}"]
+                )
                 return " ".join([f"epoch={answer.epoch}", *assignment, *every])
             case DescribedConsumerGroup():
-                words = [answer.state, f"epoch={answer.epoch}", f"targets={answer.assignment_epoch}", answer.assignor]
-                return " ".join([*words, *(self._described_consumer(each) for each in answer.members)])
+                words = [
+                    answer.state,
+                    f"epoch={answer.epoch}",
+                    f"targets={answer.assignment_epoch}",
+                    answer.assignor,
+                ]
+                return " ".join(
+                    [*words, *(self._described_consumer(each) for each in answer.members)]
+                )
         return super()._answer(me, answer)
 
     def _described_consumer(self, member: DescribedConsumer) -> str:
         instance = f"/{member.instance_id}" if member.instance_id else ""
         has, wants = self._partitions_of(member.assignment), self._partitions_of(member.target)
         kind_ = "~" if member.is_classic else ""
-        return f"{kind_}{self._alias(member.member_id)}{instance}@{member.epoch}({'+'.join(member.topics)}{member.regex}){has}->{wants}"
+        name = f"{kind_}{self._alias(member.member_id)}{instance}@{member.epoch}"
+        return f"{name}({'+'.join(member.topics)}{member.regex}){has}->{wants}"
 
     def _shown(self, assignment: bytes) -> str:
-        """Where a classic member is one of a consumer group; elsewhere scripts have words for assignments."""
+        """Where a classic member is one of a consumer group; elsewhere scripts have words for
+        assignments.
+        """
         if assignment[:2] not in (b"\0\0", b"\0\1", b"\0\2", b"\0\3"):
             return super()._shown(assignment)
-        return ",".join(f"{name}-{each}" for name, partitions in sorted(read_assignment(assignment).partitions.items()) for each in partitions) or "-"
+        return (
+            ",".join(
+                f"{name}-{each}"
+                for name, partitions in sorted(read_assignment(assignment).partitions.items())
+                for each in partitions
+            )
+            or "-"
+        )
 
     def _partitions_of(self, target: Target) -> str:
         names = {topic_id: self.topics.topic_name(topic_id) or "?" for topic_id in target}
-        return ",".join(f"{names[topic_id]}-{each}" for topic_id in sorted(target, key=names.__getitem__) for each in target[topic_id]) or "-"
+        return (
+            ",".join(
+                f"{names[topic_id]}-{each}"
+                for topic_id in sorted(target, key=names.__getitem__)
+                for each in target[topic_id]
+            )
+            or "-"
+        )
 
     def _owned(self, text: str) -> dict[bytes, frozenset[int]]:
         found: dict[bytes, frozenset[int]] = {}

@@ -1,9 +1,11 @@
-"""The transaction coordinator on a stage: each command is decided, what it records is shown, encoded, and replayed, as the shell around it would.
+"""The transaction coordinator on a stage: each command is decided, what it records is shown,
+encoded, and replayed, as the shell around it would.
 
-The first word says who asks; it stands for the reply. Who has been given a pair of producer id and epoch comes with it from then on, unless the
-script says otherwise (`pair=1000/3`). Fresh producer ids are 1000, 2000 ... in the order in which they were taken. Markers are shown when the shell
-would have them sent; `written x` is the sender's word that all of them are. After every record a second coordinator is made from the log: it must
-know what the first one knows.
+The first word says who asks; it stands for the reply. Who has been given a pair of producer id and
+epoch comes with it from then on, unless the script says otherwise (`pair=1000/3`). Fresh producer
+ids are 1000, 2000 ... in the order in which they were taken. Markers are shown when the shell would
+have them sent; `written x` is the sender's word that all of them are. After every record a second
+coordinator is made from the log: it must know what the first one knows.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +28,16 @@ from raftka.coordinator.transactions.commands import (
     WriteMarkers,
 )
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
-from raftka.coordinator.transactions.records import NONE, Growing, Partitions, State, TopicPartitions, Transaction, read_key, transaction_record
+from raftka.coordinator.transactions.records import (
+    NONE,
+    Growing,
+    Partitions,
+    State,
+    TopicPartitions,
+    Transaction,
+    read_key,
+    transaction_record,
+)
 from raftka.coordinator.transactions.transaction import LAST_EPOCH
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import ZERO_UUID
@@ -58,7 +69,9 @@ class TransactionStage:
         self.shown = 0
 
     def do(self, verb: str, words: Words) -> Iterable[str]:
-        play: Callable[[Words], Iterable[str] | None] = getattr(self, f"do_{verb.replace('-', '_')}")
+        play: Callable[[Words], Iterable[str] | None] = getattr(
+            self, f"do_{verb.replace('-', '_')}"
+        )
         return play(words) or ()
 
     # the world
@@ -83,7 +96,9 @@ class TransactionStage:
         self.wall_ms += int(float(words.bare[0]) * 1000)
 
     def do_failover(self, words: Words) -> Iterator[str]:
-        """Another coordinator: who waits hears NOT_COORDINATOR, and what is not in the log is gone. `failover 30`: after so many seconds."""
+        """Another coordinator: who waits hears NOT_COORDINATOR, and what is not in the log is gone.
+        `failover 30`: after so many seconds.
+        """
         for who in self.waiting:
             yield f"{who} NOT_COORDINATOR"
         self.waiting = {}
@@ -106,20 +121,45 @@ class TransactionStage:
         self.topics.create(words.bare[0], 4)
 
     def do_log(self, words: Words) -> None:
-        """`log x state=1 pair=5/32766 ...`: a record as another broker may have written it, for the next coordinator."""
+        """`log x state=1 pair=5/32766 ...`: a record as another broker may have written it, for the
+        next coordinator.
+        """
         pair = _pair(words["pair"])
         partitions = _of_t() if words.flag("t-0") else NONE
         state = State(words.number("state"))
-        its = Transaction(pair.producer_id, pair.epoch, 60_000, state, partitions, self.wall_ms, self.wall_ms, version=words.number("version", 0))
-        self.log.append(transaction_record(words.bare[0], replace(its, next_producer_id=words.number("next", -1))))
+        its = Transaction(
+            pair.producer_id,
+            pair.epoch,
+            60_000,
+            state,
+            partitions,
+            self.wall_ms,
+            self.wall_ms,
+            version=words.number("version", 0),
+        )
+        self.log.append(
+            transaction_record(
+                words.bare[0], replace(its, next_producer_id=words.number("next", -1))
+            )
+        )
 
     # commands
 
     def do_init(self, words: Words) -> Iterator[str]:
-        """`init a x timeout=60000 again`: with its own pair if it has one and the word says so, or with `pair=`."""
+        """`init a x timeout=60000 again`: with its own pair if it has one and the word says so, or
+        with `pair=`.
+        """
         who, transactional_id = words.bare[:2]
-        pair = _pair(words["pair"]) if "pair" in words else self.pairs.get(who, NOBODY) if words.flag("again") else NOBODY
-        command = InitProducer(transactional_id, words.number("timeout", 60_000), self._fresh_id(), *pair)
+        pair = (
+            _pair(words["pair"])
+            if "pair" in words
+            else self.pairs.get(who, NOBODY)
+            if words.flag("again")
+            else NOBODY
+        )
+        command = InitProducer(
+            transactional_id, words.number("timeout", 60_000), self._fresh_id(), *pair
+        )
         yield from self._decide(who, command)
 
     def do_add(self, words: Words) -> Iterator[str]:
@@ -127,11 +167,19 @@ class TransactionStage:
         who, transactional_id, *partitions = [word for word in words.bare if word != "v2"]
         version = 2 if words.flag("v2") else 0
         hold = words.number("hold", 1000)
-        yield from self._decide(who, AddPartitions(transactional_id, *self._pair(who, words), _partitions(partitions), version, hold))
+        yield from self._decide(
+            who,
+            AddPartitions(
+                transactional_id, *self._pair(who, words), _partitions(partitions), version, hold
+            ),
+        )
 
     def do_verify(self, words: Words) -> Iterator[str]:
         who, transactional_id, *partitions = words.bare
-        yield from self._decide(who, VerifyPartitions(transactional_id, *self._pair(who, words), _partitions(partitions)))
+        yield from self._decide(
+            who,
+            VerifyPartitions(transactional_id, *self._pair(who, words), _partitions(partitions)),
+        )
 
     def do_commit(self, words: Words) -> Iterator[str]:
         yield from self._end(words, commit=True)
@@ -144,7 +192,9 @@ class TransactionStage:
         pair = self._pair(who, words)
         is_v2 = words.flag("v2")
         fresh = self._fresh_id() if is_v2 and pair.epoch >= LAST_EPOCH else -1
-        yield from self._decide(who, EndTransaction(transactional_id, *pair, commit, 2 if is_v2 else 0, fresh))
+        yield from self._decide(
+            who, EndTransaction(transactional_id, *pair, commit, 2 if is_v2 else 0, fresh)
+        )
 
     def do_written(self, words: Words) -> Iterator[str]:
         """`written x`: of the markers that were sent last."""
@@ -159,8 +209,17 @@ class TransactionStage:
 
     def do_list(self, words: Words) -> Iterator[str]:
         """`list states=Ongoing ids=1000 duration=5 pattern=x.*`."""
-        states = frozenset(state for state in State if state.shown in words["states"].split(",")) if "states" in words else None
-        command = ListTransactions(states, frozenset(words.numbers("ids")), words.number("duration", -1), words.get("pattern") or None)
+        states = (
+            frozenset(state for state in State if state.shown in words["states"].split(","))
+            if "states" in words
+            else None
+        )
+        command = ListTransactions(
+            states,
+            frozenset(words.numbers("ids")),
+            words.number("duration", -1),
+            words.get("pattern") or None,
+        )
         yield from self._decide("list", command)
 
     # the shell
@@ -170,7 +229,9 @@ class TransactionStage:
         machine.configure(self.settings)
         return machine
 
-    def _from_log(self, send: Callable[[WriteMarkers, KafkaError | None], None]) -> TransactionCoordinator:
+    def _from_log(
+        self, send: Callable[[WriteMarkers, KafkaError | None], None]
+    ) -> TransactionCoordinator:
         machine = TransactionCoordinator(TransactionSettings(), send)
         for record in self.log:
             machine.replay(record)
@@ -182,7 +243,10 @@ class TransactionStage:
             return
         self.ready[write.transactional_id] = write
         outcome = "commit" if write.commit else "abort"
-        self.sent.append(f"markers {write.transactional_id} {outcome} {write.producer_id}/{write.epoch} v{write.version} {_named(write.topics)}")
+        self.sent.append(
+            f"markers {write.transactional_id} {outcome} {write.producer_id}/{write.epoch} "
+            f"v{write.version} {_named(write.topics)}"
+        )
 
     def _fresh_id(self) -> int:
         self.fresh += 1000
@@ -215,9 +279,14 @@ class TransactionStage:
             self.log.append(record)
             self.machine.replay(record)
             name = read_key(record.key)
-            yield f"record {name} {_seen(self.machine.transactions[name]) if record.value is not None else 'none'}"
+            yield (
+                f"record {name} "
+                f"{_seen(self.machine.transactions[name]) if record.value is not None else 'none'}"
+            )
         for ticket, answer in outcome.replies:
-            yield from self._reply(ticket, KafkaError(Code.COORDINATOR_NOT_AVAILABLE) if refused else answer)
+            yield from self._reply(
+                ticket, KafkaError(Code.COORDINATOR_NOT_AVAILABLE) if refused else answer
+            )
         if outcome.records and not refused:
             other = self._from_log(self._send)
             assert {name: _known(its) for name, its in other.transactions.items()} == {
@@ -251,11 +320,20 @@ def _pair(text: str) -> Producer:
 
 
 def _partitions(words: Iterable[str]) -> tuple[tuple[str, int], ...]:
-    return tuple((topic, int(index)) for topic, _, index in (word.rpartition("-") for word in words))
+    return tuple(
+        (topic, int(index)) for topic, _, index in (word.rpartition("-") for word in words)
+    )
 
 
 def _named(topics: dict[str, TopicPartitions]) -> str:
-    return " ".join(f"{name}-{index}" for name, topic in sorted(topics.items()) for index in sorted(topic.indexes)) or "nothing"
+    return (
+        " ".join(
+            f"{name}-{index}"
+            for name, topic in sorted(topics.items())
+            for index in sorted(topic.indexes)
+        )
+        or "nothing"
+    )
 
 
 def _seen(its: Transaction) -> str:
@@ -271,7 +349,12 @@ def _seen(its: Transaction) -> str:
 
 def _known(its: Transaction) -> object:
     """What a new coordinator knows: all but the topics' ids."""
-    return replace(its, partitions=NONE), _without_ids(its), its.partitions.count, its.partitions.size_bytes
+    return (
+        replace(its, partitions=NONE),
+        _without_ids(its),
+        its.partitions.count,
+        its.partitions.size_bytes,
+    )
 
 
 def _without_ids(its: Transaction) -> dict[str, object]:
@@ -287,9 +370,19 @@ def _said(answer: object) -> str:
         case Producer():
             return f"ok {answer.producer_id}/{answer.epoch}"
         case frozenset():
-            return "lacks " + " ".join(f"{name}-{index}" for name, index in sorted(answer)) if answer else "ok"
+            return (
+                "lacks " + " ".join(f"{name}-{index}" for name, index in sorted(answer))
+                if answer
+                else "ok"
+            )
         case DescribedTransaction():
-            return f"{answer.state.shown} {answer.producer_id}/{answer.epoch} start={answer.start_ms} {_named(answer.topics)}"
+            return (
+                f"{answer.state.shown} {answer.producer_id}/{answer.epoch} "
+                f"start={answer.start_ms} {_named(answer.topics)}"
+            )
         case tuple():
-            return " ".join(f"{each.transactional_id}={each.state.shown}" for each in answer) or "nothing"
+            return (
+                " ".join(f"{each.transactional_id}={each.state.shown}" for each in answer)
+                or "nothing"
+            )
     raise TypeError(answer)

@@ -1,4 +1,6 @@
-"""Writes to what is the cluster's: each is a command to the controller, decided in the entry that the write becomes, or it is refused."""
+"""Writes to what is the cluster's: each is a command to the controller, decided in the entry that
+the write becomes, or it is refused.
+"""
 
 from zookeeper_bridge.machine.writes.routes import write
 

@@ -1,4 +1,6 @@
-"""/kafka-acl and /kafka-acl-extended: what is written for a resource becomes its ACLs, all at once. For super and sasl:kafka alone."""
+"""/kafka-acl and /kafka-acl-extended: what is written for a resource becomes its ACLs, all at once.
+For super and sasl:kafka alone.
+"""
 
 from raftka.metadata.security_commands import CreateAcls, DeleteAcls
 from raftka.security.acls import Acl, AclFilter, fault_of_acl
@@ -6,7 +8,13 @@ from zookeeper_bridge.machine.writes.parse import bad, fields_of
 from zookeeper_bridge.machine.writes.write_request import Written
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
 from zookeeper_bridge.tree import acl
-from zookeeper_bridge.tree.kafka_acls import OPERATIONS, PERMISSIONS, Resource, index_of, resource_of_path
+from zookeeper_bridge.tree.kafka_acls import (
+    OPERATIONS,
+    PERMISSIONS,
+    Resource,
+    index_of,
+    resource_of_path,
+)
 
 
 def create(written: Written) -> None:
@@ -53,11 +61,24 @@ def _acls(data: bytes | None, resource: Resource) -> dict[Acl, None]:
             raise bad("an ACL that is no object")
         principal, host = row.get("principal"), row.get("host")
         operation, permission = row.get("operation"), row.get("permissionType")
-        if not isinstance(principal, str) or not isinstance(host, str) or not isinstance(operation, str) or not isinstance(permission, str):
+        if (
+            not isinstance(principal, str)
+            or not isinstance(host, str)
+            or not isinstance(operation, str)
+            or not isinstance(permission, str)
+        ):
             raise bad("an ACL without principal, host, operation or permissionType")
         if operation not in OPERATIONS or permission not in PERMISSIONS:
             raise bad("an operation or a permission that there is not")
-        each = Acl(resource.kind, resource.name, resource.pattern, principal, host, OPERATIONS[operation], PERMISSIONS[permission])
+        each = Acl(
+            resource.kind,
+            resource.name,
+            resource.pattern,
+            principal,
+            host,
+            OPERATIONS[operation],
+            PERMISSIONS[permission],
+        )
         fault = fault_of_acl(each)
         if fault is not None:
             raise bad(fault)

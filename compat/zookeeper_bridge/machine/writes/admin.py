@@ -1,8 +1,16 @@
-"""/admin, /controller and /latest_producer_id_block: moves, elections, who leads, and producer ids. Knows no topic's life and no settings."""
+"""/admin, /controller and /latest_producer_id_block: moves, elections, who leads, and producer ids.
+Knows no topic's life and no settings.
+"""
 
 from typing import Any
 
-from raftka.metadata.commands import AlterReassignments, ElectLeaders, Move, MovedTopic, TopicPartitions
+from raftka.metadata.commands import (
+    AlterReassignments,
+    ElectLeaders,
+    Move,
+    MovedTopic,
+    TopicPartitions,
+)
 from raftka.metadata.controller.elections import PREFERRED
 from raftka.metadata.records import ProducerIdsAllocated
 from raftka.wire.errors import Code
@@ -10,7 +18,8 @@ from zookeeper_bridge.machine.writes.parse import bad, block_of, partitions_of
 from zookeeper_bridge.machine.writes.write_request import Written, come_and_go
 from zookeeper_bridge.tree.projection import BLOCK, moving_in
 
-NOBODY = -1  # a producer id block is some broker's; which, and in which of its lives, nothing depends on
+# a producer id block is some broker's; which, and in which of its lives, nothing depends on
+NOBODY = -1
 DONE_ANYWAY = (Code.ELECTION_NOT_NEEDED, Code.PREFERRED_LEADER_NOT_AVAILABLE)
 
 
@@ -23,7 +32,10 @@ def move(written: Written) -> None:
 
 def move_more(written: Written) -> None:
     asked = partitions_of(written.data, with_replicas=True)
-    topics = tuple(MovedTopic(name, tuple(Move(*each) for each in moves.items())) for name, moves in asked.items())
+    topics = tuple(
+        MovedTopic(name, tuple(Move(*each) for each in moves.items()))
+        for name, moves in asked.items()
+    )
     if topics:
         written.caller.controls.decide(AlterReassignments(topics), _codes)
 
@@ -41,7 +53,9 @@ def elect(written: Written) -> None:
     asked = partitions_of(written.data, with_replicas=False)
     topics = tuple(TopicPartitions(name, tuple(indexes)) for name, indexes in asked.items())
     if topics:
-        written.caller.controls.decide(ElectLeaders(PREFERRED, topics), _codes, harmless=DONE_ANYWAY)
+        written.caller.controls.decide(
+            ElectLeaders(PREFERRED, topics), _codes, harmless=DONE_ANYWAY
+        )
     come_and_go(written)
 
 

@@ -1,7 +1,9 @@
-"""/config: settings of topics and brokers, replaced as a whole and at once; settings written for topics that do not exist yet; and announcements.
+"""/config: settings of topics and brokers, replaced as a whole and at once; settings written for
+topics that do not exist yet; and announcements.
 
-The metadata hold the settings. The tree has a small znode beside each entity that was ever changed, with its version and time. A znode with data
-holds the settings that a client wrote for a topic that does not exist yet.
+The metadata hold the settings. The tree has a small znode beside each entity that was ever changed,
+with its version and time. A znode with data holds the settings that a client wrote for a topic that
+does not exist yet.
 """
 
 import json
@@ -55,7 +57,9 @@ def replace_topics(written: Written) -> None:
     except SettingError as error:
         raise bad(str(error)) from error
     version = next_version(written.node.version)
-    after = written.node._replace(data=written.data, version=version, mzxid=written.caller.zxid, mtime=written.caller.wall_ms)
+    after = written.node._replace(
+        data=written.data, version=version, mzxid=written.caller.zxid, mtime=written.caller.wall_ms
+    )
     written.layer.set_node(written.path, after)
 
 
@@ -84,11 +88,19 @@ def clear_brokers(written: Written) -> None:
 
 
 def _replace(written: Written, resource_type: int) -> None:
-    """All settings of an entity: those that are not named go back to their defaults. A write that changes none counts as one."""
+    """All settings of an entity: those that are not named go back to their defaults. A write that
+    changes none counts as one.
+    """
     before = written.layer.node(written.path)
     _alter(written, resource_type, configs_of(written.data))
     if written.layer.node(written.path) is before:
-        _count(written.layer, written.path, written.caller.zxid, written.caller.wall_ms, written.caller.controls.draft.image)
+        _count(
+            written.layer,
+            written.path,
+            written.caller.zxid,
+            written.caller.wall_ms,
+            written.caller.controls.draft.image,
+        )
 
 
 def _alter(written: Written, resource_type: int, configs: dict[str, str]) -> None:
@@ -96,13 +108,23 @@ def _alter(written: Written, resource_type: int, configs: dict[str, str]) -> Non
     changes = tuple(ConfigChange(name, SET, value) for name, value in configs.items())
     resource = ConfigResource(resource_type, resource_of(written.name), changes)
     known = len(caller.controls.draft.records)
-    caller.controls.decide(AlterConfigs((resource,), replace_all=True), lambda reply: [each.error for each in reply])
-    for limit in announce(written.layer, caller.controls.draft.records[known:], caller.controls.draft.image, caller.zxid, caller.wall_ms):
+    caller.controls.decide(
+        AlterConfigs((resource,), replace_all=True), lambda reply: [each.error for each in reply]
+    )
+    for limit in announce(
+        written.layer,
+        caller.controls.draft.records[known:],
+        caller.controls.draft.image,
+        caller.zxid,
+        caller.wall_ms,
+    ):
         caller.hit(limit)
 
 
 def adopted(layer: Layer, topic: str, caller: Caller) -> dict[str, str]:
-    """Return the settings that were written for a topic before its creation; from now on the metadata have them."""
+    """Return the settings that were written for a topic before its creation; from now on the
+    metadata have them.
+    """
     path = f"/config/topics/{topic}"
     kept = layer.node(path)
     if kept is None or kept.data is None:
@@ -117,35 +139,63 @@ def topic_gone(layer: Layer, topic: str, zxid: int) -> None:
         remove(layer, path, zxid)
 
 
-def beside(layer: Layer, records: Sequence[Record], image: MetadataImage, zxid: int, wall_ms: int) -> list[Limit]:
-    """Change the tree along with records that the controller has decided for others. `image`: as it was before them. As `announce`."""
-    created = {record.topic_id: record.name for record in records if isinstance(record, TopicCreated)}
+def beside(
+    layer: Layer, records: Sequence[Record], image: MetadataImage, zxid: int, wall_ms: int
+) -> list[Limit]:
+    """Change the tree along with records that the controller has decided for others. `image`: as it
+    was before them. As `announce`.
+    """
+    created = {
+        record.topic_id: record.name for record in records if isinstance(record, TopicCreated)
+    }
     for record in records:
         match record:
             case TopicCreated(name):
-                topic_gone(layer, name, zxid)  # the request that creates it says what its settings are
+                # the request that creates it says what its settings are
+                topic_gone(layer, name, zxid)
             case TopicDeleted(topic_id):
                 topic = image.topics.get(topic_id)
-                topic_gone(layer, topic.name if topic is not None else created.get(topic_id, ""), zxid)
+                topic_gone(
+                    layer, topic.name if topic is not None else created.get(topic_id, ""), zxid
+                )
     born = set(created.values())
-    changed = [record for record in records if isinstance(record, ConfigSet) and not (record.resource_type == TOPIC and record.resource in born)]
+    changed = [
+        record
+        for record in records
+        if isinstance(record, ConfigSet)
+        and not (record.resource_type == TOPIC and record.resource in born)
+    ]
     return announce(layer, changed, image, zxid, wall_ms)
 
 
-def announce(layer: Layer, records: Iterable[Record], image: MetadataImage, zxid: int, wall_ms: int) -> list[Limit]:
-    """Move versions on and announce changed settings in /config/changes, as far as there is room; return the limits that were reached."""
-    entities = dict.fromkeys((each.resource_type, each.resource) for each in records if isinstance(each, ConfigSet) and each.resource_type in FOLDERS)
+def announce(
+    layer: Layer, records: Iterable[Record], image: MetadataImage, zxid: int, wall_ms: int
+) -> list[Limit]:
+    """Move versions on and announce changed settings in /config/changes, as far as there is room;
+    return the limits that were reached.
+    """
+    entities = dict.fromkeys(
+        (each.resource_type, each.resource)
+        for each in records
+        if isinstance(each, ConfigSet) and each.resource_type in FOLDERS
+    )
     hit: list[Limit] = [ANNOUNCEMENTS] if len(entities) > ANNOUNCEMENTS.value else []
     for number, (resource_type, resource) in enumerate(entities):
         entity = f"{FOLDERS[resource_type]}/{entity_name(resource)}"
         _count(layer, f"/config/{entity}", zxid, wall_ms, image)
-        if number < ANNOUNCEMENTS.value and (full := _announced(layer, entity, zxid, wall_ms)) is not None and full not in hit:
+        if (
+            number < ANNOUNCEMENTS.value
+            and (full := _announced(layer, entity, zxid, wall_ms)) is not None
+            and full not in hit
+        ):
             hit.append(full)
     return hit
 
 
 def _announced(layer: Layer, entity: str, zxid: int, wall_ms: int) -> Limit | None:
-    """Return the limit that kept the announcement out: a full tree does not keep clients from changing settings."""
+    """Return the limit that kept the announcement out: a full tree does not keep clients from
+    changing settings.
+    """
     family = layer.family(CHANGES)
     text = json.dumps({"version": 2, "entity_path": entity}, separators=(",", ":"))
     try:
@@ -165,6 +215,18 @@ def _count(layer: Layer, path: str, zxid: int, wall_ms: int, image: MetadataImag
         topic = image.topic_named(resource_of(name)) if kind == "topics" else None
         created = topic.created_at if topic is not None else zxid
         known = Znode(
-            created, created, 0 if topic is not None else wall_ms, 0, 0 if topic is not None else -1, 0, 0, 0, NodeKind.PERSISTENT, acl.OPEN, None
+            created,
+            created,
+            0 if topic is not None else wall_ms,
+            0,
+            0 if topic is not None else -1,
+            0,
+            0,
+            0,
+            NodeKind.PERSISTENT,
+            acl.OPEN,
+            None,
         )
-    layer.set_node(path, known._replace(version=next_version(known.version), mzxid=zxid, mtime=wall_ms))
+    layer.set_node(
+        path, known._replace(version=next_version(known.version), mzxid=zxid, mtime=wall_ms)
+    )

@@ -1,6 +1,8 @@
-"""Commands to the controller that the writes of one entry cause, each decided after those before it. Knows no path.
+"""Commands to the controller that the writes of one entry cause, each decided after those before
+it. Knows no path.
 
-A command is refused as a whole and leaves nothing, however many parts it has: the client that writes a znode gets one error.
+A command is refused as a whole and leaves nothing, however many parts it has: the client that
+writes a znode gets one error.
 """
 
 from collections.abc import Callable
@@ -22,7 +24,14 @@ ANSWERS = {
 
 
 class Controls:
-    def __init__(self, draft: Draft, controller: Callable[[], Controller], above: "Controls | None" = None, *, guarded: bool = False) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        controller: Callable[[], Controller],
+        above: "Controls | None" = None,
+        *,
+        guarded: bool = False,
+    ) -> None:
         self.draft = draft
         self._controller = controller
         self.hand_over = False  # another node shall lead
@@ -46,8 +55,15 @@ class Controls:
             each.commands += 1
             each = each._above
 
-    def decide(self, command: Administration, codes: Callable[[Any], list[int]], harmless: tuple[Code, ...] = ()) -> None:
-        """`codes`: of a reply's parts. Raises ZooKeeperError when one of them is an error, `harmless` ones apart."""
+    def decide(
+        self,
+        command: Administration,
+        codes: Callable[[Any], list[int]],
+        harmless: tuple[Code, ...] = (),
+    ) -> None:
+        """`codes`: of a reply's parts. Raises ZooKeeperError when one of them is an error,
+        `harmless` ones apart.
+        """
         self.count()
         branch = self.draft.branch()
         try:
@@ -63,7 +79,9 @@ class Controls:
 
     def projection(self, layer: Layer) -> Projection:
         image = self.draft.image
-        return Projection(layer, image, self._controller(), {}, lambda: moving_in(image), guarded=self._guarded)
+        return Projection(
+            layer, image, self._controller(), {}, lambda: moving_in(image), guarded=self._guarded
+        )
 
 
 def refused(code: Code, message: str | None = None) -> ZooKeeperError:

@@ -1,4 +1,6 @@
-"""Parse the values that tools of ZooKeeper's time write into Kafka's znodes. Anything unexpected raises BAD_ARGUMENTS. Decides nothing."""
+"""Parse the values that tools of ZooKeeper's time write into Kafka's znodes. Anything unexpected
+raises BAD_ARGUMENTS. Decides nothing.
+"""
 
 import json
 import re
@@ -27,7 +29,9 @@ def fields_of(data: bytes | None) -> Mapping[str, object]:
 
 
 def assignment_of(data: bytes | None) -> Assignment:
-    """Parse a topic's own znode, of any version: replicas of each partition, from 0 on without a gap. The controller assigns ids and moves."""
+    """Parse a topic's own znode, of any version: replicas of each partition, from 0 on without a
+    gap. The controller assigns ids and moves.
+    """
     partitions = fields_of(data).get("partitions")
     if not isinstance(partitions, dict) or not partitions:
         raise bad("no partitions")
@@ -39,23 +43,38 @@ def assignment_of(data: bytes | None) -> Assignment:
 
 def configs_of(data: bytes | None) -> dict[str, str]:
     configs = fields_of(data).get("config")
-    if not isinstance(configs, dict) or not all(isinstance(value, str) for value in configs.values()):
+    if not isinstance(configs, dict) or not all(
+        isinstance(value, str) for value in configs.values()
+    ):
         raise bad("no settings, or values that are no strings")
     return configs
 
 
-def partitions_of(data: bytes | None, *, with_replicas: bool) -> dict[str, dict[int, tuple[int, ...]]]:
-    """By topic and partition: the replicas it is to have, or none if none are meant. Of a partition that is named twice the last one counts."""
+def partitions_of(
+    data: bytes | None, *, with_replicas: bool
+) -> dict[str, dict[int, tuple[int, ...]]]:
+    """By topic and partition: the replicas it is to have, or none if none are meant. Of a partition
+    that is named twice the last one counts.
+    """
     rows = fields_of(data).get("partitions")
     if not isinstance(rows, list):
         raise bad("no partitions")
     found: dict[str, dict[int, tuple[int, ...]]] = {}
     for row in rows:
-        if not isinstance(row, dict) or not isinstance(topic := row.get("topic"), str) or not _is_number(row.get("partition")):
+        if (
+            not isinstance(row, dict)
+            or not isinstance(topic := row.get("topic"), str)
+            or not _is_number(row.get("partition"))
+        ):
             raise bad("a partition without its topic or number")
         if with_replicas and any(each != "any" for each in _list(row.get("log_dirs", []))):
-            raise bad("log_dirs: a broker's log directory is chosen with kafka-reassign-partitions --bootstrap-server")
-        found.setdefault(topic, {})[row["partition"]] = _replicas(row.get("replicas")) if with_replicas else ()
+            raise bad(
+                "log_dirs: a broker's log directory is chosen with kafka-reassign-partitions "
+                "--bootstrap-server"
+            )
+        found.setdefault(topic, {})[row["partition"]] = (
+            _replicas(row.get("replicas")) if with_replicas else ()
+        )
     return found
 
 

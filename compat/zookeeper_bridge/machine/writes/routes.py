@@ -1,4 +1,6 @@
-"""Which write to which path is which command; all that is not here is refused. Knows no command itself."""
+"""Which write to which path is which command; all that is not here is refused. Knows no command
+itself.
+"""
 
 from collections.abc import Callable
 
@@ -17,20 +19,40 @@ from zookeeper_bridge.tree.tree import Layer
 Verb = Callable[[Written], None]
 COMMANDS: dict[str, dict[str, Verb]] = {
     "/brokers/topics/*": {"create": topics.create, "set": topics.grow},
-    "/config/topics/*": {"create": configs.keep_for_later, "set": configs.replace_topics, "delete": configs.remove_config},
-    "/config/brokers/*": {"create": configs.create_brokers, "set": configs.replace_brokers, "delete": configs.clear_brokers},
+    "/config/topics/*": {
+        "create": configs.keep_for_later,
+        "set": configs.replace_topics,
+        "delete": configs.remove_config,
+    },
+    "/config/brokers/*": {
+        "create": configs.create_brokers,
+        "set": configs.replace_brokers,
+        "delete": configs.clear_brokers,
+    },
     "/admin/delete_topics/*": {"create": topics.delete},
-    "/admin/reassign_partitions": {"create": admin.move, "set": admin.move_more, "delete": admin.call_off},
+    "/admin/reassign_partitions": {
+        "create": admin.move,
+        "set": admin.move_more,
+        "delete": admin.call_off,
+    },
     "/admin/preferred_replica_election": {"create": admin.elect},
     "/latest_producer_id_block": {"set": admin.take_producer_ids},
     "/controller": {"delete": admin.hand_over},
     "/kafka-acl/*/*": {"create": acls.create, "set": acls.replace, "delete": acls.remove},
-    "/kafka-acl-extended/prefixed/*/*": {"create": acls.create, "set": acls.replace, "delete": acls.remove},
+    "/kafka-acl-extended/prefixed/*/*": {
+        "create": acls.create,
+        "set": acls.replace,
+        "delete": acls.remove,
+    },
 }
 
 
 def write(rule: Rule, layer: Layer, opcode: int, request: jute.Value, caller: Caller) -> Done:
-    verb = "create" if opcode in CREATES else {Op.SET_DATA: "set", Op.DELETE: "delete", Op.CHECK: "check"}.get(Op(opcode), "acl")
+    verb = (
+        "create"
+        if opcode in CREATES
+        else {Op.SET_DATA: "set", Op.DELETE: "delete", Op.CHECK: "check"}.get(Op(opcode), "acl")
+    )
     path = check_path(request.path)
     projection = caller.controls.projection(layer)
     node = projection.node(path)
@@ -42,14 +64,19 @@ def write(rule: Rule, layer: Layer, opcode: int, request: jute.Value, caller: Ca
             _check_guard(caller)
         if node is not None:
             raise ZooKeeperError(Err.NODE_EXISTS)
-        acl.completed(request.acl, caller.identities, caller.rights.schemes)  # has to be one, and is not kept
+        # has to be one, and is not kept
+        acl.completed(request.acl, caller.identities, caller.rights.schemes)
     elif node is None:
         raise ZooKeeperError(Err.NO_NODE)
     _check_guard(caller)
     if command is None:
         raise ZooKeeperError(Err.NO_AUTH)
     if verb == "create" and request.flags != 0:
-        raise ZooKeeperError(Err.BAD_ARGUMENTS, f"flags {request.flags}: what is the cluster's is no client's ephemeral, and has its own name")
+        raise ZooKeeperError(
+            Err.BAD_ARGUMENTS,
+            f"flags {request.flags}: what is the cluster's is no client's ephemeral, and has its "
+            "own name",
+        )
     if verb in ("set", "delete") and node is not None:
         check_version(request.version, node.version)
     command(Written(layer, path, None if verb == "delete" else request.data, node, caller))
@@ -78,6 +105,22 @@ def _answer(verb: str, opcode: int, path: str, layer: Layer, caller: Caller) -> 
     projection = caller.controls.projection(layer)
     node = projection.node(path)
     if node is None:  # a marker, that was there for a moment
-        node = Znode(caller.zxid, caller.zxid, caller.wall_ms, caller.wall_ms, 0, 0, 0, 0, NodeKind.PERSISTENT, acl.OPEN, None)
+        node = Znode(
+            caller.zxid,
+            caller.zxid,
+            caller.wall_ms,
+            caller.wall_ms,
+            0,
+            0,
+            0,
+            0,
+            NodeKind.PERSISTENT,
+            acl.OPEN,
+            None,
+        )
     stat = projection.stat(path, node)
-    return (Op.SET_DATA, jute.STAT.encode(stat)) if verb == "set" else (Op.CREATE_2, jute.PATH_STAT.encode((path, stat)))
+    return (
+        (Op.SET_DATA, jute.STAT.encode(stat))
+        if verb == "set"
+        else (Op.CREATE_2, jute.PATH_STAT.encode((path, stat)))
+    )

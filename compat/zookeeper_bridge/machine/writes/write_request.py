@@ -1,4 +1,6 @@
-"""One write to what is the cluster's, as its command gets it, and what several commands do to the tree. Knows no command."""
+"""One write to what is the cluster's, as its command gets it, and what several commands do to the
+tree. Knows no command.
+"""
 
 from typing import NamedTuple
 
@@ -41,7 +43,9 @@ def _set(layer: Layer, path: str, node: Znode, zxid: int) -> None:
 
 
 def come_and_go(written: Written) -> None:
-    """Create the znode and remove it at once: watchers hear of it twice. It takes no room, and needs none."""
+    """Create the znode and remove it at once: watchers hear of it twice. It takes no room, and
+    needs none.
+    """
     zxid = written.caller.zxid
     check_new(written.path)
     _set(written.layer, written.path, _new(written.data, zxid, written.caller.wall_ms), zxid)

@@ -1,13 +1,22 @@
 """Decide by the ACLs of the metadata what a client may do, as Kafka's StandardAuthorizer does.
 
-A session keeps the decisions about it until an ACL changes, so a request costs one look-up. Refusals are lines of the log, at most ten a second.
-With raftka.log.level=debug so is what is allowed, once for each decision that a session keeps.
+A session keeps the decisions about it until an ACL changes, so a request costs one look-up.
+Refusals are lines of the log, at most ten a second. With raftka.log.level=debug so is what is
+allowed, once for each decision that a session keeps.
 """
 
 from ipaddress import IPv6Address, ip_address
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.access.authorizer import CLUSTER, DELEGATION_TOKEN, GROUP, TOPIC, TRANSACTIONAL_ID, USER, Resource
+from raftka.broker.network.access.authorizer import (
+    CLUSTER,
+    DELEGATION_TOKEN,
+    GROUP,
+    TOPIC,
+    TRANSACTIONAL_ID,
+    USER,
+    Resource,
+)
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.event_log import BoundedRate
 from raftka.limits import DECISIONS_OF_SESSION
@@ -43,11 +52,15 @@ class AclAuthorizer:
     def __init__(self, context: BrokerContext) -> None:
         settings = context.metadata.settings
         self._context = context
-        self._supers = frozenset(filter(None, (each.strip() for each in settings["super.users"].split(";"))))
+        self._supers = frozenset(
+            filter(None, (each.strip() for each in settings["super.users"].split(";")))
+        )
         self._otherwise: bool = settings["allow.everyone.if.no.acl.found"]
         self._index = AclIndex()
         self._epoch = 0  # moves with every change of ACLs
-        self._refused = BoundedRate(context.events.info, "authorization_refused", context.runtime.clock.now)
+        self._refused = BoundedRate(
+            context.events.info, "authorization_refused", context.runtime.clock.now
+        )
 
     def on_image(self, image: MetadataImage, delta: Delta) -> bool:
         """Return whether ACLs have changed."""
@@ -72,29 +85,41 @@ class AclAuthorizer:
             if len(session.decisions) >= DECISIONS_OF_SESSION.value:
                 session.decisions.clear()
                 self._context.metrics.hit(DECISIONS_OF_SESSION)
-            decision = session.decisions[operation, resource] = self._decide(session, operation, resource)
+            decision = session.decisions[operation, resource] = self._decide(
+                session, operation, resource
+            )
             if decision and self._context.events.level == "debug":
-                self._context.events.debug("authorization_allowed", **_line(session, operation, resource))
+                self._context.events.debug(
+                    "authorization_allowed", **_line(session, operation, resource)
+                )
         if not decision:
             self._refused(**_line(session, operation, resource))
         return decision
 
     def allowed_any_topic(self, session: Session, operation: str) -> bool:
         """Return whether the client may do it with some topic, also one that is not there yet."""
-        return session.principal in self._supers or self._index.decide_any(session.principal, _host(session), OPERATIONS[operation], acls.TOPIC)
+        return session.principal in self._supers or self._index.decide_any(
+            session.principal, _host(session), OPERATIONS[operation], acls.TOPIC
+        )
 
     def _decide(self, session: Session, operation: str, resource: Resource) -> bool:
         if session.principal in self._supers:
             return True
         kind, name = resource
-        decision = self._index.decide(session.principal, _host(session), OPERATIONS[operation], TYPES[kind], name)
+        decision = self._index.decide(
+            session.principal, _host(session), OPERATIONS[operation], TYPES[kind], name
+        )
         return self._otherwise if decision is None else decision
 
 
 def _line(session: Session, operation: str, resource: Resource) -> dict[str, str | None]:
     """Of the log."""
     kind, name = resource
-    of_client = {"principal": session.principal, "host": _host(session), "client": session.client_id}
+    of_client = {
+        "principal": session.principal,
+        "host": _host(session),
+        "client": session.client_id,
+    }
     return {**of_client, "operation": operation, "resource": kind, "name": name}
 
 

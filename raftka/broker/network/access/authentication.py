@@ -1,11 +1,15 @@
-"""Login by SASL on one connection: from its first byte until the client is known, and again when its session ends (KIP-368).
+"""Login by SASL on one connection: from its first byte until the client is known, and again when
+its session ends (KIP-368).
 
-Until then only ApiVersions, SaslHandshake and SaslAuthenticate are decoded; every other request ends the connection. Knows no mechanism but by
-name and no other API.
+Until then only ApiVersions, SaslHandshake and SaslAuthenticate are decoded; every other request
+ends the connection. Knows no mechanism but by name and no other API.
 
-    INITIAL --ApiVersions, once--> VERSIONS_ASKED --SaslHandshake v1--> AUTHENTICATING --SaslAuthenticate ...--> COMPLETE
-                                                  --SaslHandshake v0--> BARE_TOKENS    --tokens without header ...--> COMPLETE
-    COMPLETE --SaslHandshake, if the session has an end--> AUTHENTICATING, as the same user with the same mechanism
+    INITIAL --ApiVersions, once--> VERSIONS_ASKED --SaslHandshake v1--> AUTHENTICATING
+    --SaslAuthenticate ...--> COMPLETE
+                                                  --SaslHandshake v0--> BARE_TOKENS    --tokens
+                                                      without header ...--> COMPLETE
+    COMPLETE --SaslHandshake, if the session has an end--> AUTHENTICATING, as the same user with the
+    same mechanism
 """
 
 from collections.abc import Callable
@@ -47,9 +51,11 @@ class Rules(NamedTuple):
 
 
 class Logins:
-    """What the logins of one listener need. `start`: begin one with a mechanism, by name; None: that one is not set up.
+    """What the logins of one listener need. `start`: begin one with a mechanism, by name; None:
+    that one is not set up.
 
-    `session_ms`: how long a session with a mechanism may last; 0: sessions have no end of their own.
+    `session_ms`: how long a session with a mechanism may last; 0: sessions have no end of their
+    own.
     """
 
     def __init__(
@@ -63,8 +69,11 @@ class Logins:
         self.rules = rules
         self.session_ms = session_ms
         self.start = start
-        self.failed = BoundedRate(context.events.info, "authentication_failed", context.runtime.clock.now)
-        self.beside = BackgroundWorker(context.runtime.offload, context.metrics)  # one step at a time, for mechanisms that read files
+        self.failed = BoundedRate(
+            context.events.info, "authentication_failed", context.runtime.clock.now
+        )
+        # one step at a time, for mechanisms that read files
+        self.beside = BackgroundWorker(context.runtime.offload, context.metrics)
 
 
 class SaslGate:
@@ -87,18 +96,29 @@ class SaslGate:
     def is_late(self) -> bool:
         """Return whether the client should be known by now."""
         first = not self._connection.session.authenticated
-        return first and self._logins.context.runtime.clock.now() - self._opened >= LOGIN_SECONDS.value
+        return (
+            first and self._logins.context.runtime.clock.now() - self._opened >= LOGIN_SECONDS.value
+        )
 
     def passes(self, frame: memoryview) -> bool:
-        """Return whether the frame is the dispatcher's; else it is handled here. Raises ProtocolError: the connection ends without an answer."""
+        """Return whether the frame is the dispatcher's; else it is handled here. Raises
+        ProtocolError: the connection ends without an answer.
+        """
         if self._state is not State.COMPLETE:
             self._login(frame)
             return False
         handshake = frame[:2] == _HANDSHAKE
-        if handshake and (self._expires is not None or self._logins.session_ms(self._connection.session.mechanism) > 0):
+        if handshake and (
+            self._expires is not None
+            or self._logins.session_ms(self._connection.session.mechanism) > 0
+        ):
             self._reauthenticate(frame)
             return False
-        if self._expires is not None and self._logins.context.runtime.clock.now() >= self._expires and not handshake:
+        if (
+            self._expires is not None
+            and self._logins.context.runtime.clock.now() >= self._expires
+            and not handshake
+        ):
             raise ProtocolError("the session has ended and the client has not authenticated again")
         return True
 
@@ -111,18 +131,32 @@ class SaslGate:
         key, version, _ = HEAD.unpack_from(frame)
         if key == API_VERSIONS.key and self._state is State.INITIAL:
             self._versions(frame, version)
-        elif key == SASL_HANDSHAKE.key and version in SASL_HANDSHAKE.versions and self._state in (State.INITIAL, State.VERSIONS_ASKED):
+        elif (
+            key == SASL_HANDSHAKE.key
+            and version in SASL_HANDSHAKE.versions
+            and self._state in (State.INITIAL, State.VERSIONS_ASKED)
+        ):
             self._handshake(frame, version)
         elif key == SASL_HANDSHAKE.key and version in SASL_HANDSHAKE.versions:
             rows = SASL_HANDSHAKE.response(error_code=int(Code.ILLEGAL_SASL_STATE))
-            self._refuse(self._encoder(SASL_HANDSHAKE, frame, version)(rows), "a second SaslHandshake")
-        elif key == SASL_AUTHENTICATE.key and version in SASL_AUTHENTICATE.versions and self._state is State.AUTHENTICATING:
+            self._refuse(
+                self._encoder(SASL_HANDSHAKE, frame, version)(rows), "a second SaslHandshake"
+            )
+        elif (
+            key == SASL_AUTHENTICATE.key
+            and version in SASL_AUTHENTICATE.versions
+            and self._state is State.AUTHENTICATING
+        ):
             self._authenticate(frame, version)
         else:
-            raise ProtocolError(f"API key {key} version {version} before the client is authenticated")
+            raise ProtocolError(
+                f"API key {key} version {version} before the client is authenticated"
+            )
 
     def _versions(self, frame: memoryview, version: int) -> None:
-        """One that is answered in full; a refused one may be repeated with another version or name."""
+        """One that is answered in full; a refused one may be repeated with another version or
+        name.
+        """
         if version in API_VERSIONS.versions:
             _, position = decode_request_header(frame, flexible=version in API_VERSIONS.flexible)
             body, _ = API_VERSIONS.decode_request(version, frame, position)
@@ -132,11 +166,15 @@ class SaslGate:
 
     def _handshake(self, frame: memoryview, version: int) -> None:
         encode = self._encoder(SASL_HANDSHAKE, frame, version)
-        body, _ = SASL_HANDSHAKE.decode_request(version, frame, self._position(frame, flexible=False))
+        body, _ = SASL_HANDSHAKE.decode_request(
+            version, frame, self._position(frame, flexible=False)
+        )
         mechanisms = self._logins.rules().mechanisms
         mechanism = self._logins.start(body.mechanism) if body.mechanism in mechanisms else None
         if mechanism is None:
-            row = SASL_HANDSHAKE.response(error_code=int(Code.UNSUPPORTED_SASL_MECHANISM), mechanisms=list(mechanisms))
+            row = SASL_HANDSHAKE.response(
+                error_code=int(Code.UNSUPPORTED_SASL_MECHANISM), mechanisms=list(mechanisms)
+            )
             self._fail(encode(row), f"the mechanism {body.mechanism!r:.40} is not enabled")
             return
         self._began = self._logins.context.runtime.clock.now()
@@ -146,17 +184,25 @@ class SaslGate:
 
     def _authenticate(self, frame: memoryview, version: int) -> None:
         encode = self._encoder(SASL_AUTHENTICATE, frame, version)
-        body, _ = SASL_AUTHENTICATE.decode_request(version, frame, self._position(frame, flexible=version in SASL_AUTHENTICATE.flexible))
+        body, _ = SASL_AUTHENTICATE.decode_request(
+            version, frame, self._position(frame, flexible=version in SASL_AUTHENTICATE.flexible)
+        )
 
         def answer(token: bytes, lifetime_ms: int, error: str | None) -> Parts:
             code = 0 if error is None else int(Code.SASL_AUTHENTICATION_FAILED)
             lifetime = {"session_lifetime_ms": lifetime_ms} if version else {}
-            return encode(SASL_AUTHENTICATE.response(error_code=code, error_message=error or "", auth_bytes=token, **lifetime))
+            return encode(
+                SASL_AUTHENTICATE.response(
+                    error_code=code, error_message=error or "", auth_bytes=token, **lifetime
+                )
+            )
 
         self._token(bytes(body.auth_bytes), answer)
 
     def _token(self, token: bytes, answer: "Callable[[bytes, int, str | None], Parts]") -> None:
-        """One message of the mechanism. `answer` makes the bytes that leave, of a token, the session's life (ms) and an error."""
+        """One message of the mechanism. `answer` makes the bytes that leave, of a token, the
+        session's life (ms) and an error.
+        """
         mechanism = self._mechanism
         assert mechanism is not None
         if mechanism.name not in BESIDE_LOOP:
@@ -170,9 +216,16 @@ class SaslGate:
                 connection.release()
 
         connection.hold()
-        self._logins.beside.run(len(token), lambda: mechanism.step(token), came, lambda: not connection.gone)
+        self._logins.beside.run(
+            len(token), lambda: mechanism.step(token), came, lambda: not connection.gone
+        )
 
-    def _step_ended(self, mechanism: ServerMechanism, result: "bytes | BaseException", answer: "Callable[[bytes, int, str | None], Parts]") -> None:
+    def _step_ended(
+        self,
+        mechanism: ServerMechanism,
+        result: "bytes | BaseException",
+        answer: "Callable[[bytes, int, str | None], Parts]",
+    ) -> None:
         """A step was taken beside the loop."""
 
         def outcome() -> bytes:
@@ -187,7 +240,12 @@ class SaslGate:
         except Exception as error:
             self._connection.dispatcher.failed(self._connection, error)
 
-    def _step(self, mechanism: ServerMechanism, step: Callable[[], bytes], answer: "Callable[[bytes, int, str | None], Parts]") -> None:
+    def _step(
+        self,
+        mechanism: ServerMechanism,
+        step: Callable[[], bytes],
+        answer: "Callable[[bytes, int, str | None], Parts]",
+    ) -> None:
         again = self._connection.session.authenticated
         try:
             reply = step()
@@ -198,8 +256,13 @@ class SaslGate:
             lifetime_ms = self._lifetime_ms(mechanism)
         except AuthenticationFailed as error:
             doing = "re-authentication" if again else "authentication"
-            generic = f"Authentication failed during {doing} due to invalid credentials with SASL mechanism {mechanism.name}"
-            reason = f"{doing} with {mechanism.name} failed" + (f": {error.reason}" if error.reason else "")
+            generic = (
+                f"Authentication failed during {doing} due to invalid credentials with SASL "
+                f"mechanism {mechanism.name}"
+            )
+            reason = f"{doing} with {mechanism.name} failed" + (
+                f": {error.reason}" if error.reason else ""
+            )
             self._fail(answer(b"", 0, str(error) or generic), reason)
             return
         except NotReady as error:
@@ -213,7 +276,9 @@ class SaslGate:
             raise AuthenticationFailed("Cannot change principals during re-authentication")
 
     def _lifetime_ms(self, mechanism: ServerMechanism) -> int:
-        """Of the session; 0: it has no end. Raises AuthenticationFailed when the credential has ended: 0 would tell the client the opposite."""
+        """Of the session; 0: it has no end. Raises AuthenticationFailed when the credential has
+        ended: 0 would tell the client the opposite.
+        """
         session_ms, expires_ms = self._logins.session_ms(mechanism.name), mechanism.expires_ms
         if expires_ms is None:
             return session_ms
@@ -224,7 +289,8 @@ class SaslGate:
 
     def _succeed(self, principal: str, mechanism: ServerMechanism, lifetime_ms: int) -> None:
         session, context = self._connection.session, self._logins.context
-        session.principal, session.authenticated, session.mechanism = principal, True, mechanism.name
+        session.principal, session.authenticated = principal, True
+        session.mechanism = mechanism.name
         session.by_token = mechanism.by_token
         self._expires = context.runtime.clock.now() + lifetime_ms / 1000 if lifetime_ms else None
         self._state, self._mechanism = State.COMPLETE, None
@@ -239,14 +305,23 @@ class SaslGate:
             raise ProtocolError(f"SaslHandshake version {version}")
         encode = self._encoder(SASL_HANDSHAKE, frame, version)
         if self._logins.context.runtime.clock.now() - self._began < REAUTHENTICATION_PAUSE_S:
-            self._connection.answer(encode(SASL_HANDSHAKE.response(error_code=int(Code.ILLEGAL_SASL_STATE))))
+            self._connection.answer(
+                encode(SASL_HANDSHAKE.response(error_code=int(Code.ILLEGAL_SASL_STATE)))
+            )
             return
-        body, _ = SASL_HANDSHAKE.decode_request(version, frame, self._position(frame, flexible=False))
+        body, _ = SASL_HANDSHAKE.decode_request(
+            version, frame, self._position(frame, flexible=False)
+        )
         if body.mechanism != self._connection.session.mechanism:
-            row = SASL_HANDSHAKE.response(error_code=int(Code.UNSUPPORTED_SASL_MECHANISM), mechanisms=[self._connection.session.mechanism])
+            row = SASL_HANDSHAKE.response(
+                error_code=int(Code.UNSUPPORTED_SASL_MECHANISM),
+                mechanisms=[self._connection.session.mechanism],
+            )
             self._fail(encode(row), "another mechanism in a re-authentication")
             return
-        self._connection.limit_frames(min(self._logins.rules().max_receive_bytes, LOGIN_BYTES.value))
+        self._connection.limit_frames(
+            min(self._logins.rules().max_receive_bytes, LOGIN_BYTES.value)
+        )
         self._handshake(frame, version)
 
     def _fail(self, parts: Parts, reason: str) -> None:
@@ -254,10 +329,14 @@ class SaslGate:
         context, connection = self._logins.context, self._connection
         self._state = State.FAILED
         context.metrics.count(FAILURES)
-        self._logins.failed(peer=connection.session.peer, listener=connection.session.listener, reason=reason)
+        self._logins.failed(
+            peer=connection.session.peer, listener=connection.session.listener, reason=reason
+        )
         connection.hold()
         clock = context.runtime.clock
-        clock.call_at(clock.now() + self._logins.rules().failure_delay_s, lambda: self._refuse(parts, reason))
+        clock.call_at(
+            clock.now() + self._logins.rules().failure_delay_s, lambda: self._refuse(parts, reason)
+        )
 
     def _refuse(self, parts: Parts, reason: str) -> None:
         if not self._connection.gone:

@@ -1,16 +1,34 @@
-"""Authorization: the question that dispatch and handlers ask. Knows no ACLs: acl_authorizer.py does."""
+"""Authorization: the question that dispatch and handlers ask. Knows no ACLs: acl_authorizer.py
+does.
+"""
 
 from typing import Protocol
 
 from raftka.broker.network.session import Session
 
-CLUSTER, TOPIC, GROUP, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = "cluster", "topic", "group", "transactional-id", "delegation-token", "user"
+CLUSTER, TOPIC, GROUP, TRANSACTIONAL_ID = "cluster", "topic", "group", "transactional-id"
+DELEGATION_TOKEN, USER = "delegation-token", "user"
 Resource = tuple[str, str]  # kind, name
 THE_CLUSTER: Resource = (CLUSTER, "kafka-cluster")
 
 # Kafka's numbers of operations: the bits of `authorized_operations`.
-TOPIC_OPERATIONS = {"READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11}
-GROUP_OPERATIONS = {"READ": 3, "DELETE": 6, "DESCRIBE": 8, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11}
+TOPIC_OPERATIONS = {
+    "READ": 3,
+    "WRITE": 4,
+    "CREATE": 5,
+    "DELETE": 6,
+    "ALTER": 7,
+    "DESCRIBE": 8,
+    "DESCRIBE_CONFIGS": 10,
+    "ALTER_CONFIGS": 11,
+}
+GROUP_OPERATIONS = {
+    "READ": 3,
+    "DELETE": 6,
+    "DESCRIBE": 8,
+    "DESCRIBE_CONFIGS": 10,
+    "ALTER_CONFIGS": 11,
+}
 CLUSTER_OPERATIONS = {
     "CREATE": 5,
     "ALTER": 7,
@@ -48,4 +66,8 @@ class AllowAll:
 
 def authorized_operations(authorizer: Authorizer, session: Session, resource: Resource) -> int:
     """The allowed operations on a topic, a group or the cluster, as bits (KIP-430)."""
-    return sum(1 << bit for operation, bit in OPERATIONS[resource[0]].items() if authorizer.allowed(session, operation, resource))
+    return sum(
+        1 << bit
+        for operation, bit in OPERATIONS[resource[0]].items()
+        if authorizer.allowed(session, operation, resource)
+    )

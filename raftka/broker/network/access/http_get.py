@@ -1,4 +1,6 @@
-"""One GET of a small document over HTTP/1.1, sans-IO: a `Connection` that the runtime's network drives. Follows no redirect, keeps no connection."""
+"""One GET of a small document over HTTP/1.1, sans-IO: a `Connection` that the runtime's network
+drives. Follows no redirect, keeps no connection.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -42,7 +44,13 @@ class HttpGet:
     ) -> None:
         """`limit`: of the document's bytes; `statuses`: with any other one there is no document."""
         target = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        lines = [f"GET {target} HTTP/1.1", f"Host: {url.netloc}", *headers, "Accept-Encoding: identity", "Connection: close"]
+        lines = [
+            f"GET {target} HTTP/1.1",
+            f"Host: {url.netloc}",
+            *headers,
+            "Accept-Encoding: identity",
+            "Connection: close",
+        ]
         self._output: list[Buffer] = ["\r\n".join([*lines, "", ""]).encode()]
         self._limit, self._statuses = limit, statuses
         self.status = ""  # of the answer, once its head has come
@@ -73,7 +81,9 @@ class HttpGet:
         try:
             if self._head is None:
                 self._head = _head(self._data, max(0, before - len(END_OF_HEAD)))
-                self.status = _check_status(self._data, self._statuses) if self._head is not None else ""
+                self.status = (
+                    _check_status(self._data, self._statuses) if self._head is not None else ""
+                )
             body = self._body(self._head, ended=not view) if self._head is not None else None
             if body is None and not view:
                 raise HttpFailed("the answer ends too early")
@@ -122,13 +132,20 @@ def _head(data: bytearray, start: int) -> Head | None:
             raise HttpFailed("the head of the answer is too long")
         return None
     _, *lines = data[:end].decode("latin-1").split("\r\n")
-    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    headers = {
+        name.strip().lower(): value.strip()
+        for name, _, value in (line.partition(":") for line in lines)
+    }
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise HttpFailed("the answer is compressed, which was not asked for")
     length = headers.get("content-length")
     if length is not None and not (length.isascii() and length.isdigit() and len(length) < 12):
         raise HttpFailed("the length of the answer is no number")
-    return Head(end + len(END_OF_HEAD), None if length is None else int(length), headers.get("transfer-encoding", "").lower() == "chunked")
+    return Head(
+        end + len(END_OF_HEAD),
+        None if length is None else int(length),
+        headers.get("transfer-encoding", "").lower() == "chunked",
+    )
 
 
 def _check_status(data: bytearray, allowed: Sequence[str]) -> str:
@@ -138,7 +155,9 @@ def _check_status(data: bytearray, allowed: Sequence[str]) -> str:
     if not version.startswith("HTTP/1.") or not status.isdigit():
         raise HttpFailed("this is no HTTP/1.1")
     if status.startswith("3"):
-        raise HttpFailed(f"the answer is {status}: redirects are not followed, set the URL to where it leads")
+        raise HttpFailed(
+            f"the answer is {status}: redirects are not followed, set the URL to where it leads"
+        )
     if status not in allowed:
         raise HttpFailed(f"the answer is {status}")
     return status

@@ -1,6 +1,8 @@
-"""The keys of the issuer of a listener's tokens: read when the node starts and from time to time, beside the loop, and kept while none can be had.
+"""The keys of the issuer of a listener's tokens: read when the node starts and from time to time,
+beside the loop, and kept while none can be had.
 
-The setting names the only file or URL that is ever read. A token with an unknown key id has them read again, at most once a minute.
+The setting names the only file or URL that is ever read. A token with an unknown key id has them
+read again, at most once a minute.
 """
 
 from collections.abc import Callable
@@ -29,7 +31,9 @@ class IssuerKeys:
         self._clock = context.runtime.clock
         self._listener = listener
         self._source = source
-        self._tls = TlsContexts(lambda: source.tls, client_context, context.store_files, self._clock.now)
+        self._tls = TlsContexts(
+            lambda: source.tls, client_context, context.store_files, self._clock.now
+        )
         self._keys: KeySet | None = None
         self._reading = False
         self._failures = 0
@@ -74,8 +78,15 @@ class IssuerKeys:
         host = url.hostname or ""
         connection = HttpGet(url, self._document)
         limit = KEY_SET_SECONDS
-        self._clock.call_at(self._clock.now() + limit.value, partial(connection.give_up, LimitExceeded(limit, limit.value)))
-        outer = connection if url.scheme == "http" else TlsConnection(connection, self._tls.current(), Side(host), self._context.later)
+        self._clock.call_at(
+            self._clock.now() + limit.value,
+            partial(connection.give_up, LimitExceeded(limit, limit.value)),
+        )
+        outer = (
+            connection
+            if url.scheme == "http"
+            else TlsConnection(connection, self._tls.current(), Side(host), self._context.later)
+        )
         self._context.runtime.network.connect(host, url.port or PORTS[url.scheme], outer)
 
     def _document(self, result: bytes | HttpFailed | LimitExceeded) -> None:
@@ -89,12 +100,16 @@ class IssuerKeys:
         source = self._source
         if isinstance(result, KeySet):
             if result.keys and self._keys is None:
-                self._context.events.info("issuer_keys_loaded", listener=self._listener, keys=len(result.keys))
+                self._context.events.info(
+                    "issuer_keys_loaded", listener=self._listener, keys=len(result.keys)
+                )
             self._keys, self._failures = result, 0
             self._again_in(source.refresh_s)
             return
         reason = (result.strerror or str(result)) if isinstance(result, OSError) else str(result)
-        self._context.events.warning("issuer_keys_failed", listener=self._listener, url=source.url, reason=reason)
+        self._context.events.warning(
+            "issuer_keys_failed", listener=self._listener, url=source.url, reason=reason
+        )
         if isinstance(result, LimitExceeded):
             self._context.metrics.hit(result.limit)
         pause_s = min(source.retry_max_s, source.retry_s * 2 ** min(self._failures, 30))

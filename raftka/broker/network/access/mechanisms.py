@@ -1,4 +1,6 @@
-"""Begin a login with one of the mechanisms that a listener has now: from settings, and from the credentials in the metadata."""
+"""Begin a login with one of the mechanisms that a listener has now: from settings, and from the
+credentials in the metadata.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +35,9 @@ class ListenerMechanisms:
         self._listener = listener
         self._random = context.runtime.random(SECRETS)
         self._verify = self._token_check()
-        self._refused = BoundedRate(context.events.warning, "kerberos_refused", context.runtime.clock.now)
+        self._refused = BoundedRate(
+            context.events.warning, "kerberos_refused", context.runtime.clock.now
+        )
 
     def logins(self) -> Logins:
         return Logins(self._context, self._rules, self._session_ms, self._start)
@@ -41,7 +45,11 @@ class ListenerMechanisms:
     def _rules(self) -> Rules:
         settings = self._context.metadata.settings
         return Rules(
-            mechanisms=tuple(each for each in mechanisms_of(settings.values, self._listener) if each in MECHANISMS),
+            mechanisms=tuple(
+                each
+                for each in mechanisms_of(settings.values, self._listener)
+                if each in MECHANISMS
+            ),
             max_receive_bytes=settings.at(self._listener).number("sasl.server.max.receive.size"),
             failure_delay_s=settings.seconds("connection.failed.authentication.delay.ms"),
         )
@@ -50,11 +58,15 @@ class ListenerMechanisms:
         return self._context.metadata.settings.at(self._listener, mechanism).number(REAUTH)
 
     def _token_check(self) -> Callable[[str], Verified] | None:
-        """How tokens of OAUTHBEARER are checked, as the node was started with; None: without that mechanism."""
+        """How tokens of OAUTHBEARER are checked, as the node was started with; None: without that
+        mechanism.
+        """
         values = self._context.metadata.settings.values
         if OAUTHBEARER not in mechanisms_of(values, self._listener):
             return None
-        expected, source = oauth_of(values, self._listener, jaas_of(values, self._listener, OAUTHBEARER))
+        expected, source = oauth_of(
+            values, self._listener, jaas_of(values, self._listener, OAUTHBEARER)
+        )
         if source is None:
             self._context.events.warning("unsecured_tokens", listener=self._listener)
             return partial(unsecured, self._context.runtime.clock.wall_ms, expected)
@@ -76,7 +88,11 @@ class ListenerMechanisms:
 
         def token(token_id: str) -> TokenLogin | None:
             found = metadata.image.tokens.get(token_id)
-            credential = found.credential(number) if found is not None and metadata.settings["delegation.token.secret.key"] else None
+            credential = (
+                found.credential(number)
+                if found is not None and metadata.settings["delegation.token.secret.key"]
+                else None
+            )
             if found is None or credential is None:
                 return None
             return TokenLogin(credential, found.owner.removeprefix(USER_PREFIX), found.expires_ms)
@@ -85,13 +101,22 @@ class ListenerMechanisms:
         return ScramServer(mechanism, lookup, nonce, metadata.image.secret, token)
 
     def _kerberos(self) -> ServerMechanism | None:
-        """As the settings are now; None: they will not do, which only a change while the node runs can bring about."""
+        """As the settings are now; None: they will not do, which only a change while the node runs
+        can bring about.
+        """
         context, settings = self._context, self._context.metadata.settings
         try:
-            own = kerberos_of(settings.values, self._listener, jaas_of(settings.values, self._listener, GSSAPI))
+            own = kerberos_of(
+                settings.values, self._listener, jaas_of(settings.values, self._listener, GSSAPI)
+            )
         except SettingError as error:
             self._refused(listener=self._listener, reason=str(error))
             return None
         ends = self._session_ms(GSSAPI) > 0
         now_ms = context.runtime.clock.wall_ms() if ends else None
-        return GssapiServer(partial(accept, own.login), own.login.principal, partial(local_name, own.rules, own.realm), now_ms)
+        return GssapiServer(
+            partial(accept, own.login),
+            own.login.principal,
+            partial(local_name, own.rules, own.realm),
+            now_ms,
+        )

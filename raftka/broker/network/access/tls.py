@@ -1,4 +1,5 @@
-"""TLS of a listener: who may come in by which certificate, and handshakes a few at a time. Knows no request.
+"""TLS of a listener: who may come in by which certificate, and handshakes a few at a time. Knows no
+request.
 
 The handshake is a gate before the gate of logins: no byte reaches the connection before it is over.
 """
@@ -27,7 +28,9 @@ RULES = "ssl.principal.mapping.rules"
 
 
 class Handshakes:
-    """Runs the steps of all handshakes of a node in their order, as many in a turn as others can bear."""
+    """Runs the steps of all handshakes of a node in their order, as many in a turn as others can
+    bear.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -73,12 +76,20 @@ class ListenerTls:
     def __init__(self, context: BrokerContext, endpoint: Endpoint, handshakes: Handshakes) -> None:
         self._context = context
         self._listener = endpoint.listener
-        self._names = not uses_sasl(endpoint.security_protocol)  # a certificate names the client; else its login does
+        # a certificate names the client; else its login does
+        self._names = not uses_sasl(endpoint.security_protocol)
         self._handshakes = handshakes
-        self._failed = BoundedRate(context.events.info, "tls_handshake_failed", context.runtime.clock.now)
+        self._failed = BoundedRate(
+            context.events.info, "tls_handshake_failed", context.runtime.clock.now
+        )
         clock, files = context.runtime.clock, context.store_files
         self.contexts = TlsContexts(
-            lambda: tls_of(context.metadata.settings.values, endpoint.listener, endpoint.security_protocol), server_context, files, clock.now
+            lambda: tls_of(
+                context.metadata.settings.values, endpoint.listener, endpoint.security_protocol
+            ),
+            server_context,
+            files,
+            clock.now,
         )
         watch_certificates(context, self.contexts, endpoint.listener)
 
@@ -93,14 +104,21 @@ class ListenerTls:
 
         return self.wrap(connection, established)
 
-    def wrap(self, connection: Connection, established: Callable[[TlsConnection], None]) -> TlsConnection:
+    def wrap(
+        self, connection: Connection, established: Callable[[TlsConnection], None]
+    ) -> TlsConnection:
         """`established`: the handshake is over; it may raise RefusedByName."""
 
         def counted(tls: TlsConnection) -> None:
             self._context.metrics.count(HANDSHAKES)
             established(tls)
 
-        return TlsConnection(connection, self.contexts.current(), Side(None, counted, self._tell, self._handshakes.add), self._context.later)
+        return TlsConnection(
+            connection,
+            self.contexts.current(),
+            Side(None, counted, self._tell, self._handshakes.add),
+            self._context.later,
+        )
 
     def name(self, certificate: bytes | None) -> str:
         """The user's, by the rules of the listener. Raises RefusedByName."""
@@ -119,7 +137,8 @@ class ListenerTls:
 
 
 def watch_certificates(context: BrokerContext, contexts: TlsContexts, where: str) -> None:
-    """Load the certificates, look at their files now and then, and tell log and metrics of them. `where`: a listener's name, or `outgoing`.
+    """Load the certificates, look at their files now and then, and tell log and metrics of them.
+    `where`: a listener's name, or `outgoing`.
 
     Raises TlsError when the first ones cannot be used.
     """
@@ -132,14 +151,18 @@ def watch_certificates(context: BrokerContext, contexts: TlsContexts, where: str
 
     def replaced() -> None:
         if contexts.expires_s is not None:
-            context.events.info("certificate_loaded", listener=where, expires_in_days=left_s() // DAY_S)
+            context.events.info(
+                "certificate_loaded", listener=where, expires_in_days=left_s() // DAY_S
+            )
             context.metrics.certificates[where] = contexts.expires_s
 
     def looked() -> None:
         nonlocal warned_s
         if contexts.expires_s is not None and left_s() < WARN_S and clock.now() - warned_s >= DAY_S:
             warned_s = clock.now()
-            context.events.warning("certificate_expires", listener=where, expires_in_days=left_s() // DAY_S)
+            context.events.warning(
+                "certificate_expires", listener=where, expires_in_days=left_s() // DAY_S
+            )
 
     def refused(reason: str) -> None:
         context.events.warning("certificate_refused", listener=where, reason=reason)

@@ -1,1 +1,3 @@
-"""Client quotas: how much a user, a client id or an address may do in a second, and how long it waits beyond that."""
+"""Client quotas: how much a user, a client id or an address may do in a second, and how long it
+waits beyond that.
+"""

@@ -1,6 +1,7 @@
 """Client quotas on this node: which quotas a client has, and whose requests are counted.
 
-A `Meter` belongs to one request of a client with a quota. Clients without one have no meter. No connection is closed because of a quota.
+A `Meter` belongs to one request of a client with a quota. Clients without one have no meter. No
+connection is closed because of a quota.
 """
 
 from raftka.broker.context import BrokerContext
@@ -14,7 +15,8 @@ from raftka.wire.messages.produce import ProduceRequest
 from raftka.wire.schema import Row
 
 ADD_PARTITIONS_TO_TXN_KEY, WRITE_TXN_MARKERS_KEY = 24, 27
-MUTATIONS = frozenset({3, 19, 20, 37})  # Metadata, which may create topics, CreateTopics, DeleteTopics, CreatePartitions
+# Metadata, which may create topics, CreateTopics, DeleteTopics, CreatePartitions
+MUTATIONS = frozenset({3, 19, 20, 37})
 OF_COORDINATORS = 4  # from this version on AddPartitionsToTxn is a coordinator's
 
 
@@ -38,12 +40,21 @@ class ClientQuotas:
 
     def of(self, session: Session) -> Applied:
         known = session.quotas
-        if known is None or known.epoch != self._epoch or known.client_id != session.client_id or known.principal != session.principal:
-            known = session.quotas = applied(self._quotas, self._epoch, session.principal, session.client_id)
+        if (
+            known is None
+            or known.epoch != self._epoch
+            or known.client_id != session.client_id
+            or known.principal != session.principal
+        ):
+            known = session.quotas = applied(
+                self._quotas, self._epoch, session.principal, session.client_id
+            )
         return known
 
     def limits(self, session: Session) -> bool:
-        """Return whether requests for records of this client are counted: no plan answers them then."""
+        """Return whether requests for records of this client are counted: no plan answers them
+        then.
+        """
         return self.of(session).limits_requests
 
     def meter(self, request: Request[Row], began_s: float) -> Meter | None:
@@ -51,7 +62,9 @@ class ClientQuotas:
         mine, key = self.of(request.session), request.api.key
         if not mine.limits_requests and (mine.mutations is None or key not in MUTATIONS):
             return None
-        of_brokers = key == WRITE_TXN_MARKERS_KEY or (key == ADD_PARTITIONS_TO_TXN_KEY and request.version >= OF_COORDINATORS)
+        of_brokers = key == WRITE_TXN_MARKERS_KEY or (
+            key == ADD_PARTITIONS_TO_TXN_KEY and request.version >= OF_COORDINATORS
+        )
         if of_brokers and request.may("CLUSTER_ACTION", THE_CLUSTER):
             return None
         return Meter(self.sensors, self._metrics, request.connection, mine, began_s)

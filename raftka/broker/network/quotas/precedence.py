@@ -1,6 +1,8 @@
-"""Which quota applies to a client: the first that exists in Kafka's order of eight levels, and whose consumption is counted together.
+"""Which quota applies to a client: the first that exists in Kafka's order of eight levels, and
+whose consumption is counted together.
 
-A quota of a user counts all his client ids and connections together, one of a client id all users of it; a default gives each its own budget. Pure.
+A quota of a user counts all his client ids and connections together, one of a client id all users
+of it; a default gives each its own budget. Pure.
 """
 
 from collections.abc import Mapping
@@ -20,7 +22,8 @@ from raftka.metadata.quotas import (
 )
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
-Counted = tuple[str, str | None, str | None]  # the quota's key; the user and the client id whose consumption it counts, None: of all of them
+# the quota's key; the user and the client id whose consumption it counts, None: of all of them
+Counted = tuple[str, str | None, str | None]
 
 
 class Bound(NamedTuple):
@@ -59,10 +62,21 @@ def applied(quotas: Quotas, epoch: int, principal: str, client_id: str | None) -
         (((CLIENT_ID, client),), None, client),
         (((CLIENT_ID, None),), None, client),
     )
-    found = [(quotas[entity], of_user, of_client) for entity, of_user, of_client in levels if entity in quotas]
+    found = [
+        (quotas[entity], of_user, of_client)
+        for entity, of_user, of_client in levels
+        if entity in quotas
+    ]
 
     def bound(key: str) -> Bound | None:
-        return next((Bound((key, of_user, of_client), values[key]) for values, of_user, of_client in found if key in values), None)
+        return next(
+            (
+                Bound((key, of_user, of_client), values[key])
+                for values, of_user, of_client in found
+                if key in values
+            ),
+            None,
+        )
 
     keys = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
     return Applied(epoch, principal, client_id, *[bound(key) for key in keys])

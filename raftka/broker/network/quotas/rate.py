@@ -1,13 +1,16 @@
-"""What a quota is compared with: a rate over a sampled window, and a bucket of tokens, both as Kafka computes them. Pure; time is an argument (s).
+"""What a quota is compared with: a rate over a sampled window, and a bucket of tokens, both as
+Kafka computes them. Pure; time is an argument (s).
 
-A rate's samples begin with the first event after the sample before has ended. The window reaches from the oldest sample until now, and full samples
-that are missing are counted as if they had passed: so a client that was silent may use all but one sample of the window at once.
+A rate's samples begin with the first event after the sample before has ended. The window reaches
+from the oldest sample until now, and full samples that are missing are counted as if they had
+passed: so a client that was silent may use all but one sample of the window at once.
 """
 
 from collections import deque
 from math import inf
 
-ROUNDING_S = 1e-6  # a sample that lacks no more than this of its length has ended: times are sums of fractions
+# a sample that lacks no more than this of its length has ended: times are sums of fractions
+ROUNDING_S = 1e-6
 
 
 class Window:
@@ -50,7 +53,9 @@ class Rate:
     def window_s(self, now: float) -> float:
         """The length of the window now; drops samples that are too old."""
         window, samples = self._window, self._samples
-        while samples and (now - samples[0][1] >= window.full_s - ROUNDING_S or len(samples) > window.samples + 1):
+        while samples and (
+            now - samples[0][1] >= window.full_s - ROUNDING_S or len(samples) > window.samples + 1
+        ):
             self._total -= samples.popleft()[2]
         if not samples:
             self._total = 0.0
@@ -75,7 +80,9 @@ class Rate:
 
 
 class TokenBucket:
-    """A whole window's worth of tokens; the last of them may be overdrawn by one request (KIP-599)."""
+    """A whole window's worth of tokens; the last of them may be overdrawn by one request
+    (KIP-599).
+    """
 
     __slots__ = ("_at", "_quota", "_tokens", "_window")
 
@@ -100,5 +107,7 @@ class TokenBucket:
         return self._tokens >= self._quota * self._window.full_s
 
     def _refill(self, quota: float, now: float) -> None:
-        self._tokens = min(self._tokens + max(0.0, now - self._at) * quota, quota * self._window.full_s)
+        self._tokens = min(
+            self._tokens + max(0.0, now - self._at) * quota, quota * self._window.full_s
+        )
         self._at, self._quota = now, quota

@@ -1,4 +1,6 @@
-"""What each user or client id with a quota has used lately; a bounded number of them, those used longest ago are forgotten first."""
+"""What each user or client id with a quota has used lately; a bounded number of them, those used
+longest ago are forgotten first.
+"""
 
 from collections import OrderedDict
 
@@ -13,9 +15,13 @@ class Sensors:
         settings = context.metadata.settings
         self.clock = context.runtime.clock
         self.window = Window(settings["quota.window.num"], settings["quota.window.size.seconds"])
-        self._mutation_window = Window(settings["controller.quota.window.num"], settings["controller.quota.window.size.seconds"])
+        self._mutation_window = Window(
+            settings["controller.quota.window.num"],
+            settings["controller.quota.window.size.seconds"],
+        )
         self._metrics = context.metrics
-        self._sensors: OrderedDict[Counted, Rate | TokenBucket] = OrderedDict()  # used longest ago first
+        # used longest ago first
+        self._sensors: OrderedDict[Counted, Rate | TokenBucket] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._sensors)
@@ -42,7 +48,9 @@ class Sensors:
         return bucket
 
     def _add(self, counted: Counted, sensor: Rate | TokenBucket) -> None:
-        """Drop two that a new one would replace, if those used longest ago are such: so they go as others come."""
+        """Drop two that a new one would replace, if those used longest ago are such: so they go as
+        others come.
+        """
         now, sensors = self.clock.now(), self._sensors
         for _ in range(2):
             oldest = next(iter(sensors), None)

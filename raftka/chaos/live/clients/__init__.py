@@ -1,1 +1,3 @@
-"""Clients of a live round: libraries, Java's, our own on the wire; what each does, in a process of its own."""
+"""Clients of a live round: libraries, Java's, our own on the wire; what each does, in a process of
+its own.
+"""

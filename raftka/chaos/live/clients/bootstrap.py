@@ -1,4 +1,6 @@
-"""Where a client begins, and how it comes in: addresses, and on a secured cluster a user's key and certificates, for each family of clients."""
+"""Where a client begins, and how it comes in: addresses, and on a secured cluster a user's key and
+certificates, for each family of clients.
+"""
 
 import ssl
 from collections.abc import Mapping
@@ -13,10 +15,16 @@ class Bootstrap:
     files: ClientFiles | None = None  # None: the cluster has no TLS
 
     def kafka_python(self) -> dict[str, object]:
-        return {"bootstrap_servers": self.servers, **(self.files.kafka_python() if self.files else {})}
+        return {
+            "bootstrap_servers": self.servers,
+            **(self.files.kafka_python() if self.files else {}),
+        }
 
     def librdkafka(self) -> dict[str, object]:
-        return {"bootstrap.servers": self.servers, **(self.files.librdkafka() if self.files else {})}
+        return {
+            "bootstrap.servers": self.servers,
+            **(self.files.librdkafka() if self.files else {}),
+        }
 
     def aiokafka(self) -> dict[str, object]:
         return {"bootstrap_servers": self.servers, **(self.files.aiokafka() if self.files else {})}

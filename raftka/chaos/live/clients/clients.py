@@ -1,4 +1,6 @@
-"""Real clients behind one face: kafka-python, confluent-kafka, aiokafka. Each is used by one thread, and knows neither history nor fault."""
+"""Real clients behind one face: kafka-python, confluent-kafka, aiokafka. Each is used by one
+thread, and knows neither history nor fault.
+"""
 
 import asyncio
 import logging
@@ -47,7 +49,9 @@ class Library(Protocol):
     name: str
 
     def sender(self, bootstrap: Bootstrap, topic: str) -> Sender: ...
-    def reader(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader: ...
+    def reader(
+        self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False
+    ) -> Reader: ...
 
 
 # kafka-python
@@ -59,7 +63,12 @@ class _KafkaPythonSender:
 
         self._topic = topic
         self._producer = KafkaProducer(
-            **bootstrap.kafka_python(), acks="all", enable_idempotence=True, linger_ms=5, delivery_timeout_ms=GIVE_UP_MS, reconnect_backoff_max_ms=500
+            **bootstrap.kafka_python(),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=5,
+            delivery_timeout_ms=GIVE_UP_MS,
+            reconnect_backoff_max_ms=500,
         )
 
     def send(self, partition: int, value: bytes, told: Told) -> None:
@@ -81,7 +90,11 @@ class _KafkaPythonReader:
 
         self._kafka = kafka
         self._topic = topic
-        grouped = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500, "partition_assignment_strategy": [RangePartitionAssignor]}
+        grouped = {
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": 500,
+            "partition_assignment_strategy": [RangePartitionAssignor],
+        }
         self._consumer = kafka.KafkaConsumer(
             **bootstrap.kafka_python(),
             group_id=group,
@@ -113,19 +126,35 @@ class _KafkaPythonReader:
 
     def poll(self) -> Sequence[Record]:
         found = self._consumer.poll(timeout_ms=500)
-        return [(where.partition, record.offset, record.value) for where, records in found.items() for record in records]
+        return [
+            (where.partition, record.offset, record.value)
+            for where, records in found.items()
+            for record in records
+        ]
 
     def commit(self, offsets: Mapping[int, int]) -> None:
         from kafka.structs import OffsetAndMetadata
 
-        self._consumer.commit({where: OffsetAndMetadata(offsets[where.partition], "", -1) for where in self._where(offsets)})
+        self._consumer.commit(
+            {
+                where: OffsetAndMetadata(offsets[where.partition], "", -1)
+                for where in self._where(offsets)
+            }
+        )
 
     def committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
-        found = {where.partition: self._consumer.committed(where) for where in self._where(partitions)}
-        return {partition: -1 if offset is None else int(offset) for partition, offset in found.items()}
+        found = {
+            where.partition: self._consumer.committed(where) for where in self._where(partitions)
+        }
+        return {
+            partition: -1 if offset is None else int(offset) for partition, offset in found.items()
+        }
 
     def ends(self, partitions: Iterable[int]) -> Mapping[int, int]:
-        return {where.partition: offset for where, offset in self._consumer.end_offsets(self._where(partitions)).items()}
+        return {
+            where.partition: offset
+            for where, offset in self._consumer.end_offsets(self._where(partitions)).items()
+        }
 
     def close(self) -> None:
         self._consumer.close(autocommit=False)
@@ -137,7 +166,9 @@ class KafkaPython:
     def sender(self, bootstrap: Bootstrap, topic: str) -> Sender:
         return _KafkaPythonSender(bootstrap, topic)
 
-    def reader(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+    def reader(
+        self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False
+    ) -> Reader:
         return _KafkaPythonReader(bootstrap, topic, group)
 
 
@@ -155,9 +186,12 @@ class _ConfluentSender:
             "linger.ms": 5,
             "message.timeout.ms": GIVE_UP_MS,
             "reconnect.backoff.max.ms": 500,
-            "max.in.flight.requests.per.connection": 1,  # with more its records come twice: librdkafka's issue 4953, in 2.16 too
+            # with more its records come twice: librdkafka's issue 4953, in 2.16 too
+            "max.in.flight.requests.per.connection": 1,
         }
-        self._producer = confluent_kafka.Producer({**bootstrap.librdkafka(), "log_level": 0, "error_cb": lambda error: None, **settings})
+        self._producer = confluent_kafka.Producer(
+            {**bootstrap.librdkafka(), "log_level": 0, "error_cb": lambda error: None, **settings}
+        )
 
     def send(self, partition: int, value: bytes, told: Told) -> None:
         def delivered(error: Theirs, message: Theirs) -> None:
@@ -173,7 +207,9 @@ class _ConfluentSender:
 
 
 class _ConfluentReader:
-    def __init__(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool) -> None:
+    def __init__(
+        self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool
+    ) -> None:
         import confluent_kafka
 
         self._confluent = confluent_kafka
@@ -187,23 +223,36 @@ class _ConfluentReader:
             "error_cb": lambda error: None,
             "reconnect.backoff.max.ms": 500,
         }
-        classic = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 500, "partition.assignment.strategy": "range"}
+        classic = {
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": 500,
+            "partition.assignment.strategy": "range",
+        }
         self._told: Theirs = None  # of the commit that is under way: its partitions, or its error
         self._kept: list[Record] = []  # came while a commit was waited for
         kind = {"group.protocol": "consumer"} if new_protocol else classic
-        self._consumer = confluent_kafka.Consumer({**settings, **kind, "on_commit": self._on_commit})
+        self._consumer = confluent_kafka.Consumer(
+            {**settings, **kind, "on_commit": self._on_commit}
+        )
 
     def _where(self, partitions: Iterable[int]) -> list[Theirs]:
         return [self._confluent.TopicPartition(self._topic, each) for each in partitions]
 
     def assign(self, start: Mapping[int, int]) -> None:
-        self._consumer.assign([self._confluent.TopicPartition(self._topic, each, offset) for each, offset in start.items()])
+        self._consumer.assign(
+            [
+                self._confluent.TopicPartition(self._topic, each, offset)
+                for each, offset in start.items()
+            ]
+        )
 
     def subscribe(self, moved: Moved) -> None:
         def changed(_consumer: Theirs, partitions: Theirs) -> None:
             moved([each.partition for each in partitions])
 
-        self._consumer.subscribe([self._topic], on_assign=changed, on_revoke=changed, on_lost=changed)
+        self._consumer.subscribe(
+            [self._topic], on_assign=changed, on_revoke=changed, on_lost=changed
+        )
 
     def poll(self) -> Sequence[Record]:
         kept, self._kept = self._kept, []
@@ -211,15 +260,26 @@ class _ConfluentReader:
 
     def _take(self, seconds: float) -> list[Record]:
         messages = self._consumer.consume(AT_ONCE, seconds)
-        return [(each.partition(), each.offset(), each.value()) for each in messages if each.error() is None]
+        return [
+            (each.partition(), each.offset(), each.value())
+            for each in messages
+            if each.error() is None
+        ]
 
     def _on_commit(self, error: object, partitions: object) -> None:
         self._told = (error, partitions)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Not by the call that waits: with the new protocol it stood still for minutes when the coordinator died meanwhile (librdkafka 2.16)."""
+        """Not by the call that waits: with the new protocol it stood still for minutes when the
+        coordinator died meanwhile (librdkafka 2.16).
+        """
         self._told = None
-        self._consumer.commit(offsets=[self._confluent.TopicPartition(self._topic, each, offset) for each, offset in offsets.items()])
+        self._consumer.commit(
+            offsets=[
+                self._confluent.TopicPartition(self._topic, each, offset)
+                for each, offset in offsets.items()
+            ]
+        )
         end = time.monotonic() + CALL_S
         while self._told is None:
             if time.monotonic() > end:
@@ -237,7 +297,10 @@ class _ConfluentReader:
         return {each.partition: max(-1, each.offset) for each in found}
 
     def ends(self, partitions: Iterable[int]) -> Mapping[int, int]:
-        return {where.partition: self._consumer.get_watermark_offsets(where, timeout=CALL_S)[1] for where in self._where(partitions)}
+        return {
+            where.partition: self._consumer.get_watermark_offsets(where, timeout=CALL_S)[1]
+            for where in self._where(partitions)
+        }
 
     def close(self) -> None:
         self._consumer.close()
@@ -249,7 +312,9 @@ class Confluent:
     def sender(self, bootstrap: Bootstrap, topic: str) -> Sender:
         return _ConfluentSender(bootstrap, topic)
 
-    def reader(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+    def reader(
+        self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False
+    ) -> Reader:
         return _ConfluentReader(bootstrap, topic, group, new_protocol=new_protocol)
 
 
@@ -283,7 +348,13 @@ class _AiokafkaSender:
     async def _start(bootstrap: Bootstrap) -> Theirs:
         import aiokafka
 
-        producer = aiokafka.AIOKafkaProducer(**bootstrap.aiokafka(), acks="all", enable_idempotence=True, linger_ms=5, request_timeout_ms=GIVE_UP_MS)
+        producer = aiokafka.AIOKafkaProducer(
+            **bootstrap.aiokafka(),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=5,
+            request_timeout_ms=GIVE_UP_MS,
+        )
         await producer.start()
         return producer
 
@@ -364,17 +435,35 @@ class _AiokafkaReader:
 
     def poll(self) -> Sequence[Record]:
         found = self._loop.do(self._consumer.getmany(timeout_ms=500, max_records=AT_ONCE))
-        return [(where.partition, record.offset, record.value) for where, records in found.items() for record in records]
+        return [
+            (where.partition, record.offset, record.value)
+            for where, records in found.items()
+            for record in records
+        ]
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        self._loop.do(self._consumer.commit({where: offsets[where.partition] for where in self._where(offsets)}))
+        self._loop.do(
+            self._consumer.commit(
+                {where: offsets[where.partition] for where in self._where(offsets)}
+            )
+        )
 
     def committed(self, partitions: Iterable[int]) -> Mapping[int, int]:
-        found = {where.partition: self._loop.do(self._consumer.committed(where)) for where in self._where(partitions)}
-        return {partition: -1 if offset is None else int(offset) for partition, offset in found.items()}
+        found = {
+            where.partition: self._loop.do(self._consumer.committed(where))
+            for where in self._where(partitions)
+        }
+        return {
+            partition: -1 if offset is None else int(offset) for partition, offset in found.items()
+        }
 
     def ends(self, partitions: Iterable[int]) -> Mapping[int, int]:
-        return {where.partition: offset for where, offset in self._loop.do(self._consumer.end_offsets(self._where(partitions))).items()}
+        return {
+            where.partition: offset
+            for where, offset in self._loop.do(
+                self._consumer.end_offsets(self._where(partitions))
+            ).items()
+        }
 
     def close(self) -> None:
         try:
@@ -389,12 +478,18 @@ class Aiokafka:
     def sender(self, bootstrap: Bootstrap, topic: str) -> Sender:
         return _AiokafkaSender(bootstrap, topic)
 
-    def reader(self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False) -> Reader:
+    def reader(
+        self, bootstrap: Bootstrap, topic: str, group: str | None, *, new_protocol: bool = False
+    ) -> Reader:
         return _AiokafkaReader(bootstrap, topic, group)
 
 
 MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
-LIBRARIES: Mapping[str, Callable[[], Library]] = {"kafka-python": KafkaPython, "confluent-kafka": Confluent, "aiokafka": Aiokafka}
+LIBRARIES: Mapping[str, Callable[[], Library]] = {
+    "kafka-python": KafkaPython,
+    "confluent-kafka": Confluent,
+    "aiokafka": Aiokafka,
+}
 
 
 def missing() -> list[str]:

@@ -1,6 +1,8 @@
-"""Clients with transactions behind one face: kafka-python, confluent-kafka, aiokafka. One thread uses each, which knows neither history nor fault.
+"""Clients with transactions behind one face: kafka-python, confluent-kafka, aiokafka. One thread
+uses each, which knows neither history nor fault.
 
-A Copier reads one topic from what its group has committed, writes another, and commits the offsets with what it wrote.
+A Copier reads one topic from what its group has committed, writes another, and commits the offsets
+with what it wrote.
 """
 
 import threading
@@ -22,7 +24,9 @@ Offsets = Mapping[int, int]  # by partition
 
 class Copier(Protocol):
     def begin(self) -> Offsets:
-        """Take the transactional id, which ends what another client of it has begun; then go to what the group has committed, and return that."""
+        """Take the transactional id, which ends what another client of it has begun; then go to
+        what the group has committed, and return that.
+        """
 
     def poll(self) -> Sequence[Record]:
         """At most AT_ONCE."""
@@ -48,11 +52,14 @@ class CommittedReader(Protocol):
     def close(self) -> None: ...
 
 
-Makes = Callable[[Bootstrap, str, str, str, int], Copier]  # where to begin, source, target, name, partitions
+# where to begin, source, target, name, partitions
+Makes = Callable[[Bootstrap, str, str, str, int], Copier]
 
 
 def _within(seconds: float, work: Callable[[], T]) -> T:
-    """For a library whose calls may wait for ever: the thread that waits is left behind. Raises what `work` raises, TimeoutError."""
+    """For a library whose calls may wait for ever: the thread that waits is left behind. Raises
+    what `work` raises, TimeoutError.
+    """
     told: list[T] = []
     failed: list[BaseException] = []
 
@@ -76,18 +83,34 @@ def _within(seconds: float, work: Callable[[], T]) -> T:
 
 
 class KafkaPythonCopier:
-    """kafka-python 3.0.12 now and then waits without limit for offsets that it has not sent: every call has one."""
+    """kafka-python 3.0.12 now and then waits without limit for offsets that it has not sent: every
+    call has one.
+    """
 
-    def __init__(self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int
+    ) -> None:
         import kafka
 
         self._kafka, self._target = kafka, target
         self._where = [kafka.TopicPartition(source, each) for each in range(partitions)]
         common = {**bootstrap.kafka_python(), "reconnect_backoff_max_ms": 500}
-        group = {"group_id": name, "enable_auto_commit": False, "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
-        self._consumer = kafka.KafkaConsumer(**common, **group, max_poll_records=AT_ONCE, fetch_max_wait_ms=200)
+        group = {
+            "group_id": name,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "isolation_level": "read_committed",
+        }
+        self._consumer = kafka.KafkaConsumer(
+            **common, **group, max_poll_records=AT_ONCE, fetch_max_wait_ms=200
+        )
         self._consumer.assign(self._where)
-        self._producer = kafka.KafkaProducer(**common, transactional_id=name, transaction_timeout_ms=TIMEOUT_MS, delivery_timeout_ms=GIVE_UP_MS)
+        self._producer = kafka.KafkaProducer(
+            **common,
+            transactional_id=name,
+            transaction_timeout_ms=TIMEOUT_MS,
+            delivery_timeout_ms=GIVE_UP_MS,
+        )
 
     def begin(self) -> Offsets:
         _within(WHOLE_S, self._producer.init_transactions)
@@ -98,14 +121,22 @@ class KafkaPythonCopier:
 
     def poll(self) -> Sequence[Record]:
         found = self._consumer.poll(timeout_ms=int(POLL_S * 1000))
-        return [(where.partition, record.offset, record.value) for where, records in found.items() for record in records]
+        return [
+            (where.partition, record.offset, record.value)
+            for where, records in found.items()
+            for record in records
+        ]
 
     def write(self, values: Sequence[tuple[int, bytes]], offsets: Offsets) -> None:
         def work() -> None:
             self._producer.begin_transaction()
             for partition, value in values:
                 self._producer.send(self._target, value, partition=partition)
-            ends = {where: self._kafka.OffsetAndMetadata(offsets[where.partition], "", -1) for where in self._where if where.partition in offsets}
+            ends = {
+                where: self._kafka.OffsetAndMetadata(offsets[where.partition], "", -1)
+                for where in self._where
+                if where.partition in offsets
+            }
             self._producer.send_offsets_to_transaction(ends, self._consumer.group_metadata())
 
         _within(WHOLE_S, work)
@@ -117,7 +148,12 @@ class KafkaPythonCopier:
         _within(WHOLE_S, self._producer.abort_transaction)
 
     def committed(self) -> Offsets:
-        return _within(WHOLE_S, lambda: {where.partition: int(self._consumer.committed(where) or 0) for where in self._where})
+        return _within(
+            WHOLE_S,
+            lambda: {
+                where.partition: int(self._consumer.committed(where) or 0) for where in self._where
+            },
+        )
 
     def close(self) -> None:
         _within(CALL_S, lambda: self._producer.close(1.0))
@@ -129,17 +165,31 @@ class KafkaPythonCommitted:
         import kafka
 
         self._where = [kafka.TopicPartition(topic, each) for each in range(partitions)]
-        settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 200}
-        self._consumer = kafka.KafkaConsumer(**bootstrap.kafka_python(), reconnect_backoff_max_ms=500, **settings)
+        settings = {
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "fetch_max_wait_ms": 200,
+        }
+        self._consumer = kafka.KafkaConsumer(
+            **bootstrap.kafka_python(), reconnect_backoff_max_ms=500, **settings
+        )
         self._consumer.assign(self._where)
         self._consumer.seek_to_beginning()
 
     def poll(self) -> Sequence[Record]:
         found = self._consumer.poll(timeout_ms=int(POLL_S * 1000))
-        return [(where.partition, record.offset, record.value) for where, records in found.items() for record in records]
+        return [
+            (where.partition, record.offset, record.value)
+            for where, records in found.items()
+            for record in records
+        ]
 
     def at_end(self) -> bool:
-        return all(self._consumer.position(where) >= end for where, end in self._consumer.end_offsets(self._where).items())
+        return all(
+            self._consumer.position(where) >= end
+            for where, end in self._consumer.end_offsets(self._where).items()
+        )
 
     def close(self) -> None:
         self._consumer.close(autocommit=False)
@@ -149,17 +199,39 @@ class KafkaPythonCommitted:
 
 
 class ConfluentCopier:
-    def __init__(self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int
+    ) -> None:
         import confluent_kafka
 
-        self._confluent, self._source, self._target, self._partitions = confluent_kafka, source, target, range(partitions)
-        common = {**bootstrap.librdkafka(), "log_level": 0, "reconnect.backoff.max.ms": 500, "error_cb": lambda error: None}
-        group = {"group.id": name, "enable.auto.commit": False, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+        self._confluent, self._source, self._target, self._partitions = (
+            confluent_kafka,
+            source,
+            target,
+            range(partitions),
+        )
+        common = {
+            **bootstrap.librdkafka(),
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+            "error_cb": lambda error: None,
+        }
+        group = {
+            "group.id": name,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        }
         self._consumer = confluent_kafka.Consumer({**common, **group})
-        self._producer = confluent_kafka.Producer({**common, "transactional.id": name, "transaction.timeout.ms": TIMEOUT_MS})
+        self._producer = confluent_kafka.Producer(
+            {**common, "transactional.id": name, "transaction.timeout.ms": TIMEOUT_MS}
+        )
 
     def _at(self, offsets: Offsets) -> list[Theirs]:
-        return [self._confluent.TopicPartition(self._source, partition, offset) for partition, offset in offsets.items()]
+        return [
+            self._confluent.TopicPartition(self._source, partition, offset)
+            for partition, offset in offsets.items()
+        ]
 
     def begin(self) -> Offsets:
         _within(LONGER_S, lambda: self._producer.init_transactions(WHOLE_S))
@@ -168,14 +240,20 @@ class ConfluentCopier:
         return found
 
     def poll(self) -> Sequence[Record]:
-        return [(each.partition(), each.offset(), each.value()) for each in self._consumer.consume(AT_ONCE, POLL_S) if each.error() is None]
+        return [
+            (each.partition(), each.offset(), each.value())
+            for each in self._consumer.consume(AT_ONCE, POLL_S)
+            if each.error() is None
+        ]
 
     def write(self, values: Sequence[tuple[int, bytes]], offsets: Offsets) -> None:
         def work() -> None:
             self._producer.begin_transaction()
             for partition, value in values:
                 self._producer.produce(self._target, value, partition=partition)
-            self._producer.send_offsets_to_transaction(self._at(offsets), self._consumer.consumer_group_metadata(), WHOLE_S)
+            self._producer.send_offsets_to_transaction(
+                self._at(offsets), self._consumer.consumer_group_metadata(), WHOLE_S
+            )
 
         _within(LONGER_S, work)
 
@@ -186,7 +264,10 @@ class ConfluentCopier:
         _within(LONGER_S, lambda: self._producer.abort_transaction(WHOLE_S))
 
     def committed(self) -> Offsets:
-        found = self._consumer.committed([self._confluent.TopicPartition(self._source, each) for each in self._partitions], CALL_S)
+        found = self._consumer.committed(
+            [self._confluent.TopicPartition(self._source, each) for each in self._partitions],
+            CALL_S,
+        )
         if failed := [each.error for each in found if each.error is not None]:
             raise self._confluent.KafkaException(failed[0])
         return {each.partition: max(0, each.offset) for each in found}
@@ -202,12 +283,24 @@ class ConfluentCommitted:
 
         self._partitions = partitions
         self._ended: set[int] = set()
-        settings = {"group.id": "nobody", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
-        common = {**bootstrap.librdkafka(), "log_level": 0, "reconnect.backoff.max.ms": 500, "error_cb": lambda error: None}
+        settings = {
+            "group.id": "nobody",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
+        common = {
+            **bootstrap.librdkafka(),
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+            "error_cb": lambda error: None,
+        }
         self._end_of_partition = confluent_kafka.KafkaError._PARTITION_EOF
         self._consumer = confluent_kafka.Consumer({**common, **settings})
         begin = confluent_kafka.OFFSET_BEGINNING
-        self._consumer.assign([confluent_kafka.TopicPartition(topic, each, begin) for each in range(partitions)])
+        self._consumer.assign(
+            [confluent_kafka.TopicPartition(topic, each, begin) for each in range(partitions)]
+        )
 
     def poll(self) -> Sequence[Record]:
         found = []
@@ -231,7 +324,9 @@ class ConfluentCommitted:
 
 
 class AiokafkaCopier:
-    def __init__(self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int) -> None:
+    def __init__(
+        self, bootstrap: Bootstrap, source: str, target: str, name: str, partitions: int
+    ) -> None:
         from aiokafka import TopicPartition
 
         self._target, self._name = target, name
@@ -242,11 +337,18 @@ class AiokafkaCopier:
     async def _make(self, bootstrap: Bootstrap, name: str) -> tuple[Theirs, Theirs]:
         import aiokafka
 
-        group = {"group_id": name, "enable_auto_commit": False, "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        group = {
+            "group_id": name,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+            "isolation_level": "read_committed",
+        }
         consumer = aiokafka.AIOKafkaConsumer(**bootstrap.aiokafka(), fetch_max_wait_ms=200, **group)
         consumer.assign(self._where)
         await consumer.start()
-        producer = aiokafka.AIOKafkaProducer(**bootstrap.aiokafka(), transactional_id=name, transaction_timeout_ms=TIMEOUT_MS)
+        producer = aiokafka.AIOKafkaProducer(
+            **bootstrap.aiokafka(), transactional_id=name, transaction_timeout_ms=TIMEOUT_MS
+        )
         return consumer, producer
 
     def begin(self) -> Offsets:
@@ -261,14 +363,27 @@ class AiokafkaCopier:
         return found
 
     def poll(self) -> Sequence[Record]:
-        found = self._loop.do(self._consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=AT_ONCE))
-        return [(where.partition, record.offset, record.value) for where, records in found.items() for record in records]
+        found = self._loop.do(
+            self._consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=AT_ONCE)
+        )
+        return [
+            (where.partition, record.offset, record.value)
+            for where, records in found.items()
+            for record in records
+        ]
 
     def write(self, values: Sequence[tuple[int, bytes]], offsets: Offsets) -> None:
         async def work() -> None:
             await self._producer.begin_transaction()
-            sent = [await self._producer.send(self._target, value, partition=partition) for partition, value in values]
-            ends = {where: offsets[where.partition] for where in self._where if where.partition in offsets}
+            sent = [
+                await self._producer.send(self._target, value, partition=partition)
+                for partition, value in values
+            ]
+            ends = {
+                where: offsets[where.partition]
+                for where in self._where
+                if where.partition in offsets
+            }
             await self._producer.send_offsets_to_transaction(ends, self._name)
             for each in sent:
                 await each
@@ -283,7 +398,9 @@ class AiokafkaCopier:
 
     def committed(self) -> Offsets:
         async def work() -> Offsets:
-            return {where.partition: await self._consumer.committed(where) or 0 for where in self._where}
+            return {
+                where.partition: await self._consumer.committed(where) or 0 for where in self._where
+            }
 
         return self._loop.do(work(), WHOLE_S)
 
@@ -306,7 +423,12 @@ class AiokafkaCommitted:
     async def _make(self, bootstrap: Bootstrap) -> Theirs:
         import aiokafka
 
-        settings = {"isolation_level": "read_committed", "auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 200}
+        settings = {
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "fetch_max_wait_ms": 200,
+        }
         consumer = aiokafka.AIOKafkaConsumer(**bootstrap.aiokafka(), **settings)
         consumer.assign(self._where)
         await consumer.start()
@@ -314,7 +436,11 @@ class AiokafkaCommitted:
 
     def poll(self) -> Sequence[Record]:
         found = self._loop.do(self._consumer.getmany(timeout_ms=int(POLL_S * 1000)))
-        return [(where.partition, record.offset, record.value) for where, records in found.items() for record in records]
+        return [
+            (where.partition, record.offset, record.value)
+            for where, records in found.items()
+            for record in records
+        ]
 
     def at_end(self) -> bool:
         async def work() -> bool:

@@ -1,7 +1,9 @@
-"""Transactional roles of workers: one copies the topic to another in transactions, with its offsets in them; one reads there what is committed.
+"""Transactional roles of workers: one copies the topic to another in transactions, with its offsets
+in them; one reads there what is committed.
 
-What they begin and hear goes to a file of its own, a line each, for the judge (live/copies.py). Some transactions are aborted; some are left without
-a word: then another client takes the transactional id, and the one before tries to commit all the same.
+What they begin and hear goes to a file of its own, a line each, for the judge (live/copies.py).
+Some transactions are aborted; some are left without a word: then another client takes the
+transactional id, and the one before tries to commit all the same.
 """
 
 import itertools
@@ -64,7 +66,9 @@ class Copying:
             _close(self._left[0])
 
     def finish(self) -> None:
-        """The last client of the id: nothing stays open; and what is committed in the end. Raises what the library raises."""
+        """The last client of the id: nothing stays open; and what is committed in the end. Raises
+        what the library raises.
+        """
         copier = self._new()
         try:
             self.ledger.write(who=self.client, committed=dict(copier.begin()))
@@ -72,7 +76,13 @@ class Copying:
             _close(copier)
 
     def _new(self) -> Copier:
-        return self._make(self.task.bootstrap, self.task.topic, target(self.task.topic, self.client), f"{self.client}-copies", self.task.partitions)
+        return self._make(
+            self.task.bootstrap,
+            self.task.topic,
+            target(self.task.topic, self.client),
+            f"{self.client}-copies",
+            self.task.partitions,
+        )
 
     def _copy(self, copier: Copier) -> None:
         copier.begin()
@@ -84,7 +94,9 @@ class Copying:
             self.task.over.wait(PAUSE_S)
 
     def _transact(self, copier: Copier, records: Sequence[Record]) -> bool:
-        """One transaction, or several of the same records until one is committed; False when it is left open."""
+        """One transaction, or several of the same records until one is committed; False when it is
+        left open.
+        """
         while True:
             attempt, values = self._attempt(records)
             copier.write(values, {partition: offset + 1 for partition, offset, _ in records})
@@ -104,8 +116,17 @@ class Copying:
         values = []
         for partition, offset, _ in records:
             attempt = Attempt(number, self.client, (topic, partition))
-            values.append((self._random.randrange(self.task.partitions), attempt.value(offset, self._random.randrange(PADDING))))
-        self.ledger.write(who=self.client, number=number, sent=[[where, value.decode()] for where, value in values])
+            values.append(
+                (
+                    self._random.randrange(self.task.partitions),
+                    attempt.value(offset, self._random.randrange(PADDING)),
+                )
+            )
+        self.ledger.write(
+            who=self.client,
+            number=number,
+            sent=[[where, value.decode()] for where, value in values],
+        )
         return attempt, values
 
     def _commit(self, copier: Copier, attempt: Attempt, *, fenced: bool = False) -> None:
@@ -124,7 +145,9 @@ class Copying:
 
 
 class Following:
-    """Reads what is committed of the copies, while they are made; after an error a new client reads from the beginning."""
+    """Reads what is committed of the copies, while they are made; after an error a new client reads
+    from the beginning.
+    """
 
     def __init__(self, task: Task, client: str, ledger: Ledger) -> None:
         self.task, self.client, self.ledger = task, client, ledger
@@ -146,7 +169,10 @@ class Following:
 
     def note(self, who: str, records: Sequence[Record], *, everything: bool = False) -> None:
         if records or everything:
-            read = [[partition, offset, (value or b"").decode(errors="replace")] for partition, offset, value in records]
+            read = [
+                [partition, offset, (value or b"").decode(errors="replace")]
+                for partition, offset, value in records
+            ]
             self.ledger.write(reader=who, client=self.client, read=read, everything=everything)
 
 
@@ -165,7 +191,10 @@ def read_everything(task: Task, client: str, ledger: Ledger) -> str:
             if records:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since > QUIET_S:
-                return f"{client}: a reader of what is committed does not come to the end within {QUIET_S:g} s"
+                return (
+                    f"{client}: a reader of what is committed does not come to the end within "
+                    f"{QUIET_S:g} s"
+                )
         following.note(f"{client}-last", reader.poll(), everything=True)
     finally:
         reader.close()

@@ -1,4 +1,6 @@
-"""Kafka's own verifiable clients, in Java: where they are on this machine, a process of one, the lines it prints. Knows no history and no fault."""
+"""Kafka's own verifiable clients, in Java: where they are on this machine, a process of one, the
+lines it prints. Knows no history and no fault.
+"""
 
 import ctypes
 import json
@@ -19,7 +21,8 @@ from raftka.json_values import JsonObject
 
 NAME = "java"
 OLDEST_JAVA, OLDEST_KAFKA = 17, (4, 2)  # which knows --command-config
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-bench"  # where `./run bench` keeps Kafka's jars
+# where `./run bench` keeps Kafka's jars
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-bench"
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx96m")
 CLASSIC, CONSUMER = "classic", "consumer"  # protocols of groups
 AGAIN = {"reconnect.backoff.max.ms": 500}
@@ -31,10 +34,14 @@ PRODUCER = {
     "delivery.timeout.ms": GIVE_UP_MS,
     "request.timeout.ms": 10_000,
     "linger.ms": 5,
-    "max.in.flight.requests.per.connection": 1,  # a leader that does not know a producer takes any first sequence, as Kafka does
+    # a leader that does not know a producer takes any first sequence, as Kafka does
+    "max.in.flight.requests.per.connection": 1,
 }
 READER = {**AGAIN, "fetch.max.wait.ms": 200, "max.poll.records": AT_ONCE}
-KINDS: Mapping[str, Mapping[str, object]] = {CLASSIC: {**READER, "heartbeat.interval.ms": 500}, CONSUMER: READER}
+KINDS: Mapping[str, Mapping[str, object]] = {
+    CLASSIC: {**READER, "heartbeat.interval.ms": 500},
+    CONSUMER: READER,
+}
 
 _prctl = ctypes.CDLL(None).prctl
 PR_SET_PDEATHSIG = 1
@@ -51,26 +58,79 @@ class Kafka:
     java: str
     jars: Path
 
-    def producer(self, bootstrap: Bootstrap, topic: str, per_s: int, prefix: int, keys: int) -> "Tool":
-        """Sends `prefix.0` with the key 0, `prefix.1` with the key 1, and so on; after the last key comes the first again."""
-        given = ["--throughput", str(per_s), "--acks", "-1", "--value-prefix", str(prefix), "--repeating-keys", str(keys)]
+    def producer(
+        self, bootstrap: Bootstrap, topic: str, per_s: int, prefix: int, keys: int
+    ) -> "Tool":
+        """Sends `prefix.0` with the key 0, `prefix.1` with the key 1, and so on; after the last key
+        comes the first again.
+        """
+        given = [
+            "--throughput",
+            str(per_s),
+            "--acks",
+            "-1",
+            "--value-prefix",
+            str(prefix),
+            "--repeating-keys",
+            str(keys),
+        ]
         return self._start("VerifiableProducer", bootstrap, topic, given, PRODUCER)
 
-    def consumer(self, bootstrap: Bootstrap, topic: str, group: str, protocol: str = CLASSIC) -> "Tool":
-        """Reads from what the group has committed, else from the beginning; commits after each poll, and waits for it."""
+    def consumer(
+        self, bootstrap: Bootstrap, topic: str, group: str, protocol: str = CLASSIC
+    ) -> "Tool":
+        """Reads from what the group has committed, else from the beginning; commits after each
+        poll, and waits for it.
+        """
         given = ["--group-id", group, "--group-protocol", protocol, "--verbose"]
         if protocol == CLASSIC:
             given += ["--session-timeout", str(SESSION_MS)]
         return self._start("VerifiableConsumer", bootstrap, topic, given, KINDS[protocol])
 
-    def copier(self, bootstrap: Bootstrap, source: str, partition: int, target: str, name: str) -> "Tool":
-        """Copies a partition, in transactions with their offsets, up to where it ended when the tool began; some are aborted. Prints no events."""
-        given = ["--input-topic", source, "--input-partition", str(partition), "--output-topic", target, "--broker-list", bootstrap.servers]
-        given += ["--consumer-group", name, "--transactional-id", name, "--transaction-size", "20", "--transaction-timeout", "20000"]
-        command = [self.java, *JVM, "-cp", f"{self.jars}/*", "org.apache.kafka.tools.TransactionalMessageCopier", *given]
+    def copier(
+        self, bootstrap: Bootstrap, source: str, partition: int, target: str, name: str
+    ) -> "Tool":
+        """Copies a partition, in transactions with their offsets, up to where it ended when the
+        tool began; some are aborted. Prints no events.
+        """
+        given = [
+            "--input-topic",
+            source,
+            "--input-partition",
+            str(partition),
+            "--output-topic",
+            target,
+            "--broker-list",
+            bootstrap.servers,
+        ]
+        given += [
+            "--consumer-group",
+            name,
+            "--transactional-id",
+            name,
+            "--transaction-size",
+            "20",
+            "--transaction-timeout",
+            "20000",
+        ]
+        command = [
+            self.java,
+            *JVM,
+            "-cp",
+            f"{self.jars}/*",
+            "org.apache.kafka.tools.TransactionalMessageCopier",
+            *given,
+        ]
         return Tool([*command, "--enable-random-aborts", "--use-group-metadata"], "")
 
-    def _start(self, tool: str, bootstrap: Bootstrap, topic: str, given: list[str], settings: Mapping[str, object]) -> "Tool":
+    def _start(
+        self,
+        tool: str,
+        bootstrap: Bootstrap,
+        topic: str,
+        given: list[str],
+        settings: Mapping[str, object],
+    ) -> "Tool":
         properties = {**bootstrap.java(), **settings}
         begin = [
             self.java,
@@ -83,21 +143,37 @@ class Kafka:
             "--topic",
             topic,
         ]
-        return Tool([*begin, *given, "--command-config", "/dev/stdin"], "".join(f"{name}={value}\n" for name, value in properties.items()))
+        return Tool(
+            [*begin, *given, "--command-config", "/dev/stdin"],
+            "".join(f"{name}={value}\n" for name, value in properties.items()),
+        )
 
 
 @cache
 def find(home: str = "") -> Kafka:
-    """`home`: a folder of Kafka's jars, or one with libs/; else KAFKA_HOME's, else what `./run bench` keeps. Raises Missing."""
+    """`home`: a folder of Kafka's jars, or one with libs/; else KAFKA_HOME's, else what `./run
+    bench` keeps. Raises Missing.
+    """
     java = _java()
     wanted = home or os.environ.get("KAFKA_HOME", "")
-    folders = [Path(wanted), Path(wanted) / "libs"] if wanted else sorted(CACHE.glob("kafka-*"), reverse=True)
+    folders = (
+        [Path(wanted), Path(wanted) / "libs"]
+        if wanted
+        else sorted(CACHE.glob("kafka-*"), reverse=True)
+    )
     for folder in folders:
-        versions = [re.fullmatch(r"kafka-tools-(\d+)\.(\d+).*\.jar", each.name) for each in folder.glob("kafka-tools-[0-9]*.jar")]
-        if any(match is not None and (int(match[1]), int(match[2])) >= OLDEST_KAFKA for match in versions):
+        versions = [
+            re.fullmatch(r"kafka-tools-(\d+)\.(\d+).*\.jar", each.name)
+            for each in folder.glob("kafka-tools-[0-9]*.jar")
+        ]
+        if any(
+            match is not None and (int(match[1]), int(match[2])) >= OLDEST_KAFKA
+            for match in versions
+        ):
             return Kafka(java, folder)
     raise Missing(
-        f"no jars of Kafka {'.'.join(map(str, OLDEST_KAFKA))} or newer in {wanted or CACHE}; set KAFKA_HOME or --kafka-home to their directory"
+        f"no jars of Kafka {'.'.join(map(str, OLDEST_KAFKA))} or newer in {wanted or CACHE}; set "
+        "KAFKA_HOME or --kafka-home to their directory"
     )
 
 
@@ -107,7 +183,14 @@ def _java() -> str:
     if found is None:
         raise Missing(f"there is no java in {home or 'PATH'}")
     try:
-        told = subprocess.run([found, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60).stdout
+        told = subprocess.run(
+            [found, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Missing(f"{found} does not run: {error}") from error
     version = re.search(r"\d+", told)

@@ -1,8 +1,11 @@
-"""Operations from the output of Java's verifiable clients: a producer, a member of a group that comes back again and again, a reader of everything.
+"""Operations from the output of Java's verifiable clients: a producer, a member of a group that
+comes back again and again, a reader of everything.
 
-They tell what has happened, and a history wants to know of it before. So what a producer may send is written down ahead of it: its values are numbers
-in their order, its throughput says how many there can be by now, its keys say where they belong. A record that was sent before that all the same (we
-stood still meanwhile) ends as one of which nobody knows. What a group has committed is asked for when none of its members lives.
+They tell what has happened, and a history wants to know of it before. So what a producer may send
+is written down ahead of it: its values are numbers in their order, its throughput says how many
+there can be by now, its keys say where they belong. A record that was sent before that all the same
+(we stood still meanwhile) ends as one of which nobody knows. What a group has committed is asked
+for when none of its members lives.
 """
 
 import itertools
@@ -11,7 +14,17 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, OK, POLL, PRODUCE, SUBSCRIBE
+from raftka.chaos.history import (
+    ASSIGN,
+    COMMIT,
+    FAIL,
+    FETCH_OFFSET,
+    INFO,
+    OK,
+    POLL,
+    PRODUCE,
+    SUBSCRIBE,
+)
 from raftka.chaos.live.clients.clients import GIVE_UP_MS
 from raftka.chaos.live.clients.copying import Ledger, target
 from raftka.chaos.live.clients.java import CLASSIC, CONSUMER, NAME, Event, Kafka, Tool, partition_of
@@ -22,7 +35,9 @@ from raftka.chaos.live.recorder import Recorder, key, polled, value_of
 KEYS = 64  # so that some belong to each partition
 TICK_S = 0.05
 AHEAD_S = 1.0  # so long may we stand still before a record is sent that was not written down
-MARGIN_S = 0.3  # at most, between the moment from which the tool counts and the one in which it notes that it has begun: it says so much later
+# at most, between the moment from which the tool counts and the one in which it notes that it has
+# begun: it says so much later
+MARGIN_S = 0.3
 MARGIN = 3  # records that its throttle lets through
 END_S = GIVE_UP_MS / 1000 + 20.0
 ASK_S = 15.0
@@ -39,7 +54,8 @@ class Sends:
         self._began, self._started = now, False  # it counts from no earlier time
         self._next = 0
         self._free: deque[int] = deque()
-        self._under_way: dict[int, tuple[int, bool]] = {}  # by number: process, whether it may have been sent before
+        # by number: process, whether it may have been sent before
+        self._under_way: dict[int, tuple[int, bool]] = {}
         self._sent: int | None = None  # as it says in the end
         self.failed = False
 
@@ -56,16 +72,31 @@ class Sends:
         process = self._free.popleft() if self._free else self._recorder.process()
         self._under_way[number] = (process, late)
         where = key(self._task.topic, partition_of(str(number % KEYS), self._task.partitions))
-        at = self._began + MARGIN_S + max(0, number - MARGIN) / self._per_s if self._started else None  # it is sent soon after
-        self._recorder.invoke(process, PRODUCE, at=at, sends=[[where, self._value(number), None]], producer=f"{NAME}-{self._prefix}", epoch=0)
+        # it is sent soon after
+        at = (
+            self._began + MARGIN_S + max(0, number - MARGIN) / self._per_s
+            if self._started
+            else None
+        )
+        self._recorder.invoke(
+            process,
+            PRODUCE,
+            at=at,
+            sends=[[where, self._value(number), None]],
+            producer=f"{NAME}-{self._prefix}",
+            epoch=0,
+        )
 
     def _value(self, number: int) -> int | str:
         return value_of(f"{self._prefix}.{number}".encode())
 
     def heard(self, event: Event, ahead_s: float) -> None:
-        """`ahead_s`: so much the clock on the wall, by which it notes what it says, is ahead of ours."""
+        """`ahead_s`: so much the clock on the wall, by which it notes what it says, is ahead of
+        ours.
+        """
         if event["name"] == "startup_complete":
-            self._began, self._started = max(self._began, event["timestamp"] / 1000 - ahead_s - MARGIN_S), True
+            self._began = max(self._began, event["timestamp"] / 1000 - ahead_s - MARGIN_S)
+            self._started = True
         elif event["name"] == "producer_send_success":
             self._told(event, int(event["offset"]))
         elif event["name"] == "producer_send_error":
@@ -82,10 +113,18 @@ class Sends:
             self._begin(late=True)
         process, late = self._under_way.pop(number)
         if offset is None or offset < 0 or late:
-            error = "sent before it was written down" if offset is not None else f"{event['exception']}: {event['message']}"
+            error = (
+                "sent before it was written down"
+                if offset is not None
+                else f"{event['exception']}: {event['message']}"
+            )
             self._recorder.end(process, INFO, error=error[:200])  # of this process nothing more
             return
-        self._recorder.end(process, OK, sends=[[key(event["topic"], event["partition"]), self._value(number), offset]])
+        self._recorder.end(
+            process,
+            OK,
+            sends=[[key(event["topic"], event["partition"]), self._value(number), offset]],
+        )
         self._free.append(process)
 
     def over(self) -> None:
@@ -121,21 +160,30 @@ class Polls:
             self._moved |= {each["partition"] for each in event["partitions"]}
         elif event["name"] == "record_data":
             value = event["value"]
-            self._records.append((event["partition"], event["offset"], None if value is None else value.encode()))
+            self._records.append(
+                (event["partition"], event["offset"], None if value is None else value.encode())
+            )
         elif event["name"] == "records_consumed":
             self._polled()
         elif event["name"] == "offsets_committed" and self._commits:
             self._committed("" if event["success"] else str(event.get("error")))
 
     def _polled(self) -> None:
-        """The tool commits the last poll, and no earlier one. It does not always report the result."""
+        """The tool commits the last poll, and no earlier one. It does not always report the
+        result.
+        """
         if self._commits:
             self._committed(UNTOLD)
         records, self._records = self._records, []
         moved, self._moved = self._moved, set()
         topic, recorder = self._task.topic, self._task.recorder
         if records or moved:
-            recorder.at_once(self._process, POLL, polled=polled(topic, records), rebalanced=[key(topic, each) for each in sorted(moved)])
+            recorder.at_once(
+                self._process,
+                POLL,
+                polled=polled(topic, records),
+                rebalanced=[key(topic, each) for each in sorted(moved)],
+            )
         reached = {partition: offset + 1 for partition, offset, _ in records}
         self.next.update(reached)
         if reached:
@@ -169,7 +217,9 @@ class JavaProducing:
             prefix, now = self.task.recorder.process(), time.monotonic()
             sends = Sends(self.task, prefix, self._per_s, now)
             sends.announce(now)
-            with self.kafka.producer(self.task.bootstrap, self.task.topic, self._per_s, prefix, KEYS) as tool:
+            with self.kafka.producer(
+                self.task.bootstrap, self.task.topic, self._per_s, prefix, KEYS
+            ) as tool:
                 self._follow(tool, sends)
             sends.over()
             self.task.over.wait(AGAIN_S)
@@ -189,12 +239,16 @@ class JavaProducing:
 
 
 class JavaSharing:
-    """The only member of its group, and of the other protocol's every other time. Some leave, some are killed; the next goes on where it was."""
+    """The only member of its group, and of the other protocol's every other time. Some leave, some
+    are killed; the next goes on where it was.
+    """
 
     def __init__(self, task: Task, kafka: Kafka, seed: int) -> None:
         self.task, self.kafka = task, kafka
         self._random = random.Random(seed)
-        self._asks = {each: WireCommitting(task, seed, f"{NAME}-{each}") for each in (CLASSIC, CONSUMER)}
+        self._asks = {
+            each: WireCommitting(task, seed, f"{NAME}-{each}") for each in (CLASSIC, CONSUMER)
+        }
 
     def run(self) -> None:
         for protocol in itertools.cycle((CLASSIC, CONSUMER)):
@@ -202,7 +256,9 @@ class JavaSharing:
                 return
             asks = self._asks[protocol]
             polls = Polls(self.task, asks.group)
-            with self.kafka.consumer(self.task.bootstrap, self.task.topic, asks.group, protocol) as tool:
+            with self.kafka.consumer(
+                self.task.bootstrap, self.task.topic, asks.group, protocol
+            ) as tool:
                 self._follow(tool, polls)
             polls.over()
             self._ask(asks)
@@ -228,7 +284,10 @@ class JavaSharing:
         end = time.monotonic() + ASK_S
         while True:
             try:
-                found = {key(self.task.topic, partition): asks.committed(partition) for partition in range(self.task.partitions)}
+                found = {
+                    key(self.task.topic, partition): asks.committed(partition)
+                    for partition in range(self.task.partitions)
+                }
             except NoAnswer as error:
                 asks.lost()
                 if time.monotonic() > end:
@@ -241,7 +300,9 @@ class JavaSharing:
 
 
 class JavaCopying:
-    """Copies one partition in transactions; what it is killed in, the next one of the transactional id ends. Its tool knows no TLS."""
+    """Copies one partition in transactions; what it is killed in, the next one of the transactional
+    id ends. Its tool knows no TLS.
+    """
 
     def __init__(self, task: Task, kafka: Kafka, seed: int, ledger: Ledger) -> None:
         self.task, self.kafka, self.ledger = task, kafka, ledger
@@ -252,12 +313,20 @@ class JavaCopying:
         while not self.task.over.is_set():
             with self._tool() as tool:
                 killed_at = time.monotonic() + self._random.uniform(*LIFE_S)
-                while not tool.ended and not self.task.over.is_set() and time.monotonic() < killed_at:
+                while (
+                    not tool.ended and not self.task.over.is_set() and time.monotonic() < killed_at
+                ):
                     tool.events(TICK_S)
             self.task.over.wait(AGAIN_S)
 
     def _tool(self) -> Tool:
-        return self.kafka.copier(self.task.bootstrap, self.task.topic, 0, target(self.task.topic, NAME), self._group.group)
+        return self.kafka.copier(
+            self.task.bootstrap,
+            self.task.topic,
+            0,
+            target(self.task.topic, NAME),
+            self._group.group,
+        )
 
     def finish(self) -> None:
         """The last one copies all that is left. Raises NoAnswer."""
@@ -265,7 +334,9 @@ class JavaCopying:
         with self._tool() as tool:
             while not tool.ended and time.monotonic() < end:
                 tool.events(TICK_S)
-        self.ledger.write(who=NAME, committed={0: max(0, self._group.wire.again(self._committed, ASK_S))})
+        self.ledger.write(
+            who=NAME, committed={0: max(0, self._group.wire.again(self._committed, ASK_S))}
+        )
 
     def _committed(self) -> int:
         try:
@@ -279,7 +350,10 @@ def read_everything(task: Task, kafka: Kafka, seed: int) -> str:
     """As `roles.read_everything`; a group of its own has no one who takes anything from it."""
     wire = Wire(task, seed)
     try:
-        ends = {each: wire.again(lambda each=each: wire.end(each)[0], QUIET_S, each) for each in range(task.partitions)}  # type: ignore[misc]
+        ends = {
+            each: wire.again(lambda each=each: wire.end(each)[0], QUIET_S, each)  # type: ignore[misc]
+            for each in range(task.partitions)
+        }
     except NoAnswer as error:
         return f"{NAME}: {error}"
     group = f"{NAME}-everything-{task.recorder.process()}"
@@ -301,5 +375,7 @@ def _read(tool: Tool, polls: Polls, ends: Mapping[int, int]) -> str:
         elif tool.ended:
             return f"{NAME}: it ended at {polls.next}, the ends are {dict(ends)}"
         elif time.monotonic() - quiet_since > QUIET_S:
-            return f"{NAME}: nothing came for {QUIET_S:g} s at {polls.next}, the ends are {dict(ends)}"
+            return (
+                f"{NAME}: nothing came for {QUIET_S:g} s at {polls.next}, the ends are {dict(ends)}"
+            )
     return ""

@@ -1,4 +1,6 @@
-"""Roles of workers, written down as operations: send, read by partition, read and commit in a group, read everything in the end."""
+"""Roles of workers, written down as operations: send, read by partition, read and commit in a
+group, read everything in the end.
+"""
 
 import random
 import time
@@ -53,7 +55,12 @@ class Producing:
             except Exception:  # whatever a library raises when it finds nobody
                 self.task.over.wait(AGAIN_S)
                 continue
-            _OneProducer(self.task, sender, f"{self.library.name}-{self.task.recorder.process()}", self._random).run()
+            _OneProducer(
+                self.task,
+                sender,
+                f"{self.library.name}-{self.task.recorder.process()}",
+                self._random,
+            ).run()
 
 
 class _OneProducer:
@@ -70,7 +77,10 @@ class _OneProducer:
             self._send()
             due = max(due + 1 / self._task.per_s, time.monotonic() - 1)
             self._wait(lambda: False, max(0.0, due - time.monotonic()))
-            self._wait(lambda: bool(self._free) or self._failed or self._task.over.is_set(), 2 * GIVE_UP_MS / 1000)
+            self._wait(
+                lambda: bool(self._free) or self._failed or self._task.over.is_set(),
+                2 * GIVE_UP_MS / 1000,
+            )
         self._wait(lambda: not self._under_way, 2 * GIVE_UP_MS / 1000)
         try:
             self._sender.close(1.0)
@@ -88,9 +98,15 @@ class _OneProducer:
             process = self._free.popleft()
             self._under_way[process] = value
         name = key(task.topic, where)
-        task.recorder.invoke(process, PRODUCE, sends=[[name, value, None]], producer=self._name, epoch=0)
+        task.recorder.invoke(
+            process, PRODUCE, sends=[[name, value, None]], producer=self._name, epoch=0
+        )
         try:
-            self._sender.send(where, payload(value, self._random.randint(*PAYLOAD_BYTES)), partial(self._told, process, name))
+            self._sender.send(
+                where,
+                payload(value, self._random.randint(*PAYLOAD_BYTES)),
+                partial(self._told, process, name),
+            )
         except Exception as error:
             self._told(process, name, None, repr(error))
 
@@ -146,7 +162,9 @@ class Reading:
 class Sharing:
     """A member of a group: reads what it owns, commits it, and asks for what is committed."""
 
-    def __init__(self, task: Task, library: Library, group: str, *, new_protocol: bool = False) -> None:
+    def __init__(
+        self, task: Task, library: Library, group: str, *, new_protocol: bool = False
+    ) -> None:
         self.task, self.library, self.group, self.new_protocol = task, library, group, new_protocol
         self._moved: set[int] = set()
         self._read_to: dict[int, int] = {}
@@ -160,7 +178,9 @@ class Sharing:
 
     def _share(self) -> None:
         task, process = self.task, self.task.recorder.process()
-        reader = self.library.reader(task.bootstrap, task.topic, self.group, new_protocol=self.new_protocol)
+        reader = self.library.reader(
+            task.bootstrap, task.topic, self.group, new_protocol=self.new_protocol
+        )
         try:
             self._read_to.clear()
             reader.subscribe(self._move)
@@ -184,7 +204,9 @@ class Sharing:
         moved, self._moved = self._moved, set()
         if records or moved:
             where = [key(self.task.topic, partition) for partition in sorted(moved)]
-            self.task.recorder.at_once(process, POLL, polled=polled(self.task.topic, records), rebalanced=where)
+            self.task.recorder.at_once(
+                process, POLL, polled=polled(self.task.topic, records), rebalanced=where
+            )
         self._read_to.update({partition: offset + 1 for partition, offset, _ in records})
 
     def _commit(self, reader: Reader, process: int) -> int:
@@ -196,7 +218,8 @@ class Sharing:
         try:
             reader.commit(offsets)
         except Exception as error:
-            recorder.end(process, INFO, error=repr(error)[:200])  # an attempt before the one that failed may have come through
+            # an attempt before the one that failed may have come through
+            recorder.end(process, INFO, error=repr(error)[:200])
             recorder.at_once(next_one := recorder.process(), SUBSCRIBE, keys=[])
             return next_one
         recorder.end(process, OK)
@@ -207,12 +230,20 @@ class Sharing:
             recorder.end(process, INFO, error=repr(error)[:200])
             recorder.at_once(next_one := recorder.process(), SUBSCRIBE, keys=[])
             return next_one
-        recorder.end(process, OK, offsets={key(self.task.topic, partition): offset for partition, offset in found.items()})
+        recorder.end(
+            process,
+            OK,
+            offsets={
+                key(self.task.topic, partition): offset for partition, offset in found.items()
+            },
+        )
         return process
 
 
 def read_everything(task: Task, library: Library) -> str:
-    """By a fresh consumer, from the beginning to where the partitions end now. Returns what is wrong; empty: nothing."""
+    """By a fresh consumer, from the beginning to where the partitions end now. Returns what is
+    wrong; empty: nothing.
+    """
     process, quiet_since = task.recorder.process(), time.monotonic()
     reached = dict.fromkeys(range(task.partitions), 0)
     ends: Mapping[int, int] = {}
@@ -227,7 +258,10 @@ def read_everything(task: Task, library: Library) -> str:
                 task.recorder.at_once(process, POLL, polled=polled(task.topic, records))
                 reached.update({partition: offset + 1 for partition, offset, _ in records})
             elif time.monotonic() - quiet_since > QUIET_S:
-                return f"{library.name}: nothing came for {QUIET_S:g} s at {reached}, the ends are {dict(ends)}"
+                return (
+                    f"{library.name}: nothing came for {QUIET_S:g} s at {reached}, the ends are "
+                    f"{dict(ends)}"
+                )
     finally:
         reader.close()
     return ""

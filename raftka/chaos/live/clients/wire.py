@@ -1,7 +1,8 @@
-"""A client of the checker's own, a connection for each request: it sees what libraries hide, raftka's own client included.
+"""A client of the checker's own, a connection for each request: it sees what libraries hide,
+raftka's own client included.
 
-It sends batches again until they are acknowledged, reads with the leader's epoch and what the answer says of its partition, asks for ends, commits
-and asks for offsets as no member of a group.
+It sends batches again until they are acknowledged, reads with the leader's epoch and what the
+answer says of its partition, asks for ends, commits and asks for offsets as no member of a group.
 """
 
 import random
@@ -11,7 +12,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from raftka.chaos.history import ASSIGN, COMMIT, FAIL, FETCH_OFFSET, INFO, LIST_OFFSETS, OK, POLL, PRODUCE, Told
+from raftka.chaos.history import (
+    ASSIGN,
+    COMMIT,
+    FAIL,
+    FETCH_OFFSET,
+    INFO,
+    LIST_OFFSETS,
+    OK,
+    POLL,
+    PRODUCE,
+    Told,
+)
 from raftka.chaos.live.clients.roles import AGAIN_S, PAYLOAD_BYTES, QUIET_S, Task
 from raftka.chaos.live.recorder import key, payload, polled
 from raftka.json_values import Json
@@ -35,7 +47,14 @@ PRODUCE_TIMEOUT_MS = 3000
 BATCH_RECORDS = (1, 5)
 FETCH_BYTES = 262_144
 PAUSE_S = (0.05, 0.3)
-BY_NAME = {PRODUCE_API.key: 12, FETCH.key: 12, OFFSET_COMMIT.key: 9, OFFSET_FETCH.key: 7, FIND_COORDINATOR.key: 3}  # later ones know topics by id
+# later ones know topics by id
+BY_NAME = {
+    PRODUCE_API.key: 12,
+    FETCH.key: 12,
+    OFFSET_COMMIT.key: 9,
+    OFFSET_FETCH.key: 7,
+    FIND_COORDINATOR.key: 3,
+}
 
 
 class NoAnswer(Exception):
@@ -45,7 +64,13 @@ class NoAnswer(Exception):
 Address = tuple[str, int]
 
 
-def call(address: Address, api: Api[Req, Resp], request: Req, version: int, context: ssl.SSLContext | None = None) -> Resp:
+def call(
+    address: Address,
+    api: Api[Req, Resp],
+    request: Req,
+    version: int,
+    context: ssl.SSLContext | None = None,
+) -> Resp:
     """In that version, whatever the broker says that it knows. Raises OSError and ProtocolError."""
     with (
         socket.create_connection(address, REQUEST_S) as plain,
@@ -72,7 +97,12 @@ class Wire:
     def __init__(self, task: Task, seed: int) -> None:
         self.task = task
         self.random = random.Random(seed)
-        self._servers = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in task.bootstrap.servers.split(","))]
+        self._servers = [
+            (host, int(port))
+            for host, _, port in (
+                each.rpartition(":") for each in task.bootstrap.servers.split(",")
+            )
+        ]
         self._context = task.bootstrap.context()
         self._leaders: dict[int, tuple[Address, int]] = {}
         self._epochs: dict[int, int] = {}
@@ -100,39 +130,75 @@ class Wire:
 
     def _refresh(self) -> None:
         request = METADATA.request
-        view = self.anybody(METADATA, request(topics=[request.topics(name=self.task.topic)], allow_auto_topic_creation=False))
+        view = self.anybody(
+            METADATA,
+            request(topics=[request.topics(name=self.task.topic)], allow_auto_topic_creation=False),
+        )
         brokers = {each.node_id: (each.host, each.port) for each in view.brokers}
         for each in (each for topic in view.topics for each in topic.partitions):
-            if each.leader_id in brokers and each.leader_epoch >= self._epochs.get(each.partition_index, -1):
+            if each.leader_id in brokers and each.leader_epoch >= self._epochs.get(
+                each.partition_index, -1
+            ):
                 self._epochs[each.partition_index] = each.leader_epoch
                 self._leaders[each.partition_index] = (brokers[each.leader_id], each.leader_epoch)
 
     def producer_id(self) -> int:
-        row = self.anybody(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=60_000))
+        row = self.anybody(
+            INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=60_000)
+        )
         if row.error_code:
             raise NoAnswer(Code(row.error_code).name)
         return int(row.producer_id)
 
-    def fetch(self, partition: int, offset: int) -> tuple[list[tuple[int, int, bytes | None]], int, Told]:
+    def fetch(
+        self, partition: int, offset: int
+    ) -> tuple[list[tuple[int, int, bytes | None]], int, Told]:
         """Records, where to go on, what was told. Raises NoAnswer."""
         address, epoch = self.leader(partition)
         request = FETCH.request
-        asked = request.topics.partitions(partition=partition, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=FETCH_BYTES)
-        row = self.ask(address, FETCH, request(max_wait_ms=200, min_bytes=1, topics=[request.topics(topic=self.task.topic, partitions=[asked])]))
+        asked = request.topics.partitions(
+            partition=partition,
+            fetch_offset=offset,
+            current_leader_epoch=epoch,
+            partition_max_bytes=FETCH_BYTES,
+        )
+        row = self.ask(
+            address,
+            FETCH,
+            request(
+                max_wait_ms=200,
+                min_bytes=1,
+                topics=[request.topics(topic=self.task.topic, partitions=[asked])],
+            ),
+        )
         found = row.responses[0].partitions[0]
         if found.error_code:
             raise NoAnswer(Code(found.error_code).name)
         records, goes_on = [], offset
         for header, batch in iterate(memoryview(found.records or b"")):
-            records += [(partition, record.offset, _bytes(record.value)) for record in records_of(batch) if record.offset >= offset]
+            records += [
+                (partition, record.offset, _bytes(record.value))
+                for record in records_of(batch)
+                if record.offset >= offset
+            ]
             goes_on = header.last_offset + 1
-        return records, goes_on, Told(epoch, found.log_start_offset, found.last_stable_offset, found.high_watermark)
+        return (
+            records,
+            goes_on,
+            Told(epoch, found.log_start_offset, found.last_stable_offset, found.high_watermark),
+        )
 
     def end(self, partition: int) -> tuple[int, Told]:
         address, epoch = self.leader(partition)
         request = list_offsets.LIST_OFFSETS.request
-        asked = request.topics.partitions(partition_index=partition, current_leader_epoch=epoch, timestamp=list_offsets.LATEST)
-        row = self.ask(address, list_offsets.LIST_OFFSETS, request(topics=[request.topics(name=self.task.topic, partitions=[asked])]))
+        asked = request.topics.partitions(
+            partition_index=partition, current_leader_epoch=epoch, timestamp=list_offsets.LATEST
+        )
+        row = self.ask(
+            address,
+            list_offsets.LIST_OFFSETS,
+            request(topics=[request.topics(name=self.task.topic, partitions=[asked])]),
+        )
         found = row.topics[0].partitions[0]
         if found.error_code:
             raise NoAnswer(Code(found.error_code).name)
@@ -173,29 +239,50 @@ class WireProducing:
         process = self.task.recorder.process()
         name = f"own-{process}"
         while not self.task.over.is_set():
-            partition, count = self._random.randrange(self.task.partitions), self._random.randint(*BATCH_RECORDS)
+            partition = self._random.randrange(self.task.partitions)
+            count = self._random.randint(*BATCH_RECORDS)
             values = [next(self.task.recorder.values) for _ in range(count)]
             where = key(self.task.topic, partition)
-            self.task.recorder.invoke(process, PRODUCE, sends=[[where, value, None] for value in values], producer=name, epoch=0)
+            self.task.recorder.invoke(
+                process,
+                PRODUCE,
+                sends=[[where, value, None] for value in values],
+                producer=name,
+                epoch=0,
+            )
             try:
                 base = self._send(partition, values, producer_id, sequences[partition])
             except NoAnswer as error:
                 self.task.recorder.end(process, INFO, error=str(error)[:200])
                 raise
-            self.task.recorder.end(process, OK, sends=[[where, value, base + i] for i, value in enumerate(values)])
+            self.task.recorder.end(
+                process, OK, sends=[[where, value, base + i] for i, value in enumerate(values)]
+            )
             sequences[partition] += count
             self.task.over.wait(count / self.task.per_s)
 
     def _send(self, partition: int, values: Sequence[int], producer_id: int, sequence: int) -> int:
         now = time.time_ns() // 1_000_000
-        records = [(None, payload(value, self._random.randint(*PAYLOAD_BYTES)), (), now) for value in values]
-        batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+        records = [
+            (None, payload(value, self._random.randint(*PAYLOAD_BYTES)), (), now)
+            for value in values
+        ]
+        batch = build_batch(
+            records, producer_id=producer_id, producer_epoch=0, base_sequence=sequence
+        )
         request = PRODUCE_API.request
-        data = request.topic_data(name=self.task.topic, partition_data=[request.topic_data.partition_data(index=partition, records=batch)])
+        data = request.topic_data(
+            name=self.task.topic,
+            partition_data=[request.topic_data.partition_data(index=partition, records=batch)],
+        )
 
         def attempt() -> int:
             address, _ = self.wire.leader(partition)
-            row = self.wire.ask(address, PRODUCE_API, request(acks=-1, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[data]))
+            row = self.wire.ask(
+                address,
+                PRODUCE_API,
+                request(acks=-1, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[data]),
+            )
             answer = row.responses[0].partition_responses[0]
             if answer.error_code:
                 raise NoAnswer(Code(answer.error_code).name)
@@ -255,9 +342,17 @@ class WireCommitting:
             partition = self.wire.random.randrange(self.task.partitions)
             where = key(self.task.topic, partition)
             self.task.recorder.invoke(process, COMMIT, group=self.group, offsets={where: offset})
-            process = self._end(process, lambda partition=partition, offset=offset: self._commit(partition, offset))  # type: ignore[misc]
+            process = self._end(
+                process,
+                lambda partition=partition, offset=offset: self._commit(partition, offset),  # type: ignore[misc]
+            )
             self.task.recorder.invoke(process, FETCH_OFFSET, group=self.group)
-            process = self._end(process, lambda partition=partition, where=where: {"offsets": {where: self.committed(partition)}})  # type: ignore[misc]
+            process = self._end(
+                process,
+                lambda partition=partition, where=where: {  # type: ignore[misc]
+                    "offsets": {where: self.committed(partition)}
+                },
+            )
             self.task.over.wait(self.wire.random.uniform(*PAUSE_S))
 
     def _end(self, process: int, work: Callable[[], Mapping[str, Json]]) -> int:
@@ -276,7 +371,9 @@ class WireCommitting:
 
     def _ask(self, api: Api[Req, Resp], row: Req) -> Resp:
         if self._coordinator is None:
-            found = self.wire.anybody(FIND_COORDINATOR, FIND_COORDINATOR.request(key=self.group, key_type=0))
+            found = self.wire.anybody(
+                FIND_COORDINATOR, FIND_COORDINATOR.request(key=self.group, key_type=0)
+            )
             if found.error_code:
                 raise NoAnswer(Code(found.error_code).name)
             self._coordinator = (found.host, found.port)
@@ -284,8 +381,17 @@ class WireCommitting:
 
     def _commit(self, partition: int, offset: int) -> Mapping[str, Json]:
         request = OFFSET_COMMIT.request
-        asked = request.topics.partitions(partition_index=partition, committed_offset=offset, committed_metadata="")
-        row = self._ask(OFFSET_COMMIT, request(group_id=self.group, member_id="", topics=[request.topics(name=self.task.topic, partitions=[asked])]))
+        asked = request.topics.partitions(
+            partition_index=partition, committed_offset=offset, committed_metadata=""
+        )
+        row = self._ask(
+            OFFSET_COMMIT,
+            request(
+                group_id=self.group,
+                member_id="",
+                topics=[request.topics(name=self.task.topic, partitions=[asked])],
+            ),
+        )
         if code := row.topics[0].partitions[0].error_code:
             raise NoAnswer(Code(code).name)
         return {}
@@ -294,7 +400,9 @@ class WireCommitting:
         """Raises NoAnswer."""
         request = OFFSET_FETCH.request
         topic = request.topics(name=self.task.topic, partition_indexes=[partition])
-        row = self._ask(OFFSET_FETCH, request(group_id=self.group, topics=[topic], require_stable=True))
+        row = self._ask(
+            OFFSET_FETCH, request(group_id=self.group, topics=[topic], require_stable=True)
+        )
         if row.error_code:
             raise NoAnswer(Code(row.error_code).name)
         found = row.topics[0].partitions[0]
@@ -309,9 +417,14 @@ def read_everything(task: Task, seed: int) -> str:
     task.recorder.at_once(process, ASSIGN, keys=task.keys)
     try:
         for partition in range(task.partitions):
-            end, reached = wire.again(lambda partition=partition: wire.end(partition)[0], QUIET_S, partition), 0  # type: ignore[misc]
+            end = wire.again(lambda partition=partition: wire.end(partition)[0], QUIET_S, partition)  # type: ignore[misc]
+            reached = 0
             while reached < end:
-                records, reached, _ = wire.again(lambda p=partition, at=reached: wire.fetch(p, at), QUIET_S, partition)  # type: ignore[misc]
+                records, reached, _ = wire.again(
+                    lambda p=partition, at=reached: wire.fetch(p, at),  # type: ignore[misc]
+                    QUIET_S,
+                    partition,
+                )
                 if records:
                     task.recorder.at_once(process, POLL, polled=polled(task.topic, records))
     except NoAnswer as error:

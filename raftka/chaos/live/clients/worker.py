@@ -1,7 +1,9 @@
-"""One client library in a process of its own: `python -m raftka.chaos.live.clients.worker JSON`, told by lines on its standard input.
+"""One client library in a process of its own: `python -m raftka.chaos.live.clients.worker JSON`,
+told by lines on its standard input.
 
-`stop`: send and read no more, and say `stopped` when all is known; `read`: read everything from the beginning, and say `done`. When the input ends
-without a word, whoever started it is gone, and so is this.
+`stop`: send and read no more, and say `stopped` when all is known; `read`: read everything from the
+beginning, and say `done`. When the input ends without a word, whoever started it is gone, and so is
+this.
 """
 
 import faulthandler
@@ -21,7 +23,8 @@ from raftka.cluster.secured.keys import ADMIN, ClientFiles
 
 STOP_S = 130.0  # a little more than a record may take
 FINISHES = 3  # tries
-MIXED, NEW = "mixed", "new"  # groups: of all libraries in the classic protocol; of those who know the new one
+# groups: of all libraries in the classic protocol; of those who know the new one
+MIXED, NEW = "mixed", "new"
 
 
 class Role(Protocol):
@@ -31,21 +34,39 @@ class Role(Protocol):
 
 def roles_of(task: Task, client: str, seed: int, kafka_home: str) -> list[Role]:
     if client == wire.NAME:
-        return [wire.WireProducing(task, seed), wire.WireReading(task, seed + 1), wire.WireCommitting(task, seed + 2)]
+        return [
+            wire.WireProducing(task, seed),
+            wire.WireReading(task, seed + 1),
+            wire.WireCommitting(task, seed + 2),
+        ]
     if client == java.NAME:
         kafka = java.find(kafka_home)
         return [java_roles.JavaProducing(task, kafka), java_roles.JavaSharing(task, kafka, seed)]
     library = clients.LIBRARIES[client]()
-    found: list[Role] = [Producing(task, library, seed), Reading(task, library), Sharing(task, library, MIXED)]
+    found: list[Role] = [
+        Producing(task, library, seed),
+        Reading(task, library),
+        Sharing(task, library, MIXED),
+    ]
     if client == "confluent-kafka":
         found.append(Sharing(task, library, NEW, new_protocol=True))
     return found
 
 
-def transactional_roles(task: Task, client: str, seed: int, worker: int, ledger: Ledger, kafka_home: str) -> list[Role]:
+def transactional_roles(
+    task: Task, client: str, seed: int, worker: int, ledger: Ledger, kafka_home: str
+) -> list[Role]:
     if client == java.NAME:
-        return [] if task.bootstrap.files else [java_roles.JavaCopying(task, java.find(kafka_home), seed, ledger)]
-    return [Copying(task, client, seed, worker, ledger), Following(task, client, ledger)] if client in clients.LIBRARIES else []
+        return (
+            []
+            if task.bootstrap.files
+            else [java_roles.JavaCopying(task, java.find(kafka_home), seed, ledger)]
+        )
+    return (
+        [Copying(task, client, seed, worker, ledger), Following(task, client, ledger)]
+        if client in clients.LIBRARIES
+        else []
+    )
 
 
 def read_everything(task: Task, client: str, seed: int, kafka_home: str, ledger: Ledger) -> str:
@@ -54,7 +75,11 @@ def read_everything(task: Task, client: str, seed: int, kafka_home: str, ledger:
             return wrong
         if client == java.NAME:
             return java_roles.read_everything(task, java.find(kafka_home), seed)
-        return wire.read_everything(task, seed) if client == wire.NAME else roles.read_everything(task, clients.LIBRARIES[client]())
+        return (
+            wire.read_everything(task, seed)
+            if client == wire.NAME
+            else roles.read_everything(task, clients.LIBRARIES[client]())
+        )
     except Exception as error:  # whatever a library raises
         return f"{client}: {error!r}"
 
@@ -86,14 +111,28 @@ def say(**what: str) -> None:
 def main() -> int:
     given = json.loads(sys.argv[1])
     clients.quiet()
-    client, seed, home, over = given["client"], given["seed"], given["kafka_home"], threading.Event()
+    client, seed, home = given["client"], given["seed"], given["kafka_home"]
+    over = threading.Event()
     recorder = Recorder(Path(given["history"]), given["began"], given["worker"])
     files = ClientFiles(ADMIN, Path(given["keys"])) if given["keys"] else None
-    task = Task(Bootstrap(given["servers"], files), given["topic"], given["partitions"], given["per_s"], recorder, over)
+    task = Task(
+        Bootstrap(given["servers"], files),
+        given["topic"],
+        given["partitions"],
+        given["per_s"],
+        recorder,
+        over,
+    )
     broken: list[str] = []
     ledger = Ledger(Path(given["transactions"]))
-    found: list[Role] = [*roles_of(task, client, seed, home), *transactional_roles(task, client, seed, given["worker"], ledger, home)]
-    threads = [threading.Thread(target=_run, args=(role, broken), name=type(role).__name__, daemon=True) for role in found]
+    found: list[Role] = [
+        *roles_of(task, client, seed, home),
+        *transactional_roles(task, client, seed, given["worker"], ledger, home),
+    ]
+    threads = [
+        threading.Thread(target=_run, args=(role, broken), name=type(role).__name__, daemon=True)
+        for role in found
+    ]
     for thread in threads:
         thread.start()
     for line in sys.stdin:
@@ -102,7 +141,8 @@ def main() -> int:
             end = time.monotonic() + STOP_S
             for thread in threads:
                 thread.join(max(0.0, end - time.monotonic()))
-            if hanging := [f"{thread.name} hangs" for thread in threads if thread.is_alive()]:  # what it began has not ended, for the history
+            # what it began has not ended, for the history
+            if hanging := [f"{thread.name} hangs" for thread in threads if thread.is_alive()]:
                 broken += hanging
                 faulthandler.dump_traceback(sys.stderr, all_threads=True)  # the worker's log
             for role in found:

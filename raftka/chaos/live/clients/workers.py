@@ -1,4 +1,6 @@
-"""The harness' side of the workers: started, told to stop, told to read everything, gone. Knows no client."""
+"""The harness' side of the workers: started, told to stop, told to read everything, gone. Knows no
+client.
+"""
 
 import json
 import os
@@ -41,7 +43,14 @@ class Workers:
         self._processes: dict[str, subprocess.Popen[str]] = {}
         try:
             for number, client in enumerate(clients, 1):
-                self._processes[client] = _start({**given, "client": client, "worker": number, "seed": 1000 * given["seed"] + 10 * number})
+                self._processes[client] = _start(
+                    {
+                        **given,
+                        "client": client,
+                        "worker": number,
+                        "seed": 1000 * given["seed"] + 10 * number,
+                    }
+                )
         except BaseException:
             self.close()
             raise
@@ -49,7 +58,12 @@ class Workers:
     def __enter__(self) -> "Workers":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -80,7 +94,11 @@ class Workers:
             assert process.stdout is not None
             ready = select.select([process.stdout], [], [], max(0.0, end - time.monotonic()))[0]
             line = process.stdout.readline() if ready else ""
-            if wrong := json.loads(line).get("wrong", "") if line else f"the worker of {client} did not {word}":
+            if (
+                wrong := json.loads(line).get("wrong", "")
+                if line
+                else f"the worker of {client} did not {word}"
+            ):
                 self.wrong.append(wrong)
 
 
@@ -93,6 +111,11 @@ def _start(given: JsonObject) -> "subprocess.Popen[str]":
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])])},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(
+                    [str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
+                ),
+            },
             start_new_session=True,  # Ctrl-C is for the harness
         )

@@ -1,4 +1,6 @@
-"""An administrator's actions at the wrong moment: a new broker, moves of replicas, deleted and created topics, elections."""
+"""An administrator's actions at the wrong moment: a new broker, moves of replicas, deleted and
+created topics, elections.
+"""
 
 import random
 
@@ -31,12 +33,26 @@ class Membership(Nemesis):
         for each in chance.sample(view.of(topic), min(2, len(view.of(topic)))):
             self._was[each.partition] = list(each.replicas)
             leaves = chance.randrange(len(each.replicas))
-            self._move(stage, each.partition, [stage.spare if i == leaves else node_id for i, node_id in enumerate(each.replicas)])
+            self._move(
+                stage,
+                each.partition,
+                [
+                    stage.spare if i == leaves else node_id
+                    for i, node_id in enumerate(each.replicas)
+                ],
+            )
         return f"node {stage.spare} came and takes over replicas of {topic} {sorted(self._was)}"
 
     def _move(self, stage: Stage, partition: int, replicas: list[int]) -> None:
         request = ALTER_PARTITION_REASSIGNMENTS.request
-        rows = [request.topics(name=self._topic, partitions=[request.topics.partitions(partition_index=partition, replicas=replicas)])]
+        rows = [
+            request.topics(
+                name=self._topic,
+                partitions=[
+                    request.topics.partitions(partition_index=partition, replicas=replicas)
+                ],
+            )
+        ]
         stage.ask_anybody(ALTER_PARTITION_REASSIGNMENTS, request(topics=rows, timeout_ms=CALL_MS))
 
     def bitten(self, stage: Stage) -> bool:
@@ -61,7 +77,9 @@ class Membership(Nemesis):
 
     def _there(self, stage: Stage) -> bool:
         view = stage.view([self._topic]) if self._topic else None
-        return view is not None and any(stage.spare in each.replicas for each in view.of(self._topic))
+        return view is not None and any(
+            stage.spare in each.replicas for each in view.of(self._topic)
+        )
 
 
 class Topics(Nemesis):
@@ -72,7 +90,9 @@ class Topics(Nemesis):
 
     def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:
         request, partitions = CREATE_TOPICS.request, chance.randint(1, 20)
-        row = request.topics(name=self.TOPIC, num_partitions=partitions, replication_factor=chance.choice((1, 3)))
+        row = request.topics(
+            name=self.TOPIC, num_partitions=partitions, replication_factor=chance.choice((1, 3))
+        )
         stage.ask_anybody(CREATE_TOPICS, request(topics=[row], timeout_ms=CALL_MS))
         return f"a topic of {partitions} partitions is made, and deleted"
 
@@ -81,7 +101,11 @@ class Topics(Nemesis):
         return view is not None and bool(view.of(self.TOPIC))
 
     def end(self, stage: Stage) -> None:
-        stage.ask_anybody(DELETE_TOPICS, DELETE_TOPICS.request(topic_names=[self.TOPIC], timeout_ms=CALL_MS), version=5)
+        stage.ask_anybody(
+            DELETE_TOPICS,
+            DELETE_TOPICS.request(topic_names=[self.TOPIC], timeout_ms=CALL_MS),
+            version=5,
+        )
 
 
 class Elections(Nemesis):
@@ -94,7 +118,9 @@ class Elections(Nemesis):
 
     def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:
         request = ELECT_LEADERS.request
-        answer = stage.ask_anybody(ELECT_LEADERS, request(election_type=0, topic_partitions=None, timeout_ms=CALL_MS))
+        answer = stage.ask_anybody(
+            ELECT_LEADERS, request(election_type=0, topic_partitions=None, timeout_ms=CALL_MS)
+        )
         self._asked = answer is not None
         return "preferred leaders are elected"
 

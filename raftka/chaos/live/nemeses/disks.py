@@ -1,4 +1,6 @@
-"""Disks that are slow, full, fail or lie, power that is lost, a clock that is wrong: by the shim under each node."""
+"""Disks that are slow, full, fail or lie, power that is lost, a clock that is wrong: by the shim
+under each node.
+"""
 
 import random
 from collections.abc import Callable
@@ -11,7 +13,14 @@ from raftka.chaos.live.stage import Stage
 class Disk(Hits):
     """`fields` of the shim, until it ends; then the node is started anew if it has given up."""
 
-    def __init__(self, name: str, victims: Victims, counter: str, said: str, fields: Callable[[random.Random], dict[str, int]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        victims: Victims,
+        counter: str,
+        said: str,
+        fields: Callable[[random.Random], dict[str, int]],
+    ) -> None:
         super().__init__(name, victims)
         self._counter, self._said, self._fields = counter, said, fields
         self._before: dict[int, int] = {}
@@ -22,15 +31,22 @@ class Disk(Hits):
 
     def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:
         self.victims = self._choose(stage, chance)
-        self._before = {node_id: stage.shims[node_id].count(self._counter) for node_id in self.victims}
+        self._before = {
+            node_id: stage.shims[node_id].count(self._counter) for node_id in self.victims
+        }
         self._told = self._fields(chance)
         for node_id in self.victims:
             stage.expected.add(node_id)
             stage.shims[node_id].set(**self._told)
-        return f"{self._said} of {named(self.victims)}" + "".join(f", {name} {value}" for name, value in self._told.items() if value > 99)
+        return f"{self._said} of {named(self.victims)}" + "".join(
+            f", {name} {value}" for name, value in self._told.items() if value > 99
+        )
 
     def bitten(self, stage: Stage) -> bool:
-        return any(stage.shims[node_id].count(self._counter) > before for node_id, before in self._before.items())
+        return any(
+            stage.shims[node_id].count(self._counter) > before
+            for node_id, before in self._before.items()
+        )
 
     def end(self, stage: Stage) -> None:
         self._heal(stage)
@@ -69,7 +85,10 @@ class PowerLoss(Hits):
         self.victims = self._choose(stage, chance)
         stage.kill(*self.victims)
         self.lost = sum(stage.shims[node_id].lose_power(chance) for node_id in self.victims)
-        return f"no power for {named(self.victims)}, {self.lost:,} bytes that were not flushed are gone"
+        return (
+            f"no power for {named(self.victims)}, {self.lost:,} bytes that were not flushed are "
+            "gone"
+        )
 
     def bitten(self, stage: Stage) -> bool:
         return bool(self.victims) and not set(self.victims) & set(stage.alive)
@@ -80,7 +99,9 @@ class PowerLoss(Hits):
 
 
 class LyingDisks(PowerLoss):
-    """Flushes that say they are done and are not, until the power fails: what was acknowledged meanwhile is gone."""
+    """Flushes that say they are done and are not, until the power fails: what was acknowledged
+    meanwhile is gone.
+    """
 
     def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:
         self.victims = self._choose(stage, chance)

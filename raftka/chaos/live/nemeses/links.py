@@ -1,4 +1,6 @@
-"""Links between nodes that are cut, one way or both, or slow: by the proxy. And a network that loses packets of all: by the kernel."""
+"""Links between nodes that are cut, one way or both, or slow: by the proxy. And a network that
+loses packets of all: by the kernel.
+"""
 
 import random
 from collections.abc import Callable, Mapping
@@ -19,7 +21,9 @@ def split(stage: Stage, chance: random.Random) -> tuple[str, list[Direction]]:
 def isolated(choose: Victims) -> Cuts:
     def cuts(stage: Stage, chance: random.Random) -> tuple[str, list[Direction]]:
         victims = choose(stage, chance)
-        return f"{named(victims)} | the others", stage.between(victims, [each for each in stage.members if each not in victims])
+        return f"{named(victims)} | the others", stage.between(
+            victims, [each for each in stage.members if each not in victims]
+        )
 
     return cuts
 
@@ -31,14 +35,23 @@ def one_way(stage: Stage, chance: random.Random) -> tuple[str, list[Direction]]:
 
 def deaf(stage: Stage, chance: random.Random) -> tuple[str, list[Direction]]:
     victim = chance.choice(stage.members)
-    return f"node {victim} hears nobody", [(each, victim) for each in stage.members if each != victim]
+    return f"node {victim} hears nobody", [
+        (each, victim) for each in stage.members if each != victim
+    ]
 
 
 def ring(stage: Stage, chance: random.Random) -> tuple[str, list[Direction]]:
     """Each still hears a majority, no two the same one; of three nodes one pair is parted."""
     nodes = chance.sample(stage.members, len(stage.members))
-    apart = [(a, b) for i, a in enumerate(nodes) for j, b in enumerate(nodes) if i < j and 1 < j - i < len(nodes) - 1] or [(nodes[0], nodes[1])]
-    return "apart: " + ", ".join(f"{a} | {b}" for a, b in apart), [each for a, b in apart for each in ((a, b), (b, a))]
+    apart = [
+        (a, b)
+        for i, a in enumerate(nodes)
+        for j, b in enumerate(nodes)
+        if i < j and 1 < j - i < len(nodes) - 1
+    ] or [(nodes[0], nodes[1])]
+    return "apart: " + ", ".join(f"{a} | {b}" for a, b in apart), [
+        each for a, b in apart for each in ((a, b), (b, a))
+    ]
 
 
 class Cut(Nemesis):

@@ -9,16 +9,37 @@ from collections.abc import Iterable
 
 from raftka.chaos.live.nemeses.clusters import Elections, Membership, Topics
 from raftka.chaos.live.nemeses.disks import Clock, Disk, LyingDisks, PowerLoss, Slow
-from raftka.chaos.live.nemeses.links import Cut, LostPackets, NarrowNetwork, SlowLinks, deaf, isolated, one_way, ring, split
-from raftka.chaos.live.nemeses.nemesis import Nemesis, a_leader, everybody, majority, one, the_controller
+from raftka.chaos.live.nemeses.links import (
+    Cut,
+    LostPackets,
+    NarrowNetwork,
+    SlowLinks,
+    deaf,
+    isolated,
+    one_way,
+    ring,
+    split,
+)
+from raftka.chaos.live.nemeses.nemesis import (
+    Nemesis,
+    a_leader,
+    everybody,
+    majority,
+    one,
+    the_controller,
+)
 from raftka.chaos.live.nemeses.processes import Kill, Pause, Roll, Throttle
 from raftka.chaos.live.shim import FAILING
 
-SKEW_MS = 1_800_000  # less than message.timestamp.after.max.ms: else producers are refused for their times
+# less than message.timestamp.after.max.ms: else producers are refused for their times
+SKEW_MS = 1_800_000
 
 
 def _slow(chance: random.Random) -> dict[str, int]:
-    return {"flush_delay_us": chance.choice((20_000, 200_000, 1_000_000)), "write_delay_us": chance.choice((0, 0, 5_000))}
+    return {
+        "flush_delay_us": chance.choice((20_000, 200_000, 1_000_000)),
+        "write_delay_us": chance.choice((0, 0, 5_000)),
+    }
 
 
 def _skew(chance: random.Random) -> dict[str, int]:
@@ -47,8 +68,20 @@ def mix() -> list[Nemesis]:
         LostPackets(),
         NarrowNetwork(),
         Slow("slow-disk", one, "flushes_slow", "slow disk", _slow),
-        Disk("full-disk", one, "writes_refused", "full disk", lambda chance: {"write_error": errno.ENOSPC}),
-        Disk("failing-flush", a_leader, "flushes_failed", "failing flushes", lambda chance: {"flush": FAILING}),
+        Disk(
+            "full-disk",
+            one,
+            "writes_refused",
+            "full disk",
+            lambda chance: {"write_error": errno.ENOSPC},
+        ),
+        Disk(
+            "failing-flush",
+            a_leader,
+            "flushes_failed",
+            "failing flushes",
+            lambda chance: {"flush": FAILING},
+        ),
         PowerLoss("power-loss-one", a_leader),
         PowerLoss("power-loss-all", everybody),
         Clock("clock-skew", one, "clock_skewed", "wrong clock", _skew),

@@ -1,4 +1,6 @@
-"""A fault of a live cluster: it begins, proves that it bit, and is undone; and whom it hits. Knows no kind."""
+"""A fault of a live cluster: it begins, proves that it bit, and is undone; and whom it hits. Knows
+no kind.
+"""
 
 import random
 from collections.abc import Callable, Iterable
@@ -35,13 +37,21 @@ class Nemesis:
 
 
 def one(stage: Stage, chance: random.Random) -> list[int]:
-    awake = [node_id for node_id in stage.members if node_id in stage.alive and node_id not in stage.stopped]
+    awake = [
+        node_id
+        for node_id in stage.members
+        if node_id in stage.alive and node_id not in stage.stopped
+    ]
     return [chance.choice(awake)] if awake else []
 
 
 def a_leader(stage: Stage, chance: random.Random) -> list[int]:
     view = stage.view()
-    leaders = sorted({each.leader for each in view.partitions if each.leader > 0}) if view is not None else []
+    leaders = (
+        sorted({each.leader for each in view.partitions if each.leader > 0})
+        if view is not None
+        else []
+    )
     return [chance.choice(leaders)] if leaders else one(stage, chance)
 
 
@@ -61,7 +71,11 @@ def everybody(stage: Stage, chance: random.Random) -> list[int]:
 
 def named(nodes: Iterable[int]) -> str:
     nodes = list(nodes)
-    return ("node " if len(nodes) == 1 else "nodes ") + ", ".join(map(str, nodes)) if nodes else "nobody"
+    return (
+        ("node " if len(nodes) == 1 else "nodes ") + ", ".join(map(str, nodes))
+        if nodes
+        else "nobody"
+    )
 
 
 class Hits(Nemesis):

@@ -32,7 +32,9 @@ class Pause(Hits):
         return f"SIGSTOP to {named(self.victims)}"
 
     def bitten(self, stage: Stage) -> bool:
-        paused = [stage.nodes[node_id].pid for node_id in self.victims if stage.nodes[node_id].alive]
+        paused = [
+            stage.nodes[node_id].pid for node_id in self.victims if stage.nodes[node_id].alive
+        ]
         return any("\nState:\tT" in Path(f"/proc/{pid}/status").read_text() for pid in paused)
 
     def end(self, stage: Stage) -> None:

@@ -1,8 +1,10 @@
-"""Notes which batches of idempotent producers recovery may leave out of a replica's memory: no others may a leader refuse when they come again.
+"""Notes which batches of idempotent producers recovery may leave out of a replica's memory: no
+others may a leader refuse when they come again.
 
-As with Apache Kafka a snapshot tells a producer's last batch alone, and recovery reads only some of the log before it again. So of several batches
-that were under way when a node died, it may know the last one, and refuse the first as out of order although it has it. The judge derives that from
-the batches themselves, and does not disturb the log.
+As with Apache Kafka a snapshot tells a producer's last batch alone, and recovery reads only some of
+the log before it again. So of several batches that were under way when a node died, it may know the
+last one, and refuse the first as out of order although it has it. The judge derives that from the
+batches themselves, and does not disturb the log.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -48,23 +50,44 @@ def noted(forgotten: set[Forgotten]) -> Iterator[None]:
 
 
 def _noting(
-    forgotten: set[Forgotten], rebuild: Rebuild, segments: Sequence[Segment], snapshots: Snapshots, trusted_up_to: int, now_ms: int
+    forgotten: set[Forgotten],
+    rebuild: Rebuild,
+    segments: Sequence[Segment],
+    snapshots: Snapshots,
+    trusted_up_to: int,
+    now_ms: int,
 ) -> ProducerState:
     state = rebuild(segments, snapshots, trusted_up_to, now_ms)
     files = segments[0]._files
-    if isinstance(files, NodeFiles) and isinstance(files.node, Node):  # else it is a copy, which no client asks
+    # else it is a copy, which no client asks
+    if isinstance(files, NodeFiles) and isinstance(files.node, Node):
         partition = segments[0].directory.rpartition("/")[2]
-        forgotten.update(Forgotten(files.node.machine.name, partition, *each) for each in _left_out(state, segments, snapshots, trusted_up_to))
+        forgotten.update(
+            Forgotten(files.node.machine.name, partition, *each)
+            for each in _left_out(state, segments, snapshots, trusted_up_to)
+        )
     return state
 
 
-def _left_out(state: ProducerState, segments: Sequence[Segment], snapshots: Snapshots, end: int) -> Iterator[tuple[int, int, int]]:
-    """(producer id, epoch, first sequence) of what the last batches before `end` tell, the state does not, and lies far before its snapshot."""
-    snapshot = max((offset for offset in snapshots.offsets if segments[0].base_offset <= offset <= end), default=None)
+def _left_out(
+    state: ProducerState, segments: Sequence[Segment], snapshots: Snapshots, end: int
+) -> Iterator[tuple[int, int, int]]:
+    """(producer id, epoch, first sequence) of what the last batches before `end` tell, the state
+    does not, and lies far before its snapshot.
+    """
+    snapshot = max(
+        (offset for offset in snapshots.offsets if segments[0].base_offset <= offset <= end),
+        default=None,
+    )
     if snapshot is None:
         return
     for producer_id, memory in memories(scan_of(segments), end).items():
         known = state.producers.get(producer_id)
         for batch in memory.batches:
-            if known is not None and known.epoch == memory.epoch and batch not in known.batches and far_back(segments, batch[2], snapshot):
+            if (
+                known is not None
+                and known.epoch == memory.epoch
+                and batch not in known.batches
+                and far_back(segments, batch[2], snapshot)
+            ):
                 yield producer_id, memory.epoch, batch[0]

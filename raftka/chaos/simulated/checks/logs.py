@@ -1,7 +1,9 @@
-"""One partition's log against a plain scan of its own batches: nothing that is derived may say anything else.
+"""One partition's log against a plain scan of its own batches: nothing that is derived may say
+anything else.
 
-Offset index, time index, searches by time, leader epochs, the memory of producers and its snapshots, the bounds of segments. Knows no node, and no
-history of clients: whether the batches are the right ones others judge. A log that is looked at must have written all that it staged.
+Offset index, time index, searches by time, leader epochs, the memory of producers and its
+snapshots, the bounds of segments. Knows no node, and no history of clients: whether the batches are
+the right ones others judge. A log that is looked at must have written all that it staged.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,7 +35,9 @@ class Scanned:
 
     __slots__ = ("_timestamp", "base", "data", "header", "last", "position", "segment", "size")
 
-    def __init__(self, segment: Segment, position: int, header: Header, content: memoryview) -> None:
+    def __init__(
+        self, segment: Segment, position: int, header: Header, content: memoryview
+    ) -> None:
         """`content`: of the segment's file."""
         self.segment = segment
         self.position = position
@@ -74,7 +78,10 @@ def scan_of(segments: Sequence[Segment]) -> list[Scanned]:
     found = []
     for segment in segments:
         content = memoryview(segment.file.read(0, segment.size))
-        found += [Scanned(segment, at, header, content) for at, header in headers(segment.file, 0, segment.size)]
+        found += [
+            Scanned(segment, at, header, content)
+            for at, header in headers(segment.file, 0, segment.size)
+        ]
     return found
 
 
@@ -91,34 +98,66 @@ def wrong_with(log: Log, files: Files, searches: int = SEARCHES) -> list[str]:
     lying = by_segment(batches)
     found = _bounds(log, batches, lying)
     if not found:  # else everything else is wrong too
-        found = _indexes(log, lying) + _times(log, batches, searches) + _reads(log, batches, searches)
-        found += remembered(log, batches) + _epochs(log, batches, files) + _producers(log, batches) + _snapshots(log, batches, files)
+        found = (
+            _indexes(log, lying) + _times(log, batches, searches) + _reads(log, batches, searches)
+        )
+        found += (
+            remembered(log, batches)
+            + _epochs(log, batches, files)
+            + _producers(log, batches)
+            + _snapshots(log, batches, files)
+        )
     return [f"{log.directory}: {each}" for each in found]
 
 
-def _bounds(log: Log, batches: Sequence[Scanned], lying: Mapping[int, Sequence[Scanned]]) -> list[str]:
-    found = [f"the batch at {batch.base} is damaged" for batch in batches if crc32c(batch.data[CRC_FROM:]) != batch.header[4] & 0xFFFFFFFF]
+def _bounds(
+    log: Log, batches: Sequence[Scanned], lying: Mapping[int, Sequence[Scanned]]
+) -> list[str]:
+    found = [
+        f"the batch at {batch.base} is damaged"
+        for batch in batches
+        if crc32c(batch.data[CRC_FROM:]) != batch.header[4] & 0xFFFFFFFF
+    ]
     for one, other in pairwise(batches):
         if other.base <= one.last:
             found.append(f"the batch at {other.base} follows one that ends at {one.last}")
         if other.header[2] < one.header[2]:
-            found.append(f"the batch at {other.base} is of epoch {other.header[2]}, the one before it of {one.header[2]}")
+            found.append(
+                f"the batch at {other.base} is of epoch {other.header[2]}, the one before it of "
+                f"{one.header[2]}"
+            )
     for segment, following in pairwise(log.segments):
         if any(batch.last >= following.base_offset for batch in lying[segment.base_offset]):
-            found.append(f"the segment at {segment.base_offset} reaches into the one at {following.base_offset}")
+            found.append(
+                f"the segment at {segment.base_offset} reaches into the one at "
+                f"{following.base_offset}"
+            )
     found += [
-        f"the batch at {each.base} lies in the segment at {each.segment.base_offset}" for each in batches if each.base < each.segment.base_offset
+        f"the batch at {each.base} lies in the segment at {each.segment.base_offset}"
+        for each in batches
+        if each.base < each.segment.base_offset
     ]
     for segment in log.segments:
         used = max((batch.position + batch.size for batch in lying[segment.base_offset]), default=0)
         if used != segment.size:
-            found.append(f"the segment at {segment.base_offset} says {segment.size} bytes, its batches have {used}")
-    if batches and not batches[-1].last < log.end_offset <= max(batches[-1].last + 1, log.active.base_offset):
+            found.append(
+                f"the segment at {segment.base_offset} says {segment.size} bytes, its batches "
+                f"have {used}"
+            )
+    if batches and not batches[-1].last < log.end_offset <= max(
+        batches[-1].last + 1, log.active.base_offset
+    ):
         found.append(f"the log ends at {log.end_offset}, its last batch at {batches[-1].last}")
     if not log.segments[0].base_offset <= log.start_offset <= log.end_offset:
-        found.append(f"the log starts at {log.start_offset}, its segments reach from {log.segments[0].base_offset} to {log.end_offset}")
+        found.append(
+            f"the log starts at {log.start_offset}, its segments reach from "
+            f"{log.segments[0].base_offset} to {log.end_offset}"
+        )
     if log.recovery_point > log.end_offset or log.flushed_offset > log.end_offset:
-        found.append(f"the log ends at {log.end_offset}, recovery point {log.recovery_point}, flushed {log.flushed_offset}")
+        found.append(
+            f"the log ends at {log.end_offset}, recovery point {log.recovery_point}, flushed "
+            f"{log.flushed_offset}"
+        )
     return found
 
 
@@ -130,21 +169,35 @@ def _indexes(log: Log, lying: Mapping[int, Sequence[Scanned]]) -> list[str]:
         index, times = segment.offset_index, segment.time_index
         for relative, position in zip(index.offsets, index.positions, strict=True):
             if lasts.get(position) != segment.base_offset + relative:
-                found.append(f"the offset index points from {segment.base_offset + relative} to {position}, there it ends at {lasts.get(position)}")
-        ends, rising = [batch.last for batch in mine], list(accumulate((batch.timestamp for batch in mine), max))
+                found.append(
+                    f"the offset index points from {segment.base_offset + relative} to "
+                    f"{position}, there it ends at {lasts.get(position)}"
+                )
+        ends = [batch.last for batch in mine]
+        rising = list(accumulate((batch.timestamp for batch in mine), max))
         for timestamp, relative in zip(times.timestamps, times.offsets, strict=True):
             offset = segment.base_offset + relative
             before = bisect_right(ends, offset)
             largest = rising[before - 1] if before else -1
             if largest != timestamp:
-                found.append(f"the time index has {timestamp} at {offset}, the largest up to there is {largest}")
+                found.append(
+                    f"the time index has {timestamp} at {offset}, the largest up to there is "
+                    f"{largest}"
+                )
         largest = max((batch.timestamp for batch in mine), default=-1)
         if segment.max_timestamp_known not in (largest, -1):
-            found.append(f"the segment at {segment.base_offset} knows the largest timestamp {segment.max_timestamp_known}, it is {largest}")
+            found.append(
+                f"the segment at {segment.base_offset} knows the largest timestamp "
+                f"{segment.max_timestamp_known}, it is {largest}"
+            )
         steps = [0, *index.positions, segment.size]
         widest = max((batch.size for batch in mine), default=0)
         most = 2 * widest + max(4096, segment.index_interval_bytes)
-        found += [f"the offset index has nothing from {one} to {other}" for one, other in pairwise(steps) if other - one > most]
+        found += [
+            f"the offset index has nothing from {one} to {other}"
+            for one, other in pairwise(steps)
+            if other - one > most
+        ]
     return found
 
 
@@ -155,7 +208,8 @@ def _times(log: Log, batches: Sequence[Scanned], searches: int) -> list[str]:
     rising = list(accumulate((batch.timestamp for batch in living), max))
     for timestamp in [each + more for each in _some(known, searches) for more in (0, 1)]:
         first = bisect_left(rising, timestamp)  # all batches before it have earlier records alone
-        told, there = log.offset_for_timestamp(timestamp, up_to), _first(living[first:], timestamp, log.start_offset)
+        told = log.offset_for_timestamp(timestamp, up_to)
+        there = _first(living[first:], timestamp, log.start_offset)
         if (told and told.offset) != there:
             found.append(f"searched for {timestamp} it tells of {told}, the first is at {there}")
     largest = max(known, default=-1)
@@ -165,7 +219,9 @@ def _times(log: Log, batches: Sequence[Scanned], searches: int) -> list[str]:
     if largest >= 0 and any(batch.timestamp == largest for batch in living):
         there = _first(living, largest, log.start_offset)
         if (told and told.offset) != there:
-            found.append(f"its largest timestamp is {largest}, first at {there}, it tells of {told}")
+            found.append(
+                f"its largest timestamp is {largest}, first at {there}, it tells of {told}"
+            )
     return found
 
 
@@ -187,20 +243,31 @@ def _reads(log: Log, batches: Sequence[Scanned], searches: int) -> list[str]:
             spans, _ = log.read(offset, 1, log.end_offset)
             first = spans[0].file.read(spans[0].position, 8) if spans else b""
             if int.from_bytes(first, "big") != batch.base or not spans:
-                found.append(f"read from {offset} it gives {int.from_bytes(first, 'big') if first else 'nothing'}, not the batch at {batch.base}")
+                found.append(
+                    f"read from {offset} it gives "
+                    f"{int.from_bytes(first, 'big') if first else 'nothing'}, not the batch at "
+                    f"{batch.base}"
+                )
     return found
 
 
 def remembered(log: Log, batches: Sequence[Scanned]) -> list[str]:
-    """Positions that the log keeps in memory: where the first batch begins that reaches the offset, in the segment that holds it."""
+    """Positions that the log keeps in memory: where the first batch begins that reaches the offset,
+    in the segment that holds it.
+    """
     found, lying = [], by_segment(batches)
     for offset, position in log._positions.items():
-        segment = next((each for each in reversed(log.segments) if each.base_offset <= offset), log.segments[0])
+        segment = next(
+            (each for each in reversed(log.segments) if each.base_offset <= offset), log.segments[0]
+        )
         mine = lying[segment.base_offset]
         at = bisect_left(mine, offset, key=_last)
         there = mine[at].position if at < len(mine) else segment.size
         if position != there:
-            found.append(f"it remembers {offset} at {position} of the segment at {segment.base_offset}, it is at {there}")
+            found.append(
+                f"it remembers {offset} at {position} of the segment at {segment.base_offset}, it "
+                f"is at {there}"
+            )
     return found
 
 
@@ -210,21 +277,40 @@ def _last(batch: Scanned) -> int:
 
 def _epochs(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
     entries = log.epochs.entries()
-    found = [f"leader epochs {entries} do not rise" for one, other in pairwise(entries) if one[0] >= other[0] or one[1] > other[1]]
+    found = [
+        f"leader epochs {entries} do not rise"
+        for one, other in pairwise(entries)
+        if one[0] >= other[0] or one[1] > other[1]
+    ]
     for batch in batches:
         if batch.base >= log.start_offset and log.epoch_of(batch.base) != batch.header[2]:
-            return [*found, f"leader epochs {entries} say {log.epoch_of(batch.base)} of {batch.base}, whose batch has {batch.header[2]}"]
+            return [
+                *found,
+                f"leader epochs {entries} say {log.epoch_of(batch.base)} of {batch.base}, whose "
+                f"batch has {batch.header[2]}",
+            ]
     starts: dict[int, int] = {}
     for batch in batches:
         starts.setdefault(batch.header[2], batch.base)
     for epoch, start in entries:
-        if not log.config.compacted and start > log.start_offset and starts.get(epoch, start) != start:
-            found.append(f"leader epoch {epoch} begins at {start}, its first batch is at {starts[epoch]}")
+        if (
+            not log.config.compacted
+            and start > log.start_offset
+            and starts.get(epoch, start) != start
+        ):
+            found.append(
+                f"leader epoch {epoch} begins at {start}, its first batch is at {starts[epoch]}"
+            )
     if entries and entries[-1][1] > log.end_offset:
         found.append(f"leader epochs {entries} begin behind the end {log.end_offset}")
     path = f"{log.directory}/{LEADER_EPOCH_CHECKPOINT}"
-    under_way = files.exists(f"{path}.tmp")  # a checkpoint has written them, and has not renamed the file
-    if not log.epochs.dirty and not under_way and (stored := decode_epochs(files.read(path)) if files.exists(path) else []) != entries:
+    # a checkpoint has written them, and has not renamed the file
+    under_way = files.exists(f"{path}.tmp")
+    if (
+        not log.epochs.dirty
+        and not under_way
+        and (stored := decode_epochs(files.read(path)) if files.exists(path) else []) != entries
+    ):
         found.append(f"the file has the leader epochs {stored}, the log {entries}")
     return found
 
@@ -268,44 +354,84 @@ def _producers(log: Log, batches: Sequence[Scanned]) -> list[str]:
         if known is None:
             found.append(f"producer {producer_id} is forgotten, its batches say {memory}")
             continue
-        least = max(1, sum(not far_back(log.segments, batch[2], log.end_offset) for batch in memory.batches)) if memory.batches else 0
-        if known.epoch != memory.epoch or not _ends_alike(memory.told(known.batches), memory.told(memory.batches), least):
-            found.append(f"of producer {producer_id} the log remembers {known.epoch} {known.batches}, its batches say {memory}")
+        least = (
+            max(
+                1,
+                sum(
+                    not far_back(log.segments, batch[2], log.end_offset) for batch in memory.batches
+                ),
+            )
+            if memory.batches
+            else 0
+        )
+        if known.epoch != memory.epoch or not _ends_alike(
+            memory.told(known.batches), memory.told(memory.batches), least
+        ):
+            found.append(
+                f"of producer {producer_id} the log remembers {known.epoch} {known.batches}, its "
+                f"batches say {memory}"
+            )
         elif known.next_sequence != (known.batches[-1][1] + 1 if known.batches else 0):
-            found.append(f"of producer {producer_id} the log expects {known.next_sequence} after {known.batches[-1:]}")
+            found.append(
+                f"of producer {producer_id} the log expects {known.next_sequence} after "
+                f"{known.batches[-1:]}"
+            )
     begun = sorted(memory.transaction for memory in there.values() if memory.transaction >= 0)
     if list(log.producers.open) != begun:
-        found.append(f"the log knows open transactions at {list(log.producers.open)}, its batches say {begun}")
+        found.append(
+            f"the log knows open transactions at {list(log.producers.open)}, its batches say "
+            f"{begun}"
+        )
     return found
 
 
 def far_back(segments: Sequence[Segment], offset: int, end: int) -> bool:
-    """Return whether a broker that gets a producer's last batch from a snapshot at `end` may have forgotten the producer's batch at `offset`.
+    """Return whether a broker that gets a producer's last batch from a snapshot at `end` may have
+    forgotten the producer's batch at `offset`.
 
-    It reads the log again over so many index entries before the snapshot; the beginning of each segment counts as one.
+    It reads the log again over so many index entries before the snapshot; the beginning of each
+    segment counts as one.
     """
     left = ENTRIES_BACK
     for segment in reversed(segments):
         if segment.base_offset < end:
-            entries = [indexed for relative in segment.offset_index.offsets if (indexed := segment.base_offset + relative) < end]
+            entries = [
+                indexed
+                for relative in segment.offset_index.offsets
+                if (indexed := segment.base_offset + relative) < end
+            ]
             if segment.base_offset <= offset:
-                return left <= 0 or (len(entries) > left and sum(indexed > offset for indexed in entries) >= left)
+                return left <= 0 or (
+                    len(entries) > left and sum(indexed > offset for indexed in entries) >= left
+                )
             left -= len(entries) + 1
     return False
 
 
-def _ends_alike(known: Sequence[tuple[int, ...]], there: Sequence[tuple[int, ...]], least: int) -> bool:
+def _ends_alike(
+    known: Sequence[tuple[int, ...]], there: Sequence[tuple[int, ...]], least: int
+) -> bool:
     common = min(len(known), len(there))
     if not there:
         return not known
-    return least <= len(known) <= BATCHES_REMEMBERED and common > 0 and list(known[-common:]) == list(there[-common:])
+    return (
+        least <= len(known) <= BATCHES_REMEMBERED
+        and common > 0
+        and list(known[-common:]) == list(there[-common:])
+    )
 
 
 def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
     found = []
-    there = sorted(int(name.removesuffix(SUFFIX)) for name in files.list(log.directory) if name.endswith(SUFFIX))
+    there = sorted(
+        int(name.removesuffix(SUFFIX))
+        for name in files.list(log.directory)
+        if name.endswith(SUFFIX)
+    )
     if there != log._snapshots.offsets:
-        found.append(f"there are snapshots at {there}, the log knows those at {log._snapshots.offsets}")
+        found.append(
+            f"there are snapshots at {there}, the log knows those at {log._snapshots.offsets}"
+        )
     memory_of: dict[int, Memory] = {}
     coming = iter(batches)
     batch = next(coming, None)
@@ -315,7 +441,9 @@ def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
             batch = next(coming, None)
         if offset > log.end_offset:
             found.append(f"there is a snapshot at {offset}, the log ends at {log.end_offset}")
-        state = ProducerState.from_snapshot(files.read(segment_path(log.directory, offset, SUFFIX)), 0)
+        state = ProducerState.from_snapshot(
+            files.read(segment_path(log.directory, offset, SUFFIX)), 0
+        )
         if state is None or log.config.compacted:
             continue  # torn: an older one serves
         for producer_id, memory in memory_of.items():
@@ -325,7 +453,10 @@ def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
                 or (known.epoch, known.transaction_start) != (memory.epoch, memory.transaction)
                 or memory.told(known.batches[-1:]) != memory.told(memory.batches[-1:])
             ):
-                found.append(f"the snapshot at {offset} has {known and known.batches} of producer {producer_id}, its batches say {memory}")
+                found.append(
+                    f"the snapshot at {offset} has {known and known.batches} of producer "
+                    f"{producer_id}, its batches say {memory}"
+                )
     return found
 
 

@@ -23,8 +23,10 @@ class Observer:
         self.world = world
         self.seen: list[Seen] = []
         self.noticed: Counter[str] = Counter()
-        self._leaders: dict[str, tuple[int, int]] = {}  # the last term that each observer spoke of, and its leader
-        self._changes: dict[str, tuple[int, float]] = {}  # of each partition: the last offset at which its leader changed, and when
+        # the last term that each observer spoke of, and its leader
+        self._leaders: dict[str, tuple[int, int]] = {}
+        # of each partition: the last offset at which its leader changed, and when
+        self._changes: dict[str, tuple[int, float]] = {}
 
     def watch(self, node_id: int, node: "Node") -> None:
         """Before it starts."""
@@ -43,9 +45,15 @@ class Observer:
         node.metadata_events.publish = telling  # type: ignore[method-assign]
         node.quorum._apply = applying
 
-    def _told(self, name: str, node: "Node", before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
+    def _told(
+        self, name: str, node: "Node", before: MetadataImage, after: MetadataImage, delta: Delta
+    ) -> None:
         core = node.quorum.core
-        if core is not None and core.leader is not None and self._leaders.get(name) != (core.term, core.leader):
+        if (
+            core is not None
+            and core.leader is not None
+            and self._leaders.get(name) != (core.term, core.leader)
+        ):
             self._leaders[name] = core.term, core.leader
             self.seen.append(LeaderSeen(core.term, name, core.leader))
         for topic_id in sorted(delta.topics_changed):
@@ -55,13 +63,25 @@ class Observer:
         for topic_id, index in sorted(delta.partitions_changed):
             self._partition(name, before, after, topic_id, index)
 
-    def _partition(self, name: str, before: MetadataImage, after: MetadataImage, topic_id: bytes, index: int) -> None:
+    def _partition(
+        self, name: str, before: MetadataImage, after: MetadataImage, topic_id: bytes, index: int
+    ) -> None:
         was, now = before.partition(topic_id, index), after.partition(topic_id, index)
         if now is None:
             return
         key = f"{after.topics[topic_id].name}-{index} {topic_id.hex()}"
         replicas, isr = tuple(now.replicas), tuple(now.isr)
-        seen = PartitionSeen(after.offset, name, key, now.leader, now.leader_epoch, now.partition_epoch, replicas, isr, tuple(now.offline))
+        seen = PartitionSeen(
+            after.offset,
+            name,
+            key,
+            now.leader,
+            now.leader_epoch,
+            now.partition_epoch,
+            replicas,
+            isr,
+            tuple(now.offline),
+        )
         self.seen.append(seen)
         if was is not None and self._changes.get(key, (-1, 0.0))[0] < after.offset:
             self._notice(key, was, now, after.offset)

@@ -1,4 +1,6 @@
-"""Count how often each rare event happened in a life, from the nodes' logs and from observations. A long run lists events that never happened."""
+"""Count how often each rare event happened in a life, from the nodes' logs and from observations. A
+long run lists events that never happened.
+"""
 
 import re
 from collections import Counter
@@ -42,11 +44,20 @@ NOTICED = {
     "several_controllers": "the metadata's leader changed",
 }
 PROBES = EVENTS | NOTICED
-ONLY_WHEN = {"log_directory_failed": "directories", "log_directory_moved": "directories", "unclean_election": "unclean elections"}  # rest: always
+# rest: always
+ONLY_WHEN = {
+    "log_directory_failed": "directories",
+    "log_directory_moved": "directories",
+    "unclean_election": "unclean elections",
+}
 
 
 def probe(lines: Iterable[str], observer: Observer) -> Counter[str]:
-    found = Counter(name for line in lines if (match := EVENT.match(line)) is not None and (name := match[1]) in EVENTS)
+    found = Counter(
+        name
+        for line in lines
+        if (match := EVENT.match(line)) is not None and (name := match[1]) in EVENTS
+    )
     found += observer.noticed
     terms = {each.term for each in observer.seen if isinstance(each, LeaderSeen)}
     if terms:

@@ -1,4 +1,6 @@
-"""Compare the memory of coordinators with the state that another one would load from the same log."""
+"""Compare the memory of coordinators with the state that another one would load from the same
+log.
+"""
 
 from typing import Any
 
@@ -17,10 +19,24 @@ def wrong_with(cluster: Cluster) -> list[str]:
     """Compare the coordinators that have decided and written all commands."""
     found = []
     for node_id, node in sorted(cluster.living.items()):
-        for coordinator in node.groups.runtime.partitions.values() if hasattr(node, "groups") else ():
-            at_rest = coordinator.loaded and not coordinator.working and not coordinator._records and coordinator.partition.leader is not None
-            if at_rest and coordinator.partition.log.failed is None and not cluster.disk(node_id).broken:
-                found += [f"n{node_id} {coordinator.partition.name}: {each}" for each in _differ(coordinator)]
+        for coordinator in (
+            node.groups.runtime.partitions.values() if hasattr(node, "groups") else ()
+        ):
+            at_rest = (
+                coordinator.loaded
+                and not coordinator.working
+                and not coordinator._records
+                and coordinator.partition.leader is not None
+            )
+            if (
+                at_rest
+                and coordinator.partition.log.failed is None
+                and not cluster.disk(node_id).broken
+            ):
+                found += [
+                    f"n{node_id} {coordinator.partition.name}: {each}"
+                    for each in _differ(coordinator)
+                ]
     return found
 
 
@@ -32,7 +48,9 @@ def _differ(coordinator: CoordinatorPartition) -> list[str]:
         spans, _ = log.read(offset, READ_BYTES, log.written_offset)
         if not spans:
             break
-        for header, batch in iterate(memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))):
+        for header, batch in iterate(
+            memoryview(b"".join(span.file.read(span.position, span.size) for span in spans))
+        ):
             marker = read_marker(batch) if header.attributes & CONTROL else None
             if marker is not None:
                 other.end_transaction(marker.producer_id, commit=marker.commit)
@@ -46,7 +64,11 @@ def _differ(coordinator: CoordinatorPartition) -> list[str]:
             offset = header.last_offset + 1
     now = {name: _hard(group) for name, group in living.groups.items() if group.in_log}
     then = {name: _hard(group) for name, group in other.groups.items() if group.in_log}
-    soft = {name for name, group in living.groups.items() if isinstance(group, ClassicGroup) and group.state not in (State.STABLE, State.EMPTY)}
+    soft = {
+        name
+        for name, group in living.groups.items()
+        if isinstance(group, ClassicGroup) and group.state not in (State.STABLE, State.EMPTY)
+    }
     return [
         f"{name} is {now.get(name)}, the log says {then.get(name)}"
         for name in sorted(now.keys() | then.keys())
@@ -56,9 +78,31 @@ def _differ(coordinator: CoordinatorPartition) -> list[str]:
 
 def _hard(group: Any) -> tuple[object, ...]:
     """The state that the group's records define."""
-    offsets = {(topic, index): each.offset for topic, partitions in group.offsets.items() for index, each in partitions.items()}
+    offsets = {
+        (topic, index): each.offset
+        for topic, partitions in group.offsets.items()
+        for index, each in partitions.items()
+    }
     if isinstance(group, ClassicGroup):
-        members = {each.member_id: (each.instance_id, each.assignment) for each in group.members.values()}
-        return offsets, group.generation_id, group.protocol_name, group.leader, members, group.static
+        members = {
+            each.member_id: (each.instance_id, each.assignment) for each in group.members.values()
+        }
+        return (
+            offsets,
+            group.generation_id,
+            group.protocol_name,
+            group.leader,
+            members,
+            group.static,
+        )
     members = {each.member_id: (each.said, each.current) for each in group.members.values()}
-    return offsets, group.epoch, group.targets, dict(group.target), members, dict(group.static), dict(group.owners), dict(group.regexes)
+    return (
+        offsets,
+        group.epoch,
+        group.targets,
+        dict(group.target),
+        members,
+        dict(group.static),
+        dict(group.owners),
+        dict(group.regexes),
+    )

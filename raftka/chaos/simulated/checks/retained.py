@@ -1,5 +1,6 @@
-"""Judge each retention of each log: it removes whole segments, from the oldest on, below the high watermark, each for a reason; and none stays for
-which there is a reason, unless it waits for a checkpoint.
+"""Judge each retention of each log: it removes whole segments, from the oldest on, below the high
+watermark, each for a reason; and none stays for which there is a reason, unless it waits for a
+checkpoint.
 
 The judge derives Kafka's rules from the batches themselves. It does not disturb the log.
 """
@@ -21,7 +22,8 @@ from raftka.runtime.interfaces import Files
 def watched(wrong: list[str]) -> Iterator[None]:
     """While it holds, every retention of every log is judged."""
     beginning, deleting = Log.__init__, Log.delete_oldest
-    noted: dict[int, int] = {}  # from which offset on a log, by its id, remembers that records have no time
+    # from which offset on a log, by its id, remembers that records have no time
+    noted: dict[int, int] = {}
 
     def begin(log: Log, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
         beginning(log, files, directory, config, found)
@@ -32,12 +34,20 @@ def watched(wrong: list[str]) -> Iterator[None]:
         before, start, why = log.segments[0], log.start_offset, _told(log, now_ms, up_to)
         count = deleting(log, now_ms, up_to)
         gone = log.segments[0] is not before
-        waits = log.retention_waits and bool(log.producers.producers)  # for the snapshot that tells of them
+        # for the snapshot that tells of them
+        waits = log.retention_waits and bool(log.producers.producers)
         is_wrong = not may if gone else must and not waits
-        if is_wrong and log.written_offset == log.end_offset:  # else batches that the file does not have yet count too
-            wrong.append(f"retention of {log.directory} {'took' if gone else 'left'} the segment at {before.base_offset}: {why}")
+        # else batches that the file does not have yet count too
+        if is_wrong and log.written_offset == log.end_offset:
+            wrong.append(
+                f"retention of {log.directory} {'took' if gone else 'left'} the segment at "
+                f"{before.base_offset}: {why}"
+            )
         if log.start_offset != max(start, log.segments[0].base_offset):
-            wrong.append(f"retention of {log.directory} left the start at {log.start_offset}, it was {start}: {why}")
+            wrong.append(
+                f"retention of {log.directory} left the start at {log.start_offset}, it was "
+                f"{start}: {why}"
+            )
         return count
 
     setattr(Log, "__init__", begin)  # noqa: B010
@@ -60,19 +70,31 @@ def _due(log: Log, now_ms: int, up_to: int, noted: int) -> tuple[bool, bool]:
     config = log.config
     if not config.deleted_by_age:
         return False, False
-    if config.retention_bytes >= 0 and sum(segment.size for segment in log.segments[1:]) >= config.retention_bytes:
+    if (
+        config.retention_bytes >= 0
+        and sum(segment.size for segment in log.segments[1:]) >= config.retention_bytes
+    ):
         return True, True
     youngest = _youngest(oldest, noted)
     too_old = 0 <= config.retention_ms < now_ms - youngest
-    return too_old, too_old and (not oldest.timeless or config.retention_ms < now_ms - max(youngest, oldest.file.modified_ms()))
+    return too_old, too_old and (
+        not oldest.timeless
+        or config.retention_ms < now_ms - max(youngest, oldest.file.modified_ms())
+    )
 
 
 def _youngest(segment: Segment, noted: int) -> int:
-    """The largest timestamp of its records; the last write to the file where some from the offset `noted` on have none, or no record has one.
+    """The largest timestamp of its records; the last write to the file where some from the offset
+    `noted` on have none, or no record has one.
 
-    What was in sealed segments when the log was opened goes by the times that there are, as in Kafka.
+    What was in sealed segments when the log was opened goes by the times that there are, as in
+    Kafka.
     """
-    batches = [(header[0], *times_of(segment, position, header)) for position, header in headers(segment.file, 0, segment.size) if header[12]]
+    batches = [
+        (header[0], *times_of(segment, position, header))
+        for position, header in headers(segment.file, 0, segment.size)
+        if header[12]
+    ]
     largest = max((time for _, time, _ in batches), default=-1)
     is_mixed = any(timeless and offset >= noted for offset, _, timeless in batches)
     return max(largest, segment.file.modified_ms()) if largest < 0 or is_mixed else largest
@@ -80,5 +102,10 @@ def _youngest(segment: Segment, noted: int) -> int:
 
 def _told(log: Log, now_ms: int, up_to: int) -> JsonObject:
     segments = [(segment.base_offset, segment.size) for segment in log.segments[:3]]
-    bounds = {"ms": log.config.retention_ms, "bytes": log.config.retention_bytes, "committed": up_to, "start": log.start_offset}
+    bounds = {
+        "ms": log.config.retention_ms,
+        "bytes": log.config.retention_bytes,
+        "committed": up_to,
+        "start": log.start_offset,
+    }
     return {"segments": segments, "end": log.end_offset, "now": now_ms, **bounds}

@@ -1,7 +1,9 @@
-"""Restart from copied disks: at moments of a life each node's disk is copied, loses its power, and its logs are opened by another log manager.
+"""Restart from copied disks: at moments of a life each node's disk is copied, loses its power, and
+its logs are opened by another log manager.
 
-The life goes on as if nobody had looked: the copy has a chance of its own, and nothing of it is in the trace. Each log that comes back must have what
-the living one claims to be on its disk, must be sound in itself (logs.py), and must come back the same once more after a clean end.
+The life goes on as if nobody had looked: the copy has a chance of its own, and nothing of it is in
+the trace. Each log that comes back must have what the living one claims to be on its disk, must be
+sound in itself (logs.py), and must come back the same once more after a clean end.
 """
 
 from collections.abc import Callable
@@ -52,11 +54,19 @@ def copy_of(disk: SimulatedDisk, random: Random) -> SimulatedDisk:
             return known[id(entry)] if entry is not None else None
         if isinstance(entry, Inode):
             inode = known[id(entry)] = Inode(entry.content, entry.modified_ms)
-            inode.changes, inode.lost, inode.synced = list(entry.changes), list(entry.lost), entry.synced
+            inode.changes, inode.lost, inode.synced = (
+                list(entry.changes),
+                list(entry.lost),
+                entry.synced,
+            )
             return inode
         directory = known[id(entry)] = Directory()
-        directory.entries = {name: found for name, each in entry.entries.items() if (found := copy(each)) is not None}
-        directory.changes = [{name: copy(each) for name, each in names.items()} for names in entry.changes]
+        directory.entries = {
+            name: found for name, each in entry.entries.items() if (found := copy(each)) is not None
+        }
+        directory.changes = [
+            {name: copy(each) for name, each in names.items()} for names in entry.changes
+        ]
         directory.synced = entry.synced
         return directory
 
@@ -75,7 +85,9 @@ class Shadows:
         self._random = cluster.world.random("shadows")
 
     def begin(self, seconds: float) -> None:
-        """Looks at random moments of that time. Raises AssertionError in the middle of the life, as Watch does."""
+        """Looks at random moments of that time. Raises AssertionError in the middle of the life, as
+        Watch does.
+        """
         world = self.cluster.world
         for _ in range(1 if seconds < SHORT_S else LOOKS):
             world.at(world.now + self._random.uniform(0.0, seconds), self._come)
@@ -85,16 +97,27 @@ class Shadows:
         assert not found, "; ".join(found[:3])
 
     def check(self) -> list[str]:
-        return [wrong for node_id in sorted(self.cluster.living) for wrong in self.of_node(node_id)] + reloaded.wrong_with(self.cluster)
+        return [
+            wrong for node_id in sorted(self.cluster.living) for wrong in self.of_node(node_id)
+        ] + reloaded.wrong_with(self.cluster)
 
     def files(self) -> list[str]:
         """The living logs themselves, when nothing happens to them any more."""
         found = []
         for node_id, node in sorted(self.cluster.living.items()):
-            if node_id != self._rotten() and node_id not in self.cluster.controllers and not node.context.stopped:
+            if (
+                node_id != self._rotten()
+                and node_id not in self.cluster.controllers
+                and not node.context.stopped
+            ):
                 files = node.runtime.files
                 logs = sorted(node.replicas.logs.logs.items())
-                found += [f"n{node_id}: {wrong}" for _, log in logs if log.failed is None and not log.cleaning for wrong in wrong_with(log, files)]
+                found += [
+                    f"n{node_id}: {wrong}"
+                    for _, log in logs
+                    if log.failed is None and not log.cleaning
+                    for wrong in wrong_with(log, files)
+                ]
         return found
 
     def of_node(self, node_id: int) -> list[str]:
@@ -121,8 +144,14 @@ class _Opened:
 
     def check(self) -> list[str]:
         logs = self._open()
-        found = [wrong for key in self._opened(logs) for wrong in self._compare(key, logs.logs[key])]
-        found += [f"{'-'.join(map(str, key))} is not there" for key, log in self._claimed() if key not in logs.logs and not self._doubtful(key, log)]
+        found = [
+            wrong for key in self._opened(logs) for wrong in self._compare(key, logs.logs[key])
+        ]
+        found += [
+            f"{'-'.join(map(str, key))} is not there"
+            for key, log in self._claimed()
+            if key not in logs.logs and not self._doubtful(key, log)
+        ]
         if found:
             return found
         before = {key: _state(log) for key, log in logs.logs.items()}
@@ -132,15 +161,27 @@ class _Opened:
             log = again.logs[key]
             found += wrong_with(log, self._files, FEW_SEARCHES)
             if key in before and _state(log) != before[key]:
-                found.append(f"{log.directory} is {_state(log)} after a clean end, before it {before[key]}")
+                found.append(
+                    f"{log.directory} is {_state(log)} after a clean end, before it {before[key]}"
+                )
         return found
 
     def _open(self) -> LogManager:
-        return LogManager.open(self._files, self._node.settings.log_dirs, self._node.node_id, Random(0), self._node.runtime.clock.wall_ms())
+        return LogManager.open(
+            self._files,
+            self._node.settings.log_dirs,
+            self._node.node_id,
+            Random(0),
+            self._node.runtime.clock.wall_ms(),
+        )
 
     def _claimed(self) -> list[tuple[Key, Log]]:
         """Living logs of which something is said to be on the disk."""
-        return [(key, log) for key, log in self._living.logs.items() if self._least(log) > log.start_offset]
+        return [
+            (key, log)
+            for key, log in self._living.logs.items()
+            if self._least(log) > log.start_offset
+        ]
 
     def _least(self, log: Log) -> int:
         if self._how == "kill":
@@ -149,18 +190,34 @@ class _Opened:
 
     def _doubtful(self, key: Key, log: Log) -> bool:
         """Return whether the log has failed or is moving to another directory."""
-        return log.failed is not None or any((partition.topic, partition.index) == key for partition in self._node.care.mover.moves)
+        return log.failed is not None or any(
+            (partition.topic, partition.index) == key for partition in self._node.care.mover.moves
+        )
 
     def _opened(self, logs: LogManager) -> list[Key]:
-        """The logs that the living node has too, of the same topic; the others are not looked at."""
+        """The logs that the living node has too, of the same topic; the others are not looked
+        at.
+        """
         opened = []
         for key, _ in logs.unopened(logs.lying_here()):
             living, topic_id = self._living.logs.get(key), self._living.topic_ids.get(key)
-            if living is None or topic_id is None or self._doubtful(key, living) or logs._topic_id(key) != topic_id:
+            if (
+                living is None
+                or topic_id is None
+                or self._doubtful(key, living)
+                or logs._topic_id(key) != topic_id
+            ):
                 continue
             try:
-                logs.get_or_create(*key, topic_id, living.config, whole=living.syncs and not living.config.compacted)
-            except Damaged:  # batches that no flush had confirmed yet are there in part: a later one, and not an earlier one
+                logs.get_or_create(
+                    *key,
+                    topic_id,
+                    living.config,
+                    whole=living.syncs and not living.config.compacted,
+                )
+            # batches that no flush had confirmed yet are there in part: a later one, and not an
+            # earlier one
+            except Damaged:
                 logs.get_or_create(*key, topic_id, living.config)
             opened.append(key)
         return opened
@@ -169,12 +226,18 @@ class _Opened:
         living = self._living.logs[key]
         where, found = f"{log.directory}", wrong_with(log, self._files, FEW_SEARCHES)
         if log.end_offset < self._least(living):
-            found.append(f"{where} ends at {log.end_offset}, up to {self._least(living)} it is said to be on the disk")
-        told, checkpoints = self._living.home(key).offsets[START_OFFSETS].get(key, 0), self._living._checkpoints
+            found.append(
+                f"{where} ends at {log.end_offset}, up to {self._least(living)} it is said to be "
+                "on the disk"
+            )
+        told = self._living.home(key).offsets[START_OFFSETS].get(key, 0)
+        checkpoints = self._living._checkpoints
         if log.start_offset < min(told, living.start_offset) and not checkpoints._under_way:
             found.append(f"{where} starts at {log.start_offset}, {told} is written down")
         if log.start_offset > living.start_offset:
-            found.append(f"{where} starts at {log.start_offset}, the living one at {living.start_offset}")
+            found.append(
+                f"{where} starts at {log.start_offset}, the living one at {living.start_offset}"
+            )
         if living.written_offset == living.end_offset and not living.cleaning:
             found += [f"the living {where}: {each}" for each in remembered(living, scan(living))]
         if not living.config.compacted and self._least(living):
@@ -183,10 +246,17 @@ class _Opened:
 
 
 def _state(log: Log) -> tuple[object, ...]:
-    """The state to compare. Of producers the last batch alone: how many more a snapshot gives back depends on how dense the index is (logs.py). Not
-    its time: a snapshot has one time for a producer, and that may be a later marker's."""
+    """The state to compare. Of producers the last batch alone: how many more a snapshot gives back
+    depends on how dense the index is (logs.py). Not its time: a snapshot has one time for a
+    producer, and that may be a later marker's.
+    """
     producers = {
-        producer_id: (each.epoch, each.next_sequence, each.transaction_start, [batch[:3] for batch in each.batches[-1:]])
+        producer_id: (
+            each.epoch,
+            each.next_sequence,
+            each.transaction_start,
+            [batch[:3] for batch in each.batches[-1:]],
+        )
         for producer_id, each in log.producers.producers.items()
     }
     epochs = [
@@ -199,13 +269,21 @@ def _differ(where: str, log: Log, living: Log, below: int) -> list[str]:
     """Below what is claimed to be on the disk."""
     mine = {batch.base: batch.data for batch in scan(log)}
     theirs = {batch.base: batch.data for batch in scan(living) if batch.last < below}
-    other = [base for base in mine.keys() & theirs.keys() if bytes(mine[base]) != bytes(theirs[base])]
-    missing = [base for base in theirs.keys() - mine.keys() if log.start_offset <= base < log.end_offset]
-    return [f"{where} has another batch at {base}" for base in other[:3]] + [f"{where} has no batch at {base}" for base in missing[:3]]
+    other = [
+        base for base in mine.keys() & theirs.keys() if bytes(mine[base]) != bytes(theirs[base])
+    ]
+    missing = [
+        base for base in theirs.keys() - mine.keys() if log.start_offset <= base < log.end_offset
+    ]
+    return [f"{where} has another batch at {base}" for base in other[:3]] + [
+        f"{where} has no batch at {base}" for base in missing[:3]
+    ]
 
 
 def unflushed(log: Log, disk: SimulatedDisk) -> str | None:
-    """Something that the log claims to be on the disk and that a power loss would take; None: nothing."""
+    """Something that the log claims to be on the disk and that a power loss would take; None:
+    nothing.
+    """
     if not log.syncs or log.failed is not None:
         return None
     directory, claimed = disk.find(log.directory), log.flushed_offset
@@ -216,16 +294,25 @@ def unflushed(log: Log, disk: SimulatedDisk) -> str | None:
         assert isinstance(file, SimulatedFile)
         inode = file.inode
         if inode.changes or inode.lost:
-            written = [change.position for change in inode.changes if change.size] + [position for position, _ in inode.lost]
+            written = [change.position for change in inode.changes if change.size] + [
+                position for position, _ in inode.lost
+            ]
             if written and min(written) < segment.size:
                 base = int.from_bytes(inode.content[min(written) : min(written) + 8], "big")
                 if base < claimed:
-                    return f"the batch at {base} is not flushed, the log claims all before {claimed}"
+                    return (
+                        f"the batch at {base} is not flushed, the log claims all before {claimed}"
+                    )
         if not isinstance(directory, Directory) or not directory.changes:
             continue
         name = file.path.rpartition("/")[2]
         if name.endswith(".swap"):
-            continue  # a cleaner's swap is under way: what it takes the place of is still there under its own name
+            # a cleaner's swap is under way: what it takes the place of is still there under its own
+            # name
+            continue
         if any(names.get(name, directory) is None for names in directory.changes):
-            return f"the name of the segment at {segment.base_offset} is not flushed, the log claims all before {claimed}"
+            return (
+                f"the name of the segment at {segment.base_offset} is not flushed, the log "
+                f"claims all before {claimed}"
+            )
     return None

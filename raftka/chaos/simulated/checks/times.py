@@ -1,4 +1,6 @@
-"""The times of a stored batch by its records alone: what its header says is not believed. Each batch is walked once."""
+"""The times of a stored batch by its records alone: what its header says is not believed. Each
+batch is walked once.
+"""
 
 from raftka.log.segments.scan import Header
 from raftka.log.segments.segment import Segment
@@ -19,7 +21,9 @@ def times_of(segment: Segment, position: int, header: Header) -> tuple[int, bool
     if found is None:
         if len(_known) >= KEPT:
             _known.clear()
-        found = _known[header] = _walked(segment.file.read(position, header[1] + LOG_OVERHEAD_BYTES), header)
+        found = _known[header] = _walked(
+            segment.file.read(position, header[1] + LOG_OVERHEAD_BYTES), header
+        )
     return found
 
 

@@ -1,4 +1,5 @@
-"""Is everything there that was promised? Compares the history of a run with what the healed cluster holds: records, replicas, metadata.
+"""Is everything there that was promised? Compares the history of a run with what the healed cluster
+holds: records, replicas, metadata.
 
 Each function returns violations as sentences; none found is an empty list.
 """
@@ -15,7 +16,9 @@ READ_BYTES = 1 << 30
 MUST_NOT_SAY = ("handler_failed", "replica_append_refused")
 
 
-def records(history: History, topic: str, partition: int, found: Sequence[tuple[int, bytes]]) -> list[str]:
+def records(
+    history: History, topic: str, partition: int, found: Sequence[tuple[int, bytes]]
+) -> list[str]:
     """`found`: all committed records, (offset, value)."""
     where = f"{topic}-{partition}"
     numbers: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -25,19 +28,35 @@ def records(history: History, topic: str, partition: int, found: Sequence[tuple[
     wrong: list[str] = []
     for stream in history.begun:
         if (stream.topic, stream.partition) == (topic, partition):
-            wrong += _stream(stream, history.acknowledged[stream], history.given_up[stream], numbers.pop(stream.producer, []))
+            wrong += _stream(
+                stream,
+                history.acknowledged[stream],
+                history.given_up[stream],
+                numbers.pop(stream.producer, []),
+            )
     for producer, rest in numbers.items():  # those that sent each record once, without a promise
         if len({number for number, _ in rest}) < len(rest):
             wrong.append(f"{where}: a record of {producer} that was sent once is there twice")
     there = dict(found)
-    lost = sorted(offset for offset, value in history.seen[topic, partition].items() if there.get(offset) != value)
+    lost = sorted(
+        offset
+        for offset, value in history.seen[topic, partition].items()
+        if there.get(offset) != value
+    )
     if lost:
-        wrong.append(f"{where}: {len(lost)} records that a reader has seen are not there any more, the first at {lost[0]}")
+        wrong.append(
+            f"{where}: {len(lost)} records that a reader has seen are not there any more, the "
+            f"first at {lost[0]}"
+        )
     return wrong
 
 
-def _stream(stream: Stream, acknowledged: dict[int, int], given_up: set[int], found: list[tuple[int, int]]) -> list[str]:
-    """Every number once, in order, from 0 on without a gap but for what its producer has given up, at the offset that was told."""
+def _stream(
+    stream: Stream, acknowledged: dict[int, int], given_up: set[int], found: list[tuple[int, int]]
+) -> list[str]:
+    """Every number once, in order, from 0 on without a gap but for what its producer has given up,
+    at the offset that was told.
+    """
     numbers, offsets = [number for number, _ in found], dict(found)
     wrong = []
     lost = sorted(acknowledged.keys() - offsets.keys())
@@ -49,9 +68,16 @@ def _stream(stream: Stream, acknowledged: dict[int, int], given_up: set[int], fo
         wrong.append(f"{stream}: out of order")
     if not lost and not set(range(max(offsets, default=-1))) <= offsets.keys() | given_up:
         wrong.append(f"{stream}: there is a gap")
-    elsewhere = [number for number, told in acknowledged.items() if told >= 0 and offsets.get(number, told) != told]
+    elsewhere = [
+        number
+        for number, told in acknowledged.items()
+        if told >= 0 and offsets.get(number, told) != told
+    ]
     if elsewhere:
-        wrong.append(f"{stream}: record {elsewhere[0]} is at {offsets[elsewhere[0]]}, acknowledged at {acknowledged[elsewhere[0]]}")
+        wrong.append(
+            f"{stream}: record {elsewhere[0]} is at {offsets[elsewhere[0]]}, acknowledged at "
+            f"{acknowledged[elsewhere[0]]}"
+        )
     return wrong
 
 
@@ -66,8 +92,18 @@ def replicas(cluster: Cluster, topic: str, partition: int) -> list[str]:
         wrong.append(f"{where}: the replicas' high watermarks are {ends}")
     contents = {node_id: _content(replica, end) for node_id, replica in replicas.items()}
     if len(set(contents.values())) > 1:
-        wrong.append(f"{where}: the replicas' logs differ below {end}: {[(i, len(c), hash(c) & 0xFFFF) for i, c in contents.items()]}")
-    memories = {tuple(sorted((i, p.epoch, p.next_sequence) for i, p in replica.log.producers.producers.items())) for replica in replicas.values()}
+        wrong.append(
+            f"{where}: the replicas' logs differ below {end}: "
+            f"{[(i, len(c), hash(c) & 0xFFFF) for i, c in contents.items()]}"
+        )
+    memories = {
+        tuple(
+            sorted(
+                (i, p.epoch, p.next_sequence) for i, p in replica.log.producers.producers.items()
+            )
+        )
+        for replica in replicas.values()
+    }
     if len(memories) > 1 and all(replica.log.end_offset == end for replica in replicas.values()):
         wrong.append(f"{where}: the replicas remember producers differently: {memories}")
     return wrong
@@ -87,11 +123,18 @@ def metadata(cluster: Cluster) -> list[str]:
     states: dict[int, set[bytes]] = defaultdict(set)
     for node in cluster.living.values():
         states[node.image.offset].add(node.image.to_snapshot())
-    wrong = [f"the metadata differs at index {offset}" for offset, found in states.items() if len(found) > 1]
+    wrong = [
+        f"the metadata differs at index {offset}"
+        for offset, found in states.items()
+        if len(found) > 1
+    ]
     for node_id, node in cluster.living.items():
         snapshot = node.image.to_snapshot()
         again = MetadataImage.from_snapshot(snapshot)
-        same = again.topic_ids == node.image.topic_ids and again.partition_count == node.image.partition_count
+        same = (
+            again.topic_ids == node.image.topic_ids
+            and again.partition_count == node.image.partition_count
+        )
         if not same or again.to_snapshot() != snapshot:
             wrong.append(f"the metadata of n{node_id} is not what its snapshot says")
     return wrong
@@ -107,9 +150,15 @@ def whole(cluster: Cluster, topic: str, partitions: Iterable[int]) -> bool:
     for partition in partitions:
         replicas = cluster.partitions(topic, partition)
         leader = cluster.leader_of(topic, partition)
-        if leader not in replicas or not len(cluster.isr_of(topic, partition)) == len(replicas) == len(cluster.replicas_of(topic, partition)):
+        if leader not in replicas or not len(cluster.isr_of(topic, partition)) == len(
+            replicas
+        ) == len(cluster.replicas_of(topic, partition)):
             return False
         ends = {(replica.log.end_offset, replica.high_watermark) for replica in replicas.values()}
-        if len(ends) > 1 or any(end != high for end, high in ends) or replicas[leader].leader is None:
+        if (
+            len(ends) > 1
+            or any(end != high for end, high in ends)
+            or replicas[leader].leader is None
+        ):
             return False
     return len({node.image.offset for node in cluster.living.values()}) == 1

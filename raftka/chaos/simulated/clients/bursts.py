@@ -1,5 +1,6 @@
-"""A producer whose transactions follow each other without a pause: it writes to many partitions by one request, and sends each request that may come
-between the decision of a transaction and its markers.
+"""A producer whose transactions follow each other without a pause: it writes to many partitions by
+one request, and sends each request that may come between the decision of a transaction and its
+markers.
 
 Each session has a transactional id of its own, so that every refusal has a cause or is wrong.
 """
@@ -20,12 +21,15 @@ PAUSE_S = (1.0, 4.0)  # between two sessions
 TRANSACTIONS = (1, 5)  # of a session
 PLACES = (1, 2, 4, 8, 8)  # partitions of a transaction
 COMMITS, OFFSETS = 0.7, 0.2  # chances
-FOLLOWERS_1 = ("next", "again", "other", "init", "offsets")  # requests that follow an end, by clients of each version
+# requests that follow an end, by clients of each version
+FOLLOWERS_1 = ("next", "again", "other", "init", "offsets")
 FOLLOWERS_2 = (*FOLLOWERS_1, "nothing", "nothing", "init again", "older")
 
 
 class Burst:
-    def __init__(self, client: Client, ledger: Ledger, name: str, places: Sequence[Place], pace: float) -> None:
+    def __init__(
+        self, client: Client, ledger: Ledger, name: str, places: Sequence[Place], pace: float
+    ) -> None:
         self.client = client
         self.over = self.done = False
         self.ended = 0  # transactions
@@ -38,7 +42,9 @@ class Burst:
         random = self._random
         while not self.over:
             self._sessions += 1
-            producer = TransactionalProducer(self.client, self._ledger, f"{self._name}-{self._sessions}", TIMEOUT_MS)
+            producer = TransactionalProducer(
+                self.client, self._ledger, f"{self._name}-{self._sessions}", TIMEOUT_MS
+            )
             try:
                 await producer.init()
                 for _ in range(random.randint(*TRANSACTIONS)):
@@ -52,7 +58,10 @@ class Burst:
         random = self._random
         attempt = self._ledger.begin(producer.transactional_id, (self._name, 0))
         places = random.sample(self._places, min(random.choice(PLACES), len(self._places)))
-        batches = {place: [attempt.value(each, 0) for each in range(random.randint(1, 2))] for place in places}
+        batches = {
+            place: [attempt.value(each, 0) for each in range(random.randint(1, 2))]
+            for place in places
+        }
         await producer.begin(places)
         attempt.sent.update(batches)
         await producer.produce_together(batches)
@@ -79,7 +88,9 @@ class Burst:
             case "other":
                 await producer.end_as(before, Code.INVALID_TXN_STATE, commit=not commit)
             case "older":
-                await producer.end_as((before[0], before[1] - 1), Code.PRODUCER_FENCED, commit=commit)
+                await producer.end_as(
+                    (before[0], before[1] - 1), Code.PRODUCER_FENCED, commit=commit
+                )
             case "nothing":
                 await producer.abort_nothing()
             case "init":
@@ -87,7 +98,10 @@ class Burst:
                     producer.wrong(f"InitProducerId of {now} is answered {told}")
             case "init again":
                 if (told := await producer.init_as(before)) != now:
-                    producer.wrong(f"InitProducerId of {before}, whose answer may have been lost, is answered {told} instead of {now}")
+                    producer.wrong(
+                        f"InitProducerId of {before}, whose answer may have been lost, is "
+                        f"answered {told} instead of {now}"
+                    )
             case "offsets":
                 attempt = self._ledger.begin(producer.transactional_id, (self._name, 0))
                 await producer.send_offsets(GROUP, {self._places[0]: 1})

@@ -1,6 +1,8 @@
-"""A small Kafka client on the runtime door, for simulated clusters: finds leaders, produces idempotently with acks=all, reads everything back.
+"""A small Kafka client on the runtime door, for simulated clusters: finds leaders, produces
+idempotently with acks=all, reads everything back.
 
-As a client that knows KIP-320 it names the leader epoch it believes in, and never goes back to an older one.
+As a client that knows KIP-320 it names the leader epoch it believes in, and never goes back to an
+older one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +32,8 @@ PRODUCE_TIMEOUT_MS = 2000
 FETCH_BYTES = 65536
 
 TELLS_EPOCHS = 7  # the first version of Metadata that does
-ANSWER_IS_WRONG = "the broker's answer"  # how a connection says that it could not read an answer, or that it came out of turn
+# how a connection says that it could not read an answer, or that it came out of turn
+ANSWER_IS_WRONG = "the broker's answer"
 
 Address = tuple[str, int]
 PASSES = frozenset(
@@ -50,7 +53,9 @@ PASSES = frozenset(
 )
 
 
-CREATION_PASSES = frozenset({Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER, Code.INVALID_REPLICATION_FACTOR})
+CREATION_PASSES = frozenset(
+    {Code.REQUEST_TIMED_OUT, Code.NOT_CONTROLLER, Code.INVALID_REPLICATION_FACTOR}
+)
 
 
 class NoAnswer(Exception):
@@ -63,14 +68,21 @@ class Leader(NamedTuple):
 
 
 class Client:
-    def __init__(self, runtime: Runtime, bootstrap: Sequence[Address], shape: Shape = PLAIN, secured: Secured = UNSECURED) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        bootstrap: Sequence[Address],
+        shape: Shape = PLAIN,
+        secured: Secured = UNSECURED,
+    ) -> None:
         self.runtime = runtime
         self.bootstrap = list(bootstrap)
         self.shape = shape
         self._secured = secured
         self.wrong: list[str] = []  # answers that could not be read, or came out of turn
         self.producer_ids: list[int] = []  # that it was given
-        self.topic_ids: dict[str, bytes] = {}  # of topics that it has asked for, if its versions tell
+        # of topics that it has asked for, if its versions tell
+        self.topic_ids: dict[str, bytes] = {}
         self._leaders: dict[tuple[str, int], Leader] = {}
         self._epochs: dict[tuple[str, int], int] = {}  # the latest that was heard of
         self._connections: dict[Address, ClientConnection] = {}
@@ -78,7 +90,14 @@ class Client:
 
     # asking
 
-    async def ask(self, address: Address, api: Api[Req, Resp], row: Req, timeout_s: float = REQUEST_S, version: int | None = None) -> Resp:
+    async def ask(
+        self,
+        address: Address,
+        api: Api[Req, Resp],
+        row: Req,
+        timeout_s: float = REQUEST_S,
+        version: int | None = None,
+    ) -> Resp:
         """One request. `version`: the highest that it may have. Raises NoAnswer."""
         (answer,) = await self.ask_all(address, api, [row], timeout_s, version)
         if answer is None:
@@ -86,13 +105,24 @@ class Client:
         return answer
 
     async def ask_all(
-        self, address: Address, api: Api[Req, Resp], rows: Sequence[Req], timeout_s: float = REQUEST_S, version: int | None = None
+        self,
+        address: Address,
+        api: Api[Req, Resp],
+        rows: Sequence[Req],
+        timeout_s: float = REQUEST_S,
+        version: int | None = None,
     ) -> list[Resp | None]:
-        """Many requests on one connection, in order, none waiting for another; None where no answer came."""
+        """Many requests on one connection, in order, none waiting for another; None where no answer
+        came.
+        """
         return await self.ask_many(address, [(api, row) for row in rows], timeout_s, version)
 
     async def ask_many(
-        self, address: Address, questions: Sequence[tuple[AnyApi, Row]], timeout_s: float = REQUEST_S, version: int | None = None
+        self,
+        address: Address,
+        questions: Sequence[tuple[AnyApi, Row]],
+        timeout_s: float = REQUEST_S,
+        version: int | None = None,
     ) -> list[Any]:
         """The same of different APIs."""
         answered = trio.Event()
@@ -105,7 +135,9 @@ class Client:
 
         connection = self._connection(address)
         for api, row in questions:
-            connection.request(api, row, on_reply, self.shape.version(api) if version is None else version)
+            connection.request(
+                api, row, on_reply, self.shape.version(api) if version is None else version
+            )
         with trio.move_on_after(timeout_s):
             await answered.wait()
         if len(answers) < len(questions):
@@ -117,7 +149,11 @@ class Client:
         if connection is None or connection.close_reason is not None:
             closed = partial(self._closed, address)
             connection = self._connections[address] = open_connection(
-                self.runtime.network, address, self.shape.name, on_closed=closed, secured=self._secured
+                self.runtime.network,
+                address,
+                self.shape.name,
+                on_closed=closed,
+                secured=self._secured,
             )
         return connection
 
@@ -149,20 +185,31 @@ class Client:
         return self._leaders[topic, partition]
 
     async def _refresh(self, topic: str) -> None:
-        row = await self.anybody(METADATA, METADATA.request(topics=[METADATA.request.topics(name=topic)], allow_auto_topic_creation=False))
+        row = await self.anybody(
+            METADATA,
+            METADATA.request(
+                topics=[METADATA.request.topics(name=topic)], allow_auto_topic_creation=False
+            ),
+        )
         brokers = {broker.node_id: (broker.host, broker.port) for broker in row.brokers}
         for found in row.topics:
             if found.topic_id != ZERO_UUID:
                 self.topic_ids[topic] = bytes(found.topic_id)
             for partition in found.partitions:
                 key = topic, partition.partition_index
-                if partition.leader_id in brokers and partition.leader_epoch >= self._epochs.get(key, -1):
+                if partition.leader_id in brokers and partition.leader_epoch >= self._epochs.get(
+                    key, -1
+                ):
                     self._epochs[key] = partition.leader_epoch
-                    self._leaders[key] = Leader(brokers[partition.leader_id], partition.leader_epoch)
+                    self._leaders[key] = Leader(
+                        brokers[partition.leader_id], partition.leader_epoch
+                    )
 
     @property
     def knows_epochs(self) -> bool:
-        """Return whether its version of Metadata has leader epochs; else it may go back to an earlier leader, which does not know that it is none."""
+        """Return whether its version of Metadata has leader epochs; else it may go back to an
+        earlier leader, which does not know that it is none.
+        """
         version = self.shape.version(METADATA)
         return version is None or version >= TELLS_EPOCHS
 
@@ -183,8 +230,12 @@ class Client:
             self._leaders.pop(place, None)
         await trio.sleep(RETRY_S)
 
-    async def ask_leader(self, topic: str, partition: int, api: Api[Req, Resp], row: Req, *also: Code) -> Any:
-        """The partition's answer: asked again, perhaps of another, as long as it is an error that passes. `also`: errors that are an answer too."""
+    async def ask_leader(
+        self, topic: str, partition: int, api: Api[Req, Resp], row: Req, *also: Code
+    ) -> Any:
+        """The partition's answer: asked again, perhaps of another, as long as it is an error that
+        passes. `also`: errors that are an answer too.
+        """
         while True:
             leader = await self.leader(topic, partition)
             try:
@@ -200,15 +251,30 @@ class Client:
     # what a test does
 
     async def create_topic(
-        self, name: str, partitions: int, replication_factor: int, configs: dict[str, str] | None = None, replicas: Sequence[int] = ()
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        configs: dict[str, str] | None = None,
+        replicas: Sequence[int] = (),
     ) -> None:
         """`replicas`: those of each partition, instead of a replication factor."""
         request = CREATE_TOPICS.request
-        given = [request.topics.configs(name=key, value=value) for key, value in (configs or {}).items()]
-        topic = request.topics(name=name, num_partitions=partitions, replication_factor=replication_factor, configs=given)
+        given = [
+            request.topics.configs(name=key, value=value) for key, value in (configs or {}).items()
+        ]
+        topic = request.topics(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=given,
+        )
         if replicas:
             topic.num_partitions = topic.replication_factor = -1
-            topic.assignments = [request.topics.assignments(partition_index=each, broker_ids=replicas) for each in range(partitions)]
+            topic.assignments = [
+                request.topics.assignments(partition_index=each, broker_ids=replicas)
+                for each in range(partitions)
+            ]
         while True:
             row = await self.anybody(CREATE_TOPICS, request(topics=[topic], timeout_ms=3000))
             code = Code(row.topics[0].error_code)
@@ -219,25 +285,42 @@ class Client:
 
     async def producer_id(self) -> int:
         while True:
-            row = await self.anybody(INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=60000))
+            row = await self.anybody(
+                INIT_PRODUCER_ID, INIT_PRODUCER_ID.request(transaction_timeout_ms=60000)
+            )
             if row.error_code == Code.NONE:
                 self.producer_ids.append(int(row.producer_id))
                 return int(row.producer_id)
             await trio.sleep(RETRY_S)
 
-    async def produce(self, topic: str, partition: int, values: Sequence[bytes], producer_id: int, sequence: int) -> int:
+    async def produce(
+        self, topic: str, partition: int, values: Sequence[bytes], producer_id: int, sequence: int
+    ) -> int:
         """Returns the base offset once all in-sync replicas have it; tries for ever."""
         now = self.runtime.clock.wall_ms()
-        batch = build_batch([(None, value, (), now) for value in values], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-        answer = await self.ask_leader(topic, partition, PRODUCE, self.produce_row(topic, partition, batch))
+        batch = build_batch(
+            [(None, value, (), now) for value in values],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+        answer = await self.ask_leader(
+            topic, partition, PRODUCE, self.produce_row(topic, partition, batch)
+        )
         return int(answer.base_offset)
 
-    def produce_row(self, topic: str, partition: int, batch: bytearray, acks: int = -1) -> ProduceRequest:
+    def produce_row(
+        self, topic: str, partition: int, batch: bytearray, acks: int = -1
+    ) -> ProduceRequest:
         return produce_row(topic, partition, batch, acks, self.topic_ids.get(topic, ZERO_UUID))
 
     async def end_offset(self, topic: str, partition: int) -> int:
         """The end of the committed records at the time of the call."""
-        return int((await self.ask_leader(topic, partition, LIST_OFFSETS, end_row(topic, partition))).offset)
+        return int(
+            (
+                await self.ask_leader(topic, partition, LIST_OFFSETS, end_row(topic, partition))
+            ).offset
+        )
 
     async def read_all(self, topic: str, partition: int) -> list[bytes]:
         """Everything that is committed when this is called."""
@@ -247,30 +330,48 @@ class Client:
         found: list[tuple[int, bytes]] = []
         offset, end = 0, await self.end_offset(topic, partition)
         while offset < end:
-            answer = await self.ask_leader(topic, partition, FETCH, fetch_row(topic, partition, offset))
+            answer = await self.ask_leader(
+                topic, partition, FETCH, fetch_row(topic, partition, offset)
+            )
             for batch in batches_of(answer, offset):
                 found += batch.records
                 offset = batch.next_offset
         return found
 
 
-def produce_row(topic: str, partition: int, batch: bytearray, acks: int = -1, topic_id: bytes = ZERO_UUID) -> ProduceRequest:
+def produce_row(
+    topic: str, partition: int, batch: bytearray, acks: int = -1, topic_id: bytes = ZERO_UUID
+) -> ProduceRequest:
     request = PRODUCE.request
-    data = request.topic_data(name=topic, topic_id=topic_id, partition_data=[request.topic_data.partition_data(index=partition, records=batch)])
+    data = request.topic_data(
+        name=topic,
+        topic_id=topic_id,
+        partition_data=[request.topic_data.partition_data(index=partition, records=batch)],
+    )
     return request(acks=acks, timeout_ms=PRODUCE_TIMEOUT_MS, topic_data=[data])
 
 
-def fetch_row(topic: str, partition: int, offset: int, epoch: int = -1, last_epoch: int = -1) -> FetchRequest:
+def fetch_row(
+    topic: str, partition: int, offset: int, epoch: int = -1, last_epoch: int = -1
+) -> FetchRequest:
     request = FETCH.request
     asked = request.topics.partitions(
-        partition=partition, fetch_offset=offset, current_leader_epoch=epoch, last_fetched_epoch=last_epoch, partition_max_bytes=FETCH_BYTES
+        partition=partition,
+        fetch_offset=offset,
+        current_leader_epoch=epoch,
+        last_fetched_epoch=last_epoch,
+        partition_max_bytes=FETCH_BYTES,
     )
-    return request(max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])])
+    return request(
+        max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])]
+    )
 
 
 def end_row(topic: str, partition: int, epoch: int = -1) -> ListOffsetsRequest:
     request = LIST_OFFSETS.request
-    asked = request.topics.partitions(partition_index=partition, current_leader_epoch=epoch, timestamp=LATEST)
+    asked = request.topics.partitions(
+        partition_index=partition, current_leader_epoch=epoch, timestamp=LATEST
+    )
     return request(topics=[request.topics(name=topic, partitions=[asked])])
 
 
@@ -289,7 +390,12 @@ def batches_of(answer: PartitionData, offset: int) -> Iterator[Batch]:
         found = [record for record in records_of(batch) if record.offset >= offset]
         stamped = header.attributes & LOG_APPEND_TIME
         times = [header.max_timestamp if stamped else record.timestamp for record in found]
-        yield Batch(header.last_offset + 1, header.leader_epoch, [(record.offset, record.value or b"") for record in found], times)
+        yield Batch(
+            header.last_offset + 1,
+            header.leader_epoch,
+            [(record.offset, record.value or b"") for record in found],
+            times,
+        )
 
 
 def only_partition(api: AnyApi, answer: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Clients of consumer groups while a cluster suffers: they commit offsets and fetch committed ones. Written down for the checker."""
+"""Clients of consumer groups while a cluster suffers: they commit offsets and fetch committed ones.
+Written down for the checker.
+"""
 
 from collections.abc import Sequence
 
@@ -10,31 +12,63 @@ from raftka.chaos.simulated.clients.pauses import Pauses
 from raftka.chaos.simulated.clients.producers import History, key_of
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetCommitRequest, OffsetFetchRequest
+from raftka.wire.messages.offsets import (
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 from raftka.wire.rows import ZERO_UUID
 
 PASSES = frozenset(
-    {Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID}
+    {
+        Code.NOT_COORDINATOR,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.UNKNOWN_TOPIC_ID,
+    }
 )
 RETRY_S = 0.1
 LOOKS = 0.25  # of what it does
 
 
-def commit_row(group: str, topic: str, partition: int, offset: int, topic_id: bytes = ZERO_UUID) -> OffsetCommitRequest:
+def commit_row(
+    group: str, topic: str, partition: int, offset: int, topic_id: bytes = ZERO_UUID
+) -> OffsetCommitRequest:
     request = OFFSET_COMMIT.request
-    row = request.topics.partitions(partition_index=partition, committed_offset=offset, committed_metadata="")
-    return request(group_id=group, topics=[request.topics(name=topic, topic_id=topic_id, partitions=[row])])
+    row = request.topics.partitions(
+        partition_index=partition, committed_offset=offset, committed_metadata=""
+    )
+    return request(
+        group_id=group, topics=[request.topics(name=topic, topic_id=topic_id, partitions=[row])]
+    )
 
 
 def committed_row(group: str, topic: str, partition: int) -> OffsetFetchRequest:
     request = OFFSET_FETCH.request
-    return request(groups=[request.groups(group_id=group, topics=[request.groups.topics(name=topic, partition_indexes=[partition])])])
+    return request(
+        groups=[
+            request.groups(
+                group_id=group,
+                topics=[request.groups.topics(name=topic, partition_indexes=[partition])],
+            )
+        ]
+    )
 
 
 class Committer:
     """A group's only client, without membership: commits rising offsets of one partition."""
 
-    def __init__(self, client: Client, history: History, group: str, topic: str, partition: int, pause_s: tuple[float, float]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        history: History,
+        group: str,
+        topic: str,
+        partition: int,
+        pause_s: tuple[float, float],
+    ) -> None:
         self.client = client
         self.history = history
         self.over = False
@@ -69,16 +103,24 @@ class Committer:
     async def _coordinator(self) -> Address:
         while True:
             shape = self.client.shape
-            (found,) = shape.coordinators(await self.client.anybody(FIND_COORDINATOR, shape.find_coordinator([self._group])))
+            (found,) = shape.coordinators(
+                await self.client.anybody(FIND_COORDINATOR, shape.find_coordinator([self._group]))
+            )
             if found.error_code == Code.NONE:
                 return found.host, found.port
             await trio.sleep(RETRY_S)
 
     async def _commit(self, where: Address, offset: int) -> bool:
-        self.history.begin(self._process, story.COMMIT, group=self._group, offsets={self._key: offset})
+        self.history.begin(
+            self._process, story.COMMIT, group=self._group, offsets={self._key: offset}
+        )
         try:
             topic_id = await self.client.topic_id(self._topic)
-            row = await self.client.ask(where, OFFSET_COMMIT, commit_row(self._group, self._topic, self._partition, offset, topic_id))
+            row = await self.client.ask(
+                where,
+                OFFSET_COMMIT,
+                commit_row(self._group, self._topic, self._partition, offset, topic_id),
+            )
         except NoAnswer:
             self._new_process(story.INFO)
             return False
@@ -94,7 +136,9 @@ class Committer:
         self.history.begin(self._process, story.FETCH_OFFSET, group=self._group)
         try:
             ids = {self._topic: await self.client.topic_id(self._topic)}
-            asked = self.client.shape.fetch_offsets(self._group, {self._topic: [self._partition]}, ids)
+            asked = self.client.shape.fetch_offsets(
+                self._group, {self._topic: [self._partition]}, ids
+            )
             group = self.client.shape.offsets(await self.client.ask(where, OFFSET_FETCH, asked))
         except NoAnswer:
             self.history.end(self._process, story.FAIL)
@@ -102,7 +146,11 @@ class Committer:
         if group.error_code or group.topics[0].partitions[0].error_code:
             self.history.end(self._process, story.FAIL)
             return self._passes(Code(group.error_code or group.topics[0].partitions[0].error_code))
-        self.history.end(self._process, story.OK, offsets={self._key: group.topics[0].partitions[0].committed_offset})
+        self.history.end(
+            self._process,
+            story.OK,
+            offsets={self._key: group.topics[0].partitions[0].committed_offset},
+        )
         return True
 
     def _new_process(self, outcome: str) -> None:

@@ -1,8 +1,10 @@
-"""Clients that consume, transform and produce in transactions: each record of an input partition becomes one in every output topic, exactly once.
+"""Clients that consume, transform and produce in transactions: each record of an input partition
+becomes one in every output topic, exactly once.
 
-Several copiers have the same transactional id, and the last that has asked for it goes on. A `Member` reads what its group gives it, and is fenced
-by the group's generation (KIP-447), a `ConsumerMember` by its own epoch. All abort, sleep for longer than their transactions may last, and end
-without a word.
+Several copiers have the same transactional id, and the last that has asked for it goes on. A
+`Member` reads what its group gives it, and is fenced by the group's generation (KIP-447), a
+`ConsumerMember` by its own epoch. All abort, sleep for longer than their transactions may last, and
+end without a word.
 """
 
 from collections import Counter
@@ -14,7 +16,13 @@ import trio
 from raftka.chaos.checks.transactions import Attempt, Place
 from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer, batches_of, fetch_row
 from raftka.chaos.simulated.clients.groups import Refused
-from raftka.chaos.simulated.clients.transactional import OF_GROUP, OF_MEMBERS, GaveUp, Ledger, TransactionalProducer
+from raftka.chaos.simulated.clients.transactional import (
+    OF_GROUP,
+    OF_MEMBERS,
+    GaveUp,
+    Ledger,
+    TransactionalProducer,
+)
 from raftka.wire.errors import Code
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED
@@ -36,13 +44,23 @@ LONGER = (0.5, 1.6)  # than a transaction may last: how long it sleeps
 class Copier:
     sleeps = 0.04  # chance, of a transaction
 
-    def __init__(self, client: Client, ledger: Ledger, transactional_id: str, group: str, sources: Sequence[Place], timeout_ms: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        ledger: Ledger,
+        transactional_id: str,
+        group: str,
+        sources: Sequence[Place],
+        timeout_ms: int,
+    ) -> None:
         self.client = client
         self.over = self.done = False
-        self.copied: Counter[Place] = Counter()  # transactions that were committed, by input partition
+        # transactions that were committed, by input partition
+        self.copied: Counter[Place] = Counter()
         self.pace = 1.0
         self.producer = TransactionalProducer(client, ledger, transactional_id, timeout_ms)
-        self._ledger, self._group, self._sources, self._timeout_ms = ledger, group, sources, timeout_ms
+        self._ledger, self._group, self._sources = ledger, group, sources
+        self._timeout_ms = timeout_ms
         self._random = client.runtime.random("copier")
         self._positions: dict[Place, int] = {}
         self._generation, self._member_id = -1, ""
@@ -65,7 +83,9 @@ class Copier:
         await trio.sleep(self._random.uniform(*IDLE_S))
 
     async def _work(self) -> None:
-        """Until the work is left to another client. Raises Refused, GaveUp: nothing more may be done before the id is taken again."""
+        """Until the work is left to another client. Raises Refused, GaveUp: nothing more may be
+        done before the id is taken again.
+        """
         for source in self._sources:
             self._positions[source] = max(0, await self.producer.committed(self._group, source))
         for _ in range(self._random.randint(*TRANSACTIONS)):
@@ -80,19 +100,25 @@ class Copier:
         if not offsets:
             return
         random = self._random
-        aborts, asleep_at = random.random() < ABORTS, random.choice((0, 1, 2)) if random.random() < self.sleeps else -1
+        aborts = random.random() < ABORTS
+        asleep_at = random.choice((0, 1, 2)) if random.random() < self.sleeps else -1
         attempt = self._ledger.begin(self.producer.transactional_id, source)
         batches = self._transformed(attempt, offsets)
         await self.producer.begin(list(batches))
         try:
             await self._sleep(asleep_at == 0)
-            await self._produce(attempt, batches, random.randint(1, len(batches)) if aborts else len(batches))
+            await self._produce(
+                attempt, batches, random.randint(1, len(batches)) if aborts else len(batches)
+            )
             await self._sleep(asleep_at == 1)
             if not aborts or random.random() < ABORTS_AFTER_ALL:
-                await self.producer.send_offsets(self._group, {source: offsets[-1] + 1}, self._generation, self._member_id)
+                await self.producer.send_offsets(
+                    self._group, {source: offsets[-1] + 1}, self._generation, self._member_id
+                )
             await self._sleep(asleep_at == 2)
         except Refused as refused:
-            if refused.code in OF_MEMBERS or random.random() < ABORTS:  # an error after which a client may go on
+            # an error after which a client may go on
+            if refused.code in OF_MEMBERS or random.random() < ABORTS:
                 await self.producer.end(attempt, commit=False)
             raise
         if random.random() < ENDS_SILENTLY:
@@ -122,10 +148,14 @@ class Copier:
         for offset in offsets:
             for topic in OUTPUTS:
                 place = topic, hash((attempt.source[1], offset // 3)) % OUTPUT_PARTITIONS
-                found.setdefault(place, []).append(attempt.value(offset, self._random.randint(*PADDING_BYTES)))
+                found.setdefault(place, []).append(
+                    attempt.value(offset, self._random.randint(*PADDING_BYTES))
+                )
         return found
 
-    async def _produce(self, attempt: Attempt, batches: dict[Place, list[bytes]], count: int) -> None:
+    async def _produce(
+        self, attempt: Attempt, batches: dict[Place, list[bytes]], count: int
+    ) -> None:
         """The first `count` of the batches, one after the other or all at once."""
         chosen = dict(list(batches.items())[:count])
         attempt.sent.update(chosen)
@@ -149,11 +179,21 @@ class Copier:
 
 
 class Member(Copier):
-    """Of a classic group, whose leader shares out the input partitions; it sleeps often, and the others go on without it."""
+    """Of a classic group, whose leader shares out the input partitions; it sleeps often, and the
+    others go on without it.
+    """
 
     sleeps = 0.15
 
-    def __init__(self, client: Client, ledger: Ledger, transactional_id: str, group: str, sources: Sequence[Place], timeout_ms: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        ledger: Ledger,
+        transactional_id: str,
+        group: str,
+        sources: Sequence[Place],
+        timeout_ms: int,
+    ) -> None:
         super().__init__(client, ledger, transactional_id, group, (), timeout_ms)
         self._all = sources
 
@@ -176,8 +216,16 @@ class Member(Copier):
             raise
 
     async def _copy(self, source: Place) -> None:
-        row = HEARTBEAT.request(group_id=self._group, generation_id=self._generation, member_id=self._member_id)
-        _check((await self.client.ask(await self.producer.coordinator(OF_GROUP, self._group), HEARTBEAT, row)).error_code)
+        row = HEARTBEAT.request(
+            group_id=self._group, generation_id=self._generation, member_id=self._member_id
+        )
+        _check(
+            (
+                await self.client.ask(
+                    await self.producer.coordinator(OF_GROUP, self._group), HEARTBEAT, row
+                )
+            ).error_code
+        )
         await super()._copy(source)
 
     async def _join(self, where: Address) -> None:
@@ -196,8 +244,13 @@ class Member(Copier):
             joined = await self.client.ask(where, JOIN_GROUP, row, 2 * SESSION_MS / 1000)
         _check(joined.error_code)
         self._member_id, self._generation = joined.member_id, joined.generation_id
-        members = [each.member_id for each in joined.members] if joined.leader == self._member_id else []
-        shares = {each: bytes(p for p in range(len(self._all)) if p % len(members) == place) for place, each in enumerate(members)}
+        members = (
+            [each.member_id for each in joined.members] if joined.leader == self._member_id else []
+        )
+        shares = {
+            each: bytes(p for p in range(len(self._all)) if p % len(members) == place)
+            for place, each in enumerate(members)
+        }
         sync = SYNC_GROUP.request
         asked = sync(
             group_id=self._group,
@@ -205,7 +258,9 @@ class Member(Copier):
             member_id=self._member_id,
             protocol_type="copy",
             protocol_name="share",
-            assignments=[sync.assignments(member_id=each, assignment=share) for each, share in shares.items()],
+            assignments=[
+                sync.assignments(member_id=each, assignment=share) for each, share in shares.items()
+            ],
         )
         synced = await self.client.ask(where, SYNC_GROUP, asked, 2 * SESSION_MS / 1000)
         _check(synced.error_code)
@@ -213,9 +268,19 @@ class Member(Copier):
 
 
 class ConsumerMember(Member):
-    """Of a group of the new protocol: the coordinator shares out all partitions of the topic, and it copies those that are the group's."""
+    """Of a group of the new protocol: the coordinator shares out all partitions of the topic, and
+    it copies those that are the group's.
+    """
 
-    def __init__(self, client: Client, ledger: Ledger, transactional_id: str, group: str, sources: Sequence[Place], timeout_ms: int) -> None:
+    def __init__(
+        self,
+        client: Client,
+        ledger: Ledger,
+        transactional_id: str,
+        group: str,
+        sources: Sequence[Place],
+        timeout_ms: int,
+    ) -> None:
         super().__init__(client, ledger, transactional_id, group, sources, timeout_ms)
         self._topic = sources[0][0]
         self._owned: list[int] = []  # partitions
@@ -241,18 +306,29 @@ class ConsumerMember(Member):
             await self._heartbeat(whole=False)
 
     async def _heartbeat(self, *, whole: bool) -> None:
-        """Take and give up what the coordinator says, and tell it so. No transaction is open meanwhile."""
-        while (assigned := await self._ask(self._generation, whole=whole)) is not None and assigned != self._owned:
+        """Take and give up what the coordinator says, and tell it so. No transaction is open
+        meanwhile.
+        """
+        while (
+            assigned := await self._ask(self._generation, whole=whole)
+        ) is not None and assigned != self._owned:
             for partition in set(assigned) - set(self._owned):
                 if (source := (self._topic, partition)) in self._all:
-                    self._positions[source] = max(0, await self.producer.committed(self._group, source))
+                    self._positions[source] = max(
+                        0, await self.producer.committed(self._group, source)
+                    )
             self._owned, whole = assigned, True
             self._sources = [source for source in self._all if source[1] in assigned]
 
     async def _ask(self, epoch: int, *, whole: bool) -> list[int] | None:
         """A heartbeat; returns the partitions that it is to have, None: as before."""
-        request, topic_id = CONSUMER_GROUP_HEARTBEAT.request, await self.client.topic_id(self._topic)
-        owned = [request.topic_partitions(topic_id=topic_id, partitions=self._owned)] if self._owned else []
+        request = CONSUMER_GROUP_HEARTBEAT.request
+        topic_id = await self.client.topic_id(self._topic)
+        owned = (
+            [request.topic_partitions(topic_id=topic_id, partitions=self._owned)]
+            if self._owned
+            else []
+        )
         row = request(
             group_id=self._group,
             member_id=self._member_id,
@@ -261,12 +337,19 @@ class ConsumerMember(Member):
             subscribed_topic_names=[self._topic] if whole else None,
             topic_partitions=owned if whole else None,
         )
-        answer = await self.client.ask(await self.producer.coordinator(OF_GROUP, self._group), CONSUMER_GROUP_HEARTBEAT, row)
+        answer = await self.client.ask(
+            await self.producer.coordinator(OF_GROUP, self._group), CONSUMER_GROUP_HEARTBEAT, row
+        )
         _check(answer.error_code)
         self._generation = answer.member_epoch
         if answer.assignment is None:
             return None
-        return sorted(p for each in answer.assignment.topic_partitions if bytes(each.topic_id) == topic_id for p in each.partitions)
+        return sorted(
+            p
+            for each in answer.assignment.topic_partitions
+            if bytes(each.topic_id) == topic_id
+            for p in each.partitions
+        )
 
 
 def _check(code: int) -> None:

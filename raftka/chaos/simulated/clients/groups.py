@@ -1,6 +1,8 @@
-"""A client of a group: finds its coordinator, commits and fetches, as a client library does. What it did and saw stands in the story of all clients.
+"""A client of a group: finds its coordinator, commits and fetches, as a client library does. What
+it did and saw stands in the story of all clients.
 
-Says also when it is wrong that a member is turned away: the coordinator has heard of it, and its session is not over.
+Says also when it is wrong that a member is turned away: the coordinator has heard of it, and its
+session is not over.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +19,8 @@ from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH, OffsetComm
 
 TOPIC = "orders"
 SESSION_MS = 1000
-SURELY_S = SESSION_MS / 1000 - 0.05  # a session lasts so long whatever the clocks of the machines do
+# a session lasts so long whatever the clocks of the machines do
+SURELY_S = SESSION_MS / 1000 - 0.05
 REBALANCE_S = 0.95  # so long a rebalance that has begun waits for each member
 PASSES = frozenset(
     {
@@ -39,7 +42,9 @@ class Refused(Exception):
 
 
 class Claims:
-    """The last owner of each thing. The order of requests that overlap is unknown: answers overtake each other."""
+    """The last owner of each thing. The order of requests that overlap is unknown: answers overtake
+    each other.
+    """
 
     def __init__(self) -> None:
         self._last: dict[object, tuple[float, str]] = {}  # when it was asked for, by whom
@@ -61,7 +66,8 @@ class Story:
         self.history = History()
         self.wrong: list[str] = []
         self.coordinator = coordinator
-        self.removals: Callable[[str], int] = lambda _: 0  # how often a group without members and offsets was removed: generations begin anew
+        # how often a group without members and offsets was removed: generations begin anew
+        self.removals: Callable[[str], int] = lambda _: 0
         self._removed: dict[str, int] = {}  # as often as the owners know of
         self.owners: dict[tuple[str, int, int], str] = {}  # (group, generation, partition) -> who
         self.claims = Claims()
@@ -75,9 +81,14 @@ class Story:
         owner = self.owners.setdefault((group, generation, partition), who)
         if owner != who and (removals := self.removals(group)) > self._removed.get(group, 0):
             self._removed[group] = removals
-            self.owners = {key: each for key, each in self.owners.items() if key[0] != group} | {(group, generation, partition): who}
+            self.owners = {key: each for key, each in self.owners.items() if key[0] != group} | {
+                (group, generation, partition): who
+            }
         elif owner != who:
-            self.wrong.append(f"two owners: {owner} and {who} of {group} both have {TOPIC}-{partition} in generation {generation}")
+            self.wrong.append(
+                f"two owners: {owner} and {who} of {group} both have {TOPIC}-{partition} in "
+                f"generation {generation}"
+            )
 
 
 class GroupClient:
@@ -91,8 +102,10 @@ class GroupClient:
         self.count = 0
         self.random = client.runtime.random("group client")
         self._process = story.process()
-        self._heard: tuple[float, object] = -inf, None  # when the last question was asked that kept its member's session, and of whom
-        self._committed: tuple[float, object] = -inf, None  # the same of a commit, and who was the coordinator when it was answered
+        # when the last question was asked that kept its member's session, and of whom
+        self._heard: tuple[float, object] = -inf, None
+        # the same of a commit, and who was the coordinator when it was answered
+        self._committed: tuple[float, object] = -inf, None
 
     @property
     def now(self) -> float:
@@ -112,7 +125,9 @@ class GroupClient:
     async def coordinator(self) -> Address:
         while True:
             shape = self.client.shape
-            (found,) = shape.coordinators(await self.client.anybody(FIND_COORDINATOR, shape.find_coordinator([self.group])))
+            (found,) = shape.coordinators(
+                await self.client.anybody(FIND_COORDINATOR, shape.find_coordinator([self.group]))
+            )
             if found.error_code == Code.NONE:
                 return found.host, found.port
             await self.rest()
@@ -144,18 +159,32 @@ class GroupClient:
         self._heard = asked_at, coordinator
 
     def was_heard_for_good(self, asked_at: float) -> None:
-        """By a commit: it is in the log, so that the next coordinator knows the member, and lets it begin a whole session."""
+        """By a commit: it is in the log, so that the next coordinator knows the member, and lets it
+        begin a whole session.
+        """
         self._committed = asked_at, self.story.coordinator(self.group)
 
     def turned_away(self, who: str, code: Code) -> None:
-        """A member was removed although no other took its place and it did all it had to in time: then its session must be over."""
-        (heard_at, coordinator), (committed_at, before), now = self._heard, self._committed, self.story.coordinator(self.group)
+        """A member was removed although no other took its place and it did all it had to in time:
+        then its session must be over.
+        """
+        (heard_at, coordinator), (committed_at, before), now = (
+            self._heard,
+            self._committed,
+            self.story.coordinator(self.group),
+        )
         since = -inf
         if now is not None:
-            still_in = before not in (None, now) and self.now < heard_at + REBALANCE_S  # a commit is taken, too, of who is late to join again
-            since = max(heard_at if coordinator == now else -inf, committed_at if still_in else -inf)
+            # a commit is taken, too, of who is late to join again
+            still_in = before not in (None, now) and self.now < heard_at + REBALANCE_S
+            since = max(
+                heard_at if coordinator == now else -inf, committed_at if still_in else -inf
+            )
         if self.now < since + SURELY_S:
-            self.story.wrong.append(f"{who} of {self.group} is refused with {code.name}, {self.now - since:.3f} s after it was heard of")
+            self.story.wrong.append(
+                f"{who} of {self.group} is refused with {code.name}, {self.now - since:.3f} s "
+                "after it was heard of"
+            )
 
     # offsets
 
@@ -168,14 +197,25 @@ class GroupClient:
         instance: str | None = None,
         generation_told: int | None = None,
     ) -> None:
-        """`offsets`: by Place, or by partition of TOPIC. `generation`: of the group, or else `generation_told` is what the history is told."""
+        """`offsets`: by Place, or by partition of TOPIC. `generation`: of the group, or else
+        `generation_told` is what the history is told.
+        """
         history, asked_at = self.story.history, self.now
         places = {_place(each): offset for each, offset in offsets.items()}
         known = generation if generation_told is None else generation_told
-        history.invoke(self._process, COMMIT, asked_at, group=self.group, generation=known, offsets=_told(places))
+        history.invoke(
+            self._process,
+            COMMIT,
+            asked_at,
+            group=self.group,
+            generation=known,
+            offsets=_told(places),
+        )
         outcome = INFO
         try:
-            codes = set((await self.ask_to_commit(where, places, generation, member_id, instance)).values())
+            codes = set(
+                (await self.ask_to_commit(where, places, generation, member_id, instance)).values()
+            )
             outcome = OK if codes == {0} else INFO if codes & PASSES else FAIL
             for code in codes:
                 self.check(code)
@@ -186,13 +226,22 @@ class GroupClient:
         self.count += 1
 
     async def ask_to_commit(
-        self, where: Address, places: Mapping[Place, int], generation: int = -1, member_id: str = "", instance: str | None = None
+        self,
+        where: Address,
+        places: Mapping[Place, int],
+        generation: int = -1,
+        member_id: str = "",
+        instance: str | None = None,
     ) -> dict[Place, int]:
         """The error of each. The history is not told."""
         request, shape = OFFSET_COMMIT.request, self.client.shape
         rows: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (name, index), offset in places.items():
-            row = request.topics.partitions(partition_index=index, committed_offset=offset, committed_metadata=shape.commit_metadata)
+            row = request.topics.partitions(
+                partition_index=index,
+                committed_offset=offset,
+                committed_metadata=shape.commit_metadata,
+            )
             rows.setdefault(name, []).append(row)
         ids = {name: await self.client.topic_id(name) for name in rows}
         asked = request(
@@ -200,26 +249,50 @@ class GroupClient:
             generation_id_or_member_epoch=generation,
             member_id=member_id,
             group_instance_id=shape.instance(OFFSET_COMMIT, instance),
-            topics=[request.topics(name=name, topic_id=ids[name], partitions=partitions) for name, partitions in rows.items()],
+            topics=[
+                request.topics(name=name, topic_id=ids[name], partitions=partitions)
+                for name, partitions in rows.items()
+            ],
         )
         answer = await self.client.ask(where, OFFSET_COMMIT, asked)
-        names = [name for name, partitions in rows.items() for _ in partitions]  # in the order of the question
+        # in the order of the question
+        names = [name for name, partitions in rows.items() for _ in partitions]
         found = [each for topic in answer.topics for each in topic.partitions]
-        return {(name, each.partition_index): each.error_code for name, each in zip(names, found, strict=True)}
+        return {
+            (name, each.partition_index): each.error_code
+            for name, each in zip(names, found, strict=True)
+        }
 
-    async def fetch(self, where: Address, partitions: Sequence[object], member_id: str | None = None, epoch: int = -1) -> dict[Any, int]:
+    async def fetch(
+        self,
+        where: Address,
+        partitions: Sequence[object],
+        member_id: str | None = None,
+        epoch: int = -1,
+    ) -> dict[Any, int]:
         """By what was asked for: each a Place, or a partition of TOPIC."""
         history = self.story.history
         history.invoke(self._process, FETCH_OFFSET, self.now, group=self.group)
         found: dict[Place, int] = {}
         try:
-            found = await self.ask_for_offsets(where, [_place(each) for each in partitions], member_id, epoch)
+            found = await self.ask_for_offsets(
+                where, [_place(each) for each in partitions], member_id, epoch
+            )
         finally:
-            history.end(self._process, OK if found else FAIL, self.now, **({"offsets": _told(found)} if found else {}))
+            history.end(
+                self._process,
+                OK if found else FAIL,
+                self.now,
+                **({"offsets": _told(found)} if found else {}),
+            )
         return {each: found[_place(each)] for each in partitions}
 
     async def ask_for_offsets(
-        self, where: Address, places: Sequence[Place] | None, member_id: str | None = None, epoch: int = -1
+        self,
+        where: Address,
+        places: Sequence[Place] | None,
+        member_id: str | None = None,
+        epoch: int = -1,
     ) -> dict[Place, int]:
         """`places`: None are all. The history is not told. Raises NoAnswer, Refused."""
         asked: dict[str, list[int]] = {}
@@ -227,14 +300,23 @@ class GroupClient:
             asked.setdefault(name, []).append(index)
         shape = self.client.shape
         names = {await self.client.topic_id(name): name for name in asked or (TOPIC,)}
-        row = shape.fetch_offsets(self.group, asked if places is not None else None, {name: each for each, name in names.items()}, member_id, epoch)
+        row = shape.fetch_offsets(
+            self.group,
+            asked if places is not None else None,
+            {name: each for each, name in names.items()},
+            member_id,
+            epoch,
+        )
         answer = shape.offsets(await self.client.ask(where, OFFSET_FETCH, row))
         self.check(answer.error_code)
         for topic in answer.topics:
             for each in topic.partitions:
                 self.check(each.error_code)
         return {
-            (topic.name or names[bytes(topic.topic_id)], each.partition_index): each.committed_offset
+            (
+                topic.name or names[bytes(topic.topic_id)],
+                each.partition_index,
+            ): each.committed_offset
             for topic in answer.topics
             for each in topic.partitions
         }

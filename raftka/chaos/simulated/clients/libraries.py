@@ -1,4 +1,6 @@
-"""What client libraries write about times: the largest timestamp in a batch's header, and records without a time. Knows no connection."""
+"""What client libraries write about times: the largest timestamp in a batch's header, and records
+without a time. Knows no connection.
+"""
 
 from random import Random
 from struct import pack_into

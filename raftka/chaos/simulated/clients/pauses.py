@@ -1,4 +1,6 @@
-"""Pauses of a client between two requests: short once all is healed, because the life waits for each client then."""
+"""Pauses of a client between two requests: short once all is healed, because the life waits for
+each client then.
+"""
 
 from random import Random
 

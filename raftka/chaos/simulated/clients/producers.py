@@ -1,7 +1,9 @@
-"""Clients while a cluster suffers: idempotent producers with several batches in flight, writers that ask for less, readers that watch.
+"""Clients while a cluster suffers: idempotent producers with several batches in flight, writers
+that ask for less, readers that watch.
 
-Each `Producer` writes numbered records to one partition and never gives up. What it was told, and what readers saw, stands in the `History`, and
-operation by operation, for the checker, in its `told`.
+Each `Producer` writes numbered records to one partition and never gives up. What it was told, and
+what readers saw, stands in the `History`, and operation by operation, for the checker, in its
+`told`.
 """
 
 from collections import defaultdict
@@ -14,7 +16,16 @@ import trio
 
 from raftka.chaos import history as story
 from raftka.chaos.simulated.checks.forgotten import Forgotten
-from raftka.chaos.simulated.clients.client import PASSES, Client, Leader, NoAnswer, batches_of, end_row, fetch_row, only_partition
+from raftka.chaos.simulated.clients.client import (
+    PASSES,
+    Client,
+    Leader,
+    NoAnswer,
+    batches_of,
+    end_row,
+    fetch_row,
+    only_partition,
+)
 from raftka.chaos.simulated.clients.exact import Examiner
 from raftka.chaos.simulated.clients.libraries import HEADERS, RIGHT, as_written_by
 from raftka.chaos.simulated.clients.pauses import Pauses
@@ -31,9 +42,12 @@ PADDING_BYTES = (0, 300)
 CODECS = (0, 0, 0, 1, 2, 3, 4)
 NOISE_PAUSE_S = (0.0, 0.2)
 EXAMINED = 0.2  # of what a reader asks
-TRIED = 0.15  # of a producer's turns without anything under way: what a broker must refuse, or know for a duplicate
+# of a producer's turns without anything under way: what a broker must refuse, or know for a
+# duplicate
+TRIED = 0.15
 BUMPED = 0.1  # of these turns: it goes on in its next epoch
-AGES_MS = (0, 0, 0, 1, 40, 700, -300)  # of records, when they are sent; some clients' clocks go ahead
+# of records, when they are sent; some clients' clocks go ahead
+AGES_MS = (0, 0, 0, 1, 40, 700, -300)
 
 
 class Stream(NamedTuple):
@@ -48,11 +62,16 @@ class Stream(NamedTuple):
 class History:
     """Everything that was promised to a client."""
 
-    acknowledged: dict[Stream, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))  # number of the record -> offset, -1: not told
-    begun: dict[Stream, int] = field(default_factory=dict)  # records that were sent, acknowledged or not
-    seen: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))  # what readers were given, by offset
-    given_up: dict[Stream, set[int]] = field(default_factory=lambda: defaultdict(set))  # numbers of records: they may be there, nobody was told
-    forgotten: set[Forgotten] = field(default_factory=set)  # what no leader need know for a duplicate
+    # number of the record -> offset, -1: not told
+    acknowledged: dict[Stream, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    # records that were sent, acknowledged or not
+    begun: dict[Stream, int] = field(default_factory=dict)
+    # what readers were given, by offset
+    seen: dict[tuple[str, int], dict[int, bytes]] = field(default_factory=lambda: defaultdict(dict))
+    # numbers of records: they may be there, nobody was told
+    given_up: dict[Stream, set[int]] = field(default_factory=lambda: defaultdict(set))
+    # what no leader need know for a duplicate
+    forgotten: set[Forgotten] = field(default_factory=set)
     violations: list[str] = field(default_factory=list)
     told: story.History = field(default_factory=story.History)
     now: Callable[[], float] = lambda: 0.0
@@ -69,8 +88,15 @@ class History:
     def end(self, process: int, outcome: str, **body: object) -> None:
         self.told.end(process, outcome, self.now(), **body)
 
-    def polled(self, process: int, key: str, records: Sequence[tuple[int, bytes]], **body: object) -> None:
-        self.end(process, story.OK, polled={key: [(offset, name_of(value)) for offset, value in records]}, **body)
+    def polled(
+        self, process: int, key: str, records: Sequence[tuple[int, bytes]], **body: object
+    ) -> None:
+        self.end(
+            process,
+            story.OK,
+            polled={key: [(offset, name_of(value)) for offset, value in records]},
+            **body,
+        )
 
     @property
     def count(self) -> int:
@@ -79,7 +105,10 @@ class History:
     def saw(self, topic: str, partition: int, offset: int, value: bytes) -> None:
         before = self.seen[topic, partition].setdefault(offset, value)
         if before != value:
-            self.violations.append(f"{topic}-{partition} has two records at offset {offset}: {before[:20]!r} and {value[:20]!r}")
+            self.violations.append(
+                f"{topic}-{partition} has two records at offset {offset}: {before[:20]!r} and "
+                f"{value[:20]!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -112,15 +141,25 @@ def number_of(value: bytes) -> tuple[str, int]:
 
 
 class Producer:
-    """Idempotent; keeps its order however often it must send again. Up to `depth` batches in flight.
+    """Idempotent; keeps its order however often it must send again. Up to `depth` batches in
+    flight.
 
-    It gives up what waits only when the leader refuses as out of order a batch that it has, and need not remember.
+    It gives up what waits only when the leader refuses as out of order a batch that it has, and
+    need not remember.
     """
 
     def __init__(
-        self, client: Client, history: History, stream: Stream, depth: int, pause_s: tuple[float, float], chance: Random | None = None
+        self,
+        client: Client,
+        history: History,
+        stream: Stream,
+        depth: int,
+        pause_s: tuple[float, float],
+        chance: Random | None = None,
     ) -> None:
-        """`chance`: it also goes on in later epochs, sends what must be refused, and sends again what was acknowledged."""
+        """`chance`: it also goes on in later epochs, sends what must be refused, and sends again
+        what was acknowledged.
+        """
         self.client = client
         self.history = history
         self.stream = stream
@@ -159,20 +198,30 @@ class Producer:
 
     @property
     def _is_remembered(self) -> bool:
-        """Whether a log that has all would still know the oldest that waits behind one batch more: no client sends so many behind one that failed."""
+        """Whether a log that has all would still know the oldest that waits behind one batch more:
+        no client sends so many behind one that failed.
+        """
         return not self._waiting or self._begun - self._waiting[0].number < BATCHES_REMEMBERED
 
     @property
     def _allowed(self) -> int:
-        """The first batch goes alone: a broker takes any number from a producer it does not know."""
+        """The first batch goes alone: a broker takes any number from a producer it does not
+        know.
+        """
         return self._depth if self._last is not None else 1
 
     def _begin_batch(self) -> None:
         random, now = self._random, self.client.runtime.clock.wall_ms()
-        values = [value_of(self.stream, self._next + i, random) for i in range(random.randint(*BATCH_RECORDS))]
+        values = [
+            value_of(self.stream, self._next + i, random)
+            for i in range(random.randint(*BATCH_RECORDS))
+        ]
         ages = [self._chance.choice(AGES_MS) if self._chance is not None else 0 for _ in values]
         data = build_batch(
-            [(self.stream.producer.encode(), value, (), now - age) for value, age in zip(values, ages, strict=True)],
+            [
+                (self.stream.producer.encode(), value, (), now - age)
+                for value, age in zip(values, ages, strict=True)
+            ],
             compression=random.choice(CODECS),
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
@@ -182,7 +231,13 @@ class Producer:
         process = self._processes.pop() if self._processes else self.history.process()
         _, topic, partition = self.stream
         sends = [(key_of(topic, partition), name_of(value), None) for value in values]
-        self.history.begin(process, story.PRODUCE, sends=sends, producer=f"{self.stream.producer} of {key_of(topic, partition)}", epoch=self._epoch)
+        self.history.begin(
+            process,
+            story.PRODUCE,
+            sends=sends,
+            producer=f"{self.stream.producer} of {key_of(topic, partition)}",
+            epoch=self._epoch,
+        )
         self._waiting.append(Batch(self._begun, self._next, len(values), data, process))
         self._begun += 1
         self._next += len(values)
@@ -193,11 +248,19 @@ class Producer:
         _, topic, partition = self.stream
         leader = await self.client.leader(topic, partition)
         batches, refused, unknown = self._waiting, False, False
-        answers = await self.client.ask_all(leader.address, PRODUCE, [self.client.produce_row(topic, partition, batch.data) for batch in batches])
+        answers = await self.client.ask_all(
+            leader.address,
+            PRODUCE,
+            [self.client.produce_row(topic, partition, batch.data) for batch in batches],
+        )
         self._waiting = []
         for batch, answer in zip(batches, answers, strict=True):
             found = only_partition(PRODUCE, answer) if answer is not None else None
-            if found is not None and found.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_forgotten(batch, leader):
+            if (
+                found is not None
+                and found.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+                and self._is_forgotten(batch, leader)
+            ):
                 unknown = True
             elif found is not None and self._took(batch, found, refused):
                 continue
@@ -210,10 +273,21 @@ class Producer:
 
     def _is_forgotten(self, batch: Batch, leader: Leader) -> bool:
         sequence, (_, topic, partition) = batch.first - self._epoch_begins_at, self.stream
-        return Forgotten(leader.address[0], key_of(topic, partition), self._producer_id, self._epoch, sequence) in self.history.forgotten
+        return (
+            Forgotten(
+                leader.address[0],
+                key_of(topic, partition),
+                self._producer_id,
+                self._epoch,
+                sequence,
+            )
+            in self.history.forgotten
+        )
 
     def _give_up(self) -> None:
-        """Go on in the next epoch, as a library that tells its application of an error; what waits may be in the log, and is not sent again."""
+        """Go on in the next epoch, as a library that tells its application of an error; what waits
+        may be in the log, and is not sent again.
+        """
         for batch in self._waiting:
             self.history.end(batch.process, story.INFO)
             self.history.given_up[self.stream].update(range(batch.first, batch.first + batch.count))
@@ -224,7 +298,9 @@ class Producer:
         self._epoch, self._epoch_begins_at, self._last = self._epoch + 1, self._next, None
 
     def _took(self, batch: Batch, answer: PartitionProduceResponse, refused: bool) -> bool:
-        """`refused`: one before it was not taken, so this one may be told that it is out of order; and by an earlier leader, that is cut off."""
+        """`refused`: one before it was not taken, so this one may be told that it is out of order;
+        and by an earlier leader, that is cut off.
+        """
         code = Code(answer.error_code)
         if code is Code.NONE:
             for i in range(batch.count):
@@ -233,11 +309,15 @@ class Producer:
             return True
         astray = refused or not self.client.knows_epochs
         if code not in PASSES and not (astray and code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER):
-            self.history.violations.append(f"{self.stream}: the batch at {batch.first} is refused with {code.name}")
+            self.history.violations.append(
+                f"{self.stream}: the batch at {batch.first} is refused with {code.name}"
+            )
         return False
 
     async def _try(self, chance: Random, last: Batch) -> None:
-        """Send a batch that a broker must refuse (an earlier epoch, a gap, an epoch without its beginning), or the last batch, which it must know."""
+        """Send a batch that a broker must refuse (an earlier epoch, a gap, an epoch without its
+        beginning), or the last batch, which it must know.
+        """
         _, topic, partition = self.stream
         if (drawn := chance.random()) < BUMPED and last.first > self._epoch_begins_at:
             self._begin_epoch()
@@ -248,7 +328,12 @@ class Producer:
         what, epoch, sequence, expected = chance.choice(
             [
                 ("a gap", self._epoch, sequence + 7, Code.OUT_OF_ORDER_SEQUENCE_NUMBER),
-                ("an epoch without its beginning", self._epoch + 1, sequence, Code.OUT_OF_ORDER_SEQUENCE_NUMBER),
+                (
+                    "an epoch without its beginning",
+                    self._epoch + 1,
+                    sequence,
+                    Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                ),
                 ("the epoch before", self._epoch - 1, sequence, Code.INVALID_PRODUCER_EPOCH),
                 ("the last batch", self._epoch, 0, Code.NONE),
             ][: None if self._epoch else -2]
@@ -257,31 +342,63 @@ class Producer:
         )
         data = last.data
         if expected is not Code.NONE:
-            record = (b"zombie", value_of(Stream("zombie", topic, partition), 0, chance), (), self.client.runtime.clock.wall_ms())
-            data = build_batch([record], producer_id=self._producer_id, producer_epoch=epoch, base_sequence=sequence)
+            record = (
+                b"zombie",
+                value_of(Stream("zombie", topic, partition), 0, chance),
+                (),
+                self.client.runtime.clock.wall_ms(),
+            )
+            data = build_batch(
+                [record],
+                producer_id=self._producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+            )
         leader = await self.client.leader(topic, partition)
-        (answer,) = await self.client.ask_all(leader.address, PRODUCE, [self.client.produce_row(topic, partition, bytearray(data))])
+        (answer,) = await self.client.ask_all(
+            leader.address, PRODUCE, [self.client.produce_row(topic, partition, bytearray(data))]
+        )
         found = only_partition(PRODUCE, answer) if answer is not None else None
         code = Code(found.error_code) if found is not None else None
         if found is None or code in PASSES:
             await self.client.lost_leader(topic, partition)
-        elif code is not expected or (code is Code.NONE and found.base_offset not in (-1, self._last_offset)):
-            told = f"{found.base_offset}, where it is not" if code is Code.NONE else str(code and code.name)
-            self.history.violations.append(f"{self.stream}: {what} of epoch {epoch} at {sequence} is answered with {told}, not {expected.name}")
+        elif code is not expected or (
+            code is Code.NONE and found.base_offset not in (-1, self._last_offset)
+        ):
+            told = (
+                f"{found.base_offset}, where it is not"
+                if code is Code.NONE
+                else str(code and code.name)
+            )
+            self.history.violations.append(
+                f"{self.stream}: {what} of epoch {epoch} at {sequence} is answered with {told}, "
+                f"not {expected.name}"
+            )
 
     def _acknowledged(self, batch: Batch, base_offset: int) -> None:
         self._last, self._last_offset = batch, base_offset
         producer, topic, partition = self.stream
         known = base_offset >= 0
-        sends = [(key_of(topic, partition), f"{producer}/{batch.first + i}", base_offset + i if known else None) for i in range(batch.count)]
+        sends = [
+            (
+                key_of(topic, partition),
+                f"{producer}/{batch.first + i}",
+                base_offset + i if known else None,
+            )
+            for i in range(batch.count)
+        ]
         self.history.end(batch.process, story.OK, sends=sends)
         self._processes.append(batch.process)
 
 
 class Noise:
-    """Writes with acks=1 and acks=0: leaves tails that nobody else has. Sends each record once, so none may be there twice."""
+    """Writes with acks=1 and acks=0: leaves tails that nobody else has. Sends each record once, so
+    none may be there twice.
+    """
 
-    def __init__(self, client: Client, history: History, topic: str, partitions: Sequence[int], name: str) -> None:
+    def __init__(
+        self, client: Client, history: History, topic: str, partitions: Sequence[int], name: str
+    ) -> None:
         self.client = client
         self.history = history
         self.over = False
@@ -295,9 +412,19 @@ class Noise:
             value = value_of(Stream(self._name, self._topic, partition), number, self._random)
             batch = build_batch([(None, value, (), self.client.runtime.clock.wall_ms())])
             leader = await self.client.leader(self._topic, partition)
-            self.history.begin(process, story.PRODUCE, sends=[(key_of(self._topic, partition), name_of(value), None)])
+            self.history.begin(
+                process,
+                story.PRODUCE,
+                sends=[(key_of(self._topic, partition), name_of(value), None)],
+            )
             (answer,) = await self.client.ask_all(
-                leader.address, PRODUCE, [self.client.produce_row(self._topic, partition, batch, acks=self._random.randint(0, 1))]
+                leader.address,
+                PRODUCE,
+                [
+                    self.client.produce_row(
+                        self._topic, partition, batch, acks=self._random.randint(0, 1)
+                    )
+                ],
             )
             self.history.end(process, story.INFO)
             if answer is not None and only_partition(PRODUCE, answer).error_code:
@@ -309,7 +436,14 @@ class Noise:
 class Reader:
     """Follows one partition, and says when something that it was shown is taken back."""
 
-    def __init__(self, client: Client, history: History, topic: str, partition: int, examiner: Examiner | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        history: History,
+        topic: str,
+        partition: int,
+        examiner: Examiner | None = None,
+    ) -> None:
         """`examiner`: asks in between what else follows from the records that were read."""
         self.client = client
         self.history = history
@@ -329,7 +463,11 @@ class Reader:
         self.history.end(self._process, story.OK)
         while not self.over:
             leader = await self.client.leader(self._topic, self._partition)
-            if self._examiner is not None and self._examiner.known and self._random.random() < EXAMINED:
+            if (
+                self._examiner is not None
+                and self._examiner.known
+                and self._random.random() < EXAMINED
+            ):
                 await self._examine(self._examiner, leader)
                 continue
             api, row, verb = self._question(leader)
@@ -345,20 +483,34 @@ class Reader:
                 self._refused(api, Code(found.error_code))
                 await self.client.lost_leader(self._topic, self._partition)
             elif api is LIST_OFFSETS:
-                self.history.end(self._process, story.OK, told={self._key: story.Told(leader.epoch, -1, -1, found.offset)})
+                self.history.end(
+                    self._process,
+                    story.OK,
+                    told={self._key: story.Told(leader.epoch, -1, -1, found.offset)},
+                )
                 self._told_end(found.offset)
             else:
                 self._read(found, leader.epoch)
 
     def _question(self, leader: Leader) -> tuple[AnyApi, Row, str]:
         if self._random.random() < 0.2:
-            return LIST_OFFSETS, end_row(self._topic, self._partition, leader.epoch), story.LIST_OFFSETS
-        return FETCH, fetch_row(self._topic, self._partition, self.position, leader.epoch, self._last_epoch), story.POLL
+            return (
+                LIST_OFFSETS,
+                end_row(self._topic, self._partition, leader.epoch),
+                story.LIST_OFFSETS,
+            )
+        return (
+            FETCH,
+            fetch_row(self._topic, self._partition, self.position, leader.epoch, self._last_epoch),
+            story.POLL,
+        )
 
     async def _examine(self, examiner: Examiner, leader: Leader) -> None:
         question = examiner.question(leader)
         try:
-            answer = only_partition(question.api, await self.client.ask(leader.address, question.api, question.row))
+            answer = only_partition(
+                question.api, await self.client.ask(leader.address, question.api, question.row)
+            )
         except NoAnswer:
             await self.client.lost_leader(self._topic, self._partition)
             return
@@ -367,7 +519,9 @@ class Reader:
         self.history.violations += examiner.wrong
 
     def _wrong(self, what: str) -> None:
-        self.history.violations.append(f"reader of {self._topic}-{self._partition} at {self.position}: {what}")
+        self.history.violations.append(
+            f"reader of {self._topic}-{self._partition} at {self.position}: {what}"
+        )
 
     def _refused(self, api: AnyApi, code: Code) -> None:
         if code not in PASSES:
@@ -380,14 +534,22 @@ class Reader:
 
     def _read(self, answer: PartitionData, epoch: int) -> None:
         if answer.diverging_epoch is not None and answer.diverging_epoch.end_offset >= 0:
-            self._wrong(f"what was read of epoch {self._last_epoch} diverges at {answer.diverging_epoch.end_offset}")
+            self._wrong(
+                f"what was read of epoch {self._last_epoch} diverges at "
+                f"{answer.diverging_epoch.end_offset}"
+            )
             self._last_epoch = -1
             self.history.end(self._process, story.FAIL, error="diverges")
             return
         if (epoch, answer.high_watermark) < self._high_watermark:
-            self._wrong(f"high watermark {answer.high_watermark} of epoch {epoch} after {self._high_watermark}")
+            self._wrong(
+                f"high watermark {answer.high_watermark} of epoch {epoch} after "
+                f"{self._high_watermark}"
+            )
         self._high_watermark = (epoch, answer.high_watermark)
-        told = story.Told(epoch, answer.log_start_offset, answer.last_stable_offset, answer.high_watermark)
+        told = story.Told(
+            epoch, answer.log_start_offset, answer.last_stable_offset, answer.high_watermark
+        )
         records: list[tuple[int, bytes]] = []
         batches = list(batches_of(answer, self.position))
         if self._examiner is not None:

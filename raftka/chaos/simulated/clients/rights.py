@@ -1,7 +1,8 @@
 """Users of a secured cluster, what was acknowledged about them, and which node must know it by now.
 
-Each user has a password, two rights and a quota, and each of these is a `Register`: one administrator alone alters it, one alteration after the
-other. An alteration without an answer may still come at any time, so from then on its value is possible too.
+Each user has a password, two rights and a quota, and each of these is a `Register`: one
+administrator alone alters it, one alteration after the other. An alteration without an answer may
+still come at any time, so from then on its value is possible too.
 """
 
 from collections import Counter
@@ -15,7 +16,9 @@ from raftka.security import acls
 from raftka.security.acls import Acl
 
 T = TypeVar("T")
-VAULT, OPEN = "vault", "open"  # topics: nobody may do anything with the first one, everybody with the other, unless an ACL says otherwise
+# topics: nobody may do anything with the first one, everybody with the other, unless an ACL says
+# otherwise
+VAULT, OPEN = "vault", "open"
 WITHOUT = 0  # the number of a user's password when there is none
 
 
@@ -54,7 +57,10 @@ class User:
         self.topic = OPEN if denied else VAULT
         self.password: Register[int] = Register(WITHOUT)  # its number
         self.passwords = 0  # so many it has had
-        self.rights: dict[int, Register[bool]] = {acls.WRITE: Register(denied), acls.READ: Register(denied)}
+        self.rights: dict[int, Register[bool]] = {
+            acls.WRITE: Register(denied),
+            acls.READ: Register(denied),
+        }
         self.quota: Register[float | None] = Register(None)
         self._pattern = pattern
 
@@ -78,8 +84,10 @@ class Progress:
         self.cluster = cluster
         self.newest = MetadataImage()  # that any process has had so far
         self._started: dict[int, float] = {}  # when the process of each node was
-        self._fenced: dict[int, int] = {}  # how far the metadata was when the broker was fenced last
-        self._returned: dict[int, tuple[int, int]] = {}  # the same of one that was unfenced in the same epoch, with that epoch
+        # how far the metadata was when the broker was fenced last
+        self._fenced: dict[int, int] = {}
+        # the same of one that was unfenced in the same epoch, with that epoch
+        self._returned: dict[int, tuple[int, int]] = {}
         for node_id, node in cluster.nodes.items():
             self._watch(node_id, node)
         cluster.before_start.append(self._watch)
@@ -113,14 +121,25 @@ class Progress:
     def must_know(self, node_id: int, settled: Settled[T]) -> bool:
         """Return whether a client that comes now must be treated by it.
 
-        So it must if the node has read the metadata so far; if its process was started later, for it takes no connection before it has read its
-        own registration; if it was registered later and is unfenced; if it was fenced later and is unfenced again.
+        So it must if the node has read the metadata so far; if its process was started later, for
+        it takes no connection before it has read its own registration; if it was registered later
+        and is unfenced; if it was fenced later and is unfenced again.
         """
         broker = self.newest.brokers.get(node_id)
         epoch, fenced_at = self._returned.get(node_id, (-1, -1))
-        if broker is not None and broker.alive and (broker.epoch > settled.offset or (broker.epoch == epoch and fenced_at >= settled.offset)):
+        if (
+            broker is not None
+            and broker.alive
+            and (
+                broker.epoch > settled.offset
+                or (broker.epoch == epoch and fenced_at >= settled.offset)
+            )
+        ):
             return True
-        return self._started[node_id] >= settled.at_s or self.cluster.nodes[node_id].image.offset >= settled.offset
+        return (
+            self._started[node_id] >= settled.at_s
+            or self.cluster.nodes[node_id].image.offset >= settled.offset
+        )
 
 
 class Expectation(Generic[T]):
@@ -132,7 +151,9 @@ class Expectation(Generic[T]):
         self._known = self._settled is not None and progress.must_know(node_id, self._settled)
 
     def is_now(self, value: T) -> bool | None:
-        """Return whether the value is what counts; None: that cannot be said, because it was altered meanwhile, or need not be known yet."""
+        """Return whether the value is what counts; None: that cannot be said, because it was
+        altered meanwhile, or need not be known yet.
+        """
         if not self._known or self._register.settled is not self._settled:
             return None
         possible = self._register.possible

@@ -1,6 +1,8 @@
-"""Request shapes of client libraries: the versions that each sends to a broker of Kafka 4.3, and the typical contents of its requests.
+"""Request shapes of client libraries: the versions that each sends to a broker of Kafka 4.3, and
+the typical contents of its requests.
 
-One table, by which the clients of a life speak: which library a client is its seed decides. Knows no connection.
+One table, by which the clients of a life speak: which library a client is its seed decides. Knows
+no connection.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from raftka.wire.messages.fetch import FETCH
-from raftka.wire.messages.find_coordinator import FIND_COORDINATOR, Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from raftka.wire.messages.find_coordinator import (
+    FIND_COORDINATOR,
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
@@ -37,7 +44,9 @@ APIS: tuple[AnyApi, ...] = (
     SYNC_GROUP,
     INIT_PRODUCER_ID,
 )
-MANY_KEYS, MANY_GROUPS, OF_MEMBERS = 4, 8, 9  # versions: FindCoordinator with several keys, OffsetFetch of several groups, by a member and its epoch
+# versions: FindCoordinator with several keys, OffsetFetch of several groups, by a member and its
+# epoch
+MANY_KEYS, MANY_GROUPS, OF_MEMBERS = 4, 8, 9
 INSTANCE_SINCE = {OFFSET_COMMIT.key: 7, HEARTBEAT.key: 3, SYNC_GROUP.key: 3, JOIN_GROUP.key: 5}
 
 
@@ -75,27 +84,51 @@ class Shape:
             return FIND_COORDINATOR.request(key=key)
         return FIND_COORDINATOR.request(coordinator_keys=list(groups))
 
-    def coordinators(self, answer: FindCoordinatorResponse) -> Sequence[Coordinator | FindCoordinatorResponse]:
+    def coordinators(
+        self, answer: FindCoordinatorResponse
+    ) -> Sequence[Coordinator | FindCoordinatorResponse]:
         """In the order of the groups that were asked for: node_id, host, port, error_code."""
         return answer.coordinators if self.asks_for_many else (answer,)
 
     def fetch_offsets(
-        self, group: str, topics: Mapping[str, Sequence[int]] | None, ids: Mapping[str, bytes], member_id: str | None = None, epoch: int = -1
+        self,
+        group: str,
+        topics: Mapping[str, Sequence[int]] | None,
+        ids: Mapping[str, bytes],
+        member_id: str | None = None,
+        epoch: int = -1,
     ) -> OffsetFetchRequest:
-        """`topics`: None are all; partitions by name. `ids`: of topics, where the version knows no names."""
+        """`topics`: None are all; partitions by name. `ids`: of topics, where the version knows no
+        names.
+        """
         request, version = OFFSET_FETCH.request, self.versions.get(OFFSET_FETCH.key, 99)
         if version < MANY_GROUPS:
-            rows = None if topics is None else [request.topics(name=name, partition_indexes=list(each)) for name, each in topics.items()]
+            rows = (
+                None
+                if topics is None
+                else [
+                    request.topics(name=name, partition_indexes=list(each))
+                    for name, each in topics.items()
+                ]
+            )
             return request(group_id=group, topics=rows)
-        asked = None if topics is None else [self._asked(name, each, ids) for name, each in topics.items()]
+        asked = (
+            None
+            if topics is None
+            else [self._asked(name, each, ids) for name, each in topics.items()]
+        )
         row = request.groups(group_id=group, topics=asked)
         if version >= OF_MEMBERS:
             row.member_id, row.member_epoch = member_id, epoch
         return request(groups=[row])
 
     @staticmethod
-    def _asked(name: str, partitions: Sequence[int], ids: Mapping[str, bytes]) -> OffsetFetchRequestTopics:
-        return OFFSET_FETCH.request.groups.topics(name=name, topic_id=ids.get(name, bytes(16)), partition_indexes=list(partitions))
+    def _asked(
+        name: str, partitions: Sequence[int], ids: Mapping[str, bytes]
+    ) -> OffsetFetchRequestTopics:
+        return OFFSET_FETCH.request.groups.topics(
+            name=name, topic_id=ids.get(name, bytes(16)), partition_indexes=list(partitions)
+        )
 
     def offsets(self, answer: OffsetFetchResponse) -> Any:
         """The answer for the one group that was asked for: error_code, topics."""
@@ -103,10 +136,13 @@ class Shape:
 
 
 def _shape(name: str, versions: Sequence[int], **fields: Any) -> Shape:
-    return Shape(name, {api.key: version for api, version in zip(APIS, versions, strict=True)}, **fields)
+    return Shape(
+        name, {api.key: version for api, version in zip(APIS, versions, strict=True)}, **fields
+    )
 
 
-# Versions in the order of APIS. The highest of each API that the library knows, and that Kafka 4.3 announces.
+# Versions in the order of APIS. The highest of each API that the library knows, and that Kafka 4.3
+# announces.
 SHAPES = (
     _shape("kafka-python-3.0.12", (9, 12, 11, 13, 8, 8, 6, 7, 4, 5, 5, 4), max_bytes=52_428_800),
     _shape("rdkafka", (10, 16, 7, 13, 9, 9, 2, 5, 3, 1, 3, 4), sessions=False, isolation=1, max_bytes=52_428_800, commit_metadata=None),
@@ -116,8 +152,17 @@ SHAPES = (
     _shape("kafkajs", (7, 11, 3, 6, 5, 4, 2, 5, 3, 3, 3, 1), sessions=False, isolation=1, max_wait_ms=5_000, max_bytes=10_485_760,
            commit_metadata=None, names_epochs=False),
 )  # fmt: skip
-PLAIN = Shape("simulated", {PRODUCE.key: 12, FETCH.key: 12, OFFSET_COMMIT.key: 9, OFFSET_FETCH.key: 9})  # the newest versions that know names
+# the newest versions that know names
+PLAIN = Shape(
+    "simulated", {PRODUCE.key: 12, FETCH.key: 12, OFFSET_COMMIT.key: 9, OFFSET_FETCH.key: 9}
+)
 
 
-STATIC = tuple(shape for shape in SHAPES if shape.versions[OFFSET_COMMIT.key] >= INSTANCE_SINCE[OFFSET_COMMIT.key])  # know static members
-NEW_GROUPS = tuple(shape for shape in SHAPES if shape.versions[OFFSET_COMMIT.key] >= OF_MEMBERS)  # commit as members of the new protocol
+# know static members
+STATIC = tuple(
+    shape
+    for shape in SHAPES
+    if shape.versions[OFFSET_COMMIT.key] >= INSTANCE_SINCE[OFFSET_COMMIT.key]
+)
+# commit as members of the new protocol
+NEW_GROUPS = tuple(shape for shape in SHAPES if shape.versions[OFFSET_COMMIT.key] >= OF_MEMBERS)

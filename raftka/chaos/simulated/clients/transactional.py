@@ -1,8 +1,10 @@
-"""A transactional producer on the small client, of both versions of the protocol; and a reader of what is committed.
+"""A transactional producer on the small client, of both versions of the protocol; and a reader of
+what is committed.
 
-It repeats what was not answered, and gives up when that takes too long or a broker refuses it for good: then it begins anew with InitProducerId.
-A refusal must have a cause: another client has the id, the transaction's time is over, its coordinator has changed, or an earlier request may have
-come late. Without one it is a violation.
+It repeats what was not answered, and gives up when that takes too long or a broker refuses it for
+good: then it begins anew with InitProducerId. A refusal must have a cause: another client has the
+id, the transaction's time is over, its coordinator has changed, or an earlier request may have come
+late. Without one it is a violation.
 """
 
 from collections import defaultdict
@@ -67,7 +69,13 @@ OF_MEMBERS = frozenset(
         Code.FENCED_INSTANCE_ID,
     }
 )
-VERSIONS_1 = {ADD_PARTITIONS_TO_TXN.key: 3, ADD_OFFSETS_TO_TXN.key: 3, TXN_OFFSET_COMMIT.key: 3, END_TXN.key: 4, PRODUCE.key: 11}
+VERSIONS_1 = {
+    ADD_PARTITIONS_TO_TXN.key: 3,
+    ADD_OFFSETS_TO_TXN.key: 3,
+    TXN_OFFSET_COMMIT.key: 3,
+    END_TXN.key: 4,
+    PRODUCE.key: 11,
+}
 VERSIONS_0 = {  # librdkafka's
     ADD_PARTITIONS_TO_TXN.key: 0,
     ADD_OFFSETS_TO_TXN.key: 0,
@@ -94,10 +102,12 @@ class Ledger:
         self.attempts: list[Attempt] = []
         self.wrong: list[str] = []
         self.coordinator = coordinator
-        self._granted: dict[str, tuple[int, int]] = {}  # the highest producer id and epoch that InitProducerId has given out
+        # the highest producer id and epoch that InitProducerId has given out
+        self._granted: dict[str, tuple[int, int]] = {}
         self._asked: dict[str, int] = defaultdict(int)  # how often it was asked for one
         self._waiting: dict[str, int] = defaultdict(int)  # how many are asking
-        self._calm: dict[str, float] = defaultdict(lambda: -inf)  # from then on nothing may come late
+        # from then on nothing may come late
+        self._calm: dict[str, float] = defaultdict(lambda: -inf)
 
     def begin(self, who: str, source: Place) -> Attempt:
         self.attempts.append(attempt := Attempt(len(self.attempts), who, source))
@@ -119,7 +129,9 @@ class Ledger:
         self._calm[transactional_id] = now + LATE_S
 
     def granted(self, transactional_id: str, producer: tuple[int, int]) -> None:
-        self._granted[transactional_id] = max(self._granted.get(transactional_id, (-1, -1)), producer)
+        self._granted[transactional_id] = max(
+            self._granted.get(transactional_id, (-1, -1)), producer
+        )
 
     def fenced(self, transactional_id: str, producer: tuple[int, int]) -> bool:
         return producer < self._granted[transactional_id]
@@ -130,12 +142,15 @@ class Ledger:
 
 
 class TransactionalProducer:
-    def __init__(self, client: Client, ledger: Ledger, transactional_id: str, timeout_ms: int) -> None:
+    def __init__(
+        self, client: Client, ledger: Ledger, transactional_id: str, timeout_ms: int
+    ) -> None:
         self.client = client
         self.ledger = ledger
         self.transactional_id = transactional_id
         self.before = (-1, -1)  # its pair in the transaction that it has ended
-        self.doubtful = False  # of version 1: a request of this epoch may come in the next transaction
+        # of version 1: a request of this epoch may come in the next transaction
+        self.doubtful = False
         self._timeout_ms = timeout_ms
         self._random = client.runtime.random("transactional producer")
         self._adds_itself = client.shape.version(END_TXN) != VERSIONS_2[END_TXN.key]
@@ -153,14 +168,20 @@ class TransactionalProducer:
     # a session
 
     async def init(self) -> None:
-        """Take the transactional id: earlier transactions are over, and their clients fenced. Raises Refused, GaveUp."""
-        request = INIT_PRODUCER_ID.request(transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms)
+        """Take the transactional id: earlier transactions are over, and their clients fenced.
+        Raises Refused, GaveUp.
+        """
+        request = INIT_PRODUCER_ID.request(
+            transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms
+        )
         self.doubtful, self._since, self._began = False, self._now, self._now
         self._began_with = self.ledger.coordinator(self.transactional_id)
 
         self._asked = self.ledger.asks(self.transactional_id, self._now)
         try:
-            answer = await self._ask(OF_TRANSACTION, INIT_PRODUCER_ID, request, lambda row: {row.error_code})
+            answer = await self._ask(
+                OF_TRANSACTION, INIT_PRODUCER_ID, request, lambda row: {row.error_code}
+            )
         finally:
             self.ledger.answered(self.transactional_id)
         self._take(answer.producer_id, answer.producer_epoch)
@@ -179,7 +200,10 @@ class TransactionalProducer:
         for topic, partition in places:
             topics[topic].append(partition)
         request = ADD_PARTITIONS_TO_TXN.request
-        rows = [request.v3_and_below_topics(name=name, partitions=partitions) for name, partitions in topics.items()]
+        rows = [
+            request.v3_and_below_topics(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ]
         row = request(
             v3_and_below_transactional_id=self.transactional_id,
             v3_and_below_producer_id=self._producer_id,
@@ -188,15 +212,26 @@ class TransactionalProducer:
         )
 
         def codes(answer: AddPartitionsToTxnResponse) -> set[int]:
-            return {each.partition_error_code for topic in answer.results_by_topic_v3_and_below for each in topic.results_by_partition}
+            return {
+                each.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for each in topic.results_by_partition
+            }
 
         await self._ask(OF_TRANSACTION, ADD_PARTITIONS_TO_TXN, row, codes)
 
     async def produce(self, place: Place, values: Sequence[bytes]) -> None:
         """Returns when all in-sync replicas have the batch. Raises Refused, GaveUp."""
-        now, until = self.client.runtime.clock.wall_ms(), self._now + self._random.uniform(*PATIENCE_S)
-        producer = {"producer_id": self._producer_id, "producer_epoch": self._epoch, "base_sequence": self._sequences[place]}
-        batch = build_batch([(None, value, (), now) for value in values], **producer, transactional=True)
+        now = self.client.runtime.clock.wall_ms()
+        until = self._now + self._random.uniform(*PATIENCE_S)
+        producer = {
+            "producer_id": self._producer_id,
+            "producer_epoch": self._epoch,
+            "base_sequence": self._sequences[place],
+        }
+        batch = build_batch(
+            [(None, value, (), now) for value in values], **producer, transactional=True
+        )
         self._sequences[place] += len(values)
         while self._now < until:
             leader = await self.client.leader(*place)
@@ -218,11 +253,18 @@ class TransactionalProducer:
 
     async def produce_together(self, batches: Mapping[Place, Sequence[bytes]]) -> None:
         """As `produce`, with one request for all partitions of a leader."""
-        now, until = self.client.runtime.clock.wall_ms(), self._now + self._random.uniform(*PATIENCE_S)
+        now = self.client.runtime.clock.wall_ms()
+        until = self._now + self._random.uniform(*PATIENCE_S)
         left: dict[Place, bytearray] = {}
         for place, values in batches.items():
-            producer = {"producer_id": self._producer_id, "producer_epoch": self._epoch, "base_sequence": self._sequences[place]}
-            left[place] = build_batch([(None, value, (), now) for value in values], **producer, transactional=True)
+            producer = {
+                "producer_id": self._producer_id,
+                "producer_epoch": self._epoch,
+                "base_sequence": self._sequences[place],
+            }
+            left[place] = build_batch(
+                [(None, value, (), now) for value in values], **producer, transactional=True
+            )
             self._sequences[place] += len(values)
         while left and self._now < until:
             by_leader: dict[Address, list[Place]] = defaultdict(list)
@@ -236,14 +278,24 @@ class TransactionalProducer:
             self.ledger.doubt(self.transactional_id, self._now)
             raise GaveUp
 
-    async def _produce_at(self, address: Address, batches: Mapping[Place, bytearray], left: dict[Place, bytearray]) -> None:
+    async def _produce_at(
+        self, address: Address, batches: Mapping[Place, bytearray], left: dict[Place, bytearray]
+    ) -> None:
         """Take those that are written out of `left`. Raises Refused."""
         request = PRODUCE.request
         topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
         for (topic, partition), batch in batches.items():
             topics[topic].append(request.topic_data.partition_data(index=partition, records=batch))
-        rows = [request.topic_data(name=name, partition_data=partitions) for name, partitions in topics.items()]
-        row = request(acks=-1, timeout_ms=PRODUCE_TIMEOUT_MS, transactional_id=self.transactional_id, topic_data=rows)
+        rows = [
+            request.topic_data(name=name, partition_data=partitions)
+            for name, partitions in topics.items()
+        ]
+        row = request(
+            acks=-1,
+            timeout_ms=PRODUCE_TIMEOUT_MS,
+            transactional_id=self.transactional_id,
+            topic_data=rows,
+        )
         try:
             answer = await self.client.ask(address, PRODUCE, row)
         except NoAnswer:
@@ -256,17 +308,26 @@ class TransactionalProducer:
                 elif code not in PASSES and code not in WAITS:
                     raise self._refused(f"{PRODUCE.name} to {of_topic.name}-{each.index}", code)
 
-    async def send_offsets(self, group: str, offsets: Mapping[Place, int], generation: int = -1, member_id: str = "") -> None:
+    async def send_offsets(
+        self, group: str, offsets: Mapping[Place, int], generation: int = -1, member_id: str = ""
+    ) -> None:
         """Raises Refused, GaveUp."""
         if self._adds_itself:
             first = ADD_OFFSETS_TO_TXN.request(
-                transactional_id=self.transactional_id, producer_id=self._producer_id, producer_epoch=self._epoch, group_id=group
+                transactional_id=self.transactional_id,
+                producer_id=self._producer_id,
+                producer_epoch=self._epoch,
+                group_id=group,
             )
             await self._ask(OF_TRANSACTION, ADD_OFFSETS_TO_TXN, first, lambda row: {row.error_code})
         request = TXN_OFFSET_COMMIT.request
         topics: dict[str, list[TxnOffsetCommitRequestPartition]] = defaultdict(list)
         for (name, partition), offset in offsets.items():
-            topics[name].append(request.topics.partitions(partition_index=partition, committed_offset=offset, committed_metadata=""))
+            topics[name].append(
+                request.topics.partitions(
+                    partition_index=partition, committed_offset=offset, committed_metadata=""
+                )
+            )
         row = request(
             transactional_id=self.transactional_id,
             group_id=group,
@@ -274,7 +335,10 @@ class TransactionalProducer:
             producer_epoch=self._epoch,
             generation_id=generation,
             member_id=member_id,
-            topics=[request.topics(name=name, partitions=partitions) for name, partitions in topics.items()],
+            topics=[
+                request.topics(name=name, partitions=partitions)
+                for name, partitions in topics.items()
+            ],
         )
 
         def codes(answer: TxnOffsetCommitResponse) -> set[int]:
@@ -284,17 +348,26 @@ class TransactionalProducer:
 
     async def end(self, attempt: Attempt, *, commit: bool) -> None:
         """Raises Refused, GaveUp."""
-        row = END_TXN.request(transactional_id=self.transactional_id, producer_id=self._producer_id, producer_epoch=self._epoch, committed=commit)
+        row = END_TXN.request(
+            transactional_id=self.transactional_id,
+            producer_id=self._producer_id,
+            producer_epoch=self._epoch,
+            committed=commit,
+        )
         asked = [0]
 
         def asks() -> None:
             asked[0] += 1
             if asked[0] == 1:
-                attempt.fenced = self.ledger.fenced(self.transactional_id, (self._producer_id, self._epoch))
+                attempt.fenced = self.ledger.fenced(
+                    self.transactional_id, (self._producer_id, self._epoch)
+                )
             attempt.result = Result.UNKNOWN if commit else Result.ABORTED
 
         try:
-            answer = await self._ask(OF_TRANSACTION, END_TXN, row, lambda row: {row.error_code}, asks)
+            answer = await self._ask(
+                OF_TRANSACTION, END_TXN, row, lambda row: {row.error_code}, asks
+            )
         except Refused:
             if asked[0] == 1:
                 attempt.result = Result.ABORTED
@@ -306,10 +379,21 @@ class TransactionalProducer:
 
     # what may follow an end at once, while its markers are on their way
 
-    async def end_as(self, pair: tuple[int, int], expects: Code, *, commit: bool) -> tuple[int, int]:
-        """EndTxn of the producer `pair`; returns the pair that it answers. Raises Refused, GaveUp."""
-        row = END_TXN.request(transactional_id=self.transactional_id, producer_id=pair[0], producer_epoch=pair[1], committed=commit)
-        answer = await self._ask(OF_TRANSACTION, END_TXN, row, lambda row: {row.error_code}, expects=expects)
+    async def end_as(
+        self, pair: tuple[int, int], expects: Code, *, commit: bool
+    ) -> tuple[int, int]:
+        """EndTxn of the producer `pair`; returns the pair that it answers. Raises Refused,
+        GaveUp.
+        """
+        row = END_TXN.request(
+            transactional_id=self.transactional_id,
+            producer_id=pair[0],
+            producer_epoch=pair[1],
+            committed=commit,
+        )
+        answer = await self._ask(
+            OF_TRANSACTION, END_TXN, row, lambda row: {row.error_code}, expects=expects
+        )
         return answer.producer_id, answer.producer_epoch
 
     async def abort_nothing(self) -> None:
@@ -317,11 +401,18 @@ class TransactionalProducer:
         self._take(*await self.end_as(self.pair, Code.NONE, commit=False))
 
     async def init_as(self, pair: tuple[int, int]) -> tuple[int, int]:
-        """InitProducerId of the producer `pair`; returns the pair that it answers. Raises Refused, GaveUp."""
+        """InitProducerId of the producer `pair`; returns the pair that it answers. Raises Refused,
+        GaveUp.
+        """
         request = INIT_PRODUCER_ID.request(
-            transactional_id=self.transactional_id, transaction_timeout_ms=self._timeout_ms, producer_id=pair[0], producer_epoch=pair[1]
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=pair[0],
+            producer_epoch=pair[1],
         )
-        answer = await self._ask(OF_TRANSACTION, INIT_PRODUCER_ID, request, lambda row: {row.error_code})
+        answer = await self._ask(
+            OF_TRANSACTION, INIT_PRODUCER_ID, request, lambda row: {row.error_code}
+        )
         self._take(answer.producer_id, answer.producer_epoch)
         self.ledger.granted(self.transactional_id, self.pair)
         return self.pair
@@ -334,17 +425,23 @@ class TransactionalProducer:
     def wrong(self, what: str) -> None:
         """An answer is not what it must be: a violation where there is no cause."""
         if self._is_undisturbed():
-            self.ledger.wrong.append(f"{self.transactional_id} of epoch {self._epoch}: {what}, without a cause")
+            self.ledger.wrong.append(
+                f"{self.transactional_id} of epoch {self._epoch}: {what}, without a cause"
+            )
 
     async def committed(self, group: str, place: Place) -> int:
-        """The offset that the group has for the partition, when no transaction is about to change it. Raises GaveUp."""
+        """The offset that the group has for the partition, when no transaction is about to change
+        it. Raises GaveUp.
+        """
         ids = {place[0]: await self.client.topic_id(place[0])}
         row = self.client.shape.fetch_offsets(group, {place[0]: [place[1]]}, ids)
         row.require_stable = True
 
         def codes(answer: OffsetFetchResponse) -> set[int]:
             found = self.client.shape.offsets(answer)
-            return {found.error_code} | {each.error_code for topic in found.topics for each in topic.partitions}
+            return {found.error_code} | {
+                each.error_code for topic in found.topics for each in topic.partitions
+            }
 
         answer = await self._ask(OF_GROUP, OFFSET_FETCH, row, codes, key=group)
         return int(self.client.shape.offsets(answer).topics[0].partitions[0].committed_offset)
@@ -361,7 +458,9 @@ class TransactionalProducer:
         key: str = "",
         expects: Code = Code.NONE,
     ) -> Resp:
-        """Ask the coordinator until it has an answer; `asks` is called before each try. `expects`: the right answer. Raises Refused, GaveUp."""
+        """Ask the coordinator until it has an answer; `asks` is called before each try. `expects`:
+        the right answer. Raises Refused, GaveUp.
+        """
         key = key or self.transactional_id
         until, tries = self._now + self._random.uniform(*PATIENCE_S), 0
         while self._now < until or not tries:
@@ -397,7 +496,9 @@ class TransactionalProducer:
         while (kind, key) not in self._coordinators:
             row = self.client.shape.find_coordinator([key])
             row.key_type = kind
-            (found,) = self.client.shape.coordinators(await self.client.anybody(FIND_COORDINATOR, row))
+            (found,) = self.client.shape.coordinators(
+                await self.client.anybody(FIND_COORDINATOR, row)
+            )
             if found.error_code == Code.NONE:
                 self._coordinators[kind, key] = found.host, found.port
             else:
@@ -407,16 +508,25 @@ class TransactionalProducer:
     def _is_undisturbed(self) -> bool:
         in_time = self._now < self._began + IN_TIME * self._timeout_ms / 1000
         same = self._began_with == self.ledger.coordinator(self.transactional_id)
-        return in_time and same and self.ledger.undisturbed(self.transactional_id, self._asked, self._since)
+        return (
+            in_time
+            and same
+            and self.ledger.undisturbed(self.transactional_id, self._asked, self._since)
+        )
 
     def _refused(self, name: str, code: Code) -> Refused:
         if code not in OF_MEMBERS and self._is_undisturbed():
-            self.ledger.wrong.append(f"{name} of {self.transactional_id} is refused with {code.name}, epoch {self._epoch}, without a cause")
+            self.ledger.wrong.append(
+                f"{name} of {self.transactional_id} is refused with {code.name}, epoch "
+                f"{self._epoch}, without a cause"
+            )
         return Refused(code)
 
 
 class CommittedReader:
-    """Follows one partition at isolation level read_committed, and leaves out what was aborted as clients do."""
+    """Follows one partition at isolation level read_committed, and leaves out what was aborted as
+    clients do.
+    """
 
     def __init__(self, client: Client, place: Place, chance: Random) -> None:
         self.client = client
@@ -459,7 +569,9 @@ class CommittedReader:
 
     def _ends_at(self, offset: int) -> None:
         if offset < max(self._least, self.position):
-            self._wrong(f"the last stable offset was {max(self._least, self.position)}, now it is {offset}")
+            self._wrong(
+                f"the last stable offset was {max(self._least, self.position)}, now it is {offset}"
+            )
         self._least = max(self._least, offset)
 
     def _took(self, answer: PartitionData, epoch: int) -> None:
@@ -470,7 +582,10 @@ class CommittedReader:
         self.told.add((answer.high_watermark, stable))
         if answer.aborted_transactions is None:
             self._wrong("is not told what was aborted")
-        aborted = sorted(((each.first_offset, each.producer_id) for each in answer.aborted_transactions or ()), reverse=True)
+        aborted = sorted(
+            ((each.first_offset, each.producer_id) for each in answer.aborted_transactions or ()),
+            reverse=True,
+        )
         left_out: set[int] = set()
         for header, batch in iterate(memoryview(answer.records or b"")):
             if header.last_offset >= stable:
@@ -480,8 +595,15 @@ class CommittedReader:
             if header.attributes & CONTROL:
                 left_out.discard(header.producer_id)
             elif not (header.attributes & TRANSACTIONAL and header.producer_id in left_out):
-                self.read += [(each.offset, each.value or b"") for each in records_of(batch) if each.offset >= self.position]
+                self.read += [
+                    (each.offset, each.value or b"")
+                    for each in records_of(batch)
+                    if each.offset >= self.position
+                ]
             self.position = max(self.position, header.last_offset + 1)
 
     def _wrong(self, what: str) -> None:
-        self.wrong.append(f"reader of what is committed of {self.place[0]}-{self.place[1]} at {self.position}: {what}")
+        self.wrong.append(
+            f"reader of what is committed of {self.place[0]}-{self.place[1]} at {self.position}: "
+            f"{what}"
+        )

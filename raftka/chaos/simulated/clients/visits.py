@@ -1,10 +1,18 @@
-"""One connection of a user who logs in with SCRAM. The broker lets it in or refuses it, and then answers by the user's rights."""
+"""One connection of a user who logs in with SCRAM. The broker lets it in or refuses it, and then
+answers by the user's rights.
+"""
 
 from random import Random
 
 import trio
 
-from raftka.chaos.simulated.clients.client import REQUEST_S, Address, NoAnswer, only_partition, produce_row
+from raftka.chaos.simulated.clients.client import (
+    REQUEST_S,
+    Address,
+    NoAnswer,
+    only_partition,
+    produce_row,
+)
 from raftka.chaos.simulated.clients.shapes import PLAIN
 from raftka.client.connection import Secured, open_connection
 from raftka.runtime.interfaces import Runtime
@@ -21,12 +29,21 @@ REFUSED = f"authentication with {MECHANISM}: Authentication failed"
 
 
 class Visit:
-    def __init__(self, runtime: Runtime, address: Address, user: str, password: str, random: Random) -> None:
+    def __init__(
+        self, runtime: Runtime, address: Address, user: str, password: str, random: Random
+    ) -> None:
         self._runtime = runtime
         self._answered = trio.Event()
         self._reason: str | None = None
         login = ClientSecurity(PROTOCOL, MECHANISM, user, password).login(random)
-        self._connection = open_connection(runtime.network, address, user, self._answered.set, on_closed=self._closed, secured=Secured(login))
+        self._connection = open_connection(
+            runtime.network,
+            address,
+            user,
+            self._answered.set,
+            on_closed=self._closed,
+            secured=Secured(login),
+        )
 
     def _closed(self, reason: str) -> None:
         self._reason = reason
@@ -44,15 +61,23 @@ class Visit:
         return False
 
     async def use(self, operation: int, topic: str) -> tuple[bool, bool]:
-        """Write a record or read one; whether that is allowed, and whether the client is told to wait. Raises NoAnswer."""
+        """Write a record or read one; whether that is allowed, and whether the client is told to
+        wait. Raises NoAnswer.
+        """
         if operation == acls.WRITE:
-            batch = build_batch([(None, b"written by a visitor", (), self._runtime.clock.wall_ms())])
+            batch = build_batch(
+                [(None, b"written by a visitor", (), self._runtime.clock.wall_ms())]
+            )
             written = await self._ask(PRODUCE, produce_row(topic, 0, batch, acks=1))
-            return only_partition(PRODUCE, written).error_code != Code.TOPIC_AUTHORIZATION_FAILED, written.throttle_time_ms > 0
+            return only_partition(
+                PRODUCE, written
+            ).error_code != Code.TOPIC_AUTHORIZATION_FAILED, written.throttle_time_ms > 0
         row = FETCH.request.topics
         asked = row(topic=topic, partitions=[row.partitions(partition=0, partition_max_bytes=100)])
         read = await self._ask(FETCH, FETCH.request(max_bytes=100, topics=[asked]))
-        return only_partition(FETCH, read).error_code != Code.TOPIC_AUTHORIZATION_FAILED, read.throttle_time_ms > 0
+        return only_partition(
+            FETCH, read
+        ).error_code != Code.TOPIC_AUTHORIZATION_FAILED, read.throttle_time_ms > 0
 
     async def _ask(self, api: Api[Req, Resp], row: Req) -> Resp:
         answered = trio.Event()

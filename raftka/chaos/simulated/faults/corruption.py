@@ -1,6 +1,8 @@
-"""Damaged disks: a bit flips, a write lands elsewhere, a disk is restored from an older copy. On one node of a life: the others are intact.
+"""Damaged disks: a bit flips, a write lands elsewhere, a disk is restored from an older copy. On
+one node of a life: the others are intact.
 
-It happens while all replicas are in sync, and no other fault follows before the others go on without the node: so damage never hits the only copy.
+It happens while all replicas are in sync, and no other fault follows before the others go on
+without the node: so damage never hits the only copy.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,7 +11,13 @@ from struct import unpack_from
 
 from raftka.chaos.simulated.faults.incident import Incident, kind
 from raftka.chaos.simulated.faults.processes import left_the_isr
-from raftka.log.checkpoints import PARTITION_METADATA, RECOVERY_POINTS, CheckpointError, Offsets, decode_offsets
+from raftka.log.checkpoints import (
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    CheckpointError,
+    Offsets,
+    decode_offsets,
+)
 from raftka.metadata.quorum.journal_format import RECORD_MAGIC, JournalDamaged, decode_journal
 from raftka.runtime.simulated.disk import Directory, Inode
 
@@ -19,7 +27,8 @@ LEFT_LOOKS, UNTIL_THE_END = 100, 600  # for the ISR without it
 SPAN_BYTES = (30, 300)  # of a write that went astray
 JOURNAL = "/data/__raftka_metadata/journal"
 BESIDE = (".index", ".timeindex", ".snapshot", "checkpoint", PARTITION_METADATA)
-UNPROTECTED = (*range(8), *range(12, 16))  # of a batch: Kafka's checksum says nothing of its base offset and its leader epoch
+# of a batch: Kafka's checksum says nothing of its base offset and its leader epoch
+UNPROTECTED = (*range(8), *range(12, 16))
 
 
 def files(directory: Directory, path: str = "") -> Iterator[tuple[str, Inode]]:
@@ -48,12 +57,15 @@ def _stop(it: Incident, damage: Callable[[int], str]) -> None:
 def _damage(it: Incident, node_id: int, damage: Callable[[int], str]) -> None:
     it.scene.preparing = False
     if not it.cluster.alive(node_id):
-        what = damage(node_id) if it.left_every_isr(node_id) else f"kill n{node_id}"  # nobody could decide: it may have the only copy
+        # nobody could decide: it may have the only copy
+        what = damage(node_id) if it.left_every_isr(node_id) else f"kill n{node_id}"
         it.for_a_while(what, it.random.uniform(*OFF_S), lambda: it.start(node_id))
 
 
 def _logs(it: Incident, node_id: int) -> list[tuple[str, Inode, int, int]]:
-    """With the bounds of what is read when it starts again: from the recovery point on, but for the last batch, which may never have been whole."""
+    """With the bounds of what is read when it starts again: from the recovery point on, but for the
+    last batch, which may never have been whole.
+    """
     everything = dict(files(it.cluster.disk(node_id).root))
     found = []
     for path, inode in everything.items():
@@ -96,7 +108,9 @@ def flip_in_log(it: Incident) -> None:
             return f"nothing to flip on n{node_id}"
         path, inode, first, last = it.random.choice(logs)
         batches = [at for at in _batches(inode.content) if first <= at < last]
-        position = it.random.choice(batches) + it.random.choice([at for at in range(HEADER_BYTES + 1) if at not in UNPROTECTED])
+        position = it.random.choice(batches) + it.random.choice(
+            [at for at in range(HEADER_BYTES + 1) if at not in UNPROTECTED]
+        )
         it.cluster.disk(node_id).flip(path, position, 1 << it.random.randrange(8))
         return f"bit flip at {position} of {path} on n{node_id}"
 
@@ -113,10 +127,16 @@ def misdirected_write(it: Incident) -> None:
             return f"nothing to overwrite on n{node_id}"
         path, inode, first, last = it.random.choice(logs)
         size = min(last - first, it.random.randint(*SPAN_BYTES))
-        source, target = it.random.randrange(len(inode.content) - size + 1), it.random.randrange(first, last - size + 1)
+        source = it.random.randrange(len(inode.content) - size + 1)
+        target = it.random.randrange(first, last - size + 1)
         batches = set(_batches(inode.content))
-        while any(at + source - target in batches for at in batches if target - HEADER_BYTES < at < target + size):
-            source = it.random.randrange(len(inode.content) - size + 1)  # else it puts a sound batch in another's place, and no checksum says so
+        while any(
+            at + source - target in batches
+            for at in batches
+            if target - HEADER_BYTES < at < target + size
+        ):
+            # else it puts a sound batch in another's place, and no checksum says so
+            source = it.random.randrange(len(inode.content) - size + 1)
         inode.content[target : target + size] = bytes(inode.content[source : source + size])
         return f"misdirected write of {size} bytes at {target} of {path} on n{node_id}"
 
@@ -140,7 +160,9 @@ def flip_beside_log(it: Incident) -> None:
 
 
 def _last_record(journal: bytes) -> int:
-    """The position of the last whole record: a node cannot tell either whether the one behind it was ever whole."""
+    """The position of the last whole record: a node cannot tell either whether the one behind it
+    was ever whole.
+    """
     try:
         _, _, end = decode_journal(journal)
     except JournalDamaged:
@@ -163,7 +185,11 @@ def flip_in_metadata(it: Incident) -> None:
         whole = len(found.content)
 
         def restore() -> None:
-            if disk.find(JOURNAL) is found and len(found.content) >= whole and node_id in it.cluster.refused:
+            if (
+                disk.find(JOURNAL) is found
+                and len(found.content) >= whole
+                and node_id in it.cluster.refused
+            ):
                 disk.flip(JOURNAL, position, bit)
 
         it.scene.restore[node_id] = restore
@@ -175,14 +201,17 @@ def flip_in_metadata(it: Incident) -> None:
 
 @kind
 def older_disk(it: Incident) -> None:
-    """A disk is copied, its node starts anew, and is later given the copy: it must not go on with that, and comes back with an empty one."""
+    """A disk is copied, its node starts anew, and is later given the copy: it must not go on with
+    that, and comes back with an empty one.
+    """
     it.when(60, it.all_are_in_sync, lambda: _copy(it))
 
 
 def _copy(it: Incident) -> None:
     it.scene.rotten = it.scene.rotten or it.random.choice(it.brokers)
     node_id = it.scene.rotten
-    if not it.all_are_in_sync() or it.scene.preparing or (it.cluster.voters == 1 and node_id == 1):  # nobody else knows of the only voter's starts
+    # nobody else knows of the only voter's starts
+    if not it.all_are_in_sync() or it.scene.preparing or (it.cluster.voters == 1 and node_id == 1):
         return
     it.scene.preparing = True
     copy = deepcopy(it.cluster.disk(node_id).root)
@@ -193,7 +222,9 @@ def _copy(it: Incident) -> None:
 
 
 def _put_back(it: Incident, node_id: int, copy: Directory) -> None:
-    """Nothing else happens before the others know that it is gone: with its disk it may be the last of an ISR."""
+    """Nothing else happens before the others know that it is gone: with its disk it may be the last
+    of an ISR.
+    """
     if not it.all_are_in_sync():
         it.scene.preparing = False
         return
@@ -202,4 +233,8 @@ def _put_back(it: Incident, node_id: int, copy: Directory) -> None:
     it.cluster.disk(node_id).root = copy
     it.scene.restore[node_id] = lambda: it.cluster.new_disk(node_id)
     it.cluster.start(node_id)
-    it.when(UNTIL_THE_END, lambda: it.left_every_isr(node_id), lambda: setattr(it.scene, "preparing", False))
+    it.when(
+        UNTIL_THE_END,
+        lambda: it.left_every_isr(node_id),
+        lambda: setattr(it.scene, "preparing", False),
+    )

@@ -1,4 +1,6 @@
-"""Disks that are slow, full, or fail; second directories that fail, are lost, or take over the logs of the first."""
+"""Disks that are slow, full, or fail; second directories that fail, are lost, or take over the logs
+of the first.
+"""
 
 from raftka.broker.node import Node
 from raftka.chaos.simulated.faults.happened import Happened
@@ -17,7 +19,11 @@ def slow_sync(it: Incident) -> None:
     node_id = it.anyone()
     disk = it.cluster.disk(node_id)
     disk.sync_s = (SLOW_SYNC_S[0], it.random.uniform(*SLOW_SYNC_S))
-    it.for_a_while(f"slow disk n{node_id}", it.random.uniform(0.5, 5.0), lambda: setattr(it.cluster.disk(node_id), "sync_s", SYNC_S))
+    it.for_a_while(
+        f"slow disk n{node_id}",
+        it.random.uniform(0.5, 5.0),
+        lambda: setattr(it.cluster.disk(node_id), "sync_s", SYNC_S),
+    )
 
 
 @kind
@@ -25,7 +31,9 @@ def full_disk(it: Incident) -> None:
     node_id = it.someone()
     if node_id is not None:
         it.cluster.disk(node_id).room_bytes = it.random.randint(*ROOM_BYTES)
-        it.for_a_while(f"full disk n{node_id}", it.random.uniform(*SEEN_TO_S), lambda: it.again(node_id))
+        it.for_a_while(
+            f"full disk n{node_id}", it.random.uniform(*SEEN_TO_S), lambda: it.again(node_id)
+        )
 
 
 @kind
@@ -33,7 +41,9 @@ def failing_sync(it: Incident) -> None:
     node_id = it.someone()
     if node_id is not None:
         it.cluster.disk(node_id).failing_syncs = 1
-        it.for_a_while(f"failing sync n{node_id}", it.random.uniform(*SEEN_TO_S), lambda: it.again(node_id))
+        it.for_a_while(
+            f"failing sync n{node_id}", it.random.uniform(*SEEN_TO_S), lambda: it.again(node_id)
+        )
 
 
 @kind
@@ -41,7 +51,9 @@ def failing_write(it: Incident) -> None:
     node_id = it.someone()
     if node_id is not None:
         it.cluster.disk(node_id).failing_writes = 1
-        it.for_a_while(f"failing write n{node_id}", it.random.uniform(*SEEN_TO_S), lambda: it.again(node_id))
+        it.for_a_while(
+            f"failing write n{node_id}", it.random.uniform(*SEEN_TO_S), lambda: it.again(node_id)
+        )
 
 
 # directories
@@ -52,7 +64,9 @@ def break_directory(it: Incident) -> None:
     node_id = it.someone()
     if node_id is not None:
         it.cluster.disk(node_id).broken.add(SECOND_DIRECTORY)
-        it.for_a_while(f"broken directory n{node_id}", it.random.uniform(0.5, 5.0), lambda: it.again(node_id))
+        it.for_a_while(
+            f"broken directory n{node_id}", it.random.uniform(0.5, 5.0), lambda: it.again(node_id)
+        )
 
 
 @kind
@@ -62,19 +76,29 @@ def start_without_directory(it: Incident) -> None:
         it.cluster.kill(node_id, power_loss=it.random.random() < 0.5)
         it.cluster.disk(node_id).broken.add(SECOND_DIRECTORY)
         it.cluster.start(node_id)
-        it.for_a_while(f"restart without a directory n{node_id}", it.random.uniform(0.5, 5.0), lambda: it.again(node_id))
+        it.for_a_while(
+            f"restart without a directory n{node_id}",
+            it.random.uniform(0.5, 5.0),
+            lambda: it.again(node_id),
+        )
 
 
 @kind
 def lose_directory(it: Incident) -> None:
-    """Only while all others have everything, and nothing new happens to them before it is known: else the cluster could not help it."""
+    """Only while all others have everything, and nothing new happens to them before it is known:
+    else the cluster could not help it.
+    """
     it.when(60, it.all_are_in_sync, lambda: _lose(it))
 
 
 def _lose(it: Incident) -> None:
     node_id = it.someone()
-    everywhere = all(len(it.cluster.partitions(it.topic, p)) == len(it.cluster.replicas_of(it.topic, p)) for p in range(it.partitions))
-    if node_id is None or not everywhere or not it.all_are_in_sync():  # who has just begun anew may still be in an ISR
+    everywhere = all(
+        len(it.cluster.partitions(it.topic, p)) == len(it.cluster.replicas_of(it.topic, p))
+        for p in range(it.partitions)
+    )
+    # who has just begun anew may still be in an ISR
+    if node_id is None or not everywhere or not it.all_are_in_sync():
         return
     it.note(f"lost directory n{node_id}")
     it.cluster.kill(node_id, power_loss=it.random.random() < 0.5)

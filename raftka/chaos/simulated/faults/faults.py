@@ -18,11 +18,19 @@ from raftka.chaos.simulated.faults.schedule import Fault
 from raftka.runtime.simulated.disk import SYNC_S
 from raftka.runtime.simulated.link import DELAY_S
 
-KNOWN_BY_IMPORT = (faults_of_disks, faults_of_links, faults_of_moments, faults_of_processes, faults_of_corruption)
+KNOWN_BY_IMPORT = (
+    faults_of_disks,
+    faults_of_links,
+    faults_of_moments,
+    faults_of_processes,
+    faults_of_corruption,
+)
 
 
 class Faults:
-    def __init__(self, cluster: Cluster, topic: str, partitions: int, planned: Sequence[Fault]) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, partitions: int, planned: Sequence[Fault]
+    ) -> None:
         self.cluster = cluster
         self.world = cluster.world
         self.planned = planned
@@ -60,7 +68,9 @@ class Faults:
                 self.world.end_busy_time(f"n{node_id}")
                 if self._cannot_write(node_id):
                     self.cluster.kill(node_id, power_loss=False)
-            self.world.at(self.world.now + random.uniform(0.0, spread_s), partial(self._start, node_id))
+            self.world.at(
+                self.world.now + random.uniform(0.0, spread_s), partial(self._start, node_id)
+            )
         names = sorted(self.world.machines)
         for a in names:
             for b in names:
@@ -76,9 +86,15 @@ class Faults:
             self.cluster.start(node_id)
 
     def _cannot_write(self, node_id: int) -> bool:
-        """A log that could not be written needs a new process, a disk that is still to fail would surprise us later."""
+        """A log that could not be written needs a new process, a disk that is still to fail would
+        surprise us later.
+        """
         disk = self.cluster.disk(node_id)
         node = self.cluster.nodes[node_id]
         manager = node.replicas.logs
-        about_to_fail = disk.broken or disk.failing_writes or disk.failing_syncs or disk.room_bytes is not None
-        return bool(about_to_fail or manager.offline or node.lifecycle.withdrawn) or any(log.failed for log in manager.logs.values())
+        about_to_fail = (
+            disk.broken or disk.failing_writes or disk.failing_syncs or disk.room_bytes is not None
+        )
+        return bool(about_to_fail or manager.offline or node.lifecycle.withdrawn) or any(
+            log.failed for log in manager.logs.values()
+        )

@@ -1,6 +1,8 @@
-"""One fault while it happens: its number, a chance of its own, and what it may reach. What kinds there are stands in the modules beside it.
+"""One fault while it happens: its number, a chance of its own, and what it may reach. What kinds
+there are stands in the modules beside it.
 
-A kind is a function of an Incident under its own name; whoever writes another one puts it into KINDS with `@kind` and its name into a plan.
+A kind is a function of an Incident under its own name; whoever writes another one puts it into
+KINDS with `@kind` and its name into a plan.
 """
 
 from collections.abc import Callable
@@ -23,10 +25,12 @@ class Scene:
         self.happened: list[Happened] = []
         self.over = False
         self.rotten: int | None = None  # whose disk forgets
-        self.restore: dict[int, Callable[[], object]] = {}  # by node: how its operator makes good what it will not start with
+        # by node: how its operator makes good what it will not start with
+        self.restore: dict[int, Callable[[], object]] = {}
         self.lurker: Any = None  # faults_of_moments.Lurker, where there is one
         self.preparing = False  # one waits for its moment: no other may begin
-        self.held: dict[tuple[str, str], list[object]] = {}  # which incidents have cut a link, or let it lose
+        # which incidents have cut a link, or let it lose
+        self.held: dict[tuple[str, str], list[object]] = {}
 
     def mend(self, node_id: int) -> None:
         disk = self.cluster.disk(node_id)
@@ -84,7 +88,11 @@ class Incident:
 
     @property
     def brokers(self) -> list[int]:
-        return [node_id for node_id in sorted(self.cluster.nodes) if node_id not in self.cluster.controllers]
+        return [
+            node_id
+            for node_id in sorted(self.cluster.nodes)
+            if node_id not in self.cluster.controllers
+        ]
 
     def partition(self) -> int:
         return self.random.randrange(self.partitions)
@@ -95,7 +103,9 @@ class Incident:
 
     # dying, and coming back
 
-    def die(self, node_id: int | None, *, power_loss: bool, back_s: tuple[float, float] = (0.0, 4.0)) -> None:
+    def die(
+        self, node_id: int | None, *, power_loss: bool, back_s: tuple[float, float] = (0.0, 4.0)
+    ) -> None:
         if node_id is None or not self.cluster.alive(node_id):
             self.bring_back()
             return
@@ -121,14 +131,24 @@ class Incident:
             self.start(node_id)
 
     def all_are_in_sync(self) -> bool:
-        """As the controller knows it, of the processes that run now: nodes that have just begun may know of better days."""
+        """As the controller knows it, of the processes that run now: nodes that have just begun may
+        know of better days.
+        """
         leader = self.cluster.controller
         if leader is None or len(self.cluster.living) < len(self.cluster.nodes):
             return False
         known = self.cluster.nodes[leader].image.brokers
-        if not all(node_id in known and known[node_id].alive and known[node_id].epoch == self._epoch(node_id) for node_id in self.brokers):
+        if not all(
+            node_id in known
+            and known[node_id].alive
+            and known[node_id].epoch == self._epoch(node_id)
+            for node_id in self.brokers
+        ):
             return False
-        return all(len(partition.isr) == len(partition.replicas) for partition in self.cluster.all_partitions())
+        return all(
+            len(partition.isr) == len(partition.replicas)
+            for partition in self.cluster.all_partitions()
+        )
 
     def _epoch(self, node_id: int) -> int:
         return self.cluster.nodes[node_id].lifecycle.broker_epoch

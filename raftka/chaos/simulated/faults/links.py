@@ -40,11 +40,19 @@ def cut(it: Incident) -> None:
 def isolate(it: Incident) -> None:
     """Half of the times clients still reach it."""
     name = f"n{it.anyone()}"
-    others = [f"n{other}" for other in it.cluster.nodes] if it.random.random() < 0.5 else list(it.world.machines)
+    others = (
+        [f"n{other}" for other in it.cluster.nodes]
+        if it.random.random() < 0.5
+        else list(it.world.machines)
+    )
     for other in others:
         if other != name:
             it.world.network.cut(name, other)
-    _held(it, f"isolate {name}", [link for other in others if other != name for link in _both(name, other)])
+    _held(
+        it,
+        f"isolate {name}",
+        [link for other in others if other != name for link in _both(name, other)],
+    )
 
 
 @kind
@@ -65,7 +73,11 @@ def loss_everywhere(it: Incident) -> None:
 
 @kind
 def reorder(it: Incident) -> None:
-    a, b = it.pair() if it.random.random() < 0.5 else (f"n{it.anyone()}", it.random.choice(sorted(it.world.machines)))
+    a, b = (
+        it.pair()
+        if it.random.random() < 0.5
+        else (f"n{it.anyone()}", it.random.choice(sorted(it.world.machines)))
+    )
     if a == b:
         return
     it.world.network.reorder(a, b, it.random.uniform(*REORDERED), it.random.uniform(*REORDERED_S))
@@ -77,7 +89,11 @@ def slow_link(it: Incident) -> None:
     a, b = it.pair()
     one_way = it.random.random() < 0.5
     it.world.network.delay(a, b, 0.001, it.random.uniform(*SLOW_DELAY_S), one_way=one_way)
-    it.for_a_while(f"slow link {a} {b}", it.random.uniform(0.5, 5.0), lambda: it.world.network.delay(a, b, *DELAY_S))
+    it.for_a_while(
+        f"slow link {a} {b}",
+        it.random.uniform(0.5, 5.0),
+        lambda: it.world.network.delay(a, b, *DELAY_S),
+    )
 
 
 @kind
@@ -90,4 +106,6 @@ def slow_everywhere(it: Incident) -> None:
         for a, b in links:
             it.world.network.delay(a, b, *DELAY_S)
 
-    it.for_a_while(f"slow links everywhere, up to {slow_s:.3f} s", it.random.uniform(0.5, 5.0), usual)
+    it.for_a_while(
+        f"slow links everywhere, up to {slow_s:.3f} s", it.random.uniform(0.5, 5.0), usual
+    )

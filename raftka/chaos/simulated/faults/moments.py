@@ -1,4 +1,6 @@
-"""Faults that wait for a moment: armed by the schedule, they strike in the midst of what a node does (nemeses.py). The moment may never come."""
+"""Faults that wait for a moment: armed by the schedule, they strike in the midst of what a node
+does (nemeses.py). The moment may never come.
+"""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -41,7 +43,12 @@ class Lurker(Nemesis):
     def _isolate(self, cluster: Cluster, node_id: int) -> None:
         assert self._incident is not None
         it, name = self._incident, f"n{node_id}"
-        links = [link for other in cluster.nodes if other != node_id for link in ((name, f"n{other}"), (f"n{other}", name))]
+        links = [
+            link
+            for other in cluster.nodes
+            if other != node_id
+            for link in ((name, f"n{other}"), (f"n{other}", name))
+        ]
         for a, b in links:
             it.world.network.cut(a, b, one_way=True)
         it.hold(*links)
@@ -56,4 +63,6 @@ def lurking(lurker: Lurker | None) -> AbstractContextManager[object]:
 def lurk(it: Incident) -> None:
     lurker = it.scene.lurker
     if lurker is not None:
-        lurker.arm(it, it.random.choice(list(MOMENTS)), it.random.choice(ODDS), it.random.uniform(*ARMED_S))
+        lurker.arm(
+            it, it.random.choice(list(MOMENTS)), it.random.choice(ODDS), it.random.uniform(*ARMED_S)
+        )

@@ -1,11 +1,13 @@
-"""Nemeses that wait for their moment: they strike a node in the middle of what it does, between two lines that random faults seldom part.
+"""Nemeses that wait for their moment: they strike a node in the middle of what it does, between two
+lines that random faults seldom part.
 
     nemesis = Nemesis(("an entry is in the journal",), seconds=10.0)
     with nemesis.lurking():
         live(seed, plan, nemesis.prepare)
 
-A moment is a method of the node, wrapped from outside for that while; when the method has done its work (or is about to), the seed decides whether
-something happens: the node dies or loses power there and then, in the midst of its turn, alone or with all others; or it is paused, or cut off.
+A moment is a method of the node, wrapped from outside for that while; when the method has done its
+work (or is about to), the seed decides whether something happens: the node dies or loses power
+there and then, in the midst of its turn, alone or with all others; or it is paused, or cut off.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -70,11 +72,39 @@ MOMENTS: dict[str, Moment] = {
 }
 OF_REPLICATION = tuple(list(MOMENTS)[:11])
 OF_THE_QUORUM = tuple(list(MOMENTS)[11:18])
-OF_COMPACTION = ("a compacted segment comes", "a compacted segment takes its place", "a log is cut", "a segment is rolled", "a leader is elected")
-OF_COORDINATORS = ("a coordinator loads", "a coordinator serves", "a coordinator appends", "a leader is elected", "a follower begins")
-OF_TRANSACTIONS = (*OF_COORDINATORS, *list(MOMENTS)[-5:], "a segment is rolled", "a leader has appended", "a log is cut")
+OF_COMPACTION = (
+    "a compacted segment comes",
+    "a compacted segment takes its place",
+    "a log is cut",
+    "a segment is rolled",
+    "a leader is elected",
+)
+OF_COORDINATORS = (
+    "a coordinator loads",
+    "a coordinator serves",
+    "a coordinator appends",
+    "a leader is elected",
+    "a follower begins",
+)
+OF_TRANSACTIONS = (
+    *OF_COORDINATORS,
+    *list(MOMENTS)[-5:],
+    "a segment is rolled",
+    "a leader has appended",
+    "a log is cut",
+)
 
-BLOWS = ("kill", "power_loss", "power_loss_of_all", "fall_soon", "fall_soon", "pause", "isolate", "slow_disk", "kill_another")
+BLOWS = (
+    "kill",
+    "power_loss",
+    "power_loss_of_all",
+    "fall_soon",
+    "fall_soon",
+    "pause",
+    "isolate",
+    "slow_disk",
+    "kill_another",
+)
 ODDS = (2, 5, 20, 100)  # one in so many
 PAUSE_S = (0.3, 2.0)  # between two blows
 AWAY_S = (0.0, 2.0)
@@ -87,7 +117,9 @@ SLOW_SYNC_S = (0.2, 0.8)
 class Nemesis:
     """`seconds`: after which it sleeps, so that all may heal."""
 
-    def __init__(self, moments: Sequence[str], seconds: float, blows: Sequence[str] = BLOWS) -> None:
+    def __init__(
+        self, moments: Sequence[str], seconds: float, blows: Sequence[str] = BLOWS
+    ) -> None:
         self.struck: list[Happened] = []
         self._known = tuple(moments)
         self._seconds = seconds
@@ -99,7 +131,10 @@ class Nemesis:
 
     @contextmanager
     def lurking(self) -> Iterator["Nemesis"]:
-        originals = [(MOMENTS[name], MOMENTS[name].owner.__dict__[MOMENTS[name].method]) for name in self._known]
+        originals = [
+            (MOMENTS[name], MOMENTS[name].owner.__dict__[MOMENTS[name].method])
+            for name in self._known
+        ]
         for name in self._known:
             owner, method, before = MOMENTS[name]
             setattr(owner, method, self._wrapped(name, owner.__dict__[method], before))
@@ -117,7 +152,9 @@ class Nemesis:
         self._not_before, self._until = world.now + WARM_UP_S, world.now + self._seconds
         self._cluster = cluster
 
-    def _wrapped(self, name: str, original: Callable[..., object], before: bool) -> Callable[..., object]:
+    def _wrapped(
+        self, name: str, original: Callable[..., object], before: bool
+    ) -> Callable[..., object]:
         def moment(*args: object, **named: object) -> Any:
             if before:
                 self._came(name)
@@ -130,13 +167,19 @@ class Nemesis:
 
     def _came(self, name: str) -> None:
         cluster, odds = self._cluster, self._moments.get(name)
-        if cluster is None or odds is None or not self._not_before <= cluster.world.now < self._until:
+        if (
+            cluster is None
+            or odds is None
+            or not self._not_before <= cluster.world.now < self._until
+        ):
             return
         node_id = self._acting(cluster)
         if node_id is not None and self._random.randrange(odds) == 0:
             self._not_before = cluster.world.now + self._random.uniform(*PAUSE_S)
             blow = self._random.choice(self._blows)
-            self.struck.append(Happened(cluster.world.now, len(self.struck), blow, f"{blow} n{node_id} as {name}"))
+            self.struck.append(
+                Happened(cluster.world.now, len(self.struck), blow, f"{blow} n{node_id} as {name}")
+            )
             getattr(self, f"_{blow}")(cluster, node_id)
 
     @staticmethod
@@ -169,7 +212,9 @@ class Nemesis:
         raise NodeStopped(f"n{node_id}")
 
     def _fall_soon(self, cluster: Cluster, node_id: int) -> None:
-        cluster.world.at(cluster.world.now + self._random.uniform(*SOON_S), lambda: self._fall(cluster, node_id))
+        cluster.world.at(
+            cluster.world.now + self._random.uniform(*SOON_S), lambda: self._fall(cluster, node_id)
+        )
 
     def _kill_another(self, cluster: Cluster, node_id: int) -> None:
         others = [each for each in sorted(cluster.living) if each != node_id]
@@ -183,7 +228,10 @@ class Nemesis:
             self._back(cluster, node_id)
 
     def _back(self, cluster: Cluster, node_id: int) -> None:
-        cluster.world.at(cluster.world.now + self._random.uniform(*AWAY_S), lambda: None if cluster.alive(node_id) else cluster.start(node_id))
+        cluster.world.at(
+            cluster.world.now + self._random.uniform(*AWAY_S),
+            lambda: None if cluster.alive(node_id) else cluster.start(node_id),
+        )
 
     def _pause(self, cluster: Cluster, node_id: int) -> None:
         world, process = cluster.world, cluster.world.machine(f"n{node_id}").node
@@ -191,9 +239,14 @@ class Nemesis:
         def pause() -> None:
             if process is not None and process.alive and not process.paused:
                 world.pause(f"n{node_id}")
-                world.at(world.now + self._random.uniform(*SILENT_S), lambda: process.resume() if process.alive else None)
+                world.at(
+                    world.now + self._random.uniform(*SILENT_S),
+                    lambda: process.resume() if process.alive else None,
+                )
 
-        world.at(world.now, pause)  # a process is not stopped amid its turn, and need not be: nobody sees what it does before the turn's end
+        # a process is not stopped amid its turn, and need not be: nobody sees what it does before
+        # the turn's end
+        world.at(world.now, pause)
 
     def _isolate(self, cluster: Cluster, node_id: int) -> None:
         """Clients may still reach it."""

@@ -57,7 +57,9 @@ def _stopped(it: Incident, node_id: int, node: Node) -> None:
         if it.scene.over:
             it.start(node_id)
         else:
-            it.for_a_while(f"end of n{node_id}", it.random.uniform(0.0, 2.0), lambda: it.start(node_id))
+            it.for_a_while(
+                f"end of n{node_id}", it.random.uniform(0.0, 2.0), lambda: it.start(node_id)
+            )
 
 
 @kind
@@ -81,9 +83,11 @@ def power_loss_of_all(it: Incident) -> None:
 
 @kind
 def dark(it: Incident) -> None:
-    """One node is down when the disk of a second becomes very slow; then all lose power, and the second is back before the third.
+    """One node is down when the disk of a second becomes very slow; then all lose power, and the
+    second is back before the third.
 
-    So it leads alone what it had when it went: all that was acknowledged, or else it will be missed.
+    So it leads alone what it had when it went: all that was acknowledged, or else it will be
+    missed.
     """
     it.scene.preparing = True
     it.when(40, it.all_are_in_sync, lambda: _one_down(it, *it.random.sample(it.brokers, 3)))
@@ -128,7 +132,9 @@ def pause(it: Incident) -> None:
     node_id = it.someone()
     if node_id is not None:
         it.world.pause(f"n{node_id}")
-        it.for_a_while(f"pause n{node_id}", it.random.choice(PAUSES_S), lambda: _resume(it, node_id))
+        it.for_a_while(
+            f"pause n{node_id}", it.random.choice(PAUSES_S), lambda: _resume(it, node_id)
+        )
 
 
 def _resume(it: Incident, node_id: int) -> None:
@@ -138,7 +144,9 @@ def _resume(it: Incident, node_id: int) -> None:
 
 @kind
 def clock_jump(it: Incident) -> None:
-    """The wall clock is set; half of the times it is set back later. Timers follow the monotonic clock, what is written down does not."""
+    """The wall clock is set; half of the times it is set back later. Timers follow the monotonic
+    clock, what is written down does not.
+    """
     machine, jump_s = it.world.machine(f"n{it.anyone()}"), it.random.choice(CLOCK_JUMPS_S)
     if abs(machine.wall_offset_s + jump_s) > FURTHEST_S:
         jump_s = -jump_s
@@ -148,7 +156,9 @@ def clock_jump(it: Incident) -> None:
         return
 
     def back() -> None:
-        machine.wall_offset_s -= jump_s if abs(machine.wall_offset_s - jump_s) <= FURTHEST_S else 0.0
+        machine.wall_offset_s -= (
+            jump_s if abs(machine.wall_offset_s - jump_s) <= FURTHEST_S else 0.0
+        )
 
     it.for_a_while(f"clock of {machine.name} jumps {jump_s:+} s", it.random.uniform(0.1, 3.0), back)
 
@@ -160,7 +170,9 @@ def clock_jump(it: Incident) -> None:
 def move(it: Incident) -> None:
     """To any brokers, also such as are down."""
     brokers = it.brokers
-    _reassign(it, tuple(it.random.sample(brokers, min(len(brokers), it.random.choice((2, 3, 3, 3, 4))))))
+    _reassign(
+        it, tuple(it.random.sample(brokers, min(len(brokers), it.random.choice((2, 3, 3, 3, 4)))))
+    )
 
 
 @kind

@@ -1,6 +1,8 @@
-"""When which kind of fault happens, decided before anything happens: a numbered list, of which single ones can be left out.
+"""When which kind of fault happens, decided before anything happens: a numbered list, of which
+single ones can be left out.
 
-Whom a fault hits and for how long it says itself, from a stream of chance of its own. Knows no cluster.
+Whom a fault hits and for how long it says itself, from a stream of chance of its own. Knows no
+cluster.
 """
 
 from collections.abc import Collection, Sequence
@@ -26,7 +28,13 @@ class Fault:
         return f"{self.number} {self.kind} at {self.at_s:.3f} s"
 
 
-def schedule(chance: Random, kinds: Sequence[Kind], seconds: float, gap_s: tuple[float, float], first: int = 0) -> tuple[Fault, ...]:
+def schedule(
+    chance: Random,
+    kinds: Sequence[Kind],
+    seconds: float,
+    gap_s: tuple[float, float],
+    first: int = 0,
+) -> tuple[Fault, ...]:
     """`first`: the number of the first."""
     names, weights = [kind.name for kind in kinds], [kind.weight for kind in kinds]
     faults: list[Fault] = []
@@ -58,7 +66,12 @@ DELAYS = (
     Kind("slow_sync", 3),
 )
 DISKS = (Kind("full_disk", 1), Kind("failing_sync", 1), Kind("failing_write", 1))
-POWER = (Kind("dark", 20), Kind("slow_sync", 1), Kind("power_loss", 1), Kind("power_loss_of_all", 1))
+POWER = (
+    Kind("dark", 20),
+    Kind("slow_sync", 1),
+    Kind("power_loss", 1),
+    Kind("power_loss_of_all", 1),
+)
 ALL = (Kind("dark", 1), *KILLS, *DELAYS, *DISKS)
 DIRECTORIES = (
     Kind("break_directory", 4),
@@ -67,9 +80,20 @@ DIRECTORIES = (
     Kind("move_directory", 10),
     *(kind for kind in ALL if kind.name not in ("dark", "pause", "slow_link", "full_disk")),
 )
-ONE_OF_SEVERAL = (Kind("break_directory", 2), Kind("start_without_directory", 1), Kind("move_directory", 3))  # what is on them stays
+# what is on them stays
+ONE_OF_SEVERAL = (
+    Kind("break_directory", 2),
+    Kind("start_without_directory", 1),
+    Kind("move_directory", 3),
+)
 WIDTH = (*KILLS, *DELAYS, *DISKS, Kind("move", 6), Kind("call_off", 2), Kind("elect", 3))
-ROT = (Kind("flip_in_log", 1), Kind("misdirected_write", 1), Kind("flip_beside_log", 1), Kind("flip_in_metadata", 1), Kind("older_disk", 1))
+ROT = (
+    Kind("flip_in_log", 1),
+    Kind("misdirected_write", 1),
+    Kind("flip_beside_log", 1),
+    Kind("flip_in_metadata", 1),
+    Kind("older_disk", 1),
+)
 SWARM = (
     *WIDTH,
     *ROT,

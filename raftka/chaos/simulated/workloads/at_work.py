@@ -1,10 +1,17 @@
-"""The workloads that a run can have alone, each with the moments that a nemesis waits for, and a plan that may have scheduled faults beside it."""
+"""The workloads that a run can have alone, each with the moments that a nemesis waits for, and a
+plan that may have scheduled faults beside it.
+"""
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple
 
-from raftka.chaos.simulated.faults.nemeses import OF_COMPACTION, OF_COORDINATORS, OF_THE_QUORUM, OF_TRANSACTIONS
+from raftka.chaos.simulated.faults.nemeses import (
+    OF_COMPACTION,
+    OF_COORDINATORS,
+    OF_THE_QUORUM,
+    OF_TRANSACTIONS,
+)
 from raftka.chaos.simulated.swarm import AT_WORK, BUSY_AT_WORK, SECURED, Plan
 from raftka.chaos.simulated.workloads.archive import ArchiveWork
 from raftka.chaos.simulated.workloads.bursts import BurstWork
@@ -16,7 +23,9 @@ from raftka.chaos.simulated.workloads.security import SecurityWork
 from raftka.chaos.simulated.workloads.transactions import TransactionWork
 from raftka.chaos.simulated.workloads.workload import Workload
 
-ENTRY_POINTS = "raftka.workloads"  # packages beside raftka register more here: name = module:class, a Workload; its clusters' quorum is struck
+# packages beside raftka register more here: name = module:class, a Workload; its clusters' quorum
+# is struck
+ENTRY_POINTS = "raftka.workloads"
 
 
 class Alone(NamedTuple):
@@ -44,5 +53,7 @@ WORKS: dict[str, Alone] = {
     "transactions": Alone(TransactionWork, OF_TRANSACTIONS),
     "bursts": Alone(BurstWork, OF_TRANSACTIONS, BUSY_AT_WORK),
     "security": Alone(SecurityWork, OF_THE_QUORUM, SECURED),
-    **{each.name: Alone(_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)},
+    **{
+        each.name: Alone(_made_by(each), OF_THE_QUORUM) for each in entry_points(group=ENTRY_POINTS)
+    },
 }

@@ -1,6 +1,8 @@
-"""Further workloads of a life of the swarm: none, one or two that have clients of their own, and settings that differ between nodes.
+"""Further workloads of a life of the swarm: none, one or two that have clients of their own, and
+settings that differ between nodes.
 
-Drawn from streams of chance of its own, so that a life without any of it is the life that its seed always had.
+Drawn from streams of chance of its own, so that a life without any of it is the life that its seed
+always had.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,8 +38,18 @@ BESIDE: dict[str, Callable[[], Workload]] = {
 }
 # Of those without a share a seed has chosen otherwise (swarm.py).
 ALWAYS = ("asking",)  # it costs next to nothing
-SHARES = {"archive": 8, "configs": 3, "wide": 3, "recreation": 3, "compaction": 2, "left-alone": 6, "groups": 4, "consumer-groups": 4}
-Mixed = tuple[tuple[int, tuple[tuple[str, str], ...]], ...]  # of each node its own settings, names and values
+SHARES = {
+    "archive": 8,
+    "configs": 3,
+    "wide": 3,
+    "recreation": 3,
+    "compaction": 2,
+    "left-alone": 6,
+    "groups": 4,
+    "consumer-groups": 4,
+}
+# of each node its own settings, names and values
+Mixed = tuple[tuple[int, tuple[tuple[str, str], ...]], ...]
 EACH_NODE: dict[str, Sequence[str]] = {
     "num.replica.fetchers": ("1", "2", "3"),
     "replica.fetch.wait.max.ms": ("100", "500"),
@@ -50,7 +62,9 @@ EACH_NODE: dict[str, Sequence[str]] = {
 
 
 def works(chance: Random) -> tuple[str, ...]:
-    """But for those that there are always. In a sixth of the lives none, in a third two, or one that is drawn twice."""
+    """But for those that there are always. In a sixth of the lives none, in a third two, or one
+    that is drawn twice.
+    """
     found: dict[str, None] = {}
     for _ in range(chance.choice((0, 1, 1, 1, 2, 2))):
         found[chance.choices(list(SHARES), list(SHARES.values()))[0]] = None
@@ -62,6 +76,13 @@ def mixed_settings(chance: Random, nodes: int) -> Mixed:
     if chance.random() < 1 / 3:
         return ()
     return tuple(
-        (node_id, tuple((name, chance.choice(values)) for name, values in EACH_NODE.items() if chance.random() < 0.4))
+        (
+            node_id,
+            tuple(
+                (name, chance.choice(values))
+                for name, values in EACH_NODE.items()
+                if chance.random() < 0.4
+            ),
+        )
         for node_id in range(1, nodes + 1)
     )

@@ -1,5 +1,6 @@
-"""Transactions in bursts: producers of both versions of the protocol, each alone with its transactional ids. The partitions of their topic have the
-same replicas, so that a request is for many of them. In the end the logs' own markers judge: see chaos/checks/transactions.py.
+"""Transactions in bursts: producers of both versions of the protocol, each alone with its
+transactional ids. The partitions of their topic have the same replicas, so that a request is for
+many of them. In the end the logs' own markers judge: see chaos/checks/transactions.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,13 @@ from raftka.chaos.checks import transactions as checks
 from raftka.chaos.simulated.clients.bursts import Burst
 from raftka.chaos.simulated.clients.transactional import TV0, TV1, TV2, Ledger
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.chaos.simulated.workloads.transactions import ALL_OVER_S, TransactionWork, coordinator_in, entries_of, unfinished
+from raftka.chaos.simulated.workloads.transactions import (
+    ALL_OVER_S,
+    TransactionWork,
+    coordinator_in,
+    entries_of,
+    unfinished,
+)
 
 TOPIC, PARTITIONS = "tx-bursts", 8
 
@@ -25,13 +32,26 @@ class BurstWork:
         self.producers: list[Burst] = []
 
     def begin(self, cluster: Cluster, chance: Random) -> None:
-        brokers = [node_id for node_id in range(1, cluster.size + 1) if node_id not in cluster.controllers]
+        brokers = [
+            node_id for node_id in range(1, cluster.size + 1) if node_id not in cluster.controllers
+        ]
         client, replicas = cluster.client(), chance.sample(brokers, min(3, len(brokers)))
-        cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 0, {"min.insync.replicas": "1"}, replicas))
+        cluster.do(
+            client,
+            lambda: client.create_topic(
+                TOPIC, PARTITIONS, 0, {"min.insync.replicas": "1"}, replicas
+            ),
+        )
         self.ledger = Ledger(lambda transactional_id: coordinator_in(cluster, transactional_id))
         places = [(TOPIC, partition) for partition in range(PARTITIONS)]
         for number, shape in enumerate((chance.choice((TV0, TV1)), TV2)):
-            producer = Burst(cluster.client(f"burst{number}", shape), self.ledger, f"burst-{number}", places, self.pace)
+            producer = Burst(
+                cluster.client(f"burst{number}", shape),
+                self.ledger,
+                f"burst-{number}",
+                places,
+                self.pace,
+            )
             self.producers.append(producer)
             producer.client.runtime.spawn(producer.run, "burst")
 
@@ -54,7 +74,10 @@ class BurstWork:
 
     def check(self, cluster: Cluster) -> list[str]:
         if not cluster.settled(lambda: not unfinished(cluster), ALL_OVER_S):
-            return [f"hanging: {each}, {ALL_OVER_S} s after all have ended" for each in unfinished(cluster)]
+            return [
+                f"hanging: {each}, {ALL_OVER_S} s after all have ended"
+                for each in unfinished(cluster)
+            ]
         spans = {}
         for partition in range(PARTITIONS):
             leader = cluster.partitions(TOPIC, partition)[cluster.leader_of(TOPIC, partition) or 0]

@@ -1,6 +1,8 @@
-"""Compacted topics and logs that are deleted from: keys whose last value must stay, records that must not come back, times that must be found.
+"""Compacted topics and logs that are deleted from: keys whose last value must stay, records that
+must not come back, times that must be found.
 
-One writer a partition, idempotent, one batch after the other: what it was told is the least that must be there in the end.
+One writer a partition, idempotent, one batch after the other: what it was told is the least that
+must be there in the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,12 +12,25 @@ from typing import ClassVar
 import trio
 
 from raftka.chaos.simulated.checks.log_starts import LogStarts
-from raftka.chaos.simulated.clients.client import FETCH_BYTES, PASSES, Client, NoAnswer, only_partition, produce_row
+from raftka.chaos.simulated.clients.client import (
+    FETCH_BYTES,
+    PASSES,
+    Client,
+    NoAnswer,
+    only_partition,
+    produce_row,
+)
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.wire.errors import Code
 from raftka.wire.messages.delete_records import DELETE_RECORDS
 from raftka.wire.messages.fetch import FETCH, FetchRequest
-from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, ListOffsetsPartitionResponse, ListOffsetsRequest
+from raftka.wire.messages.list_offsets import (
+    EARLIEST,
+    LATEST,
+    LIST_OFFSETS,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+)
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import build_batch, iterate, records_of
 
@@ -40,7 +55,8 @@ class Writer:
         self._pace = pace
         self.wrong: list[str] = []
         self.latest: dict[bytes, bytes | None] = {}  # acknowledged
-        self.written: dict[bytes, tuple[int, int]] = {}  # of records without a key: their offset and their time
+        # of records without a key: their offset and their time
+        self.written: dict[bytes, tuple[int, int]] = {}
         self.ends: list[int] = []  # acknowledged offsets
         self._random = client.runtime.random(f"writer {topic} {partition}")
         self._sequence = 0
@@ -81,19 +97,29 @@ class Writer:
         while True:
             leader = await self.client.leader(self.topic, self.partition)
             try:
-                answer = only_partition(PRODUCE, await self.client.ask(leader.address, PRODUCE, produce_row(self.topic, self.partition, batch)))
+                answer = only_partition(
+                    PRODUCE,
+                    await self.client.ask(
+                        leader.address, PRODUCE, produce_row(self.topic, self.partition, batch)
+                    ),
+                )
             except NoAnswer:
                 answer = None
             if answer is not None and answer.error_code == Code.NONE:
                 return int(answer.base_offset)
             if answer is not None and Code(answer.error_code) not in PASSES:
-                self.wrong.append(f"{self.topic}-{self.partition}: the batch at {self._sequence} is refused with {Code(answer.error_code).name}")
+                self.wrong.append(
+                    f"{self.topic}-{self.partition}: the batch at {self._sequence} is refused "
+                    f"with {Code(answer.error_code).name}"
+                )
                 await trio.sleep(1.0)
             await self.client.lost_leader(self.topic, self.partition)
 
 
 class Intruder:
-    """Writes values of the same keys with acks=1, each once: some are taken back with the next leader."""
+    """Writes values of the same keys with acks=1, each once: some are taken back with the next
+    leader.
+    """
 
     def __init__(self, client: Client, topic: str, partition: int) -> None:
         self.client, self.topic, self.partition = client, topic, partition
@@ -107,12 +133,17 @@ class Intruder:
         while not self.over:
             leader = await self.client.leader(self.topic, self.partition)
             now = self.client.runtime.clock.wall_ms()
-            records = [(b"%d" % self._random.randrange(KEYS), b"intruder %d.%d" % (number, i), (), now) for i in range(3)]
+            records = [
+                (b"%d" % self._random.randrange(KEYS), b"intruder %d.%d" % (number, i), (), now)
+                for i in range(3)
+            ]
             self.values.update(value for _, value, _, _ in records)
             number += 1
             try:
                 row = produce_row(self.topic, self.partition, build_batch(records), acks=1)
-                code = only_partition(PRODUCE, await self.client.ask(leader.address, PRODUCE, row, 0.5)).error_code
+                code = only_partition(
+                    PRODUCE, await self.client.ask(leader.address, PRODUCE, row, 0.5)
+                ).error_code
             except NoAnswer:
                 code = -1
             if code:
@@ -134,7 +165,9 @@ class Deleter:
         while not self.over:
             writer = self._random.choice(self.writers)
             try:
-                await self._random.choice((self._delete, self._read_log, self._find, self._find))(writer)
+                await self._random.choice((self._delete, self._read_log, self._find, self._find))(
+                    writer
+                )
             except NoAnswer:
                 await self.client.lost_leader(writer.topic, writer.partition)
             await trio.sleep(self._random.uniform(0.02, 0.2))
@@ -149,9 +182,16 @@ class Deleter:
         leader = await self.client.leader(writer.topic, writer.partition)
         row = request(topics=[request.topics(name=writer.topic, partitions=rows)], timeout_ms=1000)
         before = self.starts.before()
-        answer = (await self.client.ask(leader.address, DELETE_RECORDS, row)).topics[0].partitions[0]
-        if answer.error_code == Code.NONE and (behind := self.starts.behind(before, leader.address, offset)):
-            self.wrong.append(f"deleted before {offset} of {writer.topic}-{writer.partition}: {behind} of the ISR begin earlier")
+        answer = (
+            (await self.client.ask(leader.address, DELETE_RECORDS, row)).topics[0].partitions[0]
+        )
+        if answer.error_code == Code.NONE and (
+            behind := self.starts.behind(before, leader.address, offset)
+        ):
+            self.wrong.append(
+                f"deleted before {offset} of {writer.topic}-{writer.partition}: {behind} of the "
+                "ISR begin earlier"
+            )
 
     async def _ask(self, writer: Writer, timestamp: int) -> ListOffsetsPartitionResponse:
         leader = await self.client.leader(writer.topic, writer.partition)
@@ -166,10 +206,14 @@ class Deleter:
         answer = await self._ask(writer, EARLIEST)
         if answer.offset < started:
             found = f"begins at {answer.offset}, every replica had written down {started}"
-            self.wrong.append(f"deleted records are back: {writer.topic}-{writer.partition} {found}")
+            self.wrong.append(
+                f"deleted records are back: {writer.topic}-{writer.partition} {found}"
+            )
 
     async def _find(self, writer: Writer) -> None:
-        """A record that is there is found by its time, or one before it that has the same; and none behind the end."""
+        """A record that is there is found by its time, or one before it that has the same; and none
+        behind the end.
+        """
         if not writer.written:
             return
         offset, timestamp = self._random.choice(list(writer.written.values())[-200:])
@@ -177,13 +221,21 @@ class Deleter:
         answer = await self._ask(writer, timestamp)
         start, last = await self._ask(writer, EARLIEST), await self._ask(writer, LATEST)
         if start.offset <= offset < end.offset and not 0 <= answer.offset <= offset:
-            self.wrong.append(f"time: {writer.topic}-{writer.partition} has {timestamp} at {offset}, asked for it says {answer.offset}")
+            self.wrong.append(
+                f"time: {writer.topic}-{writer.partition} has {timestamp} at {offset}, asked for "
+                f"it says {answer.offset}"
+            )
         if answer.offset >= last.offset:
-            self.wrong.append(f"time: {writer.topic}-{writer.partition} tells of {answer.offset}, its end is {last.offset}")
+            self.wrong.append(
+                f"time: {writer.topic}-{writer.partition} tells of {answer.offset}, its end is "
+                f"{last.offset}"
+            )
 
 
 class Replayer:
-    """Reads the log from its beginning, or from somewhere in it, to its end, again and again: what stood at an offset stands there, or has gone."""
+    """Reads the log from its beginning, or from somewhere in it, to its end, again and again: what
+    stood at an offset stands there, or has gone.
+    """
 
     def __init__(self, client: Client, topic: str, partition: int) -> None:
         self.client, self.topic, self.partition = client, topic, partition
@@ -208,23 +260,38 @@ class Replayer:
         answer = await self.client.ask_leader(self.topic, self.partition, FETCH, row)
         for header, batch in iterate(memoryview(answer.records)):
             if header.last_offset < offset:
-                self.wrong.append(f"{self.topic}-{self.partition}: from {offset} on it is given a batch that ends at {header.last_offset}")
+                self.wrong.append(
+                    f"{self.topic}-{self.partition}: from {offset} on it is given a batch that "
+                    f"ends at {header.last_offset}"
+                )
             for each in records_of(batch):
-                if self._seen.setdefault(each.offset, (each.key, each.value)) != (each.key, each.value):
-                    self.wrong.append(f"{self.topic}-{self.partition} has another record at {each.offset} than before")
+                if self._seen.setdefault(each.offset, (each.key, each.value)) != (
+                    each.key,
+                    each.value,
+                ):
+                    self.wrong.append(
+                        f"{self.topic}-{self.partition} has another record at {each.offset} than "
+                        "before"
+                    )
             offset = header.last_offset + 1
         return offset
 
 
 def fetch_row(topic: str, partition: int, offset: int, max_bytes: int) -> FetchRequest:
     request = FETCH.request
-    asked = request.topics.partitions(partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes)
-    return request(max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])])
+    asked = request.topics.partitions(
+        partition=partition, fetch_offset=offset, partition_max_bytes=max_bytes
+    )
+    return request(
+        max_wait_ms=500, min_bytes=1, topics=[request.topics(topic=topic, partitions=[asked])]
+    )
 
 
 def times_row(topic: str, partition: int, epoch: int, timestamp: int) -> ListOffsetsRequest:
     request = LIST_OFFSETS.request
-    asked = request.topics.partitions(partition_index=partition, current_leader_epoch=epoch, timestamp=timestamp)
+    asked = request.topics.partitions(
+        partition_index=partition, current_leader_epoch=epoch, timestamp=timestamp
+    )
     return request(topics=[request.topics(name=topic, partitions=[asked])])
 
 
@@ -261,9 +328,14 @@ class CompactionWork:
         }
         cluster.do(client, lambda: client.create_topic(COMPACTED, PARTITIONS, 3, compact))
         cluster.do(client, lambda: client.create_topic(DELETED, 1, 3, delete))
-        self.writers = [Writer(cluster.client(f"writer{p}"), COMPACTED, p, self._pace) for p in range(PARTITIONS)]
+        self.writers = [
+            Writer(cluster.client(f"writer{p}"), COMPACTED, p, self._pace)
+            for p in range(PARTITIONS)
+        ]
         self.writers.append(Writer(cluster.client("events"), DELETED, 0, self._pace))
-        deleter = Deleter(cluster.client("deleter"), self.writers[-1:], LogStarts(cluster, DELETED, 0))
+        deleter = Deleter(
+            cluster.client("deleter"), self.writers[-1:], LogStarts(cluster, DELETED, 0)
+        )
         self.intruder = Intruder(cluster.client("intruder"), COMPACTED, 0)
         replayer = Replayer(cluster.client("replayer"), COMPACTED, 0)
         self.everybody = [*self.writers, deleter, self.intruder, replayer]
@@ -287,17 +359,25 @@ class CompactionWork:
         return all(each.done for each in self.everybody)
 
     def check(self, cluster: Cluster) -> list[str]:
-        """Check each replica by itself: the next leader must not bring deleted records back, nor lack others."""
+        """Check each replica by itself: the next leader must not bring deleted records back, nor
+        lack others.
+        """
         found = []
         states: dict[int, State] = {}
         for node_id, partition in sorted(cluster.partitions(COMPACTED, 0).items()):
             records = all_of(partition)
             states[node_id] = state_of(records)
-            found += _keys(f"{COMPACTED}-0 on n{node_id}", self.writers[0], self.intruder.values, records)
+            found += _keys(
+                f"{COMPACTED}-0 on n{node_id}", self.writers[0], self.intruder.values, records
+            )
         first, *others = states
         for other in others:
             if not found and states[other] != states[first]:
-                keys = sorted(key for key in states[first].keys() | states[other].keys() if states[first].get(key) != states[other].get(key))
+                keys = sorted(
+                    key
+                    for key in states[first].keys() | states[other].keys()
+                    if states[first].get(key) != states[other].get(key)
+                )
                 found.append(f"keys differ: n{first} and n{other} disagree about {keys[:3]}")
         client = self.writers[-1].client
         read = cluster.do(client, lambda: _read(client, DELETED, 0))
@@ -314,7 +394,11 @@ def all_of(partition: object) -> Found:
             break
         for span in spans:
             for header, batch in iterate(memoryview(span.file.read(span.position, span.size))):
-                found += [(each.offset, each.timestamp, each.key, each.value) for each in records_of(batch) if each.offset >= offset]
+                found += [
+                    (each.offset, each.timestamp, each.key, each.value)
+                    for each in records_of(batch)
+                    if each.offset >= offset
+                ]
                 offset = max(offset, header.last_offset + 1)
     return found
 
@@ -322,7 +406,9 @@ def all_of(partition: object) -> Found:
 async def _read(client: Client, topic: str, partition: int) -> Found:
     """All that is left: from its start again, when that has moved meanwhile."""
     found: Found = []
-    start = await client.ask_leader(topic, partition, LIST_OFFSETS, times_row(topic, partition, -1, EARLIEST))
+    start = await client.ask_leader(
+        topic, partition, LIST_OFFSETS, times_row(topic, partition, -1, EARLIEST)
+    )
     offset, end = int(start.offset), await client.end_offset(topic, partition)
     while offset < end:
         row = fetch_row(topic, partition, offset, FETCH_BYTES)
@@ -330,7 +416,11 @@ async def _read(client: Client, topic: str, partition: int) -> Found:
         if answer.error_code:
             return await _read(client, topic, partition)
         for header, batch in iterate(memoryview(answer.records)):
-            found += [(each.offset, each.timestamp, each.key, each.value) for each in records_of(batch) if each.offset >= offset]
+            found += [
+                (each.offset, each.timestamp, each.key, each.value)
+                for each in records_of(batch)
+                if each.offset >= offset
+            ]
             offset = header.last_offset + 1
     return found
 
@@ -346,7 +436,10 @@ def _keys(where: str, writer: Writer, others: set[bytes | None], found: Found) -
     wrong = [] if offsets == sorted(set(offsets)) else [f"{where}: offsets out of order"]
     for key, value in sorted(writer.latest.items()):
         if state.get(key) != value and state.get(key) not in others:
-            wrong.append(f"last value: {where} has {_short(state.get(key))} for {key!r}, {_short(value)} was acknowledged")
+            wrong.append(
+                f"last value: {where} has {_short(state.get(key))} for {key!r}, {_short(value)} "
+                "was acknowledged"
+            )
     values = [value for _, _, _, value in found if value is not None]
     if len(set(values)) < len(values):
         wrong.append(f"{where}: a record is there twice")
@@ -361,9 +454,15 @@ def _events(writer: Writer, found: Found) -> list[str]:
     there = {value: offset for offset, _, _, value in found}
     if len(there) < len(found):
         wrong.append(f"{DELETED}: a record is there twice")
-    lost = [offset for value, (offset, _) in writer.written.items() if offsets and offset >= offsets[0] and there.get(value) != offset]
+    lost = [
+        offset
+        for value, (offset, _) in writer.written.items()
+        if offsets and offset >= offsets[0] and there.get(value) != offset
+    ]
     if lost:
-        wrong.append(f"{DELETED}: {len(lost)} acknowledged records are lost, the first is {lost[0]}")
+        wrong.append(
+            f"{DELETED}: {len(lost)} acknowledged records are lost, the first is {lost[0]}"
+        )
     return wrong
 
 

@@ -1,4 +1,6 @@
-"""Settings that are altered under load: of a topic, of one broker, of all brokers. What was acknowledged holds on every node."""
+"""Settings that are altered under load: of a topic, of one broker, of all brokers. What was
+acknowledged holds on every node.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -40,7 +42,8 @@ OF_GROUP: Mapping[str, Sequence[str]] = {
     "consumer.heartbeat.interval.ms": ("5000", "6000"),
     "share.auto.offset.reset": ("latest", "earliest"),
 }
-LIST, PARTS = "leader.replication.throttled.replicas", ("0:1", "1:2")  # of the topic: appended to and subtracted from
+# of the topic: appended to and subtracted from
+LIST, PARTS = "leader.replication.throttled.replicas", ("0:1", "1:2")
 FLEET = "fleet"  # a group without members
 OF_BROKERS: Mapping[str, Sequence[str]] = {
     "log.index.interval.bytes": ("100", "4096"),
@@ -58,14 +61,36 @@ OF_BROKERS: Mapping[str, Sequence[str]] = {
     "leader.replication.throttled.rate": ("20000", "9223372036854775807"),
     "replica.alter.log.dirs.io.max.bytes.per.second": ("20000", "9223372036854775807"),
 }
-LEFT_ALONE = ("ssl.", "sasl.", "listener", "principal.", "metric.", "config.", "cordoned", "unclean", "remote.", "min.insync", "log.retention")
+LEFT_ALONE = (
+    "ssl.",
+    "sasl.",
+    "listener",
+    "principal.",
+    "metric.",
+    "config.",
+    "cordoned",
+    "unclean",
+    "remote.",
+    "min.insync",
+    "log.retention",
+)
 Resource = tuple[int, str]
 
 
 def _unchanged() -> dict[str, Sequence[str]]:
-    """Every other dynamic setting: to its default, which is a change for the metadata and none for the broker."""
-    names = [name for name, each in BROKER_SETTINGS.items() if each.dynamic and each.default not in (None, "") and not name.startswith(LEFT_ALONE)]
-    return {name: (str(BROKER_SETTINGS[name].default),) for name in sorted(names) if name not in OF_BROKERS}
+    """Every other dynamic setting: to its default, which is a change for the metadata and none for
+    the broker.
+    """
+    names = [
+        name
+        for name, each in BROKER_SETTINGS.items()
+        if each.dynamic and each.default not in (None, "") and not name.startswith(LEFT_ALONE)
+    ]
+    return {
+        name: (str(BROKER_SETTINGS[name].default),)
+        for name in sorted(names)
+        if name not in OF_BROKERS
+    }
 
 
 class Alterer:
@@ -74,8 +99,10 @@ class Alterer:
         self.over = self.done = False
         self.wrong: list[str] = []
         self.acknowledged = 0
-        self.allowed: dict[tuple[Resource, str], set[str | None]] = defaultdict(lambda: {None})  # values that it may have now; None: none of its own
-        self._doubtful: dict[tuple[Resource, str], set[str | None]] = defaultdict(set)  # asked for, without an answer: it may still come
+        # values that it may have now; None: none of its own
+        self.allowed: dict[tuple[Resource, str], set[str | None]] = defaultdict(lambda: {None})
+        # asked for, without an answer: it may still come
+        self._doubtful: dict[tuple[Resource, str], set[str | None]] = defaultdict(set)
         self._random = client.runtime.random("alterer")
         self._brokers = brokers
         self._others = _unchanged()
@@ -95,9 +122,21 @@ class Alterer:
     async def _replace(self, resource: Resource, known: Mapping[str, Sequence[str]]) -> None:
         """AlterConfigs: what is not named goes back to its default."""
         request, random = ALTER_CONFIGS.request, self._random
-        values = {name: None if random.random() < 0.4 else random.choice(known[name]) for name in known}
-        configs = [request.resources.configs(name=name, value=value) for name, value in values.items() if value is not None]
-        row = request(resources=[request.resources(resource_type=resource[0], resource_name=resource[1], configs=configs)])
+        values = {
+            name: None if random.random() < 0.4 else random.choice(known[name]) for name in known
+        }
+        configs = [
+            request.resources.configs(name=name, value=value)
+            for name, value in values.items()
+            if value is not None
+        ]
+        row = request(
+            resources=[
+                request.resources(
+                    resource_type=resource[0], resource_name=resource[1], configs=configs
+                )
+            ]
+        )
         await self._send(ALTER_CONFIGS, row, resource, values)
 
     async def _change_list(self, resource: Resource, name: str, part: str) -> None:
@@ -108,10 +147,20 @@ class Alterer:
             return
         parts = [each for each in (next(iter(allowed)) or "").split(",") if each]
         operation = self._random.choice((APPEND, SUBTRACT))
-        after = [each for each in parts if each != part] if operation == SUBTRACT else [*parts, *([part] if part not in parts else [])]
+        after = (
+            [each for each in parts if each != part]
+            if operation == SUBTRACT
+            else [*parts, *([part] if part not in parts else [])]
+        )
         request = INCREMENTAL_ALTER_CONFIGS.request
         config = request.resources.configs(name=name, config_operation=operation, value=part)
-        row = request(resources=[request.resources(resource_type=resource[0], resource_name=resource[1], configs=[config])])
+        row = request(
+            resources=[
+                request.resources(
+                    resource_type=resource[0], resource_name=resource[1], configs=[config]
+                )
+            ]
+        )
         await self._send(INCREMENTAL_ALTER_CONFIGS, row, resource, {name: ",".join(after)})
 
     def _choose(self) -> tuple[Resource, dict[str, str | None]]:
@@ -122,22 +171,39 @@ class Alterer:
             resource = (BROKER, random.choice(("", *map(str, self._brokers))))
             known = OF_BROKERS if random.random() < 0.7 else self._others
         names = random.sample(sorted(known), random.randint(1, 3))
-        return resource, {name: None if random.random() < 0.25 else random.choice(known[name]) for name in names}
+        return resource, {
+            name: None if random.random() < 0.25 else random.choice(known[name]) for name in names
+        }
 
     async def _alter(self, resource: Resource, values: Mapping[str, str | None]) -> None:
         request = INCREMENTAL_ALTER_CONFIGS.request
         configs = [
-            request.resources.configs(name=name, config_operation=DELETE if value is None else SET, value=value) for name, value in values.items()
+            request.resources.configs(
+                name=name, config_operation=DELETE if value is None else SET, value=value
+            )
+            for name, value in values.items()
         ]
-        row = request(resources=[request.resources(resource_type=resource[0], resource_name=resource[1], configs=configs)])
+        row = request(
+            resources=[
+                request.resources(
+                    resource_type=resource[0], resource_name=resource[1], configs=configs
+                )
+            ]
+        )
         await self._send(INCREMENTAL_ALTER_CONFIGS, row, resource, values)
 
-    async def _send(self, api: AnyApi, row: Row, resource: Resource, values: Mapping[str, str | None]) -> None:
+    async def _send(
+        self, api: AnyApi, row: Row, resource: Resource, values: Mapping[str, str | None]
+    ) -> None:
         """`values`: what stands there when it is done."""
         for name, value in values.items():
             self._doubtful[resource, name].add(value)
             self.allowed[resource, name].add(value)
-        where = (f"n{resource[1]}", CLIENT_PORT) if resource[0] == BROKER and resource[1] else self._random.choice(self.client.bootstrap)
+        where = (
+            (f"n{resource[1]}", CLIENT_PORT)
+            if resource[0] == BROKER and resource[1]
+            else self._random.choice(self.client.bootstrap)
+        )
         try:
             answer = await self.client.ask(where, api, row)
         except NoAnswer:  # it may have happened
@@ -149,7 +215,10 @@ class Alterer:
                 self._doubtful[resource, name].discard(value)
                 self.allowed[resource, name] = {value} | self._doubtful[resource, name]
         elif code in (Code.INVALID_CONFIG, Code.INVALID_REQUEST, Code.UNKNOWN_SERVER_ERROR):
-            self.wrong.append(f"{dict(values)} of {resource} is refused: {code.name} {answer.responses[0].error_message}")
+            self.wrong.append(
+                f"{dict(values)} of {resource} is refused: {code.name} "
+                f"{answer.responses[0].error_message}"
+            )
 
 
 class ConfigWork:
@@ -163,7 +232,9 @@ class ConfigWork:
         brokers = [node_id for node_id in cluster.nodes if node_id not in cluster.controllers]
         self.alterer = Alterer(cluster.client("alterer"), brokers)
         made_with = cluster.newest.image.config(TOPIC, LOADED)
-        self.alterer.allowed |= {((TOPIC, LOADED), name): {value} for name, value in made_with.items()}
+        self.alterer.allowed |= {
+            ((TOPIC, LOADED), name): {value} for name, value in made_with.items()
+        }
         self.alterer.client.runtime.spawn(self.alterer.run, "alterer")
 
     @property
@@ -187,15 +258,26 @@ class ConfigWork:
             for (resource, name), allowed in self.alterer.allowed.items():
                 value = node.image.config(*resource).get(name)
                 if value not in allowed:
-                    found.append(f"n{node_id}: {name} of {resource} is {value}, acknowledged is one of {allowed}")
+                    found.append(
+                        f"n{node_id}: {name} of {resource} is {value}, acknowledged is one of "
+                        f"{allowed}"
+                    )
             if node.metadata.settings != node.settings.with_dynamic(node.image):
                 found.append(f"n{node_id} goes by other settings than if it began anew")
             for key, partition in sorted(node.replicas.partitions.items()):
                 wanted = node.metadata.topic_configs.of(node.image, key[0])
                 if partition.log.config != wanted.log:
-                    found.append(f"n{node_id}: the log of {key} goes by {partition.log.config}, the settings are {wanted.log}")
-                if partition.leader is not None and partition.leader.min_isr != min(wanted.min_insync_replicas, len(partition.image.replicas)):
-                    found.append(f"n{node_id}: {key} is led with min.insync.replicas {partition.leader.min_isr}, it is {wanted.min_insync_replicas}")
+                    found.append(
+                        f"n{node_id}: the log of {key} goes by {partition.log.config}, the "
+                        f"settings are {wanted.log}"
+                    )
+                if partition.leader is not None and partition.leader.min_isr != min(
+                    wanted.min_insync_replicas, len(partition.image.replicas)
+                ):
+                    found.append(
+                        f"n{node_id}: {key} is led with min.insync.replicas "
+                        f"{partition.leader.min_isr}, it is {wanted.min_insync_replicas}"
+                    )
         return found[:5] + self._described(cluster)
 
     def _described(self, cluster: Cluster) -> list[str]:
@@ -203,11 +285,31 @@ class ConfigWork:
         found, client, request = [], cluster.client("describer"), DESCRIBE_CONFIGS.request
         for node_id in sorted(cluster.living.keys() - cluster.controllers):
             resources = [(TOPIC, LOADED), (BROKER, str(node_id))]
-            row = request(resources=[request.resources(resource_type=kind, resource_name=name, configuration_keys=None) for kind, name in resources])
-            answer = cluster.do(client, lambda row=row, node_id=node_id: client.ask((f"n{node_id}", CLIENT_PORT), DESCRIBE_CONFIGS, row))  # type: ignore[misc]
+            row = request(
+                resources=[
+                    request.resources(
+                        resource_type=kind, resource_name=name, configuration_keys=None
+                    )
+                    for kind, name in resources
+                ]
+            )
+            answer = cluster.do(
+                client,
+                lambda row=row, node_id=node_id: client.ask(  # type: ignore[misc]
+                    (f"n{node_id}", CLIENT_PORT), DESCRIBE_CONFIGS, row
+                ),
+            )
             for resource, result in zip(resources, answer.results, strict=True):
                 told = {each.name: each.value for each in result.configs}
                 for (other, name), allowed in self.alterer.allowed.items():
-                    if other == resource and None not in allowed and name in told and told[name] not in allowed:
-                        found.append(f"n{node_id} describes {name} of {resource} as {told[name]}, acknowledged is one of {allowed}")
+                    if (
+                        other == resource
+                        and None not in allowed
+                        and name in told
+                        and told[name] not in allowed
+                    ):
+                        found.append(
+                            f"n{node_id} describes {name} of {resource} as {told[name]}, "
+                            f"acknowledged is one of {allowed}"
+                        )
         return found[:5]

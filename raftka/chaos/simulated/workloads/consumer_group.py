@@ -1,9 +1,12 @@
-"""Consumer groups of the protocol of KIP-848 at work: members that come, leave, are static, are slow, and come back too late.
+"""Consumer groups of the protocol of KIP-848 at work: members that come, leave, are static, are
+slow, and come back too late.
 
-A member owns a partition from the heartbeat that gives it until the one that says it was given up. What members commit and find stands in a history,
-which the checker judges; a commit of a partition that another member has been given since must be refused, and each partition's commits go on.
-Meanwhile a topic gets more partitions, and another one is made that they subscribe to. Members are careless: they do not give up what they are told
-to, come with an epoch of long ago, and take themselves for an instance that another one is.
+A member owns a partition from the heartbeat that gives it until the one that says it was given up.
+What members commit and find stands in a history, which the checker judges; a commit of a partition
+that another member has been given since must be refused, and each partition's commits go on.
+Meanwhile a topic gets more partitions, and another one is made that they subscribe to. Members are
+careless: they do not give up what they are told to, come with an epoch of long ago, and take
+themselves for an instance that another one is.
 """
 
 from collections import defaultdict
@@ -17,14 +20,33 @@ from uuid import UUID
 import trio
 
 from raftka.chaos.simulated.clients.client import RETRY_S, Address, Client, NoAnswer
-from raftka.chaos.simulated.clients.groups import SESSION_MS, SURELY_S, TOPIC, GroupClient, Place, Refused, Story
+from raftka.chaos.simulated.clients.groups import (
+    SESSION_MS,
+    SURELY_S,
+    TOPIC,
+    GroupClient,
+    Place,
+    Refused,
+    Story,
+)
 from raftka.chaos.simulated.clients.shapes import NEW_GROUPS
 from raftka.chaos.simulated.cluster import Cluster
-from raftka.chaos.simulated.workloads.group import PARTITIONS, PATIENCE_S, PAUSE_S, TIMES, OfGroups, coordinator_in
+from raftka.chaos.simulated.workloads.group import (
+    PARTITIONS,
+    PATIENCE_S,
+    PAUSE_S,
+    TIMES,
+    OfGroups,
+    coordinator_in,
+)
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.wire.errors import Code
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest, OwnedTopicPartitions
+from raftka.wire.messages.consumer_groups import (
+    CONSUMER_GROUP_HEARTBEAT,
+    ConsumerGroupHeartbeatRequest,
+    OwnedTopicPartitions,
+)
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
 
 GROUP = "consumers"
@@ -34,11 +56,14 @@ REBALANCE_MS = 1000
 LATER, LATER_PARTITIONS = "orders.later", 4  # a topic that is made while they are at work
 MORE_PARTITIONS = PARTITIONS + 2  # that the first topic gets meanwhile
 CHANGES_S = (0.0, 6.0)  # when
-ALL = [(TOPIC, each) for each in range(MORE_PARTITIONS)] + [(LATER, each) for each in range(LATER_PARTITIONS)]
+ALL = [(TOPIC, each) for each in range(MORE_PARTITIONS)] + [
+    (LATER, each) for each in range(LATER_PARTITIONS)
+]
 PATTERN = r"orders(\.later)?"
 LOOKS_EVERY_S = 0.1
 KEEPS_IT, OLD_EPOCH, LATE = 0.05, 0.03, 0.05  # chances: of a loss, a turn
-ONE_BY_ONE, THE_REST_S = 0.6, (0.0, 0.5)  # chance, of a loss: it gives up one topic, and the others after so long
+# chance, of a loss: it gives up one topic, and the others after so long
+ONE_BY_ONE, THE_REST_S = 0.6, (0.0, 0.5)
 ASLEEP_S = (0.5, 2.5)
 STAYS = ((8, 60), (8, 60), (100, 600))  # turns, until a member leaves or sleeps
 JOINS, LEAVES, IS_BACK_SOON = 0, -1, -2  # as an epoch
@@ -66,10 +91,21 @@ class Habits:
 
 
 class ConsumerMember(GroupClient):
-    def __init__(self, client: Client, story: Story, group: "ConsumerGroupWork", names: Callable[[], Mapping[bytes, str]], habits: Habits) -> None:
+    def __init__(
+        self,
+        client: Client,
+        story: Story,
+        group: "ConsumerGroupWork",
+        names: Callable[[], Mapping[bytes, str]],
+        habits: Habits,
+    ) -> None:
         super().__init__(client, story, GROUP)
         self.commits = group.commits  # of each partition, by whomever
-        self.holder = group.holders.setdefault(habits.instance, Holder()) if habits.instance is not None else None
+        self.holder = (
+            group.holders.setdefault(habits.instance, Holder())
+            if habits.instance is not None
+            else None
+        )
         self.names = names  # of topics by id
         self.habits = habits
         self.member_id = self._new_id()
@@ -110,7 +146,9 @@ class ConsumerMember(GroupClient):
                     self._begin_anew()
                     self.member_id = self._new_id()
                 elif refused.code not in AGAIN:
-                    self.story.wrong.append(f"{self.member_id} of {self.group} is refused with {refused.code.name}")
+                    self.story.wrong.append(
+                        f"{self.member_id} of {self.group} is refused with {refused.code.name}"
+                    )
                     return
                 await trio.sleep(HEARTBEAT_MS / 1000)
 
@@ -127,7 +165,11 @@ class ConsumerMember(GroupClient):
         owned: list[OwnedTopicPartitions] = []
         for topic_id, name in self.names().items():
             partitions = sorted(index for topic, index in self.at if topic == name)
-            owned += [request.topic_partitions(topic_id=topic_id, partitions=partitions)] if partitions else []
+            owned += (
+                [request.topic_partitions(topic_id=topic_id, partitions=partitions)]
+                if partitions
+                else []
+            )
         return request(
             group_id=self.group,
             member_id=self.member_id,
@@ -141,17 +183,27 @@ class ConsumerMember(GroupClient):
         )
 
     async def _heartbeat(self, where: Address, whole: bool) -> None:
-        asked_at, coordinator, joins = self.now, self.story.coordinator(self.group), self.epoch == JOINS
-        answer = await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epoch, whole))
+        asked_at, coordinator = self.now, self.story.coordinator(self.group)
+        joins = self.epoch == JOINS
+        answer = await self.client.ask(
+            where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epoch, whole)
+        )
         self.check(answer.error_code)
         if answer.member_epoch < self.epoch:
-            self.story.wrong.append(f"epoch back: {self.member_id} had {self.epoch}, now it has {answer.member_epoch}")
+            self.story.wrong.append(
+                f"epoch back: {self.member_id} had {self.epoch}, now it has {answer.member_epoch}"
+            )
         self.epoch = answer.member_epoch
         if self.epochs[-1:] != [self.epoch]:
             self.epochs.append(self.epoch)
         if answer.assignment is not None:
-            names = self.names()  # without the topics that no broker which lives knows yet: they are not read before
-            told = [(names.get(bytes(each.topic_id)), p) for each in answer.assignment.topic_partitions for p in each.partitions]
+            # without the topics that no broker which lives knows yet: they are not read before
+            names = self.names()
+            told = [
+                (names.get(bytes(each.topic_id)), p)
+                for each in answer.assignment.topic_partitions
+                for p in each.partitions
+            ]
             self.assigned = frozenset((name, p) for name, p in told if name is not None)
             for place in sorted(self.assigned - self.at.keys()):
                 self.given_at[place] = self.now
@@ -163,18 +215,33 @@ class ConsumerMember(GroupClient):
         self._holds(asked_at, coordinator, joins)
 
     def _holds(self, asked_at: float, coordinator: object, joins: bool) -> None:
-        """Its instance. Who joins as one that another member is, and has not left, is to wait until that one's session is over."""
+        """Its instance. Who joins as one that another member is, and has not left, is to wait until
+        that one's session is over.
+        """
         holder = self.holder
         if holder is None:
             return
-        same = coordinator is not None and coordinator == holder.coordinator == self.story.coordinator(self.group)
-        if joins and same and holder.member_id != self.member_id and self.now < holder.asked_at + SURELY_S:
-            self.story.wrong.append(f"{self.member_id} is let in as {self.instance}, which {holder.member_id} is")
+        same = (
+            coordinator is not None
+            and coordinator == holder.coordinator == self.story.coordinator(self.group)
+        )
+        if (
+            joins
+            and same
+            and holder.member_id != self.member_id
+            and self.now < holder.asked_at + SURELY_S
+        ):
+            self.story.wrong.append(
+                f"{self.member_id} is let in as {self.instance}, which {holder.member_id} is"
+            )
         if joins or holder.member_id == self.member_id or asked_at > holder.asked_at:
-            holder.member_id, holder.asked_at, holder.coordinator = self.member_id, asked_at, coordinator
+            holder.member_id, holder.asked_at = self.member_id, asked_at
+            holder.coordinator = coordinator
 
     async def _reconcile(self, where: Address) -> bool:
-        """Give up the revoked partitions, then take the assigned ones. True: something has changed, so a heartbeat must report it."""
+        """Give up the revoked partitions, then take the assigned ones. True: something has changed,
+        so a heartbeat must report it.
+        """
         lost = sorted(self.at.keys() - self.assigned)
         if lost and self.random.random() < KEEPS_IT:
             await self._keep_all(where)
@@ -195,17 +262,24 @@ class ConsumerMember(GroupClient):
         return bool(lost or new)
 
     async def _keep_all(self, where: Address) -> None:
-        """Send heartbeats, but keep partitions that it was told to give up. Raises NoAnswer; Refused when the group has gone on."""
+        """Send heartbeats, but keep partitions that it was told to give up. Raises NoAnswer;
+        Refused when the group has gone on.
+        """
         began, coordinator, late = self.now, self.story.coordinator(self.group), 0
         while not self.over and self.story.coordinator(self.group) == coordinator:
             asked_at = self.now
-            answer = await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epoch, whole=False))
+            answer = await self.client.ask(
+                where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epoch, whole=False)
+            )
             if answer.error_code in BEGIN_ANEW:
                 self.is_new()
             self.check(answer.error_code)
             late += asked_at > began + PATIENCE_S
             if late == TIMES:
-                said = f"{self.group} waits for {self.member_id} for {self.now - began:.1f} s to give up what it is to"
+                said = (
+                    f"{self.group} waits for {self.member_id} for {self.now - began:.1f} s to "
+                    "give up what it is to"
+                )
                 self.story.wrong.append(f"{said}, the rebalance time-out is {REBALANCE_MS} ms")
             await trio.sleep(HEARTBEAT_MS / 1000)
         self.is_new()
@@ -220,26 +294,46 @@ class ConsumerMember(GroupClient):
 
     async def _commit(self, offsets: Mapping[Place, int], where: Address) -> None:
         others = {p: self.story.claims.since(p, self.given_at[p]) for p in offsets}
-        await self.commit(where, offsets, self.epoch, self.member_id, self.instance, generation_told=-1)  # of a member, not of the group
+        # of a member, not of the group
+        await self.commit(
+            where, offsets, self.epoch, self.member_id, self.instance, generation_told=-1
+        )
         for place in offsets:
             self.commits[place] += 1
             if other := others[place]:
-                self.story.wrong.append(f"zombie: {self.member_id} commits {place[0]}-{place[1]}, which {other} was given before it asked")
+                self.story.wrong.append(
+                    f"zombie: {self.member_id} commits {place[0]}-{place[1]}, which {other} was "
+                    "given before it asked"
+                )
 
     async def _be_careless(self, where: Address) -> None:
         """Says what must be refused, as if it had been on its way for long. Raises NoAnswer."""
         if len(self.epochs) > 2 and self.random.random() < OLD_EPOCH:
-            answer = await self.client.ask(where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epochs[-3], whole=True))
+            answer = await self.client.ask(
+                where, CONSUMER_GROUP_HEARTBEAT, self._row(self.epochs[-3], whole=True)
+            )
             if answer.error_code == Code.NONE:
-                self.story.wrong.append(f"{self.member_id} is at epoch {self.epoch} or later, and is let go on from {self.epochs[-3]}")
+                self.story.wrong.append(
+                    f"{self.member_id} is at epoch {self.epoch} or later, and is let go on from "
+                    f"{self.epochs[-3]}"
+                )
         if self.given_up and self.random.random() < LATE:
             place = self.random.choice(sorted(self.given_up))
             epoch = self.given_up.pop(place)
-            other = self.story.claims.since(place, self.given_at[place]) if place not in self.assigned else ""
+            other = (
+                self.story.claims.since(place, self.given_at[place])
+                if place not in self.assigned
+                else ""
+            )
             if other not in ("", self.member_id):
-                codes = await self.ask_to_commit(where, {place: 0}, epoch, self.member_id, self.instance)
+                codes = await self.ask_to_commit(
+                    where, {place: 0}, epoch, self.member_id, self.instance
+                )
                 if Code.NONE in codes.values():
-                    self.story.wrong.append(f"zombie: {self.member_id} commits {place[0]}-{place[1]} of epoch {epoch}, {other} was given it since")
+                    self.story.wrong.append(
+                        f"zombie: {self.member_id} commits {place[0]}-{place[1]} of epoch "
+                        f"{epoch}, {other} was given it since"
+                    )
 
     async def _leave_or_sleep(self, where: Address) -> None:
         """And when it wakes, it does not ask first whether it still is a member."""
@@ -276,13 +370,20 @@ class ConsumerGroupWork(OfGroups):
         client = cluster.client()
         cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 3))
         self.story.coordinator = lambda group: coordinator_in(cluster, group)
-        assignor, shared, stays = chance.choice((None, "uniform", "range")), chance.random() < 0.3, chance.choice(STAYS)
+        assignor, shared = chance.choice((None, "uniform", "range")), chance.random() < 0.3
+        stays = chance.choice(STAYS)
 
         def names() -> Mapping[bytes, str]:
-            return {topic_id: topic.name for topic_id, topic in cluster.newest.image.topics.items() if topic.name in (TOPIC, LATER)}
+            return {
+                topic_id: topic.name
+                for topic_id, topic in cluster.newest.image.topics.items()
+                if topic.name in (TOPIC, LATER)
+            }
 
         for i in range(MEMBERS):
-            instance = "shared" if shared and i < 2 else f"instance{i}" if chance.random() < 0.3 else None
+            instance = (
+                "shared" if shared and i < 2 else f"instance{i}" if chance.random() < 0.3 else None
+            )
             habits = Habits(instance, chance.random() < 0.3, assignor, stays)
             member = cluster.client_of_a_library(f"consumer{i}", NEW_GROUPS)
             self.clients.append(ConsumerMember(member, self.story, self, names, habits))
@@ -298,12 +399,18 @@ class ConsumerGroupWork(OfGroups):
         self.move_coordinators(cluster, chance)
 
     def _check_targets(self, cluster: Cluster) -> None:
-        """All members subscribe to the same topics: their targets must have each partition once, with any assignor."""
+        """All members subscribe to the same topics: their targets must have each partition once,
+        with any assignor.
+        """
         for node in cluster.living.values():
             for coordinator in node.groups.runtime.partitions.values():
                 assert isinstance(coordinator.machine, GroupCoordinator)
                 group = coordinator.machine.groups.get(GROUP)
-                if isinstance(group, ConsumerGroup) and group.epoch.epoch == group.targets.epoch and not coordinator.working:
+                if (
+                    isinstance(group, ConsumerGroup)
+                    and group.epoch.epoch == group.targets.epoch
+                    and not coordinator.working
+                ):
                     self._share(group)
         cluster.world.at(cluster.world.now + LOOKS_EVERY_S, lambda: self._check_targets(cluster))
 
@@ -314,7 +421,10 @@ class ConsumerGroupWork(OfGroups):
                 shared[topic_id] += partitions
         for found in shared.values():
             if sorted(found) != list(range(len(found))) and not self.story.wrong:
-                self.story.wrong.append(f"{GROUP} at epoch {group.epoch.epoch} is to share out the partitions {sorted(found)} of a topic")
+                self.story.wrong.append(
+                    f"{GROUP} at epoch {group.epoch.epoch} is to share out the partitions "
+                    f"{sorted(found)} of a topic"
+                )
 
     @property
     def counts(self) -> Sequence[int]:
@@ -333,7 +443,10 @@ async def _more_partitions(client: Client, after_s: float) -> None:
     """Until all brokers can be told so."""
     await trio.sleep(after_s)
     request = CREATE_PARTITIONS.request
-    row = request(topics=[request.topics(name=TOPIC, count=MORE_PARTITIONS, assignments=None)], timeout_ms=3000)
+    row = request(
+        topics=[request.topics(name=TOPIC, count=MORE_PARTITIONS, assignments=None)],
+        timeout_ms=3000,
+    )
     while True:
         answer = await client.anybody(CREATE_PARTITIONS, row)
         if answer.results[0].error_code in (Code.NONE, Code.INVALID_PARTITIONS):  # it has them

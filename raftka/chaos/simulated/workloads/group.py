@@ -1,7 +1,9 @@
-"""Groups at work: clients that commit offsets for a group of their own, and classic groups whose members come, go, are slow, and come back too late.
+"""Groups at work: clients that commit offsets for a group of their own, and classic groups whose
+members come, go, are slow, and come back too late.
 
-What each commits and finds stands in a history, which the checker judges; what two members of one generation are both given is seen at once. Members
-are as careless as clients are: they do not use an id that they asked for, are heard of without doing what they are told to, say something of an
+What each commits and finds stands in a history, which the checker judges; what two members of one
+generation are both given is seen at once. Members are as careless as clients are: they do not use
+an id that they asked for, are heard of without doing what they are told to, say something of an
 earlier generation. In the end nobody is there any more, and so no group may have members.
 """
 
@@ -25,7 +27,13 @@ from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.records import group_key
 from raftka.metadata.commands import AlterReassignments, ElectLeaders, Move, MovedTopic
 from raftka.wire.errors import Code
-from raftka.wire.messages.groups import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, JoinGroupResponse
+from raftka.wire.messages.groups import (
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    JoinGroupResponse,
+)
 
 OFFSETS = "__consumer_offsets"
 PARTITIONS = 4
@@ -34,13 +42,18 @@ PAUSE_S = (0.02, 0.1)
 ASLEEP_S = (0.5, 2.5)  # a member that is slow
 REBALANCE_MS = SESSION_MS
 SILENT_TURNS = (0, 0, 40)  # of a generation, in which a member commits nothing
-PROTOCOLS = (("share",), ("share", "keep"), ("keep", "share"))  # what a member can go by: all have the first one
-NEVER_USED, HANGS_BACK, LEAVES, LATE = 0.1, 0.06, 0.2, 0.15  # chances: of an id that is asked for, a generation, the end of one, a commit
-RESTARTS = 0.01  # chance, of a turn: a static member begins anew, without a word, as a process that is restarted
+# what a member can go by: all have the first one
+PROTOCOLS = (("share",), ("share", "keep"), ("keep", "share"))
+# chances: of an id that is asked for, a generation, the end of one, a commit
+NEVER_USED, HANGS_BACK, LEAVES, LATE = 0.1, 0.06, 0.2, 0.15
+# chance, of a turn: a static member begins anew, without a word, as a process that is restarted
+RESTARTS = 0.01
 MIN_ISR = 2
 MOVED_S = (0.5, 3.0)  # between two times that coordinators move
-PATIENCE_S = 2 * REBALANCE_MS / 1000 + 2.0  # after so long a group has gone on without who hangs back: one rebalance, and the next
-TIMES = 5  # that it must still be heard of after that, for one may come from a coordinator that was paused
+# after so long a group has gone on without who hangs back: one rebalance, and the next
+PATIENCE_S = 2 * REBALANCE_MS / 1000 + 2.0
+# that it must still be heard of after that, for one may come from a coordinator that was paused
+TIMES = 5
 ALL_GONE_S = 20.0
 LEAVE_SAYS_MEMBERS = 3  # version
 TURNED_AWAY = frozenset(
@@ -56,7 +69,9 @@ TURNED_AWAY = frozenset(
 
 
 class Committer(GroupClient):
-    """The only client of a simple group: commits 1, 2, 3, ... and looks now and then what there is."""
+    """The only client of a simple group: commits 1, 2, 3, ... and looks now and then what there
+    is.
+    """
 
     last = 0
 
@@ -70,15 +85,21 @@ class Committer(GroupClient):
                 self.last += 1
                 await self.commit(where, {0: self.last})
             except Refused as refused:
-                self.story.wrong.append(f"{self.group}: a commit is refused with {refused.code.name}")
+                self.story.wrong.append(
+                    f"{self.group}: a commit is refused with {refused.code.name}"
+                )
                 return
             await self.pause(PAUSE_S)
 
 
 class Member(GroupClient):
-    """A member of a classic group; static if it has an instance id. Sleeps too long now and then, and commits all the same when it wakes."""
+    """A member of a classic group; static if it has an instance id. Sleeps too long now and then,
+    and commits all the same when it wakes.
+    """
 
-    def __init__(self, client: Client, story: Story, group: str, name: str, instance: str | None) -> None:
+    def __init__(
+        self, client: Client, story: Story, group: str, name: str, instance: str | None
+    ) -> None:
         super().__init__(client, story, group)
         self.name, self.instance = name, instance
         self.member_id = ""
@@ -90,7 +111,9 @@ class Member(GroupClient):
         self.earlier = -1  # a generation that it had under its present id
         self.commits: dict[int, int] = defaultdict(int)  # of each partition
         self.had: dict[int, list[int]] = {}  # by generation
-        self.synced = "", -1  # member id and generation of the last assignment; one that nobody was assigned in the next coordinator does not know
+        # member id and generation of the last assignment; one that nobody was assigned in the next
+        # coordinator does not know
+        self.synced = "", -1
 
     async def serve(self, where: Address) -> None:
         while not self.over:
@@ -107,11 +130,17 @@ class Member(GroupClient):
                         self._anew()
                     continue
                 if refused.code not in TURNED_AWAY:
-                    self.story.wrong.append(f"{self.name} of {self.group} is refused with {refused.code.name}")
+                    self.story.wrong.append(
+                        f"{self.name} of {self.group} is refused with {refused.code.name}"
+                    )
                     return
                 if refused.code in (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND):
                     self.turned_away(self.name, refused.code)
-                if refused.code in (Code.UNKNOWN_MEMBER_ID, Code.GROUP_ID_NOT_FOUND, Code.FENCED_INSTANCE_ID):
+                if refused.code in (
+                    Code.UNKNOWN_MEMBER_ID,
+                    Code.GROUP_ID_NOT_FOUND,
+                    Code.FENCED_INSTANCE_ID,
+                ):
                     self._anew()
                 elif refused.code is Code.REBALANCE_IN_PROGRESS:
                     self._hangs = self.random.random() < HANGS_BACK
@@ -123,7 +152,9 @@ class Member(GroupClient):
 
     @property
     def place(self) -> str:
-        """The key of its place in the group: an instance id, which another member may take over, or its own id."""
+        """The key of its place in the group: an instance id, which another member may take over, or
+        its own id.
+        """
         return self.instance or self.member_id
 
     async def _join(self, where: Address) -> list[int] | None:
@@ -135,7 +166,9 @@ class Member(GroupClient):
             member_id=self.member_id,
             group_instance_id=self.instance,
             protocol_type="work",
-            protocols=[request.protocols(name=each, metadata=self.name.encode()) for each in self.protocols],
+            protocols=[
+                request.protocols(name=each, metadata=self.name.encode()) for each in self.protocols
+            ],
             reason=self.client.shape.reason,
         )
         asked_at = self.now
@@ -144,15 +177,25 @@ class Member(GroupClient):
             self.member_id = joined.member_id
         self.check(joined.error_code)
         if joined.protocol_name not in self.protocols:
-            self.story.wrong.append(f"{self.name} of {self.group} is to go by {joined.protocol_name}, it knows {self.protocols}")
+            self.story.wrong.append(
+                f"{self.name} of {self.group} is to go by {joined.protocol_name}, it knows "
+                f"{self.protocols}"
+            )
         member_id, generation = self.synced
-        self.earlier = generation if member_id == joined.member_id and generation < joined.generation_id else -1
+        self.earlier = (
+            generation
+            if member_id == joined.member_id and generation < joined.generation_id
+            else -1
+        )
         if joined.generation_id < max(self.had, default=-1):
-            self.had.clear()  # nobody was in the group, and it had no offsets: it was forgotten, and begins anew
+            # nobody was in the group, and it had no offsets: it was forgotten, and begins anew
+            self.had.clear()
         self.is_new()  # who was not assigned anything is not written down
         self.protocol = joined.protocol_name or ""
-        self.member_id, self.generation, self.joined_at = joined.member_id, joined.generation_id, self.now
-        known = (self.member_id, self.generation) == self.synced  # nobody waits for who is given the generation again that it had
+        self.member_id, self.generation = joined.member_id, joined.generation_id
+        self.joined_at = self.now
+        # nobody waits for who is given the generation again that it had
+        known = (self.member_id, self.generation) == self.synced
         if self.instance is None and not known and self.random.random() < HANGS_BACK:
             await self._hang_back(where)
             return None
@@ -162,8 +205,13 @@ class Member(GroupClient):
 
     async def _sync(self, where: Address, joined: JoinGroupResponse) -> list[int]:
         request = SYNC_GROUP.request
-        members = [each.member_id for each in joined.members] if joined.leader == self.member_id else []
-        shares = {each: bytes(p for p in range(PARTITIONS) if p % len(members) == place) for place, each in enumerate(members)}
+        members = (
+            [each.member_id for each in joined.members] if joined.leader == self.member_id else []
+        )
+        shares = {
+            each: bytes(p for p in range(PARTITIONS) if p % len(members) == place)
+            for place, each in enumerate(members)
+        }
         row = request(
             group_id=self.group,
             generation_id=self.generation,
@@ -171,23 +219,36 @@ class Member(GroupClient):
             group_instance_id=self.instance,
             protocol_type="work",
             protocol_name=self.protocol,
-            assignments=[request.assignments(member_id=each, assignment=share) for each, share in shares.items()],
+            assignments=[
+                request.assignments(member_id=each, assignment=share)
+                for each, share in shares.items()
+            ],
         )
         synced = await self.client.ask(where, SYNC_GROUP, row, 5.0)
         self.check(synced.error_code)
         if self.synced[0] == self.member_id and self.generation < self.synced[1]:
-            self.story.wrong.append(f"generation back: {self.name} of {self.group} had {self.synced[1]}, now it has {self.generation}")
+            self.story.wrong.append(
+                f"generation back: {self.name} of {self.group} had {self.synced[1]}, now it has "
+                f"{self.generation}"
+            )
         self.synced = self.member_id, self.generation
         mine = list(bytes(synced.assignment))
         if self.instance is not None and self.had.setdefault(self.generation, mine) != mine:
             had = self.had[self.generation]
-            self.story.wrong.append(f"{self.instance} of {self.group} is given {mine} in generation {self.generation}, before it restarted {had}")
+            self.story.wrong.append(
+                f"{self.instance} of {self.group} is given {mine} in generation "
+                f"{self.generation}, before it restarted {had}"
+            )
         for partition in mine:
-            self.story.given(self.group, self.generation, partition, self.instance or self.member_id)
+            self.story.given(
+                self.group, self.generation, partition, self.instance or self.member_id
+            )
         return mine
 
     async def _work(self, where: Address, mine: list[int]) -> None:
-        """Work until told to join again. Begins at the offset that the last owner of each partition has committed."""
+        """Work until told to join again. Begins at the offset that the last owner of each partition
+        has committed.
+        """
         at = await self.fetch(where, mine) if mine else {}
         asleep_at = self.random.randint(3, 60)
         silent = self.random.choice(SILENT_TURNS)
@@ -198,7 +259,8 @@ class Member(GroupClient):
                 self._anew()
                 return
             if number == asleep_at:
-                await trio.sleep(self.random.uniform(*ASLEEP_S))  # and it does not ask first whether it still is a member
+                # and it does not ask first whether it still is a member
+                await trio.sleep(self.random.uniform(*ASLEEP_S))
             if mine and number >= silent:
                 at = {p: max(0, offset) + 1 for p, offset in at.items()}
                 other, asked_at = self.story.claims.since(self.place, self.joined_at), self.now
@@ -207,7 +269,10 @@ class Member(GroupClient):
                 for partition in mine:
                     self.commits[partition] += 1
                 if other:
-                    self.story.wrong.append(f"zombie: {self.name} commits as {self.instance}, which {other} was before it asked")
+                    self.story.wrong.append(
+                        f"zombie: {self.name} commits as {self.instance}, which {other} was "
+                        "before it asked"
+                    )
             if number % 3 == 0 and number != asleep_at:
                 self.check(await self._heartbeat(where))
             if mine and self.earlier >= 0 and self.random.random() < LATE:
@@ -220,7 +285,12 @@ class Member(GroupClient):
     async def _heartbeat(self, where: Address) -> int:
         """Its answer."""
         asked_at, coordinator = self.now, self.story.coordinator(self.group)
-        row = HEARTBEAT.request(group_id=self.group, generation_id=self.generation, member_id=self.member_id, group_instance_id=self.instance)
+        row = HEARTBEAT.request(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+        )
         code: int = (await self.client.ask(where, HEARTBEAT, row)).error_code
         if code == Code.NONE:
             self.was_heard(asked_at, coordinator)
@@ -231,15 +301,22 @@ class Member(GroupClient):
         places = {(TOPIC, partition): offset for partition, offset in at.items()}
         codes = await self.ask_to_commit(where, places, self.earlier, self.member_id, self.instance)
         if Code.NONE in codes.values():
-            self.story.wrong.append(f"zombie: a commit of generation {self.earlier} of {self.group} is taken in {self.generation}")
+            self.story.wrong.append(
+                f"zombie: a commit of generation {self.earlier} of {self.group} is taken in "
+                f"{self.generation}"
+            )
         self.earlier = -1
 
     async def _hang_back(self, where: Address) -> None:
-        """Send heartbeats, but do not rejoin when told to. Raises NoAnswer, and Refused when the group has gone on without it."""
+        """Send heartbeats, but do not rejoin when told to. Raises NoAnswer, and Refused when the
+        group has gone on without it.
+        """
         began, coordinator, late = self.now, self.story.coordinator(self.group), 0
         self.is_new()
         while self.instance is None and not self.over:
-            row = HEARTBEAT.request(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
+            row = HEARTBEAT.request(
+                group_id=self.group, generation_id=self.generation, member_id=self.member_id
+            )
             asked_at = self.now
             code = (await self.client.ask(where, HEARTBEAT, row)).error_code
             if code not in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
@@ -250,7 +327,8 @@ class Member(GroupClient):
             late += asked_at > began + PATIENCE_S
             if late == TIMES:
                 self.story.wrong.append(
-                    f"{self.group} waits for {self.name} for {self.now - began:.1f} s, the rebalance time-out is {REBALANCE_MS} ms"
+                    f"{self.group} waits for {self.name} for {self.now - began:.1f} s, the "
+                    f"rebalance time-out is {REBALANCE_MS} ms"
                 )
                 return
             await trio.sleep(0.1)
@@ -273,18 +351,32 @@ def members_left(cluster: Cluster) -> list[str]:
         for coordinator in node.groups.runtime.partitions.values():
             machine = coordinator.machine
             assert isinstance(machine, GroupCoordinator)
-            for group in machine.groups.values() if coordinator.loaded and coordinator.partition.leader is not None else ():
+            for group in (
+                machine.groups.values()
+                if coordinator.loaded and coordinator.partition.leader is not None
+                else ()
+            ):
                 who = [*group.members, *group.pending]
                 if who:
-                    found.append(f"{group.group_id} has {len(who)} members, {who[0]} is one of them,")
+                    found.append(
+                        f"{group.group_id} has {len(who)} members, {who[0]} is one of them,"
+                    )
     return found
 
 
 def coordinator_in(cluster: Cluster, group: str) -> object:
-    """The coordinator of the group, its epoch, and whether it can write its decisions; None: its topic does not exist yet."""
+    """The coordinator of the group, its epoch, and whether it can write its decisions; None: its
+    topic does not exist yet.
+    """
     topic = cluster.newest.image.topic_named(OFFSETS)
-    partition = topic.partitions[partition_for(group, len(topic.partitions))] if topic is not None else None
-    return (partition.leader, partition.leader_epoch, len(partition.isr) < MIN_ISR) if partition is not None else None
+    partition = (
+        topic.partitions[partition_for(group, len(topic.partitions))] if topic is not None else None
+    )
+    return (
+        (partition.leader, partition.leader_epoch, len(partition.isr) < MIN_ISR)
+        if partition is not None
+        else None
+    )
 
 
 def removals_of(cluster: Cluster, group: str) -> int:
@@ -294,27 +386,42 @@ def removals_of(cluster: Cluster, group: str) -> int:
         return 0
     replicas = cluster.partitions(OFFSETS, partition_for(group, len(topic.partitions))).values()
     key = group_key(group)
-    counts = [sum(each == key and value is None for _, _, each, value in all_of(partition)) for partition in replicas]
+    counts = [
+        sum(each == key and value is None for _, _, each, value in all_of(partition))
+        for partition in replicas
+    ]
     return max(counts, default=0)
 
 
-def move_leaders(cluster: Cluster, chance: Random, names: Sequence[str], over: Callable[[], bool]) -> None:
-    """As an administrator does, again and again: replicas of one of the topics change their order, and the first of them is to lead."""
+def move_leaders(
+    cluster: Cluster, chance: Random, names: Sequence[str], over: Callable[[], bool]
+) -> None:
+    """As an administrator does, again and again: replicas of one of the topics change their order,
+    and the first of them is to lead.
+    """
     if over():
         return
     topic = cluster.newest.image.topic_named(names[0] if len(names) == 1 else chance.choice(names))
-    brokers = [node for node_id, node in cluster.living.items() if node_id not in cluster.controllers]
+    brokers = [
+        node for node_id, node in cluster.living.items() if node_id not in cluster.controllers
+    ]
     if topic is not None and brokers:
-        controller, index = chance.choice(brokers).controller, chance.randrange(len(topic.partitions))
+        controller = chance.choice(brokers).controller
+        index = chance.randrange(len(topic.partitions))
         replicas = topic.partitions[index].replicas
         move = MovedTopic(topic.name, (Move(index, tuple(chance.sample(replicas, len(replicas)))),))
         for command in (AlterReassignments((move,)), ElectLeaders(0)):
             controller.call(command, lambda error, reply: None, MOVED_S[1])
-    cluster.world.at(cluster.world.now + chance.uniform(*MOVED_S), lambda: move_leaders(cluster, chance, names, over))
+    cluster.world.at(
+        cluster.world.now + chance.uniform(*MOVED_S),
+        lambda: move_leaders(cluster, chance, names, over),
+    )
 
 
 class OfGroups:
-    """The parts that workloads of groups share: a story, clients that end when they are told to, and the checker."""
+    """The parts that workloads of groups share: a story, clients that end when they are told to,
+    and the checker.
+    """
 
     topics: Sequence[tuple[str, int]] = ((OFFSETS, 2),)
 
@@ -344,12 +451,20 @@ class OfGroups:
         """Once more, what each of these groups has for its partitions in the end."""
         found = []
         if not cluster.settled(lambda: not members_left(cluster), ALL_GONE_S):
-            found += [f"{each} when all members have been gone for {ALL_GONE_S} s" for each in members_left(cluster)]
+            found += [
+                f"{each} when all members have been gone for {ALL_GONE_S} s"
+                for each in members_left(cluster)
+            ]
         reader = GroupClient(cluster.client("last"), self.story, "")
         for group, partitions in groups.items():
             reader.group = group
             cluster.do(reader.client, lambda partitions=partitions: _insist(reader, partitions))  # type: ignore[misc]
-        return found + [str(each) for each in check(self.story.history, Rules(least_acknowledged=0, least_polled=0)).anomalies]
+        return found + [
+            str(each)
+            for each in check(
+                self.story.history, Rules(least_acknowledged=0, least_polled=0)
+            ).anomalies
+        ]
 
 
 class GroupWork(OfGroups):
@@ -367,14 +482,24 @@ class GroupWork(OfGroups):
         cluster.do(client, lambda: client.create_topic(TOPIC, PARTITIONS, 3))
         self.story.coordinator = lambda group: coordinator_in(cluster, group)
         self.story.removals = lambda group: removals_of(cluster, group)
-        self.clients += [Committer(cluster.client_of_a_library(f"simple{i}"), self.story, f"simple{i}") for i in range(SIMPLE)]
+        self.clients += [
+            Committer(cluster.client_of_a_library(f"simple{i}"), self.story, f"simple{i}")
+            for i in range(SIMPLE)
+        ]
         static = chance.random() < 0.5  # two processes take themselves for the same member
         for i in range(MEMBERS):
             instance = "the one" if i < 2 and static else None
-            member = cluster.client_of_a_library(f"member{i}", STATIC) if instance else cluster.client_of_a_library(f"member{i}")
+            member = (
+                cluster.client_of_a_library(f"member{i}", STATIC)
+                if instance
+                else cluster.client_of_a_library(f"member{i}")
+            )
             self.members.append(Member(member, self.story, "workers", f"member{i}", instance))
         self.clients += self.members
-        self.clients += [Forgetful(cluster.client_of_a_library(f"forgetful{i}"), self.story, f"forgetful{i}") for i in range(FORGETFUL)]
+        self.clients += [
+            Forgetful(cluster.client_of_a_library(f"forgetful{i}"), self.story, f"forgetful{i}")
+            for i in range(FORGETFUL)
+        ]
         for each in self.clients:
             each.pace = self.pace
             each.client.runtime.spawn(each.run, each.group)
@@ -389,10 +514,19 @@ class GroupWork(OfGroups):
     def counts(self) -> Sequence[int]:
         """Commits of each partition of the group, and of each single client."""
         alone = [each.count for each in self.clients if not isinstance(each, Member)]
-        return [*alone, *(sum(each.commits[partition] for each in self.members) for partition in range(PARTITIONS))]
+        return [
+            *alone,
+            *(
+                sum(each.commits[partition] for each in self.members)
+                for partition in range(PARTITIONS)
+            ),
+        ]
 
     def check(self, cluster: Cluster) -> list[str]:
-        return self.judge(cluster, {each.group: [0] for each in self.clients[:SIMPLE]} | {"workers": range(PARTITIONS)})
+        return self.judge(
+            cluster,
+            {each.group: [0] for each in self.clients[:SIMPLE]} | {"workers": range(PARTITIONS)},
+        )
 
 
 async def _insist(reader: GroupClient, partitions: Sequence[object]) -> object:

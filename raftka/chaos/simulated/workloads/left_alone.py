@@ -1,7 +1,9 @@
-"""A compacted topic whose keys are all deleted, and that is then left alone until the time of every tombstone is over.
+"""A compacted topic whose keys are all deleted, and that is then left alone until the time of every
+tombstone is over.
 
-What remains of it are batches without records, for producers and followers. Its reader needs a record to go on, as kafka-go does: at a batch without
-records it stays where it is. So it must be given a record wherever one is committed.
+What remains of it are batches without records, for producers and followers. Its reader needs a
+record to go on, as kafka-go does: at a batch without records it stays where it is. So it must be
+given a record wherever one is committed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +28,9 @@ SENTINEL = b"sentinel"  # the one key that is never deleted
 
 
 class Forgetter:
-    """Writes some keys and deletes all of them; then a record in a segment of its own, and nothing for a while. Never gives up on a batch."""
+    """Writes some keys and deletes all of them; then a record in a segment of its own, and nothing
+    for a while. Never gives up on a batch.
+    """
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -50,13 +54,19 @@ class Forgetter:
             await trio.sleep(random.uniform(*ALONE_S))
         self.done = True
 
-    async def _send(self, pairs: Sequence[tuple[bytes, bytes | None]], producer_id: int, sequence: int) -> int:
+    async def _send(
+        self, pairs: Sequence[tuple[bytes, bytes | None]], producer_id: int, sequence: int
+    ) -> int:
         """Return the base offset."""
         now = self.client.runtime.clock.wall_ms()
         records: list[NewRecord] = [(key, value, (), now) for key, value in pairs]
         epoch, sequence = (0, sequence) if producer_id >= 0 else (-1, -1)
-        batch = build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
-        answer = await self.client.ask_leader(LEFT_ALONE, 0, PRODUCE, produce_row(LEFT_ALONE, 0, batch))
+        batch = build_batch(
+            records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+        )
+        answer = await self.client.ask_leader(
+            LEFT_ALONE, 0, PRODUCE, produce_row(LEFT_ALONE, 0, batch)
+        )
         self.count += 1
         return int(answer.base_offset)
 
@@ -82,11 +92,19 @@ class RecordReader:
     async def _read_from(self, offset: int) -> int:
         """Return the offset behind the last record that an answer has."""
         there = self.writer.sentinel
-        answer = await self.client.ask_leader(LEFT_ALONE, 0, FETCH, fetch_row(LEFT_ALONE, 0, offset, self._random.choice(READ_BYTES)))
-        found = [record_offset for batch in batches_of(answer, offset) for record_offset, _ in batch.records]
+        answer = await self.client.ask_leader(
+            LEFT_ALONE, 0, FETCH, fetch_row(LEFT_ALONE, 0, offset, self._random.choice(READ_BYTES))
+        )
+        found = [
+            record_offset
+            for batch in batches_of(answer, offset)
+            for record_offset, _ in batch.records
+        ]
         self.count += len(found)
         if not found and offset <= there < answer.high_watermark:
-            self.wrong.append(f"{LEFT_ALONE}: a fetch at {offset} gives no record, {there} is committed")
+            self.wrong.append(
+                f"{LEFT_ALONE}: a fetch at {offset} gives no record, {there} is committed"
+            )
         return found[-1] + 1 if found else offset
 
 

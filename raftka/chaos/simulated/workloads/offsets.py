@@ -1,6 +1,8 @@
-"""A group without members whose offsets are committed, deleted one by one, and forgotten with the group: what is told is what is left.
+"""A group without members whose offsets are committed, deleted one by one, and forgotten with the
+group: what is told is what is left.
 
-One client alone does all of it. An answer that says nothing certain leaves several offsets possible, until the coordinator tells one of them.
+One client alone does all of it. An answer that says nothing certain leaves several offsets
+possible, until the coordinator tells one of them.
 """
 
 from collections import Counter, defaultdict
@@ -25,15 +27,33 @@ class Forgetful(GroupClient):
         super().__init__(client, story, name)
         self._name, self._groups, self._last = name, 0, 0
         self._known: dict[Place, set[int]] = defaultdict(lambda: {NONE})  # what may be told of each
-        self._late: dict[Place, Counter[int]] = defaultdict(Counter)  # asked for without an answer: may still come at any time
+        # asked for without an answer: may still come at any time
+        self._late: dict[Place, Counter[int]] = defaultdict(Counter)
 
     async def serve(self, where: Address) -> None:
         while not self.over:
             if sum(each.total() for each in self._late.values()) > DOUBTS:
                 self._another_group()
                 return
-            do = self.random.choice((self._commit, self._commit, self._fetch_offsets, self._fetch_offsets, self._delete, self._delete_offsets))
-            await do(where, [(TOPIC, each) for each in self.random.sample(range(PARTITIONS), self.random.randint(1, PARTITIONS))])
+            do = self.random.choice(
+                (
+                    self._commit,
+                    self._commit,
+                    self._fetch_offsets,
+                    self._fetch_offsets,
+                    self._delete,
+                    self._delete_offsets,
+                )
+            )
+            await do(
+                where,
+                [
+                    (TOPIC, each)
+                    for each in self.random.sample(
+                        range(PARTITIONS), self.random.randint(1, PARTITIONS)
+                    )
+                ],
+            )
             await self.pause(PAUSE_S)
 
     def _another_group(self) -> None:
@@ -63,7 +83,10 @@ class Forgetful(GroupClient):
                 self._told(place, code, self._last)
                 self.count += code == Code.NONE
             elif code == Code.NONE:
-                self.story.wrong.append(f"{self.group} is told that its offset of {place} is committed, which is no partition")
+                self.story.wrong.append(
+                    f"{self.group} is told that its offset of {place} is committed, which is no "
+                    "partition"
+                )
         for code in codes.values():
             self._passes(code)
 
@@ -81,7 +104,10 @@ class Forgetful(GroupClient):
             offset = found.get(place, NONE)
             if offset not in self._known[place] | self._late[place].keys():
                 known = sorted(self._known[place])
-                self.story.wrong.append(f"{self.group} has offset {offset} of {place[0]}-{place[1]}, it must be among {known}")
+                self.story.wrong.append(
+                    f"{self.group} has offset {offset} of {place[0]}-{place[1]}, it must be among "
+                    f"{known}"
+                )
             self._known[place] = {offset}
         self.count += 1
 
@@ -89,8 +115,16 @@ class Forgetful(GroupClient):
         request = OFFSET_DELETE.request
         self._asks(places, NONE)
         rows = [request.topics.partitions(partition_index=index) for _, index in places]
-        answer = await self.client.ask(where, OFFSET_DELETE, request(group_id=self.group, topics=[request.topics(name=TOPIC, partitions=rows)]))
-        codes = {(TOPIC, each.partition_index): each.error_code for topic in answer.topics for each in topic.partitions}
+        answer = await self.client.ask(
+            where,
+            OFFSET_DELETE,
+            request(group_id=self.group, topics=[request.topics(name=TOPIC, partitions=rows)]),
+        )
+        codes = {
+            (TOPIC, each.partition_index): each.error_code
+            for topic in answer.topics
+            for each in topic.partitions
+        }
         for place in places:
             self._told(place, codes.get(place, answer.error_code), NONE)
         self._deleted(answer.error_code)
@@ -98,14 +132,25 @@ class Forgetful(GroupClient):
     async def _delete_offsets(self, where: Address, _: Sequence[Place]) -> None:
         places = list(self._known)
         self._asks(places, NONE)
-        (answer,) = (await self.client.ask(where, DELETE_GROUPS, DELETE_GROUPS.request(groups_names=[self.group]))).results
+        (answer,) = (
+            await self.client.ask(
+                where, DELETE_GROUPS, DELETE_GROUPS.request(groups_names=[self.group])
+            )
+        ).results
         for place in places:
             self._told(place, answer.error_code, NONE)
         self._deleted(answer.error_code)
 
     def _deleted(self, code: int) -> None:
-        certain = [place for place, known in self._known.items() if NONE not in known | self._late[place].keys()]
+        certain = [
+            place
+            for place, known in self._known.items()
+            if NONE not in known | self._late[place].keys()
+        ]
         if code == Code.GROUP_ID_NOT_FOUND and certain:
-            self.story.wrong.append(f"{self.group} is said not to be there, it has an offset of {certain[0][0]}-{certain[0][1]}")
+            self.story.wrong.append(
+                f"{self.group} is said not to be there, it has an offset of "
+                f"{certain[0][0]}-{certain[0][1]}"
+            )
         if code != Code.GROUP_ID_NOT_FOUND:
             self._passes(code)

@@ -1,7 +1,9 @@
-"""ACLs, passwords and quotas that change under faults: what was revoked lets nobody in, what was granted does, and nothing acknowledged is lost.
+"""ACLs, passwords and quotas that change under faults: what was revoked lets nobody in, what was
+granted does, and nothing acknowledged is lost.
 
-Administrators make users and alter what they have; visitors log in as these users and use their rights, at any node. What a visitor may expect says
-`rights.py`: at a node that must know the last alteration its outcome holds, be it a grant or a revocation.
+Administrators make users and alter what they have; visitors log in as these users and use their
+rights, at any node. What a visitor may expect says `rights.py`: at a node that must know the last
+alteration its outcome holds, be it a grant or a revocation.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,7 +13,15 @@ from typing import ClassVar, TypeVar
 import trio
 
 from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer
-from raftka.chaos.simulated.clients.rights import OPEN, VAULT, WITHOUT, Expectation, Progress, Register, User
+from raftka.chaos.simulated.clients.rights import (
+    OPEN,
+    VAULT,
+    WITHOUT,
+    Expectation,
+    Progress,
+    Register,
+    User,
+)
 from raftka.chaos.simulated.clients.visits import MECHANISM, PROTOCOL, Visit
 from raftka.chaos.simulated.cluster import CLIENT_PORT, Cluster
 from raftka.client.connection import Secured
@@ -29,7 +39,8 @@ from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_US
 ADMIN, ADMIN_SECRET = "admin", "admin-secret"
 ADMINISTRATORS, VISITORS = 2, 4
 NUMBER = next(number for number, name in NUMBERS.items() if name == MECHANISM)
-TINY, HUGE = 1.0, 1e9  # bytes a second: with the first a client has to wait after a single record, with the other never
+# bytes a second: with the first a client has to wait after a single record, with the other never
+TINY, HUGE = 1.0, 1e9
 ALTERED = 5  # the newest users of each administrator: the others are left as they are
 PAUSE_S = (0.0, 0.15)
 RETRY_S = 0.1
@@ -45,7 +56,9 @@ def admin_login(random: Random) -> Secured:
 
 
 class Administrator:
-    """Makes users and alters what they have, one alteration after the other. One without an answer is repeated until it is acknowledged."""
+    """Makes users and alters what they have, one alteration after the other. One without an answer
+    is repeated until it is acknowledged.
+    """
 
     def __init__(self, client: Client, progress: Progress, users: list[User], name: str) -> None:
         self.client = client
@@ -65,7 +78,14 @@ class Administrator:
                 await self._introduce()
             else:
                 user = random.choice(self._mine[-ALTERED:])
-                await random.choice((self._change_password, self._alter_rights, self._alter_rights, self._alter_quota))(user)
+                await random.choice(
+                    (
+                        self._change_password,
+                        self._alter_rights,
+                        self._alter_rights,
+                        self._alter_quota,
+                    )
+                )(user)
             await trio.sleep(random.uniform(*PAUSE_S))
         self.done = True
 
@@ -81,12 +101,20 @@ class Administrator:
                 await self._set_right(user, operation, True)
 
     async def _change_password(self, user: User) -> None:
-        if user.password.settled is not None and user.password.settled.value and self._random.random() < 0.4:
+        if (
+            user.password.settled is not None
+            and user.password.settled.value
+            and self._random.random() < 0.4
+        ):
             row = ALTER_USER_SCRAM_CREDENTIALS.request
             request = row(deletions=[row.deletions(name=user.name, mechanism=NUMBER)])
 
             async def delete(where: Address) -> int:
-                code = (await self.client.ask(where, ALTER_USER_SCRAM_CREDENTIALS, request)).results[0].error_code
+                code = (
+                    (await self.client.ask(where, ALTER_USER_SCRAM_CREDENTIALS, request))
+                    .results[0]
+                    .error_code
+                )
                 return 0 if code == Code.RESOURCE_NOT_FOUND else code  # done by an attempt before
 
             await self._alter(((user.password, WITHOUT),), delete)
@@ -98,10 +126,24 @@ class Administrator:
         number, row = user.passwords, ALTER_USER_SCRAM_CREDENTIALS.request
         salt = self._random.randbytes(8)
         salted = salted_password(MECHANISM, user.secret(number), salt, FEWEST_ITERATIONS)
-        upsertion = row.upsertions(name=user.name, mechanism=NUMBER, iterations=FEWEST_ITERATIONS, salt=salt, salted_password=salted)
+        upsertion = row.upsertions(
+            name=user.name,
+            mechanism=NUMBER,
+            iterations=FEWEST_ITERATIONS,
+            salt=salt,
+            salted_password=salted,
+        )
 
         async def upsert(where: Address) -> int:
-            return (await self.client.ask(where, ALTER_USER_SCRAM_CREDENTIALS, row(upsertions=[upsertion]))).results[0].error_code
+            return (
+                (
+                    await self.client.ask(
+                        where, ALTER_USER_SCRAM_CREDENTIALS, row(upsertions=[upsertion])
+                    )
+                )
+                .results[0]
+                .error_code
+            )
 
         await self._alter(((user.password, number),), upsert)
 
@@ -137,11 +179,21 @@ class Administrator:
         )
 
         async def create(where: Address) -> int:
-            return (await self.client.ask(where, CREATE_ACLS, CREATE_ACLS.request(creations=[creation]))).results[0].error_code
+            return (
+                (
+                    await self.client.ask(
+                        where, CREATE_ACLS, CREATE_ACLS.request(creations=[creation])
+                    )
+                )
+                .results[0]
+                .error_code
+            )
 
         return create
 
-    async def _remove_acls(self, user: User, operations: Sequence[int], *, everything: bool) -> None:
+    async def _remove_acls(
+        self, user: User, operations: Sequence[int], *, everything: bool
+    ) -> None:
         """`everything`: by a filter that finds all ACLs of the user."""
         acl = user.acl(operations[0])
         row = DELETE_ACLS.request.filters
@@ -156,9 +208,15 @@ class Administrator:
         )
 
         async def delete(where: Address) -> int:
-            return (await self.client.ask(where, DELETE_ACLS, DELETE_ACLS.request(filters=[wanted]))).filter_results[0].error_code
+            return (
+                (await self.client.ask(where, DELETE_ACLS, DELETE_ACLS.request(filters=[wanted])))
+                .filter_results[0]
+                .error_code
+            )
 
-        await self._alter([(user.rights[operation], user.denied) for operation in operations], delete)
+        await self._alter(
+            [(user.rights[operation], user.denied) for operation in operations], delete
+        )
 
     async def _alter_quota(self, user: User) -> None:
         value = self._random.choice((TINY, TINY, HUGE, None))
@@ -167,7 +225,15 @@ class Administrator:
         entry = row(entity=[row.entity(entity_type=USER, entity_name=user.name)], ops=[op])
 
         async def alter(where: Address) -> int:
-            return (await self.client.ask(where, ALTER_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS.request(entries=[entry]))).entries[0].error_code
+            return (
+                (
+                    await self.client.ask(
+                        where, ALTER_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS.request(entries=[entry])
+                    )
+                )
+                .entries[0]
+                .error_code
+            )
 
         await self._alter(((user.quota, value),), alter)
 
@@ -191,9 +257,13 @@ class Administrator:
 
 
 class Visitor:
-    """Logs in as one user or another, with the password of today or an earlier one, and writes and reads, at once or later."""
+    """Logs in as one user or another, with the password of today or an earlier one, and writes and
+    reads, at once or later.
+    """
 
-    def __init__(self, client: Client, progress: Progress, users: Sequence[User], name: str) -> None:
+    def __init__(
+        self, client: Client, progress: Progress, users: Sequence[User], name: str
+    ) -> None:
         """`client`: an administrator's, to look at what nodes describe."""
         self.client = client
         self.over = self.done = False
@@ -211,7 +281,8 @@ class Visitor:
                 if self._kept and random.random() < 0.4:
                     await self._use(*self._kept.pop(random.randrange(len(self._kept))), fresh=False)
                 elif self._users:
-                    user, node_id = random.choice(self._users[-4 * ALTERED :]), random.randint(1, self._progress.cluster.size)
+                    user = random.choice(self._users[-4 * ALTERED :])
+                    node_id = random.randint(1, self._progress.cluster.size)
                     await (self._look if random.random() < 0.2 else self.visit)(user, node_id)
             except NoAnswer:
                 pass
@@ -225,29 +296,46 @@ class Visitor:
         random = self._random
         number = user.passwords if random.random() < 0.6 else random.randint(0, user.passwords)
         password = Expectation(self._progress, node_id, user.password)
-        visit = Visit(self.client.runtime, (f"n{node_id}", CLIENT_PORT), user.name, user.secret(number), random)
+        visit = Visit(
+            self.client.runtime,
+            (f"n{node_id}", CLIENT_PORT),
+            user.name,
+            user.secret(number),
+            random,
+        )
         if await visit.let_in():
             self.let_in += 1
             if number == WITHOUT or password.is_now(number) is False:
-                self.wrong.append(f"n{node_id} lets {user.name} in with a password that was revoked: its number {number}")
+                self.wrong.append(
+                    f"n{node_id} lets {user.name} in with a password that was revoked: its number "
+                    f"{number}"
+                )
             await self._use(node_id, user, visit, fresh=True)
         else:
             self.refused += 1
             if number != WITHOUT and password.is_now(number):
-                self.wrong.append(f"n{node_id} refuses {user.name}, whose password {number} was acknowledged")
+                self.wrong.append(
+                    f"n{node_id} refuses {user.name}, whose password {number} was acknowledged"
+                )
 
     async def _use(self, node_id: int, user: User, visit: Visit, *, fresh: bool) -> None:
         """Raises NoAnswer. Who was told to wait leaves."""
         operation = self._random.choice(sorted(user.rights))
-        right, quota = Expectation(self._progress, node_id, user.rights[operation]), Expectation(self._progress, node_id, user.quota)
+        right = Expectation(self._progress, node_id, user.rights[operation])
+        quota = Expectation(self._progress, node_id, user.quota)
         allowed, throttled = await visit.use(operation, user.topic)
         what = f"{acls.OPERATION_NAMES[operation - acls.ALL]} {user.topic}"
         if allowed and right.is_now(False):
             self.wrong.append(f"n{node_id} lets {user.name} {what}, a right that was revoked")
         if not allowed and right.is_now(True):
-            self.wrong.append(f"n{node_id} refuses {user.name} to {what}, a right that was acknowledged")
+            self.wrong.append(
+                f"n{node_id} refuses {user.name} to {what}, a right that was acknowledged"
+            )
         if operation == acls.WRITE and throttled is False and quota.is_now(TINY):
-            self.wrong.append(f"n{node_id} lets {user.name} go on at once in spite of a quota that was acknowledged")
+            self.wrong.append(
+                f"n{node_id} lets {user.name} go on at once in spite of a quota that was "
+                "acknowledged"
+            )
         if throttled and fresh and quota.is_now(TINY) is False:
             self.wrong.append(f"n{node_id} holds {user.name} up for a quota that was taken back")
         if throttled or len(self._kept) == KEPT or self._random.random() < 0.4:
@@ -258,34 +346,61 @@ class Visitor:
     async def _look(self, user: User, node_id: int) -> None:
         """Ask the node for the user's quota, password or ACLs, and compare. Raises NoAnswer."""
         where = f"n{node_id}", CLIENT_PORT
-        await self._random.choice((self._look_at_quota, self._look_at_password, self._look_at_acls))(user, node_id, where)
+        await self._random.choice(
+            (self._look_at_quota, self._look_at_password, self._look_at_acls)
+        )(user, node_id, where)
 
     async def _look_at_quota(self, user: User, node_id: int, where: Address) -> None:
         quota = Expectation(self._progress, node_id, user.quota)
         row = DESCRIBE_CLIENT_QUOTAS.request
-        entries = (await self.client.ask(where, DESCRIBE_CLIENT_QUOTAS, row(components=[row.components(entity_type=USER, match=user.name)]))).entries
+        entries = (
+            await self.client.ask(
+                where,
+                DESCRIBE_CLIENT_QUOTAS,
+                row(components=[row.components(entity_type=USER, match=user.name)]),
+            )
+        ).entries
         told = entries[0].values[0].value if entries else None
         if quota.is_now(told) is False:
-            self.wrong.append(f"n{node_id} describes the quota of {user.name} as {told}, which is not what was acknowledged")
+            self.wrong.append(
+                f"n{node_id} describes the quota of {user.name} as {told}, which is not what was "
+                "acknowledged"
+            )
 
     async def _look_at_password(self, user: User, node_id: int, where: Address) -> None:
         password = Expectation(self._progress, node_id, user.password)
         row = DESCRIBE_USER_SCRAM_CREDENTIALS.request
-        answer = await self.client.ask(where, DESCRIBE_USER_SCRAM_CREDENTIALS, row(users=[row.users(name=user.name)]))
+        answer = await self.client.ask(
+            where, DESCRIBE_USER_SCRAM_CREDENTIALS, row(users=[row.users(name=user.name)])
+        )
         has_one = answer.results[0].error_code == Code.NONE
-        if (has_one and password.is_now(WITHOUT)) or (not has_one and password.is_now(WITHOUT) is False):
-            self.wrong.append(f"n{node_id} describes {user.name} {'with' if has_one else 'without'} a password, which is not what was acknowledged")
+        if (has_one and password.is_now(WITHOUT)) or (
+            not has_one and password.is_now(WITHOUT) is False
+        ):
+            self.wrong.append(
+                f"n{node_id} describes {user.name} {'with' if has_one else 'without'} a password, "
+                "which is not what was acknowledged"
+            )
 
     async def _look_at_acls(self, user: User, node_id: int, where: Address) -> None:
-        rights = {operation: Expectation(self._progress, node_id, right) for operation, right in user.rights.items()}
+        rights = {
+            operation: Expectation(self._progress, node_id, right)
+            for operation, right in user.rights.items()
+        }
         wanted = DESCRIBE_ACLS.request(
-            resource_type_filter=acls.ANY, pattern_type_filter=acls.ANY, principal_filter=user.principal, operation=acls.ANY, permission_type=acls.ANY
+            resource_type_filter=acls.ANY,
+            pattern_type_filter=acls.ANY,
+            principal_filter=user.principal,
+            operation=acls.ANY,
+            permission_type=acls.ANY,
         )
         answer = await self.client.ask(where, DESCRIBE_ACLS, wanted)
         told = {each.operation for resource in answer.resources for each in resource.acls}
         for operation, right in rights.items():
             if right.is_now((operation in told) is not user.denied) is False:
-                self.wrong.append(f"n{node_id} describes ACLs of {user.name} that are not what was acknowledged")
+                self.wrong.append(
+                    f"n{node_id} describes ACLs of {user.name} that are not what was acknowledged"
+                )
 
 
 class SecurityWork:
@@ -314,10 +429,22 @@ class SecurityWork:
         self.progress = Progress(cluster)
         first = self._admin_client(cluster, "owner")
         for name, partitions in self.topics:
-            cluster.do(first, lambda name=name, partitions=partitions: first.create_topic(name, partitions, 3, {"min.insync.replicas": "1"}))  # type: ignore[misc]
+            cluster.do(
+                first,
+                lambda name=name, partitions=partitions: first.create_topic(  # type: ignore[misc]
+                    name, partitions, 3, {"min.insync.replicas": "1"}
+                ),
+            )
         cluster.do(first, Administrator(first, self.progress, [], "owner").open_to_everybody)
         for name in "ab"[:ADMINISTRATORS]:
-            self.administrators.append(Administrator(self._admin_client(cluster, f"administrator {name}"), self.progress, self.users, name))
+            self.administrators.append(
+                Administrator(
+                    self._admin_client(cluster, f"administrator {name}"),
+                    self.progress,
+                    self.users,
+                    name,
+                )
+            )
         for number in range(VISITORS):
             client = self._admin_client(cluster, f"visitor{number}")
             self.visitors.append(Visitor(client, self.progress, self.users, str(number)))
@@ -339,7 +466,11 @@ class SecurityWork:
     @property
     def counts(self) -> Sequence[int]:
         each_visitor = [(each.let_in, each.refused) for each in self.visitors]
-        return [*(each.acknowledged for each in self.administrators), sum(let_in for let_in, _ in each_visitor), sum(no for _, no in each_visitor)]
+        return [
+            *(each.acknowledged for each in self.administrators),
+            sum(let_in for let_in, _ in each_visitor),
+            sum(no for _, no in each_visitor),
+        ]
 
     def end(self) -> None:
         for each in self._everybody:
@@ -351,24 +482,36 @@ class SecurityWork:
 
     def check(self, cluster: Cluster) -> list[str]:
         """Every node has what was acknowledged, and treats users by it."""
-        found = [wrong for node_id in sorted(cluster.living) for wrong in self._of_node(cluster, node_id)]
+        found = [
+            wrong for node_id in sorted(cluster.living) for wrong in self._of_node(cluster, node_id)
+        ]
         if not found:
             visitor, chance = self.visitors[0], cluster.world.random("last visits")
             for node_id in sorted(cluster.living):
                 for user in chance.sample(self.users, min(CHECKED, len(self.users))):
-                    cluster.do(visitor.client, lambda user=user, node_id=node_id: visitor.visit(user, node_id))  # type: ignore[misc]
+                    cluster.do(
+                        visitor.client,
+                        lambda user=user, node_id=node_id: visitor.visit(user, node_id),  # type: ignore[misc]
+                    )
             found += visitor.wrong
         return found[:5]
 
     def _of_node(self, cluster: Cluster, node_id: int) -> list[str]:
         image, found = cluster.nodes[node_id].image, []
         for user in self.users:
-            if ((NUMBER, user.name) in image.scram) not in {number != WITHOUT for number in user.password.possible}:
-                found.append(f"n{node_id}: whether {user.name} has a password is not what was acknowledged")
+            if ((NUMBER, user.name) in image.scram) not in {
+                number != WITHOUT for number in user.password.possible
+            }:
+                found.append(
+                    f"n{node_id}: whether {user.name} has a password is not what was acknowledged"
+                )
             for operation, right in user.rights.items():
                 if ((user.acl(operation) in image.acls) is not user.denied) not in right.possible:
                     found.append(f"n{node_id}: an ACL of {user.name} is not what was acknowledged")
             quota = image.quotas.get(((USER, user.name),), {}).get(PRODUCER_BYTE_RATE)
             if quota not in user.quota.possible:
-                found.append(f"n{node_id}: the quota of {user.name} is {quota}, acknowledged is one of {user.quota.possible}")
+                found.append(
+                    f"n{node_id}: the quota of {user.name} is {quota}, acknowledged is one of "
+                    f"{user.quota.possible}"
+                )
         return found

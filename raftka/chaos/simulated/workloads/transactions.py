@@ -1,7 +1,10 @@
-"""Transactions at work: producers of both versions of the protocol copy input partitions into two output topics, offsets in the transaction.
+"""Transactions at work: producers of both versions of the protocol copy input partitions into two
+output topics, offsets in the transaction.
 
-Two clients share each transactional id, one always taking over from the other, and the members of a group share what is left, in half of the lives by
-the new protocol (KIP-848); readers of what is committed watch all outputs. In the end the logs' own markers judge: see chaos/checks/transactions.py.
+Two clients share each transactional id, one always taking over from the other, and the members of a
+group share what is left, in half of the lives by the new protocol (KIP-848); readers of what is
+committed watch all outputs. In the end the logs' own markers judge: see
+chaos/checks/transactions.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,8 +20,23 @@ from raftka.chaos.checks import transactions as checks
 from raftka.chaos.checks.transactions import Entry, Place, Span
 from raftka.chaos.simulated.checks import verify
 from raftka.chaos.simulated.clients.client import Client
-from raftka.chaos.simulated.clients.copiers import HEARTBEAT_MS, OUTPUT_PARTITIONS, OUTPUTS, SESSION_MS, ConsumerMember, Copier, Member, outputs
-from raftka.chaos.simulated.clients.transactional import TV1, TV2, CommittedReader, Ledger, TransactionalProducer
+from raftka.chaos.simulated.clients.copiers import (
+    HEARTBEAT_MS,
+    OUTPUT_PARTITIONS,
+    OUTPUTS,
+    SESSION_MS,
+    ConsumerMember,
+    Copier,
+    Member,
+    outputs,
+)
+from raftka.chaos.simulated.clients.transactional import (
+    TV1,
+    TV2,
+    CommittedReader,
+    Ledger,
+    TransactionalProducer,
+)
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.workloads.group import OFFSETS, move_leaders
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
@@ -47,7 +65,9 @@ class Feeder:
         producer_id, sequences = await self.client.producer_id(), [0] * INPUTS
         while not self.over:
             partition, count = random.randrange(INPUTS), random.randint(1, 4)
-            await self.client.produce(INPUT, partition, [b"input"] * count, producer_id, sequences[partition])
+            await self.client.produce(
+                INPUT, partition, [b"input"] * count, producer_id, sequences[partition]
+            )
             sequences[partition] += count
             self.fed += count
             await trio.sleep(random.uniform(*FED_S) * self.pace)
@@ -84,9 +104,15 @@ class TransactionWork:
 
     def begin(self, cluster: Cluster, chance: Random) -> None:
         client = cluster.client()
-        configs = {"min.insync.replicas": chance.choice("122"), "internal.segment.bytes": chance.choice(("1500", "6000", "1000000"))}
+        configs = {
+            "min.insync.replicas": chance.choice("122"),
+            "internal.segment.bytes": chance.choice(("1500", "6000", "1000000")),
+        }
         for name, count in ((INPUT, INPUTS), *((name, OUTPUT_PARTITIONS) for name in OUTPUTS)):
-            cluster.do(client, lambda name=name, count=count: client.create_topic(name, count, 3, configs))  # type: ignore[misc]
+            cluster.do(
+                client,
+                lambda name=name, count=count: client.create_topic(name, count, 3, configs),  # type: ignore[misc]
+            )
         self.ledger = Ledger(lambda transactional_id: coordinator_in(cluster, transactional_id))
         self.feeder = Feeder(cluster.client("feeder"), self.pace)
         half = INPUTS // 2
@@ -94,18 +120,44 @@ class TransactionWork:
             self._add(Copier, cluster, chance, f"tx-{partition}", 2, ALONE, [(INPUT, partition)])
         kind = cluster.world.random("protocol of the members").choice((Member, ConsumerMember))
         for number in range(2):
-            self._add(kind, cluster, chance, f"tx-member-{number}", 1, TOGETHER, [(INPUT, partition) for partition in range(half, INPUTS)])
-        self.readers = [CommittedReader(cluster.client(f"committed{i}"), place, chance) for i, place in enumerate(outputs())]
-        clients: list[Feeder | Copier | CommittedReader] = [self.feeder, *self.copiers, *self.readers]
+            self._add(
+                kind,
+                cluster,
+                chance,
+                f"tx-member-{number}",
+                1,
+                TOGETHER,
+                [(INPUT, partition) for partition in range(half, INPUTS)],
+            )
+        self.readers = [
+            CommittedReader(cluster.client(f"committed{i}"), place, chance)
+            for i, place in enumerate(outputs())
+        ]
+        clients: list[Feeder | Copier | CommittedReader] = [
+            self.feeder,
+            *self.copiers,
+            *self.readers,
+        ]
         for each in clients:
             each.client.runtime.spawn(each.run, type(each).__name__)
         moved = [TRANSACTIONS, TRANSACTIONS, OFFSETS, *OUTPUTS]
         move_leaders(cluster, chance, moved, lambda: self.over)
 
-    def _add(self, kind: type[Copier], cluster: Cluster, chance: Random, name: str, clients: int, group: str, sources: Sequence[Place]) -> None:
+    def _add(
+        self,
+        kind: type[Copier],
+        cluster: Cluster,
+        chance: Random,
+        name: str,
+        clients: int,
+        group: str,
+        sources: Sequence[Place],
+    ) -> None:
         shape, timeout_ms = chance.choice((TV1, TV2)), chance.choice(TIMEOUTS_MS)
         for number in range(clients):
-            client = cluster.client(f"{name}-{number}", shape if chance.random() < 0.8 else chance.choice((TV1, TV2)))
+            client = cluster.client(
+                f"{name}-{number}", shape if chance.random() < 0.8 else chance.choice((TV1, TV2))
+            )
             copier = kind(client, self.ledger, name, group, sources, timeout_ms)
             copier.pace = self.pace
             self.copiers.append(copier)
@@ -117,7 +169,13 @@ class TransactionWork:
     @property
     def counts(self) -> Sequence[int]:
         """Inputs, and committed transactions of each input partition."""
-        return [self.feeder.fed, *(sum(each.copied[INPUT, partition] for each in self.copiers) for partition in range(INPUTS))]
+        return [
+            self.feeder.fed,
+            *(
+                sum(each.copied[INPUT, partition] for each in self.copiers)
+                for partition in range(INPUTS)
+            ),
+        ]
 
     def end(self) -> None:
         self.over = self.feeder.over = True
@@ -135,7 +193,10 @@ class TransactionWork:
 
     def check(self, cluster: Cluster) -> list[str]:
         if not cluster.settled(lambda: not unfinished(cluster), ALL_OVER_S):
-            return [f"hanging: {each}, {ALL_OVER_S} s after all have ended" for each in unfinished(cluster)]
+            return [
+                f"hanging: {each}, {ALL_OVER_S} s after all have ended"
+                for each in unfinished(cluster)
+            ]
         spans: dict[Place, list[Span]] = {}
         found: list[str] = []
         for place in outputs():
@@ -144,12 +205,21 @@ class TransactionWork:
             spans[place] = checks.spans_of(entries_of(replicas[leader]))
             found += verify.replicas(cluster, *place)
             for node_id, partition in sorted(replicas.items()):
-                listed = [each[:3] for each in partition.log.aborted(partition.log.start_offset, partition.high_watermark)]
+                listed = [
+                    each[:3]
+                    for each in partition.log.aborted(
+                        partition.log.start_offset, partition.high_watermark
+                    )
+                ]
                 found += checks.check_aborted(f"n{node_id}", spans[place], listed)
-        found += checks.check_attempts(self.ledger.attempts, spans) + checks.check_copies(spans, self._committed(cluster))
+        found += checks.check_attempts(self.ledger.attempts, spans) + checks.check_copies(
+            spans, self._committed(cluster)
+        )
         for reader in self.readers:
             of_place = spans[reader.place]
-            found += checks.check_read(reader.client.shape.name, reader.place, of_place, reader.read, reader.position)
+            found += checks.check_read(
+                reader.client.shape.name, reader.place, of_place, reader.read, reader.position
+            )
             found += checks.check_stable(reader.place, of_place, reader.told)
         return found
 
@@ -157,13 +227,18 @@ class TransactionWork:
         asker = TransactionalProducer(cluster.client("last"), self.ledger, "nobody", TIMEOUTS_MS[0])
         groups = [ALONE] * (INPUTS // 2) + [TOGETHER] * (INPUTS - INPUTS // 2)
         return {
-            (INPUT, partition): cluster.do(asker.client, lambda group=group, partition=partition: asker.committed(group, (INPUT, partition)))  # type: ignore[misc]
+            (INPUT, partition): cluster.do(
+                asker.client,
+                lambda group=group, partition=partition: asker.committed(group, (INPUT, partition)),  # type: ignore[misc]
+            )
             for partition, group in enumerate(groups)
         }
 
 
 def coordinator_in(cluster: Cluster, transactional_id: str) -> object:
-    """The coordinator of the id: which process, and its epoch; None: its topic does not exist yet."""
+    """The coordinator of the id: which process, and its epoch; None: its topic does not exist
+    yet.
+    """
     topic = cluster.newest.image.topic_named(TRANSACTIONS)
     if topic is None:
         return None
@@ -182,9 +257,16 @@ def unfinished(cluster: Cluster) -> list[str]:
             assert isinstance(machine, TransactionCoordinator)
             if coordinator.loaded and coordinator.partition.leader is not None:
                 busy = (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
-                found += [f"{name} is in state {its.state.name} on n{node_id}" for name, its in machine.transactions.items() if its.state in busy]
+                found += [
+                    f"{name} is in state {its.state.name} on n{node_id}"
+                    for name, its in machine.transactions.items()
+                    if its.state in busy
+                ]
         for partition in node.replicas.partitions.values():
-            found += [f"a transaction is open in {partition.name} on n{node_id} at {each}" for each in partition.log.producers.open]
+            found += [
+                f"a transaction is open in {partition.name} on n{node_id} at {each}"
+                for each in partition.log.producers.open
+            ]
     return found
 
 
@@ -200,8 +282,21 @@ def entries_of(partition: Partition) -> list[Entry]:
             for header, batch in iterate(memoryview(span.file.read(span.position, span.size))):
                 marker = read_marker(batch) if header.attributes & CONTROL else None
                 if marker is not None or header.attributes & TRANSACTIONAL:
-                    values = [] if marker is not None else [each.value or b"" for each in records_of(batch)]
+                    values = (
+                        []
+                        if marker is not None
+                        else [each.value or b"" for each in records_of(batch)]
+                    )
                     commits = marker.commit if marker is not None else None
-                    found.append(Entry(header.base_offset, header.last_offset, header.producer_id, header.producer_epoch, values, commits))
+                    found.append(
+                        Entry(
+                            header.base_offset,
+                            header.last_offset,
+                            header.producer_id,
+                            header.producer_epoch,
+                            values,
+                            commits,
+                        )
+                    )
                 offset = header.last_offset + 1
     return found

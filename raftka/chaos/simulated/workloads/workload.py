@@ -1,4 +1,6 @@
-"""A workload with clients and rules of its own: groups, compacted topics, logs that are deleted from. In a run alone, or beside others."""
+"""A workload with clients and rules of its own: groups, compacted topics, logs that are deleted
+from. In a run alone, or beside others.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,7 +43,9 @@ class Workload(Awaited, Protocol):
 
 @contextmanager
 def often() -> Iterator[None]:
-    """Checkpoints are written ten times as often, because cleaners go by them, and coordinators load a little at a time: a life is short."""
+    """Checkpoints are written ten times as often, because cleaners go by them, and coordinators
+    load a little at a time: a life is short.
+    """
     before = replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES
     replica_manager.CHECKPOINT_EVERY_S, coordinator_partition.SLICE_BYTES = 0.5, 400
     try:
@@ -52,7 +56,9 @@ def often() -> Iterator[None]:
 
 @contextmanager
 def busy() -> Iterator[None]:
-    """A slice of long work is over after a dozen steps, so that requests for a few items already go on in later turns."""
+    """A slice of long work is over after a dozen steps, so that requests for a few items already go
+    on in later turns.
+    """
     before = long_work.FIRST_STEPS, long_work.STEPS, clock.READING_S
     long_work.FIRST_STEPS, long_work.STEPS, clock.READING_S = 4, 2, 0.001
     try:

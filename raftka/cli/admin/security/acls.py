@@ -59,16 +59,24 @@ class AclOptions:
         ]
         given = [Resource(kind, name) for kind, name in named if name is not None]
         if len(given) > 1:
-            raise CommandFailed("name one of --topic, --group, --transactional-id, --cluster, --delegation-token and --user")
+            raise CommandFailed(
+                "name one of --topic, --group, --transactional-id, --cluster, --delegation-token "
+                "and --user"
+            )
         return given[0] if given else None
 
     def filters(self) -> list[AclFilter]:
         """One for each operation."""
         pattern = acls.PREFIXED if self.prefixed else acls.ANY
         kind, name = self.resource or (acls.ANY, None)
-        numbers = [OPERATION_NAMES.index(each.lower()) + FIRST_OPERATION for each in self.operations] or [acls.ANY]
+        numbers = [
+            OPERATION_NAMES.index(each.lower()) + FIRST_OPERATION for each in self.operations
+        ] or [acls.ANY]
         permission = acls.DENY if self.deny else acls.ANY
-        return [AclFilter(kind, name, pattern, self.principal, self.host, number, permission) for number in numbers]
+        return [
+            AclFilter(kind, name, pattern, self.principal, self.host, number, permission)
+            for number in numbers
+        ]
 
 
 def _shown(acl: Acl) -> dict[str, Json]:
@@ -104,7 +112,10 @@ def list_all(bootstrap_server: str, output: str, **options: Option) -> None:
             check(answer.error_code, answer.error_message)
             for told in answer.resources:
                 place = (told.resource_type, told.resource_name, told.pattern_type)
-                found |= dict.fromkeys(Acl(*place, acl.principal, acl.host, acl.operation, acl.permission_type) for acl in told.acls)
+                found |= dict.fromkeys(
+                    Acl(*place, acl.principal, acl.host, acl.operation, acl.permission_type)
+                    for acl in told.acls
+                )
         show([_shown(acl) for acl in sorted(found)], COLUMNS, output)
 
 
@@ -113,7 +124,10 @@ def create(bootstrap_server: str, output: str, **options: Option) -> None:
     asked = AclOptions(**options)
     resource = asked.resource
     if resource is None or asked.principal is None or not asked.operations:
-        raise CommandFailed("name a resource (--topic, --group, --transactional-id or --cluster), a --principal and an --operation")
+        raise CommandFailed(
+            "name a resource (--topic, --group, --transactional-id or --cluster), a --principal "
+            "and an --operation"
+        )
     row = CREATE_ACLS.request.creations
     creations = [
         row(
@@ -130,7 +144,9 @@ def create(bootstrap_server: str, output: str, **options: Option) -> None:
     with connect(bootstrap_server) as client:
         results = client.ask(CREATE_ACLS, CREATE_ACLS.request(creations=creations)).results
     if refused := [
-        sentence(name, each.error_code, each.error_message) for name, each in zip(asked.operations, results, strict=True) if each.error_code
+        sentence(name, each.error_code, each.error_message)
+        for name, each in zip(asked.operations, results, strict=True)
+        if each.error_code
     ]:
         raise CommandFailed("; ".join(refused))
 
@@ -158,6 +174,14 @@ def delete(bootstrap_server: str, output: str, **options: Option) -> None:
         for result in client.ask(DELETE_ACLS, DELETE_ACLS.request(filters=filters)).filter_results:
             check(result.error_code, result.error_message)
             for acl in result.matching_acls:
-                found = (acl.resource_type, acl.resource_name, acl.pattern_type, acl.principal, acl.host, acl.operation, acl.permission_type)
+                found = (
+                    acl.resource_type,
+                    acl.resource_name,
+                    acl.pattern_type,
+                    acl.principal,
+                    acl.host,
+                    acl.operation,
+                    acl.permission_type,
+                )
                 gone[Acl(*found)] = None
     show([_shown(acl) for acl in sorted(gone)], COLUMNS, output)

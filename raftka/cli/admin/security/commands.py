@@ -1,4 +1,6 @@
-"""`raftka acls`, `users`, `quotas` and `tokens`: their part of the tree. A command stands in a file of that name, imported when it is called."""
+"""`raftka acls`, `users`, `quotas` and `tokens`: their part of the tree. A command stands in a file
+of that name, imported when it is called.
+"""
 
 from collections.abc import Callable
 
@@ -23,11 +25,23 @@ def _resource_options(command: Command) -> Command:
         click.option("--transactional-id", metavar="NAME", help="A transactional id; * for all."),
         click.option("--cluster", is_flag=True, help="The cluster."),
         click.option("--delegation-token", metavar="ID", help="A delegation token; * for all."),
-        click.option("--user", metavar="User:NAME", help="A user, for whom others make or see tokens; * for all."),
+        click.option(
+            "--user",
+            metavar="User:NAME",
+            help="A user, for whom others make or see tokens; * for all.",
+        ),
         click.option("--prefixed", is_flag=True, help="All names that begin with the given one."),
-        click.option("--principal", metavar="User:NAME", help="Whom it is about; User:* for everybody."),
+        click.option(
+            "--principal", metavar="User:NAME", help="Whom it is about; User:* for everybody."
+        ),
         click.option("--host", metavar="ADDRESS", help="From which address; * for all."),
-        click.option("--operation", "operations", type=click.Choice(OPERATION_NAMES, case_sensitive=False), multiple=True, help="May be repeated."),
+        click.option(
+            "--operation",
+            "operations",
+            type=click.Choice(OPERATION_NAMES, case_sensitive=False),
+            multiple=True,
+            help="May be repeated.",
+        ),
         click.option("--deny", is_flag=True, help="An ACL that denies."),
     ]
     for option in reversed(options):
@@ -49,7 +63,9 @@ def acls_list(**options: Option) -> None:
 @_resource_options
 @client_options
 def acls_create(**options: Option) -> None:
-    """Allow (or with --deny, deny) a principal operations on a resource. What is there already stays."""
+    """Allow (or with --deny, deny) a principal operations on a resource. What is there already
+    stays.
+    """
     from raftka.cli.admin.security.acls import create
 
     raise SystemExit(create(**options))
@@ -81,10 +97,17 @@ def users_list(**options: Option) -> None:
 
 @users.command("set")
 @click.argument("name")
-@click.option("--mechanism", type=click.Choice(MECHANISMS), default=MECHANISMS[1], show_default=True)
+@click.option(
+    "--mechanism", type=click.Choice(MECHANISMS), default=MECHANISMS[1], show_default=True
+)
 @click.option("--iterations", type=click.IntRange(4096, 16384), default=8192, show_default=True)
 @click.option(
-    "--password-file", type=click.File(), help="A file with the password in its first line, - for the standard input; asked for unless given."
+    "--password-file",
+    type=click.File(),
+    help=(
+        "A file with the password in its first line, - for the standard input; asked for unless "
+        "given."
+    ),
 )
 @client_options
 def users_set(**options: Option) -> None:
@@ -96,7 +119,11 @@ def users_set(**options: Option) -> None:
 
 @users.command("delete")
 @click.argument("name")
-@click.option("--mechanism", type=click.Choice(MECHANISMS), help="Only this credential; all of the user unless given.")
+@click.option(
+    "--mechanism",
+    type=click.Choice(MECHANISMS),
+    help="Only this credential; all of the user unless given.",
+)
 @client_options
 def users_delete(**options: Option) -> None:
     """Delete a user's credentials. Connections that are open go on."""
@@ -114,10 +141,18 @@ def _entity_options(command: Command) -> Command:
     """Options that name a user, a client id, both, or an address."""
     options: list[Callable[[Command], Command]] = [
         click.option("--user", metavar="NAME", help="A user, without User:."),
-        click.option("--client-id", metavar="NAME", help="A client id; with a user, that user's client of this id."),
+        click.option(
+            "--client-id",
+            metavar="NAME",
+            help="A client id; with a user, that user's client of this id.",
+        ),
         click.option("--ip", metavar="ADDRESS", help="An address."),
         click.option(
-            "--default", "defaults", type=click.Choice(("user", "client-id", "ip")), multiple=True, help="All that have none; may be repeated."
+            "--default",
+            "defaults",
+            type=click.Choice(("user", "client-id", "ip")),
+            multiple=True,
+            help="All that have none; may be repeated.",
         ),
     ]
     for option in reversed(options):
@@ -141,9 +176,22 @@ def tokens() -> None:
 
 
 @tokens.command("create")
-@click.option("--owner", metavar="NAME", help="For another user; unless given, for the one that asks.")
-@click.option("--renewer", "renewers", metavar="NAME", multiple=True, help="A user that may renew it. May be repeated.")
-@click.option("--max-lifetime-ms", type=int, default=-1, help="How long it lasts at most; unless given, as long as the cluster allows.")
+@click.option(
+    "--owner", metavar="NAME", help="For another user; unless given, for the one that asks."
+)
+@click.option(
+    "--renewer",
+    "renewers",
+    metavar="NAME",
+    multiple=True,
+    help="A user that may renew it. May be repeated.",
+)
+@click.option(
+    "--max-lifetime-ms",
+    type=int,
+    default=-1,
+    help="How long it lasts at most; unless given, as long as the cluster allows.",
+)
 @client_options
 def tokens_create(**options: Option) -> None:
     """Make a token and print its id and HMAC: user and password of a login by SCRAM."""
@@ -153,7 +201,9 @@ def tokens_create(**options: Option) -> None:
 
 
 @tokens.command("list")
-@click.option("--owner", "owners", metavar="NAME", multiple=True, help="Only this user's. May be repeated.")
+@click.option(
+    "--owner", "owners", metavar="NAME", multiple=True, help="Only this user's. May be repeated."
+)
 @click.option("--hmac", "hmacs", is_flag=True, help="With HMACs, which are passwords.")
 @client_options
 def tokens_list(**options: Option) -> None:
@@ -168,7 +218,9 @@ def tokens_list(**options: Option) -> None:
 @_entity_options
 @client_options
 def quotas_set(**options: Option) -> None:
-    """Set producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate; of an address connection_creation_rate."""
+    """Set producer_byte_rate, consumer_byte_rate, request_percentage, controller_mutation_rate; of
+    an address connection_creation_rate.
+    """
     from raftka.cli.admin.security.quotas import alter
 
     raise SystemExit(alter(**options))
@@ -195,7 +247,12 @@ _hmac_file = click.option(
 
 @tokens.command("renew")
 @_hmac_file
-@click.option("--period-ms", type=int, default=-1, help="How long it is to last from now on; unless given, as long as a new one.")
+@click.option(
+    "--period-ms",
+    type=int,
+    default=-1,
+    help="How long it is to last from now on; unless given, as long as a new one.",
+)
 @client_options
 def tokens_renew(**options: Option) -> None:
     """Let a token last longer, up to its greatest age."""
@@ -206,7 +263,9 @@ def tokens_renew(**options: Option) -> None:
 
 @tokens.command("expire")
 @_hmac_file
-@click.option("--period-ms", type=int, default=-1, help="In how long it is to end; now unless given.")
+@click.option(
+    "--period-ms", type=int, default=-1, help="In how long it is to end; now unless given."
+)
 @client_options
 def tokens_expire(**options: Option) -> None:
     """End a token."""

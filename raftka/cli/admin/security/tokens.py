@@ -21,16 +21,35 @@ HMAC = "hmac"
 
 
 @command
-def create(owner: str | None, renewers: tuple[str, ...], max_lifetime_ms: int, bootstrap_server: str, output: str) -> None:
+def create(
+    owner: str | None,
+    renewers: tuple[str, ...],
+    max_lifetime_ms: int,
+    bootstrap_server: str,
+    output: str,
+) -> None:
     request = CREATE_DELEGATION_TOKEN.request
-    row = request(renewers=[request.renewers(principal_type="User", principal_name=name) for name in renewers], max_lifetime_ms=max_lifetime_ms)
+    row = request(
+        renewers=[
+            request.renewers(principal_type="User", principal_name=name) for name in renewers
+        ],
+        max_lifetime_ms=max_lifetime_ms,
+    )
     if owner is not None:
         row.owner_principal_type, row.owner_principal_name = "User", owner
     with connect(bootstrap_server) as client:
         token = client.ask(CREATE_DELEGATION_TOKEN, row)
     check(token.error_code)
-    found: dict[str, Json] = {"token": token.token_id, HMAC: b64encode(token.hmac).decode(), "expires": _time(token.expiry_timestamp_ms)}
-    show([{**found, "latest": _time(token.max_timestamp_ms)}], ["token", HMAC, "expires", "latest"], output)
+    found: dict[str, Json] = {
+        "token": token.token_id,
+        HMAC: b64encode(token.hmac).decode(),
+        "expires": _time(token.expiry_timestamp_ms),
+    }
+    show(
+        [{**found, "latest": _time(token.max_timestamp_ms)}],
+        ["token", HMAC, "expires", "latest"],
+        output,
+    )
 
 
 @command
@@ -41,7 +60,9 @@ def list_all(owners: tuple[str, ...], hmacs: bool, bootstrap_server: str, output
         answer = client.ask(DESCRIBE_DELEGATION_TOKEN, request(owners=rows or None))
     check(answer.error_code)
     found = sorted(answer.tokens, key=lambda each: (each.principal_name, each.issue_timestamp))
-    shown = [_shown(each) | ({HMAC: b64encode(each.hmac).decode()} if hmacs else {}) for each in found]
+    shown = [
+        _shown(each) | ({HMAC: b64encode(each.hmac).decode()} if hmacs else {}) for each in found
+    ]
     show(shown, [*COLUMNS, *([HMAC] if hmacs else [])], output)
 
 

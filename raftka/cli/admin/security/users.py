@@ -24,7 +24,11 @@ def list_all(bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         found = sorted(_users(client), key=lambda each: each.user)
         rows = [
-            {"user": each.user, "mechanism": NUMBERS.get(info.mechanism, str(info.mechanism)), "iterations": info.iterations}
+            {
+                "user": each.user,
+                "mechanism": NUMBERS.get(info.mechanism, str(info.mechanism)),
+                "iterations": info.iterations,
+            }
             for each in found
             for info in each.credential_infos
         ]
@@ -34,17 +38,33 @@ def list_all(bootstrap_server: str, output: str) -> None:
 def _users(client: Client, name: str | None = None) -> list[DescribeUserScramCredentialsResult]:
     """All users, or that one. Raises CommandFailed for one that is not there."""
     request = DESCRIBE_USER_SCRAM_CREDENTIALS.request
-    answer = client.ask(DESCRIBE_USER_SCRAM_CREDENTIALS, request(users=None if name is None else [request.users(name=name)]))
+    answer = client.ask(
+        DESCRIBE_USER_SCRAM_CREDENTIALS,
+        request(users=None if name is None else [request.users(name=name)]),
+    )
     check(answer.error_code, answer.error_message)
-    if refused := [sentence(each.user, each.error_code, each.error_message) for each in answer.results if each.error_code]:
+    if refused := [
+        sentence(each.user, each.error_code, each.error_message)
+        for each in answer.results
+        if each.error_code
+    ]:
         raise CommandFailed("; ".join(refused))
     return list(answer.results)
 
 
 @command
-def set_password(name: str, mechanism: str, iterations: int, password_file: IO[str] | None, bootstrap_server: str, output: str) -> None:
+def set_password(
+    name: str,
+    mechanism: str,
+    iterations: int,
+    password_file: IO[str] | None,
+    bootstrap_server: str,
+    output: str,
+) -> None:
     if password_file is None:
-        password: str = click.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True)
+        password: str = click.prompt(
+            f"password of {name}", hide_input=True, confirmation_prompt=True
+        )
     else:
         password = password_file.readline().rstrip("\r\n")
     if not password:
@@ -52,7 +72,13 @@ def set_password(name: str, mechanism: str, iterations: int, password_file: IO[s
     salt = secrets.token_bytes(SALT_BYTES)
     salted = salted_password(mechanism, password, salt, iterations)
     request = ALTER_USER_SCRAM_CREDENTIALS.request
-    row = request.upsertions(name=name, mechanism=NUMBER_OF[mechanism], iterations=iterations, salt=salt, salted_password=salted)
+    row = request.upsertions(
+        name=name,
+        mechanism=NUMBER_OF[mechanism],
+        iterations=iterations,
+        salt=salt,
+        salted_password=salted,
+    )
     with connect(bootstrap_server) as client:
         _alter(client, request(upsertions=[row]))
 
@@ -61,7 +87,11 @@ def set_password(name: str, mechanism: str, iterations: int, password_file: IO[s
 def delete(name: str, mechanism: str | None, bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         (user,) = _users(client, name)
-        numbers = [info.mechanism for info in user.credential_infos] if mechanism is None else [NUMBER_OF[mechanism]]
+        numbers = (
+            [info.mechanism for info in user.credential_infos]
+            if mechanism is None
+            else [NUMBER_OF[mechanism]]
+        )
         request = ALTER_USER_SCRAM_CREDENTIALS.request
         for number in numbers:  # one request each: a request alters a user once
             _alter(client, request(deletions=[request.deletions(name=name, mechanism=number)]))
@@ -69,5 +99,9 @@ def delete(name: str, mechanism: str | None, bootstrap_server: str, output: str)
 
 def _alter(client: Client, request: AlterUserScramCredentialsRequest) -> None:
     results = client.ask(ALTER_USER_SCRAM_CREDENTIALS, request).results
-    if refused := [sentence(each.user, each.error_code, each.error_message) for each in results if each.error_code]:
+    if refused := [
+        sentence(each.user, each.error_code, each.error_message)
+        for each in results
+        if each.error_code
+    ]:
         raise CommandFailed("; ".join(refused))

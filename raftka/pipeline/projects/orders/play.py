@@ -1,4 +1,5 @@
-"""Play a shop: change events of orders, as Debezium writes them, into the project's topic. For a look without PostgreSQL.
+"""Play a shop: change events of orders, as Debezium writes them, into the project's topic. For a
+look without PostgreSQL.
 
 python play.py [--changes N] [--rate N] [--project DIR]    ends with Ctrl-C
 """
@@ -28,7 +29,9 @@ Event = tuple[bytes, bytes | None]  # key and value of a record
 
 
 class Shop:
-    """Orders that are placed, move on, and are removed some time after they were sent. The same seed plays the same shop."""
+    """Orders that are placed, move on, and are removed some time after they were sent. The same
+    seed plays the same shop.
+    """
 
     def __init__(self, seed: int | None = None) -> None:
         self.orders: dict[int, JsonObject] = {}
@@ -67,13 +70,34 @@ def _key(key: int) -> bytes:
     return json.dumps({"id": key}).encode()
 
 
-def _event(key: int, op: str, before: JsonObject | None, after: JsonObject | None, now_ms: int) -> Event:
-    source = {"connector": "postgresql", "name": "shop", "ts_ms": now_ms, "snapshot": "false", "db": "shop", "schema": "public", "table": "orders"}
-    return _key(key), json.dumps({"before": before, "after": after, "source": source, "op": op, "ts_ms": now_ms, "transaction": None}).encode()
+def _event(
+    key: int, op: str, before: JsonObject | None, after: JsonObject | None, now_ms: int
+) -> Event:
+    source = {
+        "connector": "postgresql",
+        "name": "shop",
+        "ts_ms": now_ms,
+        "snapshot": "false",
+        "db": "shop",
+        "schema": "public",
+        "table": "orders",
+    }
+    return _key(key), json.dumps(
+        {
+            "before": before,
+            "after": after,
+            "source": source,
+            "op": op,
+            "ts_ms": now_ms,
+            "transaction": None,
+        }
+    ).encode()
 
 
 def play(project: Path, shop: Shop, changes: int | None, rate: float) -> int:
-    """Write so many changes, or until it is ended; returns how many records these were. Raises PipelineError."""
+    """Write so many changes, or until it is ended; returns how many records these were. Raises
+    PipelineError.
+    """
     found = load(project / "streams.yml")
     topic = found.stream(STREAM).topic
     brokers = open_brokers(found.connection, "raftka-play", PATIENCE_S)
@@ -95,8 +119,12 @@ def play(project: Path, shop: Shop, changes: int | None, rate: float) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write change events of a shop's orders into the project's topic.")
-    parser.add_argument("--project", type=Path, default=Path(__file__).parent, help="the project's folder")
+    parser = argparse.ArgumentParser(
+        description="Write change events of a shop's orders into the project's topic."
+    )
+    parser.add_argument(
+        "--project", type=Path, default=Path(__file__).parent, help="the project's folder"
+    )
     parser.add_argument("--changes", type=int, help="so many; without it until Ctrl-C")
     parser.add_argument("--rate", type=float, default=10, help="changes a second (10)")
     given = parser.parse_args()

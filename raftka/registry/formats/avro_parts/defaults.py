@@ -1,4 +1,6 @@
-"""Validates defaults of Avro fields: whether a JSON value is one of a type. A default of a union may be one of any branch, as since Avro 1.12."""
+"""Validates defaults of Avro fields: whether a JSON value is one of a type. A default of a union
+may be one of any branch, as since Avro 1.12.
+"""
 
 from collections.abc import Callable
 
@@ -11,7 +13,9 @@ MAX_DEPTH = 100  # of values in values, and of records whose fields have default
 
 
 def _is_integer(value: Json, bits: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
+    return (
+        isinstance(value, int) and not isinstance(value, bool) and -(1 << bits) <= value < 1 << bits
+    )
 
 
 def _is_number(value: Json) -> bool:
@@ -37,7 +41,9 @@ SIMPLE: dict[str, Callable[[Type, Json], bool]] = {
 
 
 class Defaults:
-    """Remembers what it has found, because defaults of records lead to the defaults of their fields, and these to further ones."""
+    """Remembers what it has found, because defaults of records lead to the defaults of their
+    fields, and these to further ones.
+    """
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, int], bool] = {}
@@ -59,13 +65,20 @@ class Defaults:
             return any(self.fits(branch, value, depth) for branch in type_.branches)
         if type_.items is not None:
             if type_.kind == "array":
-                return isinstance(value, list) and all(self.fits(type_.items, each, depth) for each in value)
-            return isinstance(value, dict) and all(self.fits(type_.items, each, depth) for each in value.values())
+                return isinstance(value, list) and all(
+                    self.fits(type_.items, each, depth) for each in value
+                )
+            return isinstance(value, dict) and all(
+                self.fits(type_.items, each, depth) for each in value.values()
+            )
         if not isinstance(value, dict):
             return False
         if not all(field.name in value or field.has_default for field in type_.fields):
             return False
-        return all(self.fits(field.type, value.get(field.name, field.default), depth) for field in type_.fields)
+        return all(
+            self.fits(field.type, value.get(field.name, field.default), depth)
+            for field in type_.fields
+        )
 
     def _count(self, depth: int) -> None:
         self._steps += 1

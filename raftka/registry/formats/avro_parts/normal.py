@@ -1,9 +1,23 @@
-"""Writes an Avro schema with attributes in one order, the one of Java's Avro: what differs in it differs in meaning or in documentation."""
+"""Writes an Avro schema with attributes in one order, the one of Java's Avro: what differs in it
+differs in meaning or in documentation.
+"""
 
 from raftka.json_values import Json, JsonObject
 from raftka.registry.formats.avro_parts.types import NAMED, PRIMITIVE_TYPES
 
-TYPE_ORDER = ("type", "name", "namespace", "doc", "fields", "symbols", "items", "values", "size", "default", "aliases")
+TYPE_ORDER = (
+    "type",
+    "name",
+    "namespace",
+    "doc",
+    "fields",
+    "symbols",
+    "items",
+    "values",
+    "size",
+    "default",
+    "aliases",
+)
 FIELD_ORDER = ("name", "type", "doc", "default", "order", "aliases")
 
 
@@ -16,10 +30,21 @@ def normal(value: Json, namespace: str) -> Json:
         return [normal(each, namespace) for each in value]
     kind = value["type"]
     if kind not in NAMED:
-        found = {**value, **{key: normal(value[key], namespace) for key in ("items", "values") if key in value and kind in ("array", "map")}}
+        found = {
+            **value,
+            **{
+                key: normal(value[key], namespace)
+                for key in ("items", "values")
+                if key in value and kind in ("array", "map")
+            },
+        }
         found["type"] = normal(kind, namespace)
         return found["type"] if len(found) == 1 else _ordered(found, TYPE_ORDER)
-    full = value["name"] if "." in value["name"] or not (space := value.get("namespace", namespace)) else f"{space}.{value['name']}"
+    full = (
+        value["name"]
+        if "." in value["name"] or not (space := value.get("namespace", namespace))
+        else f"{space}.{value['name']}"
+    )
     space, _, name = full.rpartition(".")
     found = {key: each for key, each in value.items() if key != "namespace"} | {"name": name}
     if space != namespace:

@@ -11,7 +11,9 @@ NAMED = ("record", "error", "enum", "fixed")
 
 @dataclass(eq=False)
 class Type:
-    """`kind` is Avro's word, union for a list; an error is a record. Parts that the kind has not are empty."""
+    """`kind` is Avro's word, union for a list; an error is a record. Parts that the kind has not
+    are empty.
+    """
 
     kind: str
     name: str = ""  # in full

@@ -1,7 +1,9 @@
-"""JSON Schema resources by URI, and what a `$ref` in them leads to: a definition, an anchor, another resource, a reference. Fetches nothing.
+"""JSON Schema resources by URI, and what a `$ref` in them leads to: a definition, an anchor,
+another resource, a reference. Fetches nothing.
 
-A text is a resource, and so is each part of it with an `$id` of its own, as bundlers write them. `#/...` and
-anchors are a resource's own, relative references are resolved against its URI, and its `$schema` says its draft.
+A text is a resource, and so is each part of it with an `$id` of its own, as bundlers write them.
+`#/...` and anchors are a resource's own, relative references are resolved against its URI, and its
+`$schema` says its draft.
 """
 
 from collections.abc import Iterator
@@ -22,17 +24,49 @@ DRAFTS = {  # `$schema` without the empty fragment, with http
 DEFAULT_DRAFT = 7  # also for an `$schema` of somebody's own
 ALONE = 7  # up to this draft a `$ref` stands alone: what is beside it says nothing, an id too
 ONE = (
-    *("additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then"),
+    *(
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+    ),
     *("unevaluatedItems", "unevaluatedProperties"),
 )
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
-MAPS = ("$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties")
+MAPS = (
+    "$defs",
+    "definitions",
+    "dependencies",
+    "dependentSchemas",
+    "patternProperties",
+    "properties",
+)
 REFERRING = ("$ref", "$recursiveRef", "$dynamicRef")
-SINCE = {  # the draft that brought a keyword, if not draft 4: what a metaschema does not know, it does not validate
+# the draft that brought a keyword, if not draft 4: what a metaschema does not know, it does not
+# validate
+SINCE = {
     **dict.fromkeys(("const", "contains", "propertyNames"), 6),
     **dict.fromkeys(("if", "then", "else"), 7),
-    **dict.fromkeys(("$anchor", "$defs", "$recursiveRef", "contentSchema", "dependentRequired", "dependentSchemas"), 2019),
-    **dict.fromkeys(("maxContains", "minContains", "unevaluatedItems", "unevaluatedProperties"), 2019),
+    **dict.fromkeys(
+        (
+            "$anchor",
+            "$defs",
+            "$recursiveRef",
+            "contentSchema",
+            "dependentRequired",
+            "dependentSchemas",
+        ),
+        2019,
+    ),
+    **dict.fromkeys(
+        ("maxContains", "minContains", "unevaluatedItems", "unevaluatedProperties"), 2019
+    ),
     **dict.fromkeys(("$dynamicAnchor", "$dynamicRef", "prefixItems"), 2020),
 }
 UNTIL = {"additionalItems": 2019, "$recursiveRef": 2019}  # the last draft that has it
@@ -41,7 +75,9 @@ SHOWN = 200  # characters of a reference in a message
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A resource. `name` is its reference's, none for the schema itself; `uri` is absolute if an id before it is."""
+    """A resource. `name` is its reference's, none for the schema itself; `uri` is absolute if an id
+    before it is.
+    """
 
     name: str
     value: Json
@@ -50,10 +86,12 @@ class Document:
     scope: "Scope" = ()
 
 
-Scope = tuple[tuple[str, int], ...]  # the outermost resource of the way here that has a dynamic anchor, by its name; an id of its value
+# the outermost resource of the way here that has a dynamic anchor, by its name; an id of its value
+Scope = tuple[tuple[str, int], ...]
 
 
-METASCHEMAS = {draft: Document(url, {}, draft, url) for url, draft in DRAFTS.items()}  # stand for what is not followed
+# stand for what is not followed
+METASCHEMAS = {draft: Document(url, {}, draft, url) for url, draft in DRAFTS.items()}
 
 
 class Target(NamedTuple):
@@ -63,11 +101,17 @@ class Target(NamedTuple):
 
 def draft_of(value: Json, default: int) -> int:
     given = value.get("$schema") if isinstance(value, dict) else None
-    return DRAFTS.get(given.rstrip("#").replace("https:", "http:"), default) if isinstance(given, str) else default
+    return (
+        DRAFTS.get(given.rstrip("#").replace("https:", "http:"), default)
+        if isinstance(given, str)
+        else default
+    )
 
 
 def id_of(value: Json, draft: int) -> str:
-    """Return a schema's own id; "" for none. One beside a `$ref` is none where that stands alone."""
+    """Return a schema's own id; "" for none. One beside a `$ref` is none where that stands
+    alone.
+    """
     if not isinstance(value, dict) or (draft <= ALONE and isinstance(value.get("$ref"), str)):
         return ""
     found = value.get("id" if draft == 4 else "$id")
@@ -77,7 +121,12 @@ def id_of(value: Json, draft: int) -> str:
 def resolve(base: str, reference: str) -> str:
     """As RFC 3986 says, for URIs of any scheme: urljoin knows some alone."""
     scheme = urlsplit(base).scheme
-    if not scheme or scheme in ("http", "https") or urlsplit(reference).scheme or not base.startswith(f"{scheme}://"):
+    if (
+        not scheme
+        or scheme in ("http", "https")
+        or urlsplit(reference).scheme
+        or not base.startswith(f"{scheme}://")
+    ):
         return urljoin(base, reference)
     return scheme + urljoin("http" + base.removeprefix(scheme), reference).removeprefix("http")
 
@@ -106,7 +155,8 @@ class Documents:
         self._by_uri: dict[str, Document] = {}
         self._names: dict[str, Document] = {}  # of references, as the schema writes them
         self._anchors: dict[tuple[int, str], Json] = {}
-        self._dynamic: dict[int, list[str]] = {}  # by resource, those of its anchors that a `$dynamicRef` may find elsewhere
+        # by resource, those of its anchors that a `$dynamicRef` may find elsewhere
+        self._dynamic: dict[int, list[str]] = {}
         self._resources: dict[int, Document] = {}  # by the id of their value
         self._scoped: dict[tuple[int, Scope], Document] = {}
         self._positions: set[int] = set()  # ids of all schemas that keywords lead to
@@ -120,7 +170,11 @@ class Documents:
 
     def add(self, document: Document) -> None:
         added = self._added(document)
-        for name in (document.name, resolve(self._root.uri, document.name), id_of(document.value, document.draft)):
+        for name in (
+            document.name,
+            resolve(self._root.uri, document.name),
+            id_of(document.value, document.draft),
+        ):
             if name:
                 self._names.setdefault(name.rstrip("#"), added)
 
@@ -133,7 +187,9 @@ class Documents:
         return document if found is None else self._within(found, document.scope)
 
     def _within(self, resource: Document, scope: Scope) -> Document:
-        """Return the resource as it is seen by this way. Its dynamic anchors count where none before it has their names."""
+        """Return the resource as it is seen by this way. Its dynamic anchors count where none
+        before it has their names.
+        """
         own = self._dynamic.get(id(resource.value))
         if own:
             known = {name for name, _ in scope}
@@ -157,24 +213,50 @@ class Documents:
         return id(value) in self._referred
 
     def referred(self, schema: JsonObject, document: Document) -> Target | None:
-        """What a schema refers to; none if it has no `$ref`. Raises InvalidSchema if that is not there."""
-        keyword = next((each for each in REFERRING if isinstance(schema.get(each), str) and is_known(each, document.draft)), None)
+        """What a schema refers to; none if it has no `$ref`. Raises InvalidSchema if that is not
+        there.
+        """
+        keyword = next(
+            (
+                each
+                for each in REFERRING
+                if isinstance(schema.get(each), str) and is_known(each, document.draft)
+            ),
+            None,
+        )
         if keyword is None:
             return None
         uri, _, fragment = str(schema[keyword]).partition("#")
         base = self._document(uri, document) if uri else document
-        found = self._fragment(self._within(base, document.scope), unquote(fragment)) if base is not None else None
+        found = (
+            self._fragment(self._within(base, document.scope), unquote(fragment))
+            if base is not None
+            else None
+        )
         if found is None or not isinstance(found.value, dict | bool):
             shown = str(schema[keyword])[:SHOWN]
-            raise InvalidSchema(f"{keyword} {shown} leads to no schema: not to one within, nor to a reference of that name, and URLs are not fetched")
-        if isinstance(found.value, dict) and found.value is not METASCHEMAS[found.document.draft].value and id(found.value) not in self._positions:
+            raise InvalidSchema(
+                f"{keyword} {shown} leads to no schema: not to one within, nor to a reference of "
+                "that name, and URLs are not fetched"
+            )
+        if (
+            isinstance(found.value, dict)
+            and found.value is not METASCHEMAS[found.document.draft].value
+            and id(found.value) not in self._positions
+        ):
             self._referred.add(id(found.value))
             self._index(found.value, found.document)
             found = Target(found.value, self.entered(found.value, found.document))
-        return found if keyword == "$ref" else self._outermost("" if keyword == "$recursiveRef" else fragment, found, document)
+        return (
+            found
+            if keyword == "$ref"
+            else self._outermost("" if keyword == "$recursiveRef" else fragment, found, document)
+        )
 
     def _outermost(self, anchor: str, found: Target, document: Document) -> Target:
-        """Return the schema with that dynamic anchor in the first resource of the way that has one; else what was found."""
+        """Return the schema with that dynamic anchor in the first resource of the way that has one;
+        else what was found.
+        """
         if anchor not in self._dynamic.get(id(found.document.value), ()):
             return found
         first = self._resources[dict(found.document.scope)[anchor]]
@@ -184,7 +266,13 @@ class Documents:
         for each in (resolve(document.uri, uri), uri):
             if (found := self._by_uri.get(each.rstrip("#"))) is not None:
                 return found
-        for each in (uri, resolve(document.uri, uri), resolve(self._root.uri, uri), resolve(document.name, uri), uri.removeprefix("./")):
+        for each in (
+            uri,
+            resolve(document.uri, uri),
+            resolve(self._root.uri, uri),
+            resolve(document.name, uri),
+            uri.removeprefix("./"),
+        ):
             if (found := self._names.get(each)) is not None:
                 return found
         draft = DRAFTS.get(uri.replace("https:", "http:"))
@@ -201,7 +289,13 @@ class Documents:
                 token = "definitions"  # Confluent takes the one name for the other
             if isinstance(value, dict) and token in value:
                 value = value[token]
-            elif isinstance(value, list) and token.isascii() and token.isdigit() and len(token) < 9 and int(token) < len(value):
+            elif (
+                isinstance(value, list)
+                and token.isascii()
+                and token.isdigit()
+                and len(token) < 9
+                and int(token) < len(value)
+            ):
                 value = value[int(token)]
             else:
                 return None
@@ -244,7 +338,11 @@ class Documents:
                 self._anchors.setdefault((id(resource.value), value[keyword]), value)
                 if keyword == "$dynamicAnchor":
                     self._dynamic.setdefault(id(resource.value), []).append(value[keyword])
-        if value is resource.value and value.get("$recursiveAnchor") is True and resource.draft == 2019:
+        if (
+            value is resource.value
+            and value.get("$recursiveAnchor") is True
+            and resource.draft == 2019
+        ):
             self._anchors.setdefault((id(resource.value), ""), value)
             self._dynamic.setdefault(id(resource.value), []).append("")
         return resource

@@ -1,4 +1,6 @@
-"""JSON Schemas as rules compare them: a node is a schema as the parts that all must hold, with references and `allOf` followed."""
+"""JSON Schemas as rules compare them: a node is a schema as the parts that all must hold, with
+references and `allOf` followed.
+"""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,7 +9,14 @@ from functools import cached_property
 
 from raftka.json_values import Json, JsonObject
 from raftka.registry.formats import json_text
-from raftka.registry.formats.json_schema_parts.documents import METASCHEMAS, Document, Documents, Scope, Target, is_known
+from raftka.registry.formats.json_schema_parts.documents import (
+    METASCHEMAS,
+    Document,
+    Documents,
+    Scope,
+    Target,
+    is_known,
+)
 from raftka.registry.formats.json_schema_parts.patterns import matches
 from raftka.registry.formats.pairs import TooComplex
 
@@ -19,9 +28,27 @@ TYPED = frozenset(
         "type",
         *("maxLength", "minLength", "pattern"),
         *("exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"),
-        *("additionalItems", "contains", "items", "maxContains", "maxItems", "minContains", "minItems", "prefixItems", "unevaluatedItems"),
+        *(
+            "additionalItems",
+            "contains",
+            "items",
+            "maxContains",
+            "maxItems",
+            "minContains",
+            "minItems",
+            "prefixItems",
+            "unevaluatedItems",
+        ),
         "uniqueItems",
-        *("additionalProperties", "dependencies", "dependentRequired", "dependentSchemas", "maxProperties", "minProperties", "patternProperties"),
+        *(
+            "additionalProperties",
+            "dependencies",
+            "dependentRequired",
+            "dependentSchemas",
+            "maxProperties",
+            "minProperties",
+            "patternProperties",
+        ),
         *("properties", "propertyNames", "required", "unevaluatedProperties"),
     )
 )
@@ -34,7 +61,9 @@ class Part:
 
 @dataclass(eq=False)
 class Typed(Part):
-    """Types, and what is said of values of each, in `raw`. `types`, `integer`, `required` and `defaults` are those of the whole node."""
+    """Types, and what is said of values of each, in `raw`. `types`, `integer`, `required` and
+    `defaults` are those of the whole node.
+    """
 
     nodes: "Nodes"
     document: Document
@@ -62,7 +91,10 @@ class Typed(Part):
         return self.nodes.node(self.raw[key], self.document) if key in self.raw else None
 
     def children(self, key: str) -> dict[str, "Node"]:
-        return {name: self.nodes.node(each, self.document) for name, each in (self.raw.get(key) or {}).items()}
+        return {
+            name: self.nodes.node(each, self.document)
+            for name, each in (self.raw.get(key) or {}).items()
+        }
 
     @cached_property
     def properties(self) -> dict[str, "Node"]:
@@ -74,16 +106,26 @@ class Typed(Part):
 
     @cached_property
     def others(self) -> "Node":
-        """Of properties that neither a name nor a pattern is given for, here; other parts may evaluate some of them."""
-        return self.child("additionalProperties") or self.child("unevaluatedProperties") or self.nodes.anything
+        """Of properties that neither a name nor a pattern is given for, here; other parts may
+        evaluate some of them.
+        """
+        return (
+            self.child("additionalProperties")
+            or self.child("unevaluatedProperties")
+            or self.nodes.anything
+        )
 
     @cached_property
     def surely_others(self) -> "Node":
         """What holds for them whatever other parts say."""
-        return self.others if self.alone or "additionalProperties" in self.raw else self.nodes.anything
+        return (
+            self.others if self.alone or "additionalProperties" in self.raw else self.nodes.anything
+        )
 
     def applying(self, name: str, doubtful: bool) -> list["Node"]:
-        """What holds for a property of that name. `doubtful`: with what may hold, where a pattern is beyond us; else without."""
+        """What holds for a property of that name. `doubtful`: with what may hold, where a pattern
+        is beyond us; else without.
+        """
         self.nodes.spend(1 + len(self.patterns) * (1 + len(name) // 64))
         found = [self.properties[name]] if name in self.properties else []
         certain = bool(found)
@@ -104,8 +146,18 @@ class Typed(Part):
         """Properties of which a list gives the values: they tell the options of a choice apart."""
         found = {}
         for name, raw in (self.raw.get("properties") or {}).items():
-            if isinstance(raw, dict) and raw.keys().isdisjoint(("$ref", "allOf", "anyOf", "oneOf")) and ("enum" in raw) != ("const" in raw):
-                values = raw["enum"] if "enum" in raw else [raw["const"]] if is_known("const", self.document.draft) else None
+            if (
+                isinstance(raw, dict)
+                and raw.keys().isdisjoint(("$ref", "allOf", "anyOf", "oneOf"))
+                and ("enum" in raw) != ("const" in raw)
+            ):
+                values = (
+                    raw["enum"]
+                    if "enum" in raw
+                    else [raw["const"]]
+                    if is_known("const", self.document.draft)
+                    else None
+                )
                 if values is not None:
                     found[name] = frozenset(_equality(each) for each in values)
         return found
@@ -114,12 +166,18 @@ class Typed(Part):
     def prefix(self) -> list["Node"]:
         """Of a tuple's places."""
         places = self.raw.get("prefixItems", self.raw.get("items"))
-        return [self.nodes.node(each, self.document) for each in places] if isinstance(places, list) else []
+        return (
+            [self.nodes.node(each, self.document) for each in places]
+            if isinstance(places, list)
+            else []
+        )
 
     @cached_property
     def rest(self) -> "Node":
         """Of an array's further items; other parts may evaluate some of them."""
-        return self.child(self.rest_keyword) or self.child("unevaluatedItems") or self.nodes.anything
+        return (
+            self.child(self.rest_keyword) or self.child("unevaluatedItems") or self.nodes.anything
+        )
 
     @cached_property
     def surely_rest(self) -> "Node":
@@ -178,7 +236,9 @@ class Node:
 
     @property
     def is_any(self) -> bool:
-        return not self.is_never and all(isinstance(each, Typed) and each.is_any for each in self.parts)
+        return not self.is_never and all(
+            isinstance(each, Typed) and each.is_any for each in self.parts
+        )
 
     @cached_property
     def choices(self) -> list[Choice]:
@@ -222,7 +282,8 @@ class Nodes:
         if not isinstance(value, dict):
             return self.nothing if value is False else self.anything
         document = self.documents.entered(value, document)
-        plain = len(value) == 1 and isinstance(value.get("type"), str)  # a common case, of which one node is enough
+        # a common case, of which one node is enough
+        plain = len(value) == 1 and isinstance(value.get("type"), str)
         key = (value["type"], document.draft) if plain else (id(value), document.scope)
         if key not in self._made:
             self._made[key] = Node(value, document, self)
@@ -254,15 +315,27 @@ class Nodes:
                 waiting.append(target)
                 if document.draft <= 7:
                     continue  # there, a $ref stands alone
-            waiting += [Target(each, self.documents.entered(each, document)) for each in value.get("allOf", ())]
+            waiting += [
+                Target(each, self.documents.entered(each, document))
+                for each in value.get("allOf", ())
+            ]
             found += self._own(value, document)
         return self._with_types(found, node)
 
     def _own(self, value: JsonObject, document: Document) -> Iterable[Part]:
-        typed = {key: each for key, each in value.items() if key in TYPED and is_known(key, document.draft)}
+        typed = {
+            key: each
+            for key, each in value.items()
+            if key in TYPED and is_known(key, document.draft)
+        }
         if typed:
-            yield _typed(self, document, typed | {key: value[key] for key in (CONNECT_TYPE,) if key in value})
-        for values in ([value["const"]] if "const" in value and is_known("const", document.draft) else None, value.get("enum")):
+            yield _typed(
+                self, document, typed | {key: value[key] for key in (CONNECT_TYPE,) if key in value}
+            )
+        for values in (
+            [value["const"]] if "const" in value and is_known("const", document.draft) else None,
+            value.get("enum"),
+        ):
             if isinstance(values, list):
                 yield Values(self, {_equality(each): each for each in values})
         for keyword in ("anyOf", "oneOf"):
@@ -270,8 +343,14 @@ class Nodes:
                 yield Choice(keyword, [self.node(each, document) for each in value[keyword]])
         if "not" in value:
             yield Not(self.node(value["not"], document))
-        if "if" in value and is_known("if", document.draft) and ("then" in value or "else" in value):
-            yield Condition({key: self.node(value.get(key, True), document) for key in ("if", "then", "else")})
+        if (
+            "if" in value
+            and is_known("if", document.draft)
+            and ("then" in value or "else" in value)
+        ):
+            yield Condition(
+                {key: self.node(value.get(key, True), document) for key in ("if", "then", "else")}
+            )
 
     def _with_types(self, found: list[Part], node: Node) -> list[Part]:
         typed = [each for each in found if isinstance(each, Typed)]
@@ -285,9 +364,15 @@ class Nodes:
             types &= {_type(value) for value in values.values()}
         required = frozenset(name for each in typed for name in each.raw.get("required") or ())
         self.spend(len(typed) * (1 + len(required) // 16))
-        defaults = frozenset(name for each in typed for name in required & each.properties.keys() if each.properties[name].has_default)
+        defaults = frozenset(
+            name
+            for each in typed
+            for name in required & each.properties.keys()
+            if each.properties[name].has_default
+        )
         for each in typed:
-            each.types, each.integer, each.required, each.defaults = types, integer, required, defaults
+            each.types, each.integer, each.required = types, integer, required
+            each.defaults = defaults
             each.alone = len(found) == 1
         node.never |= not types
         return found
@@ -297,14 +382,27 @@ def _typed(nodes: Nodes, document: Document, value: JsonObject) -> Typed:
     given = value.get("type", list(TYPES))
     names = {given} if isinstance(given, str) else set(given)
     return Typed(
-        nodes, document, value, frozenset("number" if each == "integer" else each for each in names), "integer" in names and "number" not in names
+        nodes,
+        document,
+        value,
+        frozenset("number" if each == "integer" else each for each in names),
+        "integer" in names and "number" not in names,
     )
 
 
 def _type(value: Json) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else "boolean"
-    return next(name for name, type_ in (("number", int | float), ("string", str), ("array", list), ("object", dict)) if isinstance(value, type_))
+    return next(
+        name
+        for name, type_ in (
+            ("number", int | float),
+            ("string", str),
+            ("array", list),
+            ("object", dict),
+        )
+        if isinstance(value, type_)
+    )
 
 
 def _equality(value: Json) -> str:

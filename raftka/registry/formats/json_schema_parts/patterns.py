@@ -1,4 +1,6 @@
-"""Regular expressions of JSON Schemas, matched in bounded time whatever they are. Two dialects occur: ECMAScript's, and Java's in practice."""
+"""Regular expressions of JSON Schemas, matched in bounded time whatever they are. Two dialects
+occur: ECMAScript's, and Java's in practice.
+"""
 
 import re
 from functools import lru_cache
@@ -10,9 +12,13 @@ from raftka.registry.formats.schema import InvalidSchema
 
 SIZE = 1 << 18  # bytes of a compiled expression
 LINEAR = jsonschema_rs.RegexOptions(size_limit=SIZE, dfa_size_limit=SIZE)
-BACKTRACKING = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000, size_limit=SIZE, dfa_size_limit=SIZE)
+BACKTRACKING = jsonschema_rs.FancyRegexOptions(
+    backtrack_limit=10_000, size_limit=SIZE, dfa_size_limit=SIZE
+)
 KEPT = 1024  # compiled expressions
-LONG = 5_000  # characters; a longer one is not compiled, as that may take seconds: it counts as one that cannot be matched here
+# characters; a longer one is not compiled, as that may take seconds: it counts as one that cannot
+# be matched here
+LONG = 5_000
 SHOWN = 80  # characters in a message
 
 
@@ -32,7 +38,9 @@ def check_pattern(pattern: str) -> None:
 
 
 def matches(pattern: str, name: str) -> bool | None:
-    """Whether an expression matches a part of a name; None if that cannot be told, within bounds or at all."""
+    """Whether an expression matches a part of a name; None if that cannot be told, within bounds or
+    at all.
+    """
     matcher = _matcher(pattern) if len(pattern) <= LONG else None
     if matcher is None:
         return None
@@ -52,7 +60,12 @@ def _matcher(pattern: str) -> _Matcher | None:
     """Neither engine takes expressions that grow beyond SIZE. The first one has no lookaround."""
     for options in (LINEAR, BACKTRACKING):
         try:
-            return _Matcher(jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options, offline=True), options is LINEAR)
+            return _Matcher(
+                jsonschema_rs.Draft202012Validator(
+                    {"pattern": pattern}, pattern_options=options, offline=True
+                ),
+                options is LINEAR,
+            )
         except jsonschema_rs.ValidationError:
             pass
     return None

@@ -1,4 +1,6 @@
-"""JSON Schema: what is said of strings, numbers, objects and arrays, in one part of the reader and one of the writer."""
+"""JSON Schema: what is said of strings, numbers, objects and arrays, in one part of the reader and
+one of the writer.
+"""
 
 from fractions import Fraction
 from typing import NamedTuple
@@ -12,7 +14,9 @@ DEPENDENCIES = ("dependencies", "dependentRequired", "dependentSchemas")
 
 def expand_typed(reader: Typed, writer: Typed) -> Found:
     """Only types that both have are looked at: what is said of others holds for no value."""
-    dependencies = sum(len(each.raw.get(key) or ()) for each in (reader, writer) for key in DEPENDENCIES)
+    dependencies = sum(
+        len(each.raw.get(key) or ()) for each in (reader, writer) for key in DEPENDENCIES
+    )
     found: Found = Expanded(cost=(len(reader.required) + len(writer.patterns) + dependencies) // 16)
     _types(found, reader, writer)
     both = reader.types & writer.types
@@ -41,41 +45,77 @@ def _types(found: Found, reader: Typed, writer: Typed) -> None:
         return  # Connect's converters write decimals as strings or as numbers
     if not writer.types <= reader.types:
         kind = "TYPE_NARROWED" if writer.types & reader.types else "TYPE_CHANGED"
-        found.faults.append(Fault(kind, f"the reader takes {_told(reader)}, the writer {_told(writer)}"))
+        found.faults.append(
+            Fault(kind, f"the reader takes {_told(reader)}, the writer {_told(writer)}")
+        )
     elif reader.integer and not writer.integer and "number" in writer.types:
-        found.faults.append(Fault("TYPE_NARROWED", "the reader takes integers, the writer any numbers"))
+        found.faults.append(
+            Fault("TYPE_NARROWED", "the reader takes integers, the writer any numbers")
+        )
 
 
 def _told(typed: Typed) -> str:
-    return " or ".join(sorted("integer" if each == "number" and typed.integer else each for each in typed.types)) or "nothing"
+    return (
+        " or ".join(
+            sorted(
+                "integer" if each == "number" and typed.integer else each for each in typed.types
+            )
+        )
+        or "nothing"
+    )
 
 
 def _bounds(found: Found, reader: Typed, writer: Typed, noun: str, told: str) -> None:
-    for key, kind, sign, change in ((f"max{noun}", "MAX", 1, "DECREASED"), (f"min{noun}", "MIN", -1, "INCREASED")):
+    for key, kind, sign, change in (
+        (f"max{noun}", "MAX", 1, "DECREASED"),
+        (f"min{noun}", "MIN", -1, "INCREASED"),
+    ):
         asked, given = reader.number(key), writer.number(key)
         if asked is None or (sign < 0 and asked <= 0):
             continue
         if given is None:
-            found.faults.append(Fault(f"{kind}_{noun.upper()}_ADDED", f"the reader has {key} {asked}, the writer has no such bound of {told}", key))
+            found.faults.append(
+                Fault(
+                    f"{kind}_{noun.upper()}_ADDED",
+                    f"the reader has {key} {asked}, the writer has no such bound of {told}",
+                    key,
+                )
+            )
         elif asked * sign < given * sign:
-            found.faults.append(Fault(f"{kind}_{noun.upper()}_{change}", f"the reader has {key} {asked}, the writer {given}", key))
+            found.faults.append(
+                Fault(
+                    f"{kind}_{noun.upper()}_{change}",
+                    f"the reader has {key} {asked}, the writer {given}",
+                    key,
+                )
+            )
 
 
 def _pattern(found: Found, reader: Typed, writer: Typed) -> None:
     if "pattern" in reader.raw and reader.raw["pattern"] != writer.raw.get("pattern"):
         kind = "PATTERN_CHANGED" if "pattern" in writer.raw else "PATTERN_ADDED"
-        found.faults.append(Fault(kind, "the reader's strings match an expression that the writer's need not match", "pattern"))
+        found.faults.append(
+            Fault(
+                kind,
+                "the reader's strings match an expression that the writer's need not match",
+                "pattern",
+            )
+        )
 
 
 class _Limit(NamedTuple):
-    """The tighter one of maximum and exclusiveMaximum, or minimum and exclusiveMinimum, with the sign that makes larger ones wider."""
+    """The tighter one of maximum and exclusiveMaximum, or minimum and exclusiveMinimum, with the
+    sign that makes larger ones wider.
+    """
 
     width: int | float
     exclusive: bool
     key: str
 
     def within(self, other: "_Limit") -> bool:
-        return self.width < other.width or (self.width == other.width and (self.exclusive or not other.exclusive))
+        return self.width < other.width or (
+            self.width == other.width and (self.exclusive or not other.exclusive)
+        )
 
 
 def _limit(typed: Typed, key: str, exclusive_key: str, sign: int) -> _Limit | None:
@@ -89,19 +129,36 @@ def _limit(typed: Typed, key: str, exclusive_key: str, sign: int) -> _Limit | No
 
 
 def _numbers(found: Found, reader: Typed, writer: Typed) -> None:
-    for key, exclusive_key, sign, change in (("maximum", "exclusiveMaximum", 1, "DECREASED"), ("minimum", "exclusiveMinimum", -1, "INCREASED")):
+    for key, exclusive_key, sign, change in (
+        ("maximum", "exclusiveMaximum", 1, "DECREASED"),
+        ("minimum", "exclusiveMinimum", -1, "INCREASED"),
+    ):
         asked, given = (_limit(each, key, exclusive_key, sign) for each in (reader, writer))
         if asked is None or (given is not None and given.within(asked)):
             continue
         kind = ("EXCLUSIVE_" if asked.key == exclusive_key else "") + key.upper()
         told = "no such limit" if given is None else f"{given.key} {given.width * sign}"
         said = f"the reader has {asked.key} {asked.width * sign}, the writer {told}"
-        found.faults.append(Fault(f"{kind}_{'ADDED' if given is None else change}", said, asked.key))
+        found.faults.append(
+            Fault(f"{kind}_{'ADDED' if given is None else change}", said, asked.key)
+        )
     step, given_step = reader.number("multipleOf"), writer.number("multipleOf")
-    if step is None or (writer.integer and _divides(step, 1)) or (given_step is not None and _divides(step, given_step)):
+    if (
+        step is None
+        or (writer.integer and _divides(step, 1))
+        or (given_step is not None and _divides(step, given_step))
+    ):
         return
-    kind = "MULTIPLE_OF_ADDED" if given_step is None else "MULTIPLE_OF_EXPANDED" if _divides(given_step, step) else "MULTIPLE_OF_CHANGED"
-    said = f"the reader takes multiples of {step}, the writer " + ("any" if given_step is None else f"those of {given_step}")
+    kind = (
+        "MULTIPLE_OF_ADDED"
+        if given_step is None
+        else "MULTIPLE_OF_EXPANDED"
+        if _divides(given_step, step)
+        else "MULTIPLE_OF_CHANGED"
+    )
+    said = f"the reader takes multiples of {step}, the writer " + (
+        "any" if given_step is None else f"those of {given_step}"
+    )
     found.faults.append(Fault(kind, said, "multipleOf"))
 
 
@@ -113,10 +170,26 @@ def _divides(one: float, other: float) -> bool:
 def _required(found: Found, reader: Typed, writer: Typed) -> None:
     for name in sorted(reader.required - writer.required - reader.defaults):
         if name in reader.properties and name not in writer.properties:
-            kind = "REQUIRED_PROPERTY_ADDED_TO_" + ("OPEN" if writer.surely_others.is_any and not writer.patterns else "UNOPEN") + "_CONTENT_MODEL"
-            found.faults.append(Fault(kind, f"the reader requires {name}, a new property without a default", f"properties/{name}"))
+            kind = (
+                "REQUIRED_PROPERTY_ADDED_TO_"
+                + ("OPEN" if writer.surely_others.is_any and not writer.patterns else "UNOPEN")
+                + "_CONTENT_MODEL"
+            )
+            found.faults.append(
+                Fault(
+                    kind,
+                    f"the reader requires {name}, a new property without a default",
+                    f"properties/{name}",
+                )
+            )
         else:
-            found.faults.append(Fault("REQUIRED_ATTRIBUTE_ADDED", f"the reader requires {name}, the writer does not", f"required/{name}"))
+            found.faults.append(
+                Fault(
+                    "REQUIRED_ATTRIBUTE_ADDED",
+                    f"the reader requires {name}, the writer does not",
+                    f"required/{name}",
+                )
+            )
 
 
 def _properties(found: Found, reader: Typed, writer: Typed) -> None:
@@ -126,10 +199,14 @@ def _properties(found: Found, reader: Typed, writer: Typed) -> None:
             continue  # the writer's values have no such property
         for asked in reader.applying(name, doubtful=True):
             if not asked.is_any:
-                _property(found, reader, writer, name, asked, [each for each in given if not each.is_any])
+                _property(
+                    found, reader, writer, name, asked, [each for each in given if not each.is_any]
+                )
 
 
-def _property(found: Found, reader: Typed, writer: Typed, name: str, asked: Node, given: list[Node]) -> None:
+def _property(
+    found: Found, reader: Typed, writer: Typed, name: str, asked: Node, given: list[Node]
+) -> None:
     path = f"properties/{name}"
     if name not in reader.properties and asked.is_never:
         said = f"the reader has no property {name} and takes no others"
@@ -142,7 +219,10 @@ def _property(found: Found, reader: Typed, writer: Typed, name: str, asked: Node
             return  # `_required` tells it
         which = "REQUIRED_PROPERTY" if name in reader.required else "OPTIONAL_PROPERTY"
         which += "_WITH_DEFAULT" if name in reader.required & reader.defaults else ""
-        said = f"the writer's objects may have {name}, of any kind, which the reader takes of one kind only"
+        said = (
+            f"the writer's objects may have {name}, of any kind, which the reader takes of one "
+            "kind only"
+        )
         found.faults.append(Fault(f"{which}_ADDED_TO_OPEN_CONTENT_MODEL", said, path))
     else:
         fault = None
@@ -150,13 +230,18 @@ def _property(found: Found, reader: Typed, writer: Typed, name: str, asked: Node
             said = f"the writer's objects may have {name}, of a kind that the reader does not take"
             fault = Fault("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", said)
         elif name not in reader.properties:
-            said = f"the reader has no property {name}, and does not take the writer's as one of others"
+            said = (
+                f"the reader has no property {name}, and does not take the writer's as one of "
+                "others"
+            )
             fault = Fault("PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", said)
         found.needs.append(Need(path, [(asked, each) for each in given], fault))
 
 
 def _pattern_properties(found: Found, reader: Typed, writer: Typed) -> None:
-    """Names that match one expression may match others, of which nothing is known: each that may hold must be enough."""
+    """Names that match one expression may match others, of which nothing is known: each that may
+    hold must be enough.
+    """
     for pattern, asked in reader.patterns.items():
         path = f"patternProperties/{pattern}"
         if asked.is_any:
@@ -164,13 +249,21 @@ def _pattern_properties(found: Found, reader: Typed, writer: Typed) -> None:
         if pattern in writer.patterns:
             found.needs.append(Need(path, [(asked, writer.patterns[pattern])]))
             continue
-        fault = Fault("PATTERN_PROPERTY_ADDED", "the writer's objects may have such properties of other kinds")
+        fault = Fault(
+            "PATTERN_PROPERTY_ADDED", "the writer's objects may have such properties of other kinds"
+        )
         reader.nodes.spend(len(writer.patterns))
-        found.needs += [Need(path, [(asked, each)], fault) for each in (*writer.patterns.values(), writer.surely_others) if not each.is_never]
+        found.needs += [
+            Need(path, [(asked, each)], fault)
+            for each in (*writer.patterns.values(), writer.surely_others)
+            if not each.is_never
+        ]
 
 
 def _other_properties(found: Found, reader: Typed, writer: Typed) -> None:
-    """What other parts evaluate is not followed: of two schemas with unevaluatedProperties, these are compared."""
+    """What other parts evaluate is not followed: of two schemas with unevaluatedProperties, these
+    are compared.
+    """
     asked = reader.others
     if asked.is_any:
         return
@@ -180,21 +273,42 @@ def _other_properties(found: Found, reader: Typed, writer: Typed) -> None:
         path, kind, given = "unevaluatedProperties", "UNEVALUATED_PROPERTIES", writer.others
     if not given.is_never:
         if closed:
-            found.faults.append(Fault(f"{kind}_REMOVED", "the reader takes no further properties, the writer does", path))
+            found.faults.append(
+                Fault(
+                    f"{kind}_REMOVED",
+                    "the reader takes no further properties, the writer does",
+                    path,
+                )
+            )
         elif given.is_any:
-            found.faults.append(Fault(f"{kind}_NARROWED", "the reader takes further properties of one kind only, the writer of any", path))
+            found.faults.append(
+                Fault(
+                    f"{kind}_NARROWED",
+                    "the reader takes further properties of one kind only, the writer of any",
+                    path,
+                )
+            )
         else:
             found.needs.append(Need(path, [(asked, given)]))
     for pattern, node in writer.patterns.items():
         if pattern not in reader.patterns and not node.is_never:
             said = "the reader has no such expression, and does not take the properties as others"
-            found.needs.append(Need(f"patternProperties/{pattern}", [(asked, node)], Fault("PATTERN_PROPERTY_REMOVED", said)))
+            found.needs.append(
+                Need(
+                    f"patternProperties/{pattern}",
+                    [(asked, node)],
+                    Fault("PATTERN_PROPERTY_REMOVED", said),
+                )
+            )
 
 
 def _names(found: Found, reader: Typed, writer: Typed) -> None:
     asked, given = reader.child("propertyNames"), writer.child("propertyNames")
     if asked is not None and not asked.is_any:
-        fault = Fault("PROPERTY_NAMES_NARROWED", "the writer's objects may have names that the reader does not take")
+        fault = Fault(
+            "PROPERTY_NAMES_NARROWED",
+            "the writer's objects may have names that the reader does not take",
+        )
         found.needs.append(Need("propertyNames", [(asked, given or writer.nodes.anything)], fault))
 
 
@@ -211,21 +325,45 @@ def _dependencies(found: Found, reader: Typed, writer: Typed) -> None:
                     said = f"the reader has a schema for objects with {name}, the writer has none"
                     found.faults.append(Fault("DEPENDENCY_SCHEMA_ADDED", said, path))
             else:
-                found.needs.append(Need(path, [(reader.nodes.node(asked, reader.document), writer.nodes.node(other, writer.document))]))
+                found.needs.append(
+                    Need(
+                        path,
+                        [
+                            (
+                                reader.nodes.node(asked, reader.document),
+                                writer.nodes.node(other, writer.document),
+                            )
+                        ],
+                    )
+                )
 
 
-def _dependent_names(found: Found, path: str, asked: list[str], other: object, writer: Typed) -> None:
+def _dependent_names(
+    found: Found, path: str, asked: list[str], other: object, writer: Typed
+) -> None:
     given = set(other) if isinstance(other, list) else set()
     missing = sorted(set(asked) - given - writer.required)
     if missing:
-        kind = "ADDED" if not isinstance(other, list) else "EXTENDED" if given <= set(asked) else "CHANGED"
+        kind = (
+            "ADDED"
+            if not isinstance(other, list)
+            else "EXTENDED"
+            if given <= set(asked)
+            else "CHANGED"
+        )
         said = f"the reader requires {', '.join(missing[:10])} beside it, the writer does not"
         found.faults.append(Fault(f"DEPENDENCY_ARRAY_{kind}", said, path))
 
 
 def _items(found: Found, reader: Typed, writer: Typed) -> None:
     if reader.raw.get("uniqueItems") is True and writer.raw.get("uniqueItems") is not True:
-        found.faults.append(Fault("UNIQUE_ITEMS_ADDED", "the reader takes no equal items, the writer does", "uniqueItems"))
+        found.faults.append(
+            Fault(
+                "UNIQUE_ITEMS_ADDED",
+                "the reader takes no equal items, the writer does",
+                "uniqueItems",
+            )
+        )
     for index in range(max(len(reader.prefix), len(writer.prefix))):
         asked = reader.prefix[index] if index < len(reader.prefix) else reader.rest
         given = writer.prefix[index] if index < len(writer.prefix) else writer.surely_rest
@@ -233,39 +371,77 @@ def _items(found: Found, reader: Typed, writer: Typed) -> None:
         if given.is_never or asked.is_any:
             continue
         if index >= len(reader.prefix):
-            kind = "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL" if asked.is_never else "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-            found.needs.append(Need(path, [(asked, given)], Fault(kind, "the reader has no such place in its tuple, and does not take the item")))
+            kind = (
+                "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL"
+                if asked.is_never
+                else "ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+            )
+            found.needs.append(
+                Need(
+                    path,
+                    [(asked, given)],
+                    Fault(
+                        kind,
+                        "the reader has no such place in its tuple, and does not take the item",
+                    ),
+                )
+            )
         elif index >= len(writer.prefix):
-            kind = "ITEM_ADDED_TO_OPEN_CONTENT_MODEL" if given.is_any else "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-            found.needs.append(Need(path, [(asked, given)], Fault(kind, "the writer's tuple may have other items there")))
+            kind = (
+                "ITEM_ADDED_TO_OPEN_CONTENT_MODEL"
+                if given.is_any
+                else "ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+            )
+            found.needs.append(
+                Need(
+                    path,
+                    [(asked, given)],
+                    Fault(kind, "the writer's tuple may have other items there"),
+                )
+            )
         else:
             found.needs.append(Need(path, [(asked, given)]))
     _further_items(found, reader, writer)
 
 
 def _further_items(found: Found, reader: Typed, writer: Typed) -> None:
-    asked, path, kind, given = reader.rest, reader.rest_keyword, "ADDITIONAL_ITEMS", writer.surely_rest
+    asked, path, kind = reader.rest, reader.rest_keyword, "ADDITIONAL_ITEMS"
+    given = writer.surely_rest
     if path not in reader.raw:
         path, kind, given = "unevaluatedItems", "UNEVALUATED_ITEMS", writer.rest
     if given.is_never or asked.is_any:
         return
     if asked.is_never:
-        found.faults.append(Fault(f"{kind}_REMOVED", "the reader takes no further items, the writer does", path))
+        found.faults.append(
+            Fault(f"{kind}_REMOVED", "the reader takes no further items, the writer does", path)
+        )
     elif given.is_any:
-        found.faults.append(Fault(f"{kind}_NARROWED", "the reader takes items of one kind only, the writer of any", path))
+        found.faults.append(
+            Fault(
+                f"{kind}_NARROWED",
+                "the reader takes items of one kind only, the writer of any",
+                path,
+            )
+        )
     else:
         found.needs.append(Need(path, [(asked, given)]))
 
 
 def _contains(found: Found, reader: Typed, writer: Typed) -> None:
-    """At least so many items are of a kind: enough if the writer has more of a narrower kind. At most so many: the other way round."""
+    """At least so many items are of a kind: enough if the writer has more of a narrower kind. At
+    most so many: the other way round.
+    """
     asked, given = reader.child("contains"), writer.child("contains")
     if asked is None:
         return
     least, given_least = _least(reader), 0 if given is None else _least(writer)
     if given_least < least:
         found.faults.append(
-            Fault("MIN_CONTAINS_INCREASED", f"the reader's arrays contain {least} items of a kind, the writer's need not", "contains")
+            Fault(
+                "MIN_CONTAINS_INCREASED",
+                f"the reader's arrays contain {least} items of a kind, the writer's need not",
+                "contains",
+            )
         )
     elif given is not None and least > 0:
         found.needs.append(Need("contains", [(asked, given)]))
@@ -273,10 +449,15 @@ def _contains(found: Found, reader: Typed, writer: Typed) -> None:
     if most is not None:
         given_most = writer.number("maxContains")
         if given is None or given_most is None or given_most > most:
-            said = f"the reader's arrays contain {most} items of a kind at most, the writer's may contain more"
+            said = (
+                f"the reader's arrays contain {most} items of a kind at most, the writer's may "
+                "contain more"
+            )
             found.faults.append(Fault("MAX_CONTAINS_DECREASED", said, "maxContains"))
         else:
-            fault = Fault("MAX_CONTAINS_DECREASED", "the reader counts items that the writer does not count")
+            fault = Fault(
+                "MAX_CONTAINS_DECREASED", "the reader counts items that the writer does not count"
+            )
             found.needs.append(Need("contains", [(given, asked)], fault, quiet=True))
 
 

@@ -1,4 +1,6 @@
-"""Files that clients import without sending them as references: Google's, from two packages, and Confluent's, whose types its clients know."""
+"""Files that clients import without sending them as references: Google's, from two packages, and
+Confluent's, whose types its clients know.
+"""
 
 from functools import cache
 from importlib.util import find_spec
@@ -12,7 +14,9 @@ package confluent;
 import "google/protobuf/descriptor.proto";
 option java_package = "io.confluent.protobuf";
 option java_outer_classname = "MetaProto";
-message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; repeated Rule rules = 4; }
+message Meta {
+  string doc = 1; map<string, string> params = 2; repeated string tags = 3; repeated Rule rules = 4;
+}
 message Rule { string name = 1; string doc = 2; string expr = 3; string sql = 4; }
 extend google.protobuf.FileOptions { Meta file_meta = 1088; }
 extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
@@ -30,8 +34,12 @@ message {name} {{ {fields} }}
 """
 OURS = {
     "confluent/meta.proto": META,
-    "confluent/type/decimal.proto": TYPE.format(name="Decimal", fields="bytes value = 1; uint32 precision = 2; int32 scale = 3;"),
-    "confluent/type/variant.proto": TYPE.format(name="Variant", fields="bytes metadata = 1; bytes value = 2;"),
+    "confluent/type/decimal.proto": TYPE.format(
+        name="Decimal", fields="bytes value = 1; uint32 precision = 2; int32 scale = 3;"
+    ),
+    "confluent/type/variant.proto": TYPE.format(
+        name="Variant", fields="bytes metadata = 1; bytes value = 2;"
+    ),
 }
 
 
@@ -43,10 +51,18 @@ def folders() -> tuple[str, ...]:
         spec = find_spec(package)
         places = list(spec.submodule_search_locations or ()) if spec is not None else []
         assert places, package
-        found.append(str(Path(places[0]) / "_proto" if package == "grpc_tools" else Path(places[0]).parent.parent))
+        found.append(
+            str(
+                Path(places[0]) / "_proto"
+                if package == "grpc_tools"
+                else Path(places[0]).parent.parent
+            )
+        )
     return tuple(found)
 
 
 def is_known(name: str) -> bool:
     """References of these names are left out, so that nobody replaces them."""
-    return name in OURS or (name.startswith(PREFIXES) and any((Path(folder) / name).is_file() for folder in folders()))
+    return name in OURS or (
+        name.startswith(PREFIXES) and any((Path(folder) / name).is_file() for folder in folders())
+    )

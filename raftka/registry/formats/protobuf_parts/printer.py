@@ -1,4 +1,6 @@
-"""Writes a Protobuf descriptor as .proto text: with full names of types, one declaration a line. Comments are not in a descriptor."""
+"""Writes a Protobuf descriptor as .proto text: with full names of types, one declaration a line.
+Comments are not in a descriptor.
+"""
 
 import re
 from collections import deque
@@ -6,7 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from google.protobuf import descriptor_pb2
-from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
 
 from raftka.registry.formats.protobuf_parts.options import Options, quote
 from raftka.registry.formats.schema import InvalidSchema
@@ -19,12 +26,16 @@ EDITION_PREFIX = "EDITION_"
 
 
 def print_file(file: FileDescriptorProto, options: Options, normalized: bool = False) -> str:
-    """`normalized`: imports by name, fields, values and ranges by number; messages keep their order, which the data names them by."""
+    """`normalized`: imports by name, fields, values and ranges by number; messages keep their
+    order, which the data names them by.
+    """
     return "\n".join(_Printer(options, file.syntax, normalized).file(file)) + "\n"
 
 
 def checked(name: str) -> str:
-    """A name from a descriptor, which need not come from protoc: text in a name would be declarations in the file."""
+    """A name from a descriptor, which need not come from protoc: text in a name would be
+    declarations in the file.
+    """
     if not NAME.fullmatch(name):
         raise InvalidSchema(f"{name[:80]!r} is no name in Protobuf")
     return name
@@ -38,7 +49,8 @@ def _json_name(name: str) -> str:
     return re.sub("_+(.?)", lambda found: found[1].upper(), name)
 
 
-_Unit = tuple[set[str], list[str]]  # full names of the maps' entries and groups within, and the lines
+# full names of the maps' entries and groups within, and the lines
+_Unit = tuple[set[str], list[str]]
 
 
 class _Queue:
@@ -46,7 +58,9 @@ class _Queue:
 
     def __init__(self, units: Iterable[_Unit]) -> None:
         self._units = deque(units)
-        self.places = {name: index for index, (names, _) in enumerate(self._units) for name in names}
+        self.places = {
+            name: index for index, (names, _) in enumerate(self._units) for name in names
+        }
         self._given = 0
 
     def through(self, name: str | None) -> Iterator[str]:
@@ -73,8 +87,14 @@ class _Printer:
         if file.package:
             yield f"package {checked(file.package)};"
             self._scope = f".{file.package}"
-        kinds = {**dict.fromkeys(file.public_dependency, "public "), **dict.fromkeys(file.weak_dependency, "weak ")}
-        imports = [f"import {kinds.get(index, '')}{quote(name)};" for index, name in enumerate(file.dependency)]
+        kinds = {
+            **dict.fromkeys(file.public_dependency, "public "),
+            **dict.fromkeys(file.weak_dependency, "weak "),
+        }
+        imports = [
+            f"import {kinds.get(index, '')}{quote(name)};"
+            for index, name in enumerate(file.dependency)
+        ]
         yield from sorted(imports) if self._normalized else imports
         yield from self._option_lines(file.options)
         groups = self._groups(file.extension)
@@ -104,18 +124,29 @@ class _Printer:
             yield from self._enum(enum)
         for extensions in message.extension_range:
             written = self._options.write(extensions.options)
-            yield f"extensions {_range(extensions.start, extensions.end - 1, MAX_FIELD)}{_bracketed(written)};"
+            yield (
+                "extensions "
+                f"{_range(extensions.start, extensions.end - 1, MAX_FIELD)}{_bracketed(written)};"
+            )
         ranges = [(each.start, each.end - 1) for each in message.reserved_range]
         yield from self._reserved(ranges, message.reserved_name, MAX_FIELD)
         self._scope = around
 
     def _members(self, message: DescriptorProto) -> Iterator[str]:
-        """Nested messages, fields, extensions. Data names a message by its place among nested ones, to which maps and groups belong.
+        """Nested messages, fields, extensions. Data names a message by its place among nested ones,
+        to which maps and groups belong.
 
         So a field of a map or group is written where its message is, with the fields before it.
         """
-        maps = {f"{self._scope}.{each.name}": each for each in message.nested_type if each.options.map_entry}
-        queues = [_Queue(self._units(message, maps)), _Queue(self._extend_units(message.extension, message.nested_type))]
+        maps = {
+            f"{self._scope}.{each.name}": each
+            for each in message.nested_type
+            if each.options.map_entry
+        }
+        queues = [
+            _Queue(self._units(message, maps)),
+            _Queue(self._extend_units(message.extension, message.nested_type)),
+        ]
         for nested in message.nested_type:
             name = f"{self._scope}.{nested.name}"
             if not any(name in each.places for each in queues):
@@ -138,7 +169,9 @@ class _Printer:
             elif (fields := members.pop(field.oneof_index, None)) is not None:
                 yield self._groups(fields), list(self._oneof(message, field.oneof_index, fields))
 
-    def _oneof(self, message: DescriptorProto, index: int, fields: list[FieldDescriptorProto]) -> Iterator[str]:
+    def _oneof(
+        self, message: DescriptorProto, index: int, fields: list[FieldDescriptorProto]
+    ) -> Iterator[str]:
         if not 0 <= index < len(message.oneof_decl):
             raise InvalidSchema(f"{message.name[:80]!r} has no oneof number {index}")
         oneof = message.oneof_decl[index]
@@ -148,10 +181,18 @@ class _Printer:
             yield from _indented(self._field(field, "", message.nested_type, {}))
         yield "}"
 
-    def _field(self, field: FieldDescriptorProto, label: str, nested: Sequence[DescriptorProto], maps: dict[str, DescriptorProto]) -> Iterator[str]:
+    def _field(
+        self,
+        field: FieldDescriptorProto,
+        label: str,
+        nested: Sequence[DescriptorProto],
+        maps: dict[str, DescriptorProto],
+    ) -> Iterator[str]:
         options = self._field_options(field)
         if field.type == FieldDescriptorProto.TYPE_GROUP:
-            group = next((each for each in nested if f"{self._scope}.{each.name}" == field.type_name), None)
+            group = next(
+                (each for each in nested if f"{self._scope}.{each.name}" == field.type_name), None
+            )
             if group is None:
                 raise InvalidSchema(f"the group {field.type_name[:80]!r} is not where its field is")
             yield f"{label}group {checked(group.name)} = {field.number}{_bracketed(options)} {{"
@@ -159,9 +200,14 @@ class _Printer:
             yield "}"
         elif (entry := maps.get(field.type_name)) is not None and len(entry.field) == 2:
             key, value = (_type_name(each) for each in sorted(entry.field, key=_number))
-            yield f"map<{key}, {value}> {checked(field.name)} = {field.number}{_bracketed(options)};"
+            yield (
+                f"map<{key}, {value}> {checked(field.name)} = {field.number}{_bracketed(options)};"
+            )
         else:
-            yield f"{label}{_type_name(field)} {checked(field.name)} = {field.number}{_bracketed(options)};"
+            yield (
+                f"{label}{_type_name(field)} {checked(field.name)} = "
+                f"{field.number}{_bracketed(options)};"
+            )
 
     def _label(self, field: FieldDescriptorProto) -> str:
         if field.label == FieldDescriptorProto.LABEL_REPEATED:
@@ -183,24 +229,41 @@ class _Printer:
     def _enum(self, enum: EnumDescriptorProto) -> Iterator[str]:
         yield f"enum {checked(enum.name)} {{"
         yield from _indented(self._option_lines(enum.options))
-        yield from _indented(self._reserved([(each.start, each.end) for each in enum.reserved_range], enum.reserved_name, MAX_ENUM))
+        yield from _indented(
+            self._reserved(
+                [(each.start, each.end) for each in enum.reserved_range],
+                enum.reserved_name,
+                MAX_ENUM,
+            )
+        )
         values = enum.value
         if self._normalized and len(values) > 1:  # the first one is the default
             values = [values[0], *sorted(values[1:], key=lambda value: (value.number, value.name))]
         for value in values:
-            yield f"  {checked(value.name)} = {value.number}{_bracketed(self._options.write(value.options))};"
+            yield (
+                f"  {checked(value.name)} = "
+                f"{value.number}{_bracketed(self._options.write(value.options))};"
+            )
         yield "}"
 
-    def _reserved(self, ranges: list[tuple[int, int]], names: Sequence[str], most: int) -> Iterator[str]:
+    def _reserved(
+        self, ranges: list[tuple[int, int]], names: Sequence[str], most: int
+    ) -> Iterator[str]:
         for first, last in sorted(ranges) if self._normalized else ranges:
             yield f"reserved {_range(first, last, most)};"
         for name in sorted(names) if self._normalized else names:
             yield f"reserved {checked(name) if self._syntax == 'editions' else quote(name)};"
 
-    def _extend_units(self, extensions: Sequence[FieldDescriptorProto], nested: Sequence[DescriptorProto]) -> Iterator[_Unit]:
+    def _extend_units(
+        self, extensions: Sequence[FieldDescriptorProto], nested: Sequence[DescriptorProto]
+    ) -> Iterator[_Unit]:
         for extendee, grouped in groupby(extensions, key=lambda each: each.extendee):
             fields = list(grouped)
-            lines = [line for field in fields for line in self._field(field, self._label(field), nested, {})]
+            lines = [
+                line
+                for field in fields
+                for line in self._field(field, self._label(field), nested, {})
+            ]
             yield self._groups(fields), [f"extend {checked(extendee)} {{", *_indented(lines), "}"]
 
     def _service(self, service: descriptor_pb2.ServiceDescriptorProto) -> Iterator[str]:
@@ -247,8 +310,12 @@ def _default(field: FieldDescriptorProto) -> str:
     """A descriptor has the default of bytes escaped already."""
     if field.type == FieldDescriptorProto.TYPE_STRING:
         return quote(field.default_value)
-    if field.type == FieldDescriptorProto.TYPE_BYTES and ESCAPED_DEFAULT.fullmatch(field.default_value):
+    if field.type == FieldDescriptorProto.TYPE_BYTES and ESCAPED_DEFAULT.fullmatch(
+        field.default_value
+    ):
         return f'"{field.default_value}"'
     if not PLAIN_DEFAULT.fullmatch(field.default_value):
-        raise InvalidSchema(f"the default {field.default_value[:80]!r} of {field.name[:80]!r} is none in Protobuf")
+        raise InvalidSchema(
+            f"the default {field.default_value[:80]!r} of {field.name[:80]!r} is none in Protobuf"
+        )
     return str(field.default_value)

@@ -1,7 +1,9 @@
-"""Runs protoc on texts of strangers: in a process of its own, with bounds of time, memory and output, which sees a temporary folder.
+"""Runs protoc on texts of strangers: in a process of its own, with bounds of time, memory and
+output, which sees a temporary folder.
 
-A process and not a call: protoc prints errors to the descriptor 2, ends the process that it is in when memory is short, and cannot be stopped.
-It costs 0.1 s. It opens imports below its include paths only (it refuses `..` in them), which are the temporary folder and those of `known.py`.
+A process and not a call: protoc prints errors to the descriptor 2, ends the process that it is in
+when memory is short, and cannot be stopped. It costs 0.1 s. It opens imports below its include
+paths only (it refuses `..` in them), which are the temporary folder and those of `known.py`.
 """
 
 import re
@@ -20,21 +22,26 @@ SECONDS = 20.0
 CPU_SECONDS = 10
 MEMORY = 2 << 30
 OUTPUT = 64 << 20
-REFUSED = 100  # exit code for a file that is wrong; Python and the kernel have others when there is no memory
+# exit code for a file that is wrong; Python and the kernel have others when there is no memory
+REFUSED = 100
 MAX_NAME = 200  # characters of a reference's name, which becomes a path
 TOLD = 2_000  # characters of protoc's complaints
 NOISE = re.compile(r"^WARNING: |^[IWE]\d{4} |: warning: ")
 CHILD = """
 import resource, sys
-for limit, value in ((resource.RLIMIT_CPU, {cpu}), (resource.RLIMIT_AS, {memory}), (resource.RLIMIT_FSIZE, {output}), (resource.RLIMIT_CORE, 0)):
-    resource.setrlimit(limit, (value, value))
+limits = dict(RLIMIT_CPU={cpu}, RLIMIT_AS={memory}, RLIMIT_FSIZE={output}, RLIMIT_CORE=0)
+for limit, value in limits.items():
+    resource.setrlimit(getattr(resource, limit), (value, value))
 from grpc_tools import _protoc_compiler
 sys.exit({refused} if _protoc_compiler.run_main([each.encode() for each in sys.argv]) else 0)
 """
 
 
-def compile_files(files: Mapping[str, str], names: Sequence[str]) -> descriptor_pb2.FileDescriptorSet:
-    """Descriptors of files (texts by name), those of `names` and all that they import, each after its imports. Raises InvalidSchema.
+def compile_files(
+    files: Mapping[str, str], names: Sequence[str]
+) -> descriptor_pb2.FileDescriptorSet:
+    """Descriptors of files (texts by name), those of `names` and all that they import, each after
+    its imports. Raises InvalidSchema.
 
     Files with the names of known ones are left out.
     """
@@ -45,7 +52,11 @@ def compile_files(files: Mapping[str, str], names: Sequence[str]) -> descriptor_
                 _write(Path(folder), name, text)
         output = Path(folder, "descriptors")
         child = CHILD.format(cpu=CPU_SECONDS, memory=MEMORY, output=OUTPUT, refused=REFUSED)
-        options = [*(f"-I{each}" for each in (f"{folder}/files", *folders())), "--include_imports", f"--descriptor_set_out={output}"]
+        options = [
+            *(f"-I{each}" for each in (f"{folder}/files", *folders())),
+            "--include_imports",
+            f"--descriptor_set_out={output}",
+        ]
         try:
             done = subprocess.run(
                 [sys.executable, "-I", "-c", child, *options, *names],
@@ -60,16 +71,24 @@ def compile_files(files: Mapping[str, str], names: Sequence[str]) -> descriptor_
         if done.returncode == REFUSED:
             raise InvalidSchema(_complaint(done.stderr, f"{folder}/files/"))
         if done.returncode:
-            raise InvalidSchema(f"protoc took more than {CPU_SECONDS} s or {MEMORY >> 20} MiB (exit code {done.returncode})")
+            raise InvalidSchema(
+                f"protoc took more than {CPU_SECONDS} s or {MEMORY >> 20} MiB (exit code "
+                f"{done.returncode})"
+            )
         return descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes())
 
 
 def check_name(name: str) -> None:
-    """Raise InvalidSchema for a name that is no plain path below a folder, or an option of protoc's."""
+    """Raise InvalidSchema for a name that is no plain path below a folder, or an option of
+    protoc's.
+    """
     parts = name.split("/")
     plain = all(each.strip(".") and each.isprintable() and "\\" not in each for each in parts)
     if not plain or name.startswith(("-", "@")) or len(name.encode()) > MAX_NAME:
-        raise InvalidSchema(f"{name[:MAX_NAME]!r} is no name for a reference: a path without . and .., of at most {MAX_NAME} bytes, is one")
+        raise InvalidSchema(
+            f"{name[:MAX_NAME]!r} is no name for a reference: a path without . and .., of at most "
+            f"{MAX_NAME} bytes, is one"
+        )
 
 
 def _write(folder: Path, name: str, text: str) -> None:
@@ -78,11 +97,16 @@ def _write(folder: Path, name: str, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
-        raise InvalidSchema(f"the reference {name} is both a file and a folder of another one") from None
+        raise InvalidSchema(
+            f"the reference {name} is both a file and a folder of another one"
+        ) from None
 
 
 def _complaint(stderr: bytes, folder: str) -> str:
     """Its errors as one line, without warnings, log lines, and the folder's path."""
-    lines = [line.removeprefix(folder) for line in stderr[: 4 * TOLD].decode(errors="replace").splitlines()]
+    lines = [
+        line.removeprefix(folder)
+        for line in stderr[: 4 * TOLD].decode(errors="replace").splitlines()
+    ]
     text = "; ".join(line for line in lines if not NOISE.search(line))
     return text if len(text) <= TOLD else text[:TOLD] + "..."

@@ -1,13 +1,23 @@
-"""Protobuf's messages and fields as rules compare them: with types resolved, map entries folded into their fields, and groups of wire types."""
+"""Protobuf's messages and fields as rules compare them: with types resolved, map entries folded
+into their fields, and groups of wire types.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
 
 REQUIRED, REPEATED, SINGULAR = "required", "repeated", "optional"
-LABELS = {FieldDescriptorProto.LABEL_REQUIRED: REQUIRED, FieldDescriptorProto.LABEL_REPEATED: REPEATED}
-SCALARS = {  # a reader of a type reads what was written with another one of its group, if the value is in range
+LABELS = {
+    FieldDescriptorProto.LABEL_REQUIRED: REQUIRED,
+    FieldDescriptorProto.LABEL_REPEATED: REPEATED,
+}
+# a reader of a type reads what was written with another one of its group, if the value is in range
+SCALARS = {
     FieldDescriptorProto.TYPE_INT32: "number",
     FieldDescriptorProto.TYPE_INT64: "number",
     FieldDescriptorProto.TYPE_UINT32: "number",
@@ -50,7 +60,9 @@ class Field:
 
 @dataclass(eq=False, slots=True)
 class Message:
-    """`local_name` is without package. The root, which stands for a file, has a package and nested messages only."""
+    """`local_name` is without package. The root, which stands for a file, has a package and nested
+    messages only.
+    """
 
     name: str
     local_name: str
@@ -67,7 +79,9 @@ class Message:
 
 
 def resolve(files: Iterable[FileDescriptorProto]) -> Message:
-    """The root of the last file. All files have come from protoc, so all names are full and lead to something."""
+    """The root of the last file. All files have come from protoc, so all names are full and lead to
+    something.
+    """
     messages: dict[str, Message] = {}
     descriptors: list[tuple[Message, DescriptorProto]] = []
     maps: dict[str, DescriptorProto] = {}
@@ -89,7 +103,9 @@ def resolve(files: Iterable[FileDescriptorProto]) -> Message:
     return root
 
 
-def _walk(root: Message, prefix: str, top: Iterable[DescriptorProto]) -> Iterator[tuple[str, str, DescriptorProto]]:
+def _walk(
+    root: Message, prefix: str, top: Iterable[DescriptorProto]
+) -> Iterator[tuple[str, str, DescriptorProto]]:
     """Full name, that of the message around, descriptor; outer ones first."""
     waiting = [(prefix, each) for each in reversed(list(top))]
     while waiting:
@@ -99,19 +115,41 @@ def _walk(root: Message, prefix: str, top: Iterable[DescriptorProto]) -> Iterato
         waiting += [(full, each) for each in reversed(descriptor.nested_type)]
 
 
-def _field(found: FieldDescriptorProto, owner: DescriptorProto, messages: dict[str, Message], maps: dict[str, DescriptorProto]) -> Field:
+def _field(
+    found: FieldDescriptorProto,
+    owner: DescriptorProto,
+    messages: dict[str, Message],
+    maps: dict[str, DescriptorProto],
+) -> Field:
     oneof = None
     if found.HasField("oneof_index") and not found.proto3_optional:
         oneof = owner.oneof_decl[found.oneof_index].name
     entry = maps.get(found.type_name)
     if entry is None:
-        return Field(found.name, found.number, LABELS.get(found.label, SINGULAR), _type(found, messages), oneof)
-    key, value = (_type(each, messages) for each in sorted(entry.field, key=lambda each: each.number))
-    return Field(found.name, found.number, REPEATED, Type("map", f"map<{key.told}, {value.told}>", key=key, value=value), oneof)
+        return Field(
+            found.name,
+            found.number,
+            LABELS.get(found.label, SINGULAR),
+            _type(found, messages),
+            oneof,
+        )
+    key, value = (
+        _type(each, messages) for each in sorted(entry.field, key=lambda each: each.number)
+    )
+    return Field(
+        found.name,
+        found.number,
+        REPEATED,
+        Type("map", f"map<{key.told}, {value.told}>", key=key, value=value),
+        oneof,
+    )
 
 
 def _type(found: FieldDescriptorProto, messages: dict[str, Message]) -> Type:
-    told = found.type_name.removeprefix(".") or FieldDescriptorProto.Type.Name(found.type).removeprefix("TYPE_").lower()
+    told = (
+        found.type_name.removeprefix(".")
+        or FieldDescriptorProto.Type.Name(found.type).removeprefix("TYPE_").lower()
+    )
     if found.type in SCALARS:
         return Type("scalar", told, scalar=SCALARS[found.type])
     kind = "group" if found.type == FieldDescriptorProto.TYPE_GROUP else "message"

@@ -1,4 +1,6 @@
-"""Flows with a state for each truck: its latest position, the fences that it enters and leaves, whether it is too fast or silent."""
+"""Flows with a state for each truck: its latest position, the fences that it enters and leaves,
+whether it is too fast or silent.
+"""
 
 from pathlib import Path
 
@@ -24,9 +26,12 @@ def newest_positions() -> DataFrame:
 
 @dp.append_flow(target="alerts", name="alerts")
 def crossings() -> DataFrame:
-    return alerts(good(project, "trucks"), fences).repartition(1)  # one task writes: exactly once each partition of a topic must have one writer
+    # one task writes: exactly once each partition of a topic must have one writer
+    return alerts(good(project, "trucks"), fences).repartition(1)
 
 
 @dp.append_flow(target="alerts", name="watch")
 def fast_and_silent() -> DataFrame:
-    return watched(good(project, "trucks"), speed_kmh=SPEED_KMH, silent_minutes=SILENT_MINUTES).repartition(1)
+    return watched(
+        good(project, "trucks"), speed_kmh=SPEED_KMH, silent_minutes=SILENT_MINUTES
+    ).repartition(1)
