@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from raftka.broker.coordinators.partition import AT_ONCE, PART_BYTES, RECORD_OVERHEAD_BYTES, parts
-from raftka.broker.network.long_work import STEPS
+from raftka.broker.work.long_work import STEPS
 from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,

@@ -235,7 +235,7 @@ QUESTIONS = {
 def selects(spark: Any, runs: int) -> Iterator[str]:
     """`raftka sql` on a lake: seconds of questions about all of it and about parts."""
     from raftka.pipeline.flows.streams import declared
-    from raftka.pipeline.look import Places, look
+    from raftka.pipeline.sql import Places, look
 
     yield (
         f"| `raftka sql` on a lake of {DAYS} days, {COLUMNS} columns, "

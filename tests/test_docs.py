@@ -90,7 +90,7 @@ def test_every_event_of_the_log_stands_in_the_table() -> None:
         for top in ("raftka/broker", "raftka/cluster/host", "compat/zookeeper_bridge")
         for path in (ROOT / top).rglob("*.py")
     ]
-    sources += [ROOT / "raftka/cli/broker.py", ROOT / "raftka/cluster/edges/registry.py"]
+    sources += [ROOT / "raftka/cli/broker.py", ROOT / "raftka/cluster/services/registry.py"]
     events = {name for path in sources for name in logged(path.read_text())}
     told = {
         name

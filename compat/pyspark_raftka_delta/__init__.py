@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.lake import parcels, upsert
+from raftka.pipeline.lake import record_batches as parcels
+from raftka.pipeline.lake import upsert
 from raftka.pipeline.lake.files import write_files
 from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
 from raftka.pipeline.lake.read import File, Plan, narrowed, plan, read, shape

@@ -15,9 +15,9 @@ from pyspark_raftka import StreamReader, Task
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.flows.frames import PACKED
-from raftka.pipeline.flows.packs import Packing, packing_of
 from raftka.pipeline.flows.streams import StreamSpec, decoder_of, digest_of, load
-from raftka.pipeline.lake import parcels
+from raftka.pipeline.flows.truck_states import Packing, packing_of
+from raftka.pipeline.lake import record_batches as parcels
 from raftka.pipeline.records.decode import SCHEMA, SCHEMA_WITH_HEADERS
 from raftka.pipeline.records.decoding import TEXT
 from raftka.pipeline.records.fields import spark_json

@@ -21,9 +21,9 @@ from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
-from raftka.broker.coordinators.verification import TransactionVerifier
 from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import metrics_server
+from raftka.broker.fetch.sessions import FetchSessionCache
 from raftka.broker.handlers import (  # noqa: F401  # nearly every node is asked
     api_versions,
     create_topics,
@@ -34,23 +34,23 @@ from raftka.broker.handlers import (  # noqa: F401  # nearly every node is asked
 )
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
-from raftka.broker.logs.care import LogCare
+from raftka.broker.logs.housekeeping import LogCare
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.broker.network.access.tls import watch_certificates
-from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.listening import listen
+from raftka.broker.produce.schemas.checks import SchemaChecks
+from raftka.broker.produce.schemas.dead_letters import DeadLetters
+from raftka.broker.produce.schemas.registry import SchemaRegistry
+from raftka.broker.produce.verification import TransactionVerifier
 from raftka.broker.refusal import REFUSALS, describe_error
-from raftka.broker.replica.fetch_session_cache import FetchSessionCache
 from raftka.broker.replica.manager import ReplicaManager
-from raftka.broker.schemas.checks import SchemaChecks
-from raftka.broker.schemas.dead_letters import DeadLetters
-from raftka.broker.schemas.registry import SchemaRegistry
 from raftka.broker.telemetry.event_log import Events, LimitHits
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.telemetry.turn_times import TurnTimes
+from raftka.broker.work.background_worker import BackgroundWorker
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import RegisterBroker
 from raftka.metadata.configs.settings import NodeSettings

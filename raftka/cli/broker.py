@@ -21,12 +21,12 @@ import trio
 from raftka.broker.node import Node
 from raftka.broker.refusal import REFUSALS, describe_error, first_of
 from raftka.broker.telemetry.event_log import Events
-from raftka.cluster.edges import close_edges, open_edges
-from raftka.cluster.edges.payloads import open_judge
 from raftka.cluster.notices import notify
 from raftka.cluster.pid_file import PidFile
 from raftka.cluster.properties import parse
 from raftka.cluster.secured.first_users import VARIABLE, from_text
+from raftka.cluster.services import close_edges, open_edges
+from raftka.cluster.services.payloads import open_judge
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.real.allocator import give_memory_back

@@ -201,7 +201,7 @@ def _sql(
             return fail("either --pipeline or --streams says whose tables there are", 1)
         if project is not None and _change(project, query):
             return 0
-        from raftka.pipeline.look import Places, look
+        from raftka.pipeline.sql import Places, look
 
         declared = _declared(project or streams)
         if declared is not None:

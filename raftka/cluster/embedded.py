@@ -15,8 +15,6 @@ import trio
 
 from raftka.broker.network.dispatch import Interceptor
 from raftka.broker.node import Node
-from raftka.cluster.edges import Edge, close_edges, open_edges
-from raftka.cluster.edges.payloads import open_judge
 from raftka.cluster.plan import (
     HOST,
     NodePlan,
@@ -27,6 +25,8 @@ from raftka.cluster.plan import (
 )
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.secured.keys import ClusterSecurity
+from raftka.cluster.services import Edge, close_edges, open_edges
+from raftka.cluster.services.payloads import open_judge
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.real.runtime import NodeFailed, RealRuntime, open_runtime

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from raftka.cluster.ask import wait_for_brokers
-from raftka.cluster.forge import Forge, Forked, end_with_parent
+from raftka.cluster.fork_server import Forge, Forked, end_with_parent
 from raftka.cluster.notices import VARIABLE, Notices
 from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts

@@ -15,7 +15,7 @@ from raftka.log.rows import all_rows, body_of
 from raftka.wire.compressed_frames import has_independent_blocks
 from raftka.wire.compression import LZ4, ZSTD, Packer, decompress
 from raftka.wire.errors import Code, KafkaError, ProtocolError
-from raftka.wire.outlines import NotOpened, Outline, Write, outlines
+from raftka.wire.record_bounds import NotOpened, Outline, Write, outlines
 from raftka.wire.records import (
     ATTRIBUTES_POSITION,
     BATCH_HEADER,

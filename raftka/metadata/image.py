@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgpack
 
 from raftka.metadata.entries import Entries
+from raftka.metadata.fast_replace import replaced
 from raftka.metadata.records import (
     AclAdded,
     AclRemoved,
@@ -48,7 +49,6 @@ from raftka.metadata.records import (
     UnknownRecord,
     decode_batch,
 )
-from raftka.metadata.replaced import replaced
 from raftka.security.acls import Acl
 from raftka.security.delegation_tokens import DelegationToken, TokenCredential
 from raftka.security.scram import ScramCredential

@@ -25,9 +25,9 @@ from raftka.registry.limits import (
     IDLE_SECONDS,
     REQUEST_BYTES,
 )
-from raftka.registry.numbers import Numbers
 from raftka.registry.rest.api import Api, Raw
 from raftka.registry.rest.requests import Request
+from raftka.registry.schema_ids import Numbers
 
 JSON_TYPE = b"application/vnd.schemaregistry.v1+json"
 CHUNK_BYTES = 64 * 1024

@@ -18,9 +18,9 @@ from raftka.registry.broker_access import BrokerAccess
 from raftka.registry.errors import RegistryError
 from raftka.registry.http import HttpServer
 from raftka.registry.log import TOPIC, MakeClient, SchemasLog
-from raftka.registry.numbers import Numbers
 from raftka.registry.registry import Registry
 from raftka.registry.rest.api import Api
+from raftka.registry.schema_ids import Numbers
 from raftka.registry.schemas import ParsedSchemas
 
 CLIENT_ID = "raftka-registry"

@@ -30,7 +30,7 @@ from typing import TypeVar
 
 import raftka.broker.handlers  # noqa: F401  # registers them
 from raftka.broker.network.dispatch import HANDLERS
-from raftka.cluster.forge import end_with_parent
+from raftka.cluster.fork_server import end_with_parent
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, Processes

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.fastpath.alike import KEPT
-from raftka.broker.fastpath.produce import LARGEST_ALIKE_BYTES, MOST_ALIKE, NOT_TRIED, ProducePlan
 from raftka.broker.network.connection import ServerConnection
+from raftka.broker.produce.plan import LARGEST_ALIKE_BYTES, MOST_ALIKE, NOT_TRIED, ProducePlan
+from raftka.broker.produce.uniform_batches import KEPT
 from raftka.limits import REQUESTS_IN_HAND
 from raftka.wire.errors import Code
 from raftka.wire.frame import encode_request

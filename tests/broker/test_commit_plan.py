@@ -4,8 +4,8 @@ anything is different.
 
 import pytest
 
+from raftka.broker.coordinators.commit_plan import PARTITIONS, CommitPlan
 from raftka.broker.coordinators.partition import CoordinatorPartition
-from raftka.broker.fastpath.commit import PARTITIONS, CommitPlan
 from raftka.broker.network.dispatch import LONG_FRAME_BYTES
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR

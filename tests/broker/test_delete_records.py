@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.network import long_work
 from raftka.broker.replica.partition import Partition
+from raftka.broker.work import long_work
 from raftka.metadata.image import TOPIC
 from raftka.replication.partition import LeaderState
 from raftka.runtime.simulated.clock import READING_S

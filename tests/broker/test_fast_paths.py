@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.fastpath.fetch import FetchPlan, SessionPlan
-from raftka.broker.fastpath.list_offsets import EndsPlan
+from raftka.broker.fetch.consumer_plan import FetchPlan, SessionPlan
+from raftka.broker.fetch.list_offsets_plan import EndsPlan
 from raftka.broker.network.connection import ServerConnection
 from raftka.log.log import Log
 from raftka.log.segments.transaction_index import AbortedTransaction

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.network.long_work import drained
-from raftka.broker.replica.fetch_session_cache import (
+from raftka.broker.fetch.sessions import (
     SAFE_S,
     FetchSession,
     FetchSessionCache,
     Reader,
 )
+from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.telemetry.metrics import Metrics
+from raftka.broker.work.long_work import drained
 from raftka.chaos.simulated.workloads.workload import busy
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.fastpath import follow
-from raftka.broker.fastpath.follow import FollowPlan, FollowWait
+from raftka.broker.fetch import follower_plan as follow
+from raftka.broker.fetch.follower_plan import FollowPlan, FollowWait
 from raftka.broker.replica.fetcher import ReplicaFetcher
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, FetchResponse

@@ -9,7 +9,7 @@ import pytest
 
 from raftka.broker.coordinators.partition import AT_ONCE, LOADED_AT_ONCE, RECORD_WEIGHT
 from raftka.broker.coordinators.runtime import partition_for
-from raftka.broker.network.long_work import SLICE_S, STEPS
+from raftka.broker.work.long_work import SLICE_S, STEPS
 from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
 from tests.broker.toy import Add, Read, Slow, ToyStage, batches, machine

@@ -11,12 +11,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from raftka.broker.network import long_work
+from raftka.broker.fetch.sessions import CachedPartition, FetchSession
 from raftka.broker.network.dispatch import LONG_FRAME_BYTES
-from raftka.broker.network.long_requests import LongRequests
-from raftka.broker.network.long_work import Steps
-from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.telemetry.metrics import Metrics
+from raftka.broker.work import long_work
+from raftka.broker.work.long_requests import LongRequests
+from raftka.broker.work.long_work import Steps
 from raftka.chaos.simulated.workloads.workload import busy
 from raftka.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_WAITING_BYTES
 from raftka.runtime.simulated.clock import READING_S
@@ -209,9 +209,9 @@ class Client:
 
 
 def test_long_requests_of_clients_that_left_do_not_pile_up() -> None:
-    requests = LongRequests(
+    requests: LongRequests[Any] = LongRequests(
         Metrics(),
-        lambda request: bool(request.connection.gone or request.connection.left),  # type: ignore[attr-defined]
+        lambda request: bool(request.connection.gone or request.connection.left),
     )
     begun: list[int] = []
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.coordinators.marker_sender import MARKERS_OF_REQUEST, MarkerSender
-from raftka.broker.network.long_work import LongWork
+from raftka.broker.work.long_work import LongWork
 from raftka.coordinator.transactions.commands import MarkersWritten, ResumeMarkers, WriteMarkers
 from raftka.coordinator.transactions.records import TopicPartitions
 from raftka.metadata.image import NO_PARTITION, MetadataImage, TopicImage

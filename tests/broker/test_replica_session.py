@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raftka.broker.fastpath.follow import FollowPlan
+from raftka.broker.fetch.follower_plan import FollowPlan
+from raftka.broker.fetch.sessions import FetchSession, FetchSessionCache, Reader
 from raftka.broker.handlers.fetch import Fetch
-from raftka.broker.network.long_work import drained
-from raftka.broker.replica.fetch_session_cache import FetchSession, FetchSessionCache, Reader
 from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.broker.telemetry.metrics import Metrics
+from raftka.broker.work.long_work import drained
 from raftka.replication.follower import Position
 from raftka.replication.partition import AlterIsr
 from raftka.wire.errors import Code, KafkaError

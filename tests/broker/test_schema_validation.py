@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.fastpath.produce import ProducePlan
-from raftka.broker.schemas.checks import AGAIN_S, KEPT_S, TOLD, WholeSchema
+from raftka.broker.produce.plan import ProducePlan
+from raftka.broker.produce.schemas.checks import AGAIN_S, KEPT_S, TOLD, WholeSchema
 from raftka.limits import (
     SCHEMA_DOCUMENT_BYTES,
     SCHEMA_DOCUMENTS,

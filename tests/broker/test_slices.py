@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.slices import Slices
 from raftka.broker.replica import fetcher as replica_fetcher
 from raftka.broker.replica.fetcher import ReplicaFetcher
 from raftka.broker.replica.isr_shrinks import LOOKED_AT_IN_A_TURN
 from raftka.broker.replica.manager import PARTITIONS_OF_TURN, ReplicaManager
+from raftka.broker.work.slices import Slices
 from raftka.metadata.image import BROKER, Delta, TopicImage
 from raftka.replication.follower import FollowerFetch
 from raftka.replication.partition import LeaderState

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.coordinators import verification
-from raftka.broker.coordinators.verification import Question, Refused, TransactionVerifier
+from raftka.broker.produce import verification
+from raftka.broker.produce.verification import Question, Refused, TransactionVerifier
 from raftka.log.producers.state import ProducerState
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN

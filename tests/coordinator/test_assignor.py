@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from raftka.broker.network.long_work import drained
+from raftka.broker.work.long_work import drained
 from raftka.coordinator.consumer.assignor import ASSIGNORS, Wish
 from raftka.coordinator.consumer.commands import Target
 from tests.coordinator.world import LINEAR, counted

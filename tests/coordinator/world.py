@@ -10,7 +10,7 @@ from math import inf
 from types import FrameType
 from typing import Any
 
-from raftka.broker.network.long_work import drained
+from raftka.broker.work.long_work import drained
 from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from raftka.broker.coordinators import partition as coordinator_partition
-from raftka.broker.coordinators import verification
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.partition import CoordinatorPartition
-from raftka.broker.coordinators.verification import TransactionVerifier, _Batch
+from raftka.broker.produce import verification
+from raftka.broker.produce.verification import TransactionVerifier, _Batch
 from raftka.coordinator import groups, offsets
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Outcome, Record

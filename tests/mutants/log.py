@@ -17,9 +17,9 @@ from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.segments import segment
 from raftka.log.segments.index import OffsetIndex, TimeIndex
+from raftka.log.segments.recycled_segment import Spare
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.segment import Segment
-from raftka.log.segments.spare import Spare
 from raftka.log.segments.storage import Storage
 from raftka.runtime import reused
 from raftka.runtime.real.files import RealFile

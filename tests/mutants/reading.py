@@ -4,9 +4,9 @@ any more, sessions that outlive what they knew.
 
 from typing import Any
 
+from raftka.broker.fetch.sessions import CachedPartition, FetchSession
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.connection_quotas import ConnectionQuotas
-from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.replica.partition import Partition
 from tests.mutants.registry import mutant
 

@@ -4,7 +4,7 @@ claims and cuts.
 
 from typing import Any
 
-from raftka.broker.fastpath.follow import FollowPlan
+from raftka.broker.fetch.follower_plan import FollowPlan
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.partition import Partition

@@ -5,9 +5,9 @@ counts.
 from dataclasses import replace
 from typing import Any
 
-from raftka.broker.fastpath.commit import CommitPlan
-from raftka.broker.fastpath.produce import ProducePlan
+from raftka.broker.coordinators.commit_plan import CommitPlan
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
+from raftka.broker.produce.plan import ProducePlan
 from raftka.metadata.image import Delta, MetadataImage
 from raftka.security import acls
 from raftka.security.acls import Acl, AclIndex

@@ -17,7 +17,7 @@ from tests.log.test_life import (
     test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young,
 )
 from tests.log.test_recovery import test_what_was_removed_behind_an_empty_segment_does_not_come_back
-from tests.log.test_spare import (
+from tests.log.test_recycled_segment import (
     test_a_client_reads_the_records_that_were_sent_to_it_however_late,
     test_a_truncation_drops_it,
     test_it_is_not_written_over_while_answers_may_read_it,

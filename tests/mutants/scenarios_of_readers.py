@@ -1,6 +1,6 @@
 """Directed simulations of what readers are told, followers and clients: see directed.py."""
 
-from raftka.broker.network.long_work import drained
+from raftka.broker.work.long_work import drained
 from raftka.chaos.simulated.clients.client import end_row
 from raftka.chaos.simulated.cluster import CLIENT_PORT
 from raftka.chaos.simulated.scene import TOPIC, Scene

@@ -5,9 +5,9 @@ brokers that compare records with schemas.
 from dataclasses import replace
 from typing import Any
 
-from raftka.broker.schemas.checks import SchemaChecks
-from raftka.broker.schemas.dead_letters import DeadLetters
-from raftka.broker.schemas.registry import RegistryAway
+from raftka.broker.produce.schemas.checks import SchemaChecks
+from raftka.broker.produce.schemas.dead_letters import DeadLetters
+from raftka.broker.produce.schemas.registry import RegistryAway
 from raftka.log import log
 from raftka.log.config import LogConfig
 from raftka.registry.formats import pairs

@@ -23,8 +23,8 @@ from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.graph import Graph
 from raftka.pipeline.flows.live import Live
 from raftka.pipeline.flows.supervisor import Supervised
-from raftka.pipeline.look import Places, look
 from raftka.pipeline.project import Project, load_project
+from raftka.pipeline.sql import Places, look
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 

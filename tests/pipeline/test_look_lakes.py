@@ -29,7 +29,7 @@ from raftka.pipeline.lake import read as read_module
 from raftka.pipeline.lake.options import READ, lake_options
 from raftka.pipeline.lake.read import narrowed, plan, read
 from raftka.pipeline.lake.where import pushed
-from raftka.pipeline.look import FILTERS, Places, look
+from raftka.pipeline.sql import FILTERS, Places, look
 
 pytestmark = pytest.mark.filterwarnings("default")
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from raftka.pipeline.flows.fences import NOWHERE, Fence, Position, moves
 from raftka.pipeline.flows.moves import PLACE, Bucket, Crossing, Newest, alert
-from raftka.pipeline.flows.packs import AT, BUCKET, Packing, from_bytes
+from raftka.pipeline.flows.truck_states import AT, BUCKET, Packing, from_bytes
 
 YARD = Fence("yard", (((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)),))
 HOLE = ((4.0, 4.0), (6.0, 4.0), (6.0, 6.0), (4.0, 6.0))

@@ -12,7 +12,8 @@ pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
 
 from raftka.cluster.tally import Tally
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.records import framed, registry_client
+from raftka.pipeline.records import confluent_framing as framed
+from raftka.pipeline.records import registry_client
 from raftka.pipeline.records.batches import Fetched
 from raftka.pipeline.running.lag import Ends, Seen
 from raftka.pipeline.topics import progress, reader
@@ -20,8 +21,8 @@ from raftka.pipeline.topics.positions import Position
 from raftka.testing import Cluster
 from tests.cluster import test_tally
 from tests.pipeline import (
+    test_confluent_framing,
     test_decode,
-    test_framed,
     test_lag,
     test_progress,
     test_reader,
@@ -172,7 +173,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Rule]] = [
     ),
     (
         readers_are_kept_for_ever,
-        alone(test_framed.test_a_number_that_a_new_registry_gives_again_is_read_by_its_new_schema),
+        alone(test_confluent_framing.test_an_id_that_a_new_registry_gives_again_has_its_new_schema),
     ),
     (
         progress_is_told_once,

@@ -26,8 +26,8 @@ from deltalake import DeltaTable
 
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.flows.graph import Graph
-from raftka.pipeline.flows.packs import AT, BUCKET, PACK, ROW, Packing, bucket_of, from_bytes
 from raftka.pipeline.flows.supervisor import Supervised
+from raftka.pipeline.flows.truck_states import AT, BUCKET, PACK, ROW, Packing, bucket_of, from_bytes
 from raftka.pipeline.project import load_project
 from raftka.testing import Cluster
 from tests.pipeline.players import Player

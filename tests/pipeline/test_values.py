@@ -17,7 +17,7 @@ from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.topics.values import decode
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
-from tests.pipeline.test_framed import avro, framed
+from tests.pipeline.test_confluent_framing import avro, framed
 from tests.registry.rest import Rest, record
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -211,7 +211,7 @@ class Watcher:
     def read(self, *readings: tuple[int, float, float | None]) -> list[str]:
         """Trucks, seconds and speeds."""
         from raftka.pipeline.flows.moves import READING
-        from raftka.pipeline.flows.packs import BUCKET, BUCKETS, Packing
+        from raftka.pipeline.flows.truck_states import BUCKET, BUCKETS, Packing
 
         trucks, seconds, speeds = zip(*readings, strict=True)
         times = pa.array(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from raftka.pipeline.flows import watch
-from raftka.pipeline.flows.packs import as_bytes
+from raftka.pipeline.flows.truck_states import as_bytes
 from raftka.pipeline.flows.watch import HEARD, SILENT, SPEEDING, Alarm, Rules
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from raftka.broker.coordinators import partition
-from raftka.broker.network.long_work import LongWork
+from raftka.broker.work.long_work import LongWork
 from raftka.chaos.runner import run_one
 from raftka.chaos.simulated.clients.groups import Claims, Story
 from raftka.chaos.simulated.workloads.at_work import WORKS

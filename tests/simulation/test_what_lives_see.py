@@ -19,12 +19,12 @@ from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.clients.client import Client, Leader, NoAnswer
 from raftka.chaos.simulated.faults.nemeses import OF_COORDINATORS
 from raftka.chaos.simulated.scene import Scene
-from raftka.chaos.simulated.workloads.asking import Asker, AskingWork
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
+from raftka.chaos.simulated.workloads.many_partitions import WideWork, Writer
+from raftka.chaos.simulated.workloads.metadata_queries import Asker, AskingWork
 from raftka.chaos.simulated.workloads.recreation import RecreationWork
-from raftka.chaos.simulated.workloads.wide import WideWork, Writer
 from raftka.chaos.simulated.workloads.workload import Workload
 from raftka.chaos.simulation import at_work
 from raftka.coordinator import groups

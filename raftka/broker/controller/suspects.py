@@ -16,8 +16,8 @@ this node has noticed when the client asks. Nothing is held while nobody is susp
 from collections.abc import Callable
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.long_work import LongWork, Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import LongWork, Steps
 from raftka.client.connection import ClientConnection, open_connection
 from raftka.limits import HELD_ANSWERS
 from raftka.metadata.image import MetadataImage

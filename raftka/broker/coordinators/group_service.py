@@ -12,8 +12,8 @@ from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
 from raftka.broker.coordinators.topics import ImageTopics
-from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.work.long_work import LongWork
 from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.commands import ConsumerSettings
 from raftka.coordinator.groups import GroupCoordinator

@@ -18,7 +18,7 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.coordinators.broker_channels import BrokerChannels
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
-from raftka.broker.network.long_work import LongWork, Steps
+from raftka.broker.work.long_work import LongWork, Steps
 from raftka.coordinator.transactions.commands import MarkersWritten, ResumeMarkers, WriteMarkers
 from raftka.log.producers.markers import Marker
 from raftka.wire.errors import Code, KafkaError, code_of

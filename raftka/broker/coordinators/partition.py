@@ -13,10 +13,10 @@ from math import inf
 from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.coordinators.pace import Pace
+from raftka.broker.coordinators.batching import Pace
 from raftka.broker.coordinators.replies import MarkerTicket, shown_as
-from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.partition import Partition
+from raftka.broker.work.long_work import LongWork
 from raftka.coordinator.machine import (
     Context,
     Machine,

@@ -13,9 +13,9 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.coordinators.partition import CoordinatorPartition
 from raftka.broker.coordinators.topics import WatchedTopics
-from raftka.broker.network.long_work import LongWork, Steps
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
+from raftka.broker.work.long_work import LongWork, Steps
 from raftka.coordinator.machine import Context, Machine, Ticket
 from raftka.metadata.image import Delta, MetadataImage
 from raftka.wire.errors import Code, KafkaError

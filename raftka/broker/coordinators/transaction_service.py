@@ -13,8 +13,8 @@ from raftka.broker.coordinators.broker_channels import BrokerChannels
 from raftka.broker.coordinators.marker_sender import MarkerSender, Writer
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
 from raftka.broker.coordinators.topics import ImageTopics
-from raftka.broker.network.long_work import LongWork
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.work.long_work import LongWork
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.transactions.commands import (
     VERSION_2,

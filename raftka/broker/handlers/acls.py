@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.limits import ACLS_OF_REQUEST, FILTERED_ACLS, Limit
 from raftka.metadata.security_commands import CreateAcls, DeleteAcls
 from raftka.security.acls import (

@@ -15,8 +15,8 @@ from raftka.broker.handlers.coordinator_request import (
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.transactions.commands import SHORT_HOLD_MS, AddPartitions
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError

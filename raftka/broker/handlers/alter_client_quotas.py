@@ -5,8 +5,8 @@ every node applies the quotas as they come.
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.image import QuotaEntity
 from raftka.metadata.quotas import entity_of, unknown_type
 from raftka.metadata.security_commands import (

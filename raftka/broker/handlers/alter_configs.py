@@ -10,8 +10,8 @@ from raftka.broker.handlers.log_levels import set_levels
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import GROUP, REFUSED, THE_CLUSTER, TOPIC, Resource
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.limits import SETTINGS_OF_RESOURCE
 from raftka.metadata import image
 from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource

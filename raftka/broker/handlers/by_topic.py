@@ -5,8 +5,8 @@ controller. Knows no API.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import TopicPartitions
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.schema import Element, Row

@@ -9,8 +9,8 @@ from raftka.broker.handlers.coordinator_request import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import GROUP, TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.consumer.commands import (
     DescribeConsumerGroup,
     DescribedConsumer,

@@ -8,8 +8,8 @@ from raftka.broker.handlers.coordinator_request import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat
 from raftka.limits import SUBSCRIBED_NAMES
 from raftka.metadata.controller.features import GROUP_VERSION

@@ -9,8 +9,8 @@ from typing import Any, Generic
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import GROUP, TRANSACTIONAL_ID
-from raftka.broker.network.long_work import LongWork, Steps, counted_as
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import LongWork, Steps, counted_as
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.schema import Req, Resp, Row
 

@@ -7,9 +7,9 @@ from functools import partial
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.quotas.mutations import Mutations
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import CreatePartitions, MorePartitions, TopicResult
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError

@@ -8,9 +8,9 @@ from functools import partial
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.quotas.mutations import Mutations
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.limits import PARTITIONS_OF_REQUEST
 from raftka.metadata.commands import (
     CreatedTopic,

@@ -12,9 +12,9 @@ import trio
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import DELEGATION_TOKEN, USER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
 from raftka.broker.network.session import Session
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import OfTokens
 from raftka.metadata.security_commands import AddToken, ExpireToken, RenewToken, TokenTimes
 from raftka.runtime.interfaces import SECRETS

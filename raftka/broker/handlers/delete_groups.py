@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from raftka.broker.handlers.coordinator_request import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.commands import DeleteGroup
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import DELETE_GROUPS, DeleteGroupsRequest, DeleteGroupsResponse

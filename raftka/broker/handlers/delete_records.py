@@ -12,9 +12,9 @@ from raftka.broker.handlers.finding import check, find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.partition import Partition
+from raftka.broker.work.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.delete_records import (
     DELETE_RECORDS,

@@ -10,9 +10,9 @@ from functools import partial
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import REFUSED, THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.quotas.mutations import Mutations
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
 from raftka.metadata.controller.topics import wrongly_named
 from raftka.metadata.image import TopicImage

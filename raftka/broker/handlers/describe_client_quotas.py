@@ -7,8 +7,8 @@ from typing import NamedTuple
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.image import QuotaEntity
 from raftka.metadata.quotas import CLIENT_ID, IP, TYPES, USER
 from raftka.wire.errors import Code, KafkaError, quoted

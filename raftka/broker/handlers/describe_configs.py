@@ -6,8 +6,8 @@ from raftka.broker.handlers.alter_configs import check_allowed
 from raftka.broker.handlers.log_levels import describe_loggers
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.limits import DESCRIBED_SETTINGS
 from raftka.metadata.configs.describe import (
     LOGGER_SOURCE,

@@ -8,8 +8,8 @@ from raftka.broker.handlers.coordinator_request import ask_of_each
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import GROUP
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator import commands
 from raftka.coordinator.commands import DescribeGroup
 from raftka.wire.errors import Code, KafkaError

@@ -8,8 +8,8 @@ from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import REFUSED, TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producers import (

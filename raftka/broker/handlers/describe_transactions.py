@@ -7,8 +7,8 @@ from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.transactions.commands import DescribedTransaction, DescribeTransaction
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.transactions import (

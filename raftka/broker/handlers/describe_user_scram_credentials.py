@@ -5,8 +5,8 @@ the cluster.
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.wire.errors import Code
 from raftka.wire.messages.scram import (
     DESCRIBE_USER_SCRAM_CREDENTIALS,

@@ -6,8 +6,8 @@ from raftka.broker.handlers.by_topic import partition_commands
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.partitions import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse

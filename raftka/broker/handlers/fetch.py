@@ -15,24 +15,24 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from raftka.broker.fastpath import follow
-from raftka.broker.fastpath.fetch import remember
-from raftka.broker.handlers.fetch_answer import FetchAnswer, answer_bytes, error_row, is_news
-from raftka.broker.handlers.finding import find
-from raftka.broker.handlers.services import Services
-from raftka.broker.network.access.authorizer import THE_CLUSTER
-from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps, drained
-from raftka.broker.network.request import Delayed, Request
-from raftka.broker.replica.fetch_session_cache import (
+from raftka.broker.fetch import follower_plan as follow
+from raftka.broker.fetch.answer import FetchAnswer, answer_bytes, error_row, is_news
+from raftka.broker.fetch.consumer_plan import remember
+from raftka.broker.fetch.sessions import (
     BEGIN,
     END,
     CachedPartition,
     FetchSession,
     Reader,
 )
+from raftka.broker.handlers.finding import find
+from raftka.broker.handlers.services import Services
+from raftka.broker.network.access.authorizer import THE_CLUSTER
+from raftka.broker.network.dispatch import handles
+from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.replica_selector import nearest
+from raftka.broker.work.long_work import Steps, drained
 from raftka.limits import PARKED_REQUESTS
 from raftka.log.log import Log
 from raftka.runtime.interfaces import Timer

@@ -11,8 +11,8 @@ from raftka.broker.network.access.authorizer import (
     TRANSACTIONAL_ID,
 )
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.find_coordinator import (
     FIND_COORDINATOR,

@@ -5,8 +5,8 @@
 from raftka.broker.handlers.coordinator_request import ask, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.commands import Join, Joined, JoinRefused, MemberIdRequired, Protocol
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import JOIN_GROUP, JoinGroupRequest, JoinGroupResponse

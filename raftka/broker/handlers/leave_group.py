@@ -3,8 +3,8 @@
 from raftka.broker.handlers.coordinator_request import ask, ask_all, check_group
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.commands import Leave, LeavingMember, Left
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.groups import LEAVE_GROUP, LeaveGroupRequest, LeaveGroupResponse

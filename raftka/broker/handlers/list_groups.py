@@ -8,8 +8,8 @@ from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import GROUP, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.classic import group as classic_group
 from raftka.coordinator.commands import GroupsListed, ListGroups
 from raftka.coordinator.consumer import group as consumer_group

@@ -9,8 +9,8 @@ from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.transactions.commands import ListedTransaction, ListTransactions
 from raftka.coordinator.transactions.records import State
 from raftka.wire.errors import KafkaError

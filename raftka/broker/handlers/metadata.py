@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import NewTopic
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage

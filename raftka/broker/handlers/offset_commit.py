@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
 
-from raftka.broker.fastpath.commit import remember
+from raftka.broker.coordinators.commit_plan import remember
 from raftka.broker.handlers.coordinator_request import (
     PARTITIONS_OF_COMMAND,
     ask,
@@ -16,8 +16,8 @@ from raftka.broker.handlers.coordinator_request import (
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,

@@ -8,8 +8,8 @@ from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, as
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.commands import DeleteOffsets
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.offsets import OFFSET_DELETE, OffsetDeleteRequest, OffsetDeleteResponse

@@ -11,8 +11,8 @@ from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, Qu
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.commands import FetchedPartition, FetchOffsets, FetchTopic, OffsetsFetched
 from raftka.metadata.image import MetadataImage
 from raftka.wire.encoder import EncodedRows

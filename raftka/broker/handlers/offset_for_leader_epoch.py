@@ -9,8 +9,8 @@ from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.epochs import (
     OFFSET_FOR_LEADER_EPOCH,

@@ -9,18 +9,18 @@ from collections import deque
 from collections.abc import Hashable
 from functools import partial
 
-from raftka.broker.coordinators.verification import Question, Refused
-from raftka.broker.fastpath.produce import ZSTD, remember
 from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.produce.plan import ZSTD, remember
+from raftka.broker.produce.schemas.checks import Check
+from raftka.broker.produce.schemas.dead_letters import Origin
+from raftka.broker.produce.verification import Question, Refused
 from raftka.broker.replica.partition import Partition
-from raftka.broker.schemas.checks import Check
-from raftka.broker.schemas.dead_letters import Origin
+from raftka.broker.work.long_work import Steps
 from raftka.log.checkpoints import uuid_text
 from raftka.log.producers.markers import VERSION_1, VERSION_2
 from raftka.log.producers.state import ProducerState

@@ -8,8 +8,8 @@ from raftka.broker.handlers.by_topic import PARTITIONS_OF_COMMAND, partition_com
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import (
     AlterReassignments,
     ListReassignments,

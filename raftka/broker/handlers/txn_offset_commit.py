@@ -9,14 +9,14 @@ from itertools import repeat
 
 import trio
 
-from raftka.broker.coordinators.verification import Question, Refused
 from raftka.broker.handlers.coordinator_request import ask_all, check_group
 from raftka.broker.handlers.offset_commit import codes_of, parts_of
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.produce.verification import Question, Refused
+from raftka.broker.work.long_work import Steps
 from raftka.coordinator.commands import CommitOffsets, CommitTopic, OffsetsCommitted
 from raftka.log.producers.markers import VERSION_1, VERSION_2
 from raftka.wire.errors import Code, KafkaError

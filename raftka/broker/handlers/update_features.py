@@ -3,8 +3,8 @@
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Request
+from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
 from raftka.metadata.controller.features import SAFE_DOWNGRADE, UPGRADE
 from raftka.wire.errors import Code, KafkaError

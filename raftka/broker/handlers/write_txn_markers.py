@@ -7,8 +7,8 @@ from functools import partial
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
-from raftka.broker.network.long_work import Steps
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.work.long_work import Steps
 from raftka.log.producers.markers import Marker
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.transactions import (

@@ -12,7 +12,7 @@ from raftka.broker.logs.cleaner import LogCleaner
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.log.log import Log
-from raftka.log.segments.spare import Budget
+from raftka.log.segments.recycled_segment import Budget
 from raftka.runtime.interfaces import File
 
 RETENTION_FIRST_S = 30.0  # as Kafka after its start

@@ -19,11 +19,11 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import AllowAll, Authorizer
 from raftka.broker.network.connection import HEAD, Parts, ServerConnection
 from raftka.broker.network.frame_pool import FramePool
-from raftka.broker.network.long_requests import CLOSED, LongRequests
-from raftka.broker.network.long_work import LongWork, Steps, Unfinished, drained
 from raftka.broker.network.quotas.client_quotas import ClientQuotas
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.telemetry.metrics import SAMPLED, Latency
+from raftka.broker.work.long_requests import CLOSED, LongRequests
+from raftka.broker.work.long_work import LongWork, Steps, Unfinished, drained
 from raftka.runtime.memory import Owned, owned
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
@@ -119,7 +119,9 @@ class Dispatcher:
         # the connection of a follower, by its broker id
         self.on_broken: Callable[[int], None] = _ignore
         self.long_work = LongWork(context.runtime.clock, self.work_failed)
-        self.long_requests = LongRequests(context.metrics, self._abandoned)
+        self.long_requests: LongRequests[Request[Row]] = LongRequests(
+            context.metrics, self._abandoned
+        )
         self.events = context.events
         self.metrics = context.metrics
         self.authorizer: Authorizer = AllowAll()

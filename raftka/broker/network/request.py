@@ -7,10 +7,10 @@ from typing import Generic, Protocol, TypeVar
 from raftka.broker.network.access.authorizer import Authorizer, Resource, authorized_operations
 from raftka.broker.network.connection import Parts, ServerConnection, Slot
 from raftka.broker.network.frame_pool import FramePool
-from raftka.broker.network.long_work import LongWork, Steps, T
 from raftka.broker.network.quotas.meter import Meter
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import Latency, Metrics
+from raftka.broker.work.long_work import LongWork, Steps, T
 from raftka.runtime.memory import NO_BYTES, Owned
 from raftka.wire.codec import Piece
 from raftka.wire.encoder import EncodedRows

@@ -8,18 +8,17 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.metadata_event_log import IsrChanges
 from raftka.broker.network.frame_pool import FramePool
-from raftka.broker.network.slices import Slices
 from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
-from raftka.broker.replica.care import Care
 from raftka.broker.replica.damaged_logs import DamagedLogs
-from raftka.broker.replica.fetch_session_cache import Waiting
 from raftka.broker.replica.fetcher import ReplicaFetcherManager
 from raftka.broker.replica.high_watermarks import HighWatermarks
+from raftka.broker.replica.housekeeping import Care
 from raftka.broker.replica.isr_shrinks import IsrShrinks
 from raftka.broker.replica.log_opener import LogOpener
-from raftka.broker.replica.partition import Partition
+from raftka.broker.replica.partition import Partition, Waiting
 from raftka.broker.replica.stray_logs import StrayLogs
 from raftka.broker.replica.throttles import ReplicationThrottles
+from raftka.broker.work.slices import Slices
 from raftka.log.directory import DirectoryFailure, LogDirectory
 from raftka.log.log import Log
 from raftka.log.manager import LogManager

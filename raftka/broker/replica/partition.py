@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.purgatory import Operation, Purgatory
-from raftka.broker.replica.looks import Looks
+from raftka.broker.work.batching import Looks
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
@@ -68,6 +68,14 @@ class IdleReader(Protocol):
         """Broker id and the time when it last asked; None: a consumer."""
 
     def changed(self, *, wake: bool) -> None: ...
+
+
+class Waiting(Protocol):
+    """A parked Fetch."""
+
+    def read_soon(self) -> None: ...
+    def records_arrived(self) -> None: ...
+    def overtaken(self) -> None: ...
 
 
 class Traffic:

@@ -3,7 +3,7 @@ down: they go, some a turn. Opens no log.
 """
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.slices import Slices
+from raftka.broker.work.slices import Slices
 from raftka.log.manager import LogManager
 from raftka.metadata.quorum.recovery import recoveries
 

@@ -14,7 +14,7 @@ from raftka.chaos.simulated.clients.client import Client
 from raftka.chaos.simulated.clients.shapes import PLAIN, SHAPES, Shape
 from raftka.client.connection import PLAIN as UNSECURED
 from raftka.client.connection import Secured
-from raftka.cluster.edges import open_edges
+from raftka.cluster.services import open_edges
 from raftka.json_values import JsonObject
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.image import PartitionImage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from raftka.cluster.forge import Forge
+from raftka.cluster.fork_server import Forge
 from raftka.cluster.host.plan import BrokerPlan
 from raftka.cluster.notices import VARIABLE, Notices
 

@@ -18,7 +18,7 @@ from raftka.broker.network.listening import listen
 from raftka.broker.refusal import REFUSALS, describe_error, first_of
 from raftka.broker.telemetry.event_log import Events, LimitHits
 from raftka.broker.telemetry.metrics import Metrics
-from raftka.cluster.forge import Forge
+from raftka.cluster.fork_server import Forge
 from raftka.cluster.host.broker_process import BrokerProcess, environment_of
 from raftka.cluster.host.pages import HostPages
 from raftka.cluster.host.plan import BrokerPlan, HostPlan, plan_host

@@ -13,7 +13,7 @@ from raftka.log.segments.scan import READ_BYTES, Header, headers
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.times import largest_time
 from raftka.wire.errors import ProtocolError
-from raftka.wire.outlines import outlines
+from raftka.wire.record_bounds import outlines
 from raftka.wire.records import LOG_APPEND_TIME, LOG_OVERHEAD_BYTES, BatchHeader
 
 RECORDS_OF_STEP = 64  # some 0.1 ms

@@ -11,8 +11,8 @@ from itertools import islice
 
 from raftka.log.config import FOREVER
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
+from raftka.log.segments.recycled_segment import Spare
 from raftka.log.segments.scan import READ_BYTES, WALK_BYTES, Header, checked, headers, locate
-from raftka.log.segments.spare import Spare
 from raftka.log.segments.times import NO_TIMESTAMP, is_doubtful, largest_time
 from raftka.log.segments.transaction_index import ENTRY as TRANSACTION_ENTRY
 from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex

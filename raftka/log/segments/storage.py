@@ -16,9 +16,9 @@ from raftka.checksum import crc32c
 from raftka.log.compaction.job import CLEANED, SWAP, Cleaned
 from raftka.log.config import LogConfig
 from raftka.log.segments.flushes import Flushes
+from raftka.log.segments.recycled_segment import Spare
 from raftka.log.segments.scan import cut_whole
 from raftka.log.segments.segment import Segment, segment_path
-from raftka.log.segments.spare import Spare
 from raftka.runtime.interfaces import Buffer, File, Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
 

@@ -26,10 +26,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.flows.added import register, register_all
+from raftka.pipeline.flows.spark_statements import register, register_all
 from raftka.pipeline.flows.statements import Statement
 from raftka.pipeline.flows.supervisor import WRITTEN
-from raftka.pipeline.lake.parcels import COUNT, ONE_BY_ONE, rows_of
+from raftka.pipeline.lake.record_batches import COUNT, ONE_BY_ONE, rows_of
 from raftka.pipeline.project import Project
 from raftka.pipeline.spark import LOCAL_FILES
 

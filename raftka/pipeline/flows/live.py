@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
-from raftka.pipeline.flows.added import make_topic, sentence
 from raftka.pipeline.flows.requests import LARGEST_ANSWER
+from raftka.pipeline.flows.spark_statements import make_topic, sentence
 from raftka.pipeline.flows.statements import (
     Statement,
     check_unused,

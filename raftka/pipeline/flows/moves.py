@@ -22,7 +22,7 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, Struc
 from raftka.json_values import JsonObject
 from raftka.pipeline.flows.fences import Fence, Move, Position, moved
 from raftka.pipeline.flows.frames import PACKED, packed_by_source, with_schema
-from raftka.pipeline.flows.packs import (
+from raftka.pipeline.flows.truck_states import (
     AT,
     BUCKET,
     INSIDE,

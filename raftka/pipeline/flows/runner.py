@@ -118,7 +118,7 @@ class Running:
             raise PipelineError(f"{self._sentence(error)}. All of it is in {self._log}") from None
 
     def _sentence(self, error: Exception) -> str:
-        from raftka.pipeline.flows.added import sentence
+        from raftka.pipeline.flows.spark_statements import sentence
 
         with suppress(OSError), self._log.open("a") as log:
             log.write("".join(traceback.format_exception(error)))

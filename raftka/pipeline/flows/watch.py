@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from raftka.json_values import JsonObject
-from raftka.pipeline.flows.packs import AT, TRUCK, Rows, together
+from raftka.pipeline.flows.truck_states import AT, TRUCK, Rows, together
 
 if TYPE_CHECKING:
     import pyarrow as pa

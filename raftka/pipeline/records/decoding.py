@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.records.arrow_types import ERROR, arrow_type, struct_array
+from raftka.pipeline.records.confluent_framing import HEADER, AvroFolder, FromRegistry
 from raftka.pipeline.records.fast_json import FastJson, FastRows
 from raftka.pipeline.records.fields import Field, Group, Misfit, fitting, parsed_json
-from raftka.pipeline.records.framed import HEADER, AvroFolder, FromRegistry
 from raftka.pipeline.records.registry_client import RegistryAccess
 
 TEXT = (Field("value", "string", nullable=True),)  # all there is of the format string

@@ -26,7 +26,7 @@ from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import SourceOptions
 from raftka.pipeline.topics.planning import Range
 from raftka.pipeline.topics.reader import read
-from raftka.pipeline.topics.shelf import Make, Shelf
+from raftka.pipeline.topics.shared_columns import Make, Shelf
 from raftka.pipeline.topics.source import brokers_of
 
 RAW, GOOD, BAD = "raw", "good", "bad"

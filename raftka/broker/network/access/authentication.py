@@ -17,9 +17,9 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.background_worker import BackgroundWorker
 from raftka.broker.network.connection import HEAD, Parts, ServerConnection
 from raftka.broker.telemetry.event_log import BoundedRate
+from raftka.broker.work.background_worker import BackgroundWorker
 from raftka.limits import LOGIN_BYTES, LOGIN_SECONDS, REQUEST_BYTES, LimitExceeded
 from raftka.security.mechanism import BESIDE_LOOP, AuthenticationFailed, NotReady, ServerMechanism
 from raftka.wire.errors import Code, ProtocolError

@@ -10,14 +10,14 @@ from collections.abc import Container, Iterator
 from math import inf
 from typing import Any
 
+from raftka.broker.coordinators.commit_plan import CommitWait
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.partition import CoordinatorPartition
-from raftka.broker.fastpath.commit import CommitWait
-from raftka.broker.fastpath.follow import FollowWait
+from raftka.broker.fetch.follower_plan import FollowWait
+from raftka.broker.fetch.sessions import CachedPartition, FetchSession
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.node import Node
-from raftka.broker.replica.fetch_session_cache import CachedPartition, FetchSession
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.coordinator.classic.group import ClassicGroup, State

@@ -13,8 +13,8 @@ from raftka.chaos.simulated.faults.nemeses import (
     OF_TRANSACTIONS,
 )
 from raftka.chaos.simulated.swarm import AT_WORK, BUSY_AT_WORK, SECURED, Plan
-from raftka.chaos.simulated.workloads.archive import ArchiveWork
 from raftka.chaos.simulated.workloads.bursts import BurstWork
+from raftka.chaos.simulated.workloads.cold_reads import ArchiveWork
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork

@@ -9,17 +9,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
-from raftka.chaos.simulated.workloads.archive import ArchiveWork
-from raftka.chaos.simulated.workloads.asking import AskingWork
 from raftka.chaos.simulated.workloads.bursts import BurstWork
+from raftka.chaos.simulated.workloads.cold_reads import ArchiveWork
 from raftka.chaos.simulated.workloads.compaction import CompactionWork
 from raftka.chaos.simulated.workloads.config import ConfigWork
 from raftka.chaos.simulated.workloads.consumer_group import ConsumerGroupWork
 from raftka.chaos.simulated.workloads.group import GroupWork
 from raftka.chaos.simulated.workloads.left_alone import LeftAloneWork
+from raftka.chaos.simulated.workloads.many_partitions import WideWork
+from raftka.chaos.simulated.workloads.metadata_queries import AskingWork
 from raftka.chaos.simulated.workloads.recreation import RecreationWork
 from raftka.chaos.simulated.workloads.transactions import TransactionWork
-from raftka.chaos.simulated.workloads.wide import WideWork
 from raftka.chaos.simulated.workloads.workload import Workload
 
 SLOWER = 2.5  # than where they are alone: a life costs what it shows

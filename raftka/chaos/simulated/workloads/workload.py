@@ -8,8 +8,8 @@ from random import Random
 from typing import ClassVar, Protocol
 
 from raftka.broker.coordinators import partition as coordinator_partition
-from raftka.broker.network import long_work
 from raftka.broker.replica import manager as replica_manager
+from raftka.broker.work import long_work
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.simulated import clock
 

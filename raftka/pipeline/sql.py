@@ -1,0 +1,263 @@
+"""`raftka sql`: one query on what topics and lakes hold now. Knows no command line.
+
+A name that Spark does not know becomes a view when the query asks for it: what streams.yml
+declares, else a topic of that name as text.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from raftka.json_values import Json
+from raftka.pipeline.column_pruning import wanted
+from raftka.pipeline.errors import PipelineError
+from raftka.pipeline.flows.streams import Declared, StreamSpec, connection
+from raftka.pipeline.topics.brokers import Brokers, open_brokers
+from raftka.pipeline.topics.options import EARLIEST, LATEST, PATIENCE_MS
+from raftka.pipeline.topics.positions import nested
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+QUESTIONS = ("select", "with", "from", "values", "table", "describe", "desc", "explain")
+AS_TEXT = (
+    "cast(key as string) as key",
+    "cast(value as string) as value",
+    "partition",
+    "offset",
+    "timestamp",
+)
+FILTERS = "spark.sql.python.filterPushdown.enabled"
+UNKNOWN = "TABLE_OR_VIEW_NOT_FOUND"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The topics and tables that names in a query may mean."""
+
+    bootstrap: str
+    declared: Declared | None = None
+    last: int | None = None  # so many records of each partition
+    options: Mapping[str, str] = field(default_factory=dict)  # of the source
+    config: Path | None = None  # client properties of the cluster
+
+    @property
+    def connection(self) -> dict[str, str]:
+        return (
+            connection(self.bootstrap, self.config)
+            if self.declared is None
+            else self.declared.connection
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    columns: Sequence[str]
+    rows: Sequence[Mapping[str, Json]]
+    is_all: bool
+
+
+def look(spark: "SparkSession", query: str, places: Places, limit: int) -> Looked:
+    """At most `limit` rows. Raises PipelineError, and what Spark raises while it runs."""
+    word = re.match(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", query, re.DOTALL)
+    if word is None or word[1].lower() not in QUESTIONS:
+        raise PipelineError(
+            "this is for questions, which begin with "
+            f"{', '.join(each.upper() for each in QUESTIONS)}"
+        )
+    names = _Names(spark, places)
+    try:
+        frame = _asked(spark, query, names)
+        with names.narrowed(frame, query) as narrow:
+            rows = narrow.take(limit + 1)
+    finally:
+        names.drop_views()
+    return Looked(
+        frame.columns,
+        [{name: plain(row[at]) for at, name in enumerate(frame.columns)} for row in rows[:limit]],
+        len(rows) <= limit,
+    )
+
+
+def _asked(spark: "SparkSession", query: str, names: "_Names") -> "DataFrame":
+    from pyspark.errors import AnalysisException, ParseException
+
+    while True:
+        try:
+            return spark.sql(query)
+        except ParseException as error:
+            raise PipelineError(str(error).split("== SQL")[0].strip()) from None
+        except AnalysisException as error:
+            if error.getCondition() != UNKNOWN:
+                raise PipelineError(str(error).split(";\n")[0].strip()) from None
+            names.make(_name(error.getMessageParameters()["relationName"]))
+
+
+def _name(quoted: str) -> str:
+    """Raises PipelineError for one of several parts."""
+    parts: list[str] = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", quoted)]
+    if len(parts) > 1:
+        raise PipelineError(
+            f"there is no table {'.'.join(parts)}. A topic with dots in its name stands in "
+            f"backticks: `{'.'.join(parts)}`"
+        )
+    return parts[0]
+
+
+class _Names:
+    def __init__(self, spark: "SparkSession", places: Places) -> None:
+        self._spark, self._places = spark, places
+        self._made: set[str] = set()
+        # path, options and columns of those that the query reads
+        self._lakes: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {}
+
+    @contextmanager
+    def narrowed(self, frame: "DataFrame", query: str) -> "Iterator[DataFrame]":
+        """The query again, on views of lakes that have the needed columns alone, and leave out
+        files by the query's filters.
+        """
+        found = (
+            wanted(
+                json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON()), len(self._lakes)
+            )
+            if self._lakes
+            else None
+        )
+        if found is None or not found.columns:
+            yield frame
+            return
+        before, told = self._spark.conf.get(FILTERS), str(found.takes_filters).lower()
+        self._spark.conf.set(FILTERS, told)
+        try:
+            yield self._again(query, found.columns, told) or self._again(query, {}, told) or frame
+        finally:
+            self._spark.conf.set(FILTERS, before)
+
+    def _again(
+        self, query: str, columns: Mapping[tuple[str, ...], tuple[str, ...]], takes_filters: str
+    ) -> "DataFrame | None":
+        """None: the query names columns that it does not need."""
+        from pyspark.errors import AnalysisException
+
+        for name, (path, options, known) in self._lakes.items():
+            some = columns.get(known, ())
+            told = (
+                {"columns": ",".join(some)}
+                if some and not any("," in each for each in some)
+                else {}
+            )
+            reader = self._spark.read.format("raftka_delta").options(
+                **options, **told, takeFilters=takes_filters
+            )
+            reader.load(path).createOrReplaceTempView(f"`{name}`")
+        try:
+            return self._spark.sql(query)
+        except AnalysisException:
+            return None
+
+    def make(self, name: str) -> None:
+        """Raises PipelineError when there is nothing of this name."""
+        frame = None if name in self._made else self._declared(name)
+        if frame is None:
+            frame = self._topic(name)
+        self._made.add(name)
+        frame.createOrReplaceTempView(f"`{name}`")
+
+    def drop_views(self) -> None:
+        for name in self._made:
+            self._spark.catalog.dropTempView(name)
+
+    def _declared(self, name: str) -> "DataFrame | None":
+        found = self._places.declared
+        if found is None:
+            return None
+        for output in found.outputs:
+            if name == output.name and output.path is not None:
+                # the others are of writing
+                storage = {
+                    key: value
+                    for key, value in output.options.items()
+                    if key.lower().startswith("storage.")
+                }
+                frame = self._spark.read.format("raftka_delta").options(**storage).load(output.path)
+                self._lakes[name] = output.path, storage, tuple(frame.columns)
+                return frame
+        for stream in found.streams:
+            if name in (stream.name, f"{stream.name}_raw", f"{stream.name}_bad"):
+                return self._stream(found, stream, name)
+        return None
+
+    def _stream(self, found: Declared, stream: StreamSpec, name: str) -> "DataFrame":
+        from raftka.pipeline.flows import flows
+
+        bounded = self._bounded(stream.topic)
+        if name == stream.name:
+            return flows.good(found, name, bounded)
+        return (flows.raw if name.endswith("_raw") else flows.bad)(found, stream, bounded)
+
+    def _topic(self, name: str) -> "DataFrame":
+        options = {
+            **self._places.connection,
+            "subscribe": name,
+            "kafka.isolation.level": "read_committed",
+            **self._bounded(name),
+        }
+        return self._spark.read.format("raftka").options(**options).load().selectExpr(*AS_TEXT)
+
+    def _bounded(self, topic: str) -> dict[str, str]:
+        """Raises PipelineError for a topic that is not there."""
+        with self._brokers() as brokers:
+            found = brokers.topics([topic])
+            if topic not in found:
+                raise PipelineError(f"there is no topic {topic}{self._others(brokers)}")
+            if self._places.last is None:
+                return {"startingOffsets": "earliest", **self._places.options}
+            wheres = [(topic, partition) for partition in found[topic].partitions]
+            first, end = (brokers.offsets(dict.fromkeys(wheres, at)) for at in (EARLIEST, LATEST))
+            starts = {where: max(first[where], end[where] - self._places.last) for where in wheres}
+            return {**self._places.options, "startingOffsets": json.dumps(nested(starts))}
+
+    def _others(self, brokers: Brokers) -> str:
+        found = self._places.declared
+        views = (
+            [
+                name
+                for each in found.streams
+                for name in (each.name, f"{each.name}_raw", f"{each.name}_bad")
+            ]
+            if found is not None
+            else []
+        )
+        lakes = (
+            [each.name for each in found.outputs if each.path is not None]
+            if found is not None
+            else []
+        )
+        told = ", ".join([*views, *lakes, *brokers.names()])
+        return f". There are {told}" if told else ", and no other"
+
+    @contextmanager
+    def _brokers(self) -> Iterator[Brokers]:
+        brokers = open_brokers(self._places.connection, "raftka-sql", PATIENCE_MS / 1000)
+        try:
+            yield brokers
+        finally:
+            brokers.close()
+
+
+def plain(value: Json) -> Json:
+    """As JSON has it; bytes as the text they are, for the most part."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if hasattr(value, "asDict"):
+        return {name: plain(each) for name, each in value.asDict().items()}
+    if isinstance(value, Mapping):
+        return {str(plain(name)): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value.isoformat() if isinstance(value, date | datetime) else value
