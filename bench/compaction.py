@@ -102,7 +102,7 @@ def _skip_answer(connection: socket.socket) -> None:
 def _while_compacting(
     system: Raftka, topic: str, work: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `work` gives, and the node's own line about the compaction."""
+    """Return the result of `work`, and the node's own line about the compaction."""
     found: list[dict[str, Any]] = []
     worker = threading.Thread(target=lambda: found.append(work()))
     _alter(system.addresses[0], topic, "min.cleanable.dirty.ratio", "0.01")

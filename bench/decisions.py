@@ -1,4 +1,4 @@
-"""How long single decisions of a group coordinator take: CPU time of this process to decide, to
+"""The cost of single decisions of a group coordinator: CPU time of this process to decide, to
 replay, and to make batches. No node, no disk.
 """
 

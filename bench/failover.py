@@ -50,7 +50,9 @@ Command = tuple[list[str], Mapping[str, str]]
 
 
 def commands() -> dict[str, Callable[[], Command]]:
-    """What begins each client. Raises tests.clients.toolchains.Missing where it is not there."""
+    """Return the commands that begin each client. Raises tests.clients.toolchains.Missing where it
+    is not there.
+    """
     from tests.clients.toolchains import Toolchains
 
     tools = Toolchains(fetch=True)

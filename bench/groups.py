@@ -524,7 +524,7 @@ def coordinator_killed(system: System) -> Figure:
         return address
 
     async def read(group: str, left: list[Address]) -> bool:
-        """Whether all of it is right, as soon as somebody answers for it."""
+        """Return whether all of it is right, as soon as a coordinator answers."""
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             with suppress(OSError):

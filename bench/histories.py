@@ -1,4 +1,4 @@
-"""How fast a history is judged: one of the toy broker that the checker's tests use, read from its
+"""The speed of judging a history: one of the toy broker that the checker's tests use, read from its
 lines and checked. No broker runs.
 """
 

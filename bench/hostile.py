@@ -370,7 +370,7 @@ def measure(
 
 
 def noticed(system: System) -> int:
-    """How often the nodes' logs tell that a controller began, or that a broker was fenced."""
+    """Count the lines in the nodes' logs that tell of a new controller or of a fenced broker."""
     logs = [log.read_text() for log in system.folder.glob("*/*.log")]
     return sum(
         log.count(f'"event": "{event}"')

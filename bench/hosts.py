@@ -196,8 +196,8 @@ def measured(runs: int, seconds: float) -> dict[tuple[Load, int], list[Run]]:
 
 
 def followers(brokers: int) -> float:
-    """How many brokers fetch from one that leads LEADERS partitions, on average: those of each
-    other host are spread over its brokers by chance.
+    """Return the number of brokers that fetch from one that leads LEADERS partitions, on average:
+    those of each other host are spread over its brokers by chance.
     """
     return (HOSTS - 1) * brokers * (1 - (1 - 1 / brokers) ** LEADERS)
 

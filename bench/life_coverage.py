@@ -1,4 +1,4 @@
-"""What random lives reach of the code: lines, branches and guards of each folder, as a table for
+"""The code that random lives reach: lines, branches and guards of each folder, as a table for
 docs/reliability.md.
 
     python -m bench.life_coverage swarm --seeds 0-199 [--guards]

@@ -1,5 +1,5 @@
-"""How fast record batches become Arrow, and JSON becomes columns, one core: what Spark's tasks do
-beside waiting. No broker and no Spark runs.
+"""The speed at which record batches become Arrow, and JSON becomes columns, on one core: the work
+of Spark's tasks beside waiting. No broker and no Spark runs.
 """
 
 import json

@@ -58,7 +58,7 @@ EVERY = {"avro": 3, "broken": 40, "changed": 50, "unknown": 70}  # records
 
 @dataclass
 class Ledger:
-    """What was acknowledged."""
+    """The acknowledged records."""
 
     # truck, seconds, latitude, longitude, ms
     good: list[tuple[int, float, float, float, int]] = field(default_factory=list)

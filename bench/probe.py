@@ -1,5 +1,5 @@
-"""How long a fault is felt: from the moment it is done to the next acknowledged record, by a client
-without any back-off of its own.
+"""The time for which a fault is felt: from the moment it is done to the next acknowledged record,
+by a client without any back-off of its own.
 
 It asks the brokers that are left who leads, and produces there with acks=all. So the figure is the
 cluster's, not some client's.

@@ -95,8 +95,8 @@ class _Marking(ast.NodeTransformer):
 
 
 def ends_early(node: ast.If) -> bool:
-    """Whether the body only returns nothing or a constant: a computed value is an answer, not a
-    refusal. Marks in the body are ignored.
+    """Return whether the body only returns nothing or a constant: a computed value is an answer,
+    not a refusal. Marks in the body are ignored.
     """
     body = [each for each in node.body if not _is_mark(each)]
     if [each for each in node.orelse if not _is_mark(each)] or len(body) != 1:

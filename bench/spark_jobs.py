@@ -363,8 +363,8 @@ def audits(spark: Any) -> Iterator[str]:
 
 
 def _topic_of(sent: Any) -> Any:
-    """What is there: the first numbers of one producer lost, those of another one twice, and some
-    that a third never sent.
+    """Return the records of a topic with faults: the first numbers of one producer lost, those of
+    another one twice, and some that a third never sent.
     """
     copies = (
         f"case when producer = 'producer-0' and seq < {LOST} then 0 when producer = "

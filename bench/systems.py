@@ -1,5 +1,5 @@
-"""What is measured: raftka, Apache Kafka and the floor in C, each as processes on free ports, all
-with the same few verbs.
+"""The systems that are measured: raftka, Apache Kafka and the floor in C, each as processes on free
+ports, all with the same few verbs.
 """
 
 import os
@@ -359,7 +359,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory_mib(pid: int) -> float:
-    """What is in memory now."""
+    """Return the MiB in memory now."""
     match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     assert match is not None
     return int(match[1]) / 1024

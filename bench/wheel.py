@@ -78,7 +78,7 @@ def debian(name: str) -> Path:
 
 
 def tried(name: str, file: Path, folder: Path) -> dict[str, str]:
-    """What went wrong, by the name of the try: the end of its output."""
+    """Return the failures, by the name of the try: the end of its output."""
     root = folder / name
     run("cp", "-a", "--reflink=auto", debian(name), root)
     for path in OF_THIS_MACHINE:

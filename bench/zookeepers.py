@@ -134,7 +134,7 @@ class ZooKeepers:
 
 
 def word(port: int, text: str) -> str:
-    """What a four-letter word is answered; empty while nobody answers."""
+    """Return the answer to a four-letter word; empty while no server answers."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as sock:
             sock.sendall(text.encode())

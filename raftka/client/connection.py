@@ -42,7 +42,7 @@ OnFrame = Callable[[memoryview, int], None]  # an answer as it came, and where i
 
 
 class Secured(NamedTuple):
-    """How connections to brokers are secured."""
+    """TLS and logins of connections to brokers."""
 
     login: Login | None = None  # with SASL
     wrap: Wrap | None = None  # with TLS

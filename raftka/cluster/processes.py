@@ -76,7 +76,7 @@ class NodeProcess:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where clients connect; several when it is a host."""
+        """Return the addresses for clients; several when it is a host."""
         return [
             (address.rpartition(":")[0], int(address.rpartition(":")[2]))
             for address in self.plan.addresses

@@ -30,7 +30,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)  # a broken connection is 
 
 
 class ReaderFailed(Exception):
-    """What came back is not known."""
+    """The records that came back are not known."""
 
 
 class Sender:

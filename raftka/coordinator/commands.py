@@ -1,5 +1,5 @@
-"""What can be asked of the coordinator of classic groups and their offsets, and what it answers.
-Knows no message and no version.
+"""Commands to the coordinator of classic groups and their offsets, and its answers. Knows no
+message and no version.
 
 Every command names one group, whose id picks the machine; ListGroups goes to all of them. Its
 answer is what its docstring says, or a KafkaError where it says *refused*, at once (raised) or

@@ -526,7 +526,7 @@ class GroupCoordinator:
 
 
 def _known_weight(group: Group | None, member_id: str, instance_id: str | None) -> int:
-    """What the member takes already, which may come back under another id."""
+    """Return the bytes that the member takes already; it may come back under another id."""
     if isinstance(group, ConsumerGroup):
         return weight_of(group.static_member(instance_id) or group.members.get(member_id))
     member = (

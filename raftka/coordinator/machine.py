@@ -1,5 +1,5 @@
-"""What a coordinator's state machine looks like to the shell that hosts one for each partition of
-its log. Knows neither of them.
+"""The interface between a coordinator's state machine and the shell that hosts one for each
+partition of its log. Knows neither of them.
 
 The shell decides, stages the records, replays them at once, and holds every reply until all that
 was replayed before it is committed, also replies without records: else a new coordinator would take
@@ -58,7 +58,7 @@ class Topics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a decision may know besides its command."""
+    """The knowledge of a decision besides its command."""
 
     now: float  # seconds, on the node's monotonic clock
     wall_ms: int
@@ -70,7 +70,7 @@ class Context:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a decision came to."""
+    """The result of a decision."""
 
     records: Sequence[Record] = ()  # one batch
     # also to those who have waited since an earlier command
@@ -132,11 +132,11 @@ class Machine(Protocol):
         """The cluster's metadata changed; `deleted` topics are gone (id, name)."""
 
     def deadline(self) -> float:
-        """When `tick` wants to run; inf: never."""
+        """Return the time at which `tick` wants to run; inf: never."""
 
     def tick(self, context: Context) -> OutcomeOrSteps: ...
 
     def client_gone(self, ticket: Ticket) -> None:
-        """Who holds it has gone away and hears no reply. The machine may go on as if it was
-        there.
+        """Take the news that the ticket's client has gone away and hears no reply. The machine may
+        go on as if it was there.
         """

@@ -1,4 +1,4 @@
-"""How much memory the members of all groups of a coordinator may take together: one group's share
+"""The memory that the members of all groups of a coordinator may take together: one group's share
 has bounds of its own, but there are many groups.
 
 What is asked for is added up. When that comes to too much it is counted anew, for most of it has
@@ -26,7 +26,7 @@ class MemoryBudget:
         self._full_until = -inf
 
     def check(self, size: int, now: float) -> None:
-        """Whether there is room for so much more. Raises LimitRefused."""
+        """Check that there is room for so many bytes more. Raises LimitRefused."""
         most = MEMBER_BYTES_OF_COORDINATOR.value
         if size <= 0 or self._at_most + size <= most:
             return
@@ -40,5 +40,5 @@ class MemoryBudget:
         )
 
     def take(self, size: int) -> None:
-        """What was allowed and has come to be."""
+        """Add the bytes that were allowed and are now in use."""
         self._at_most += max(size, 0)

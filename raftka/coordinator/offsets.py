@@ -162,7 +162,9 @@ def check_transactional_commit(
 
 
 def _refused(command: CommitOffsets, code: Code, topics: Topics) -> OffsetsCommitted:
-    """What no group could commit says so of itself."""
+    """Return the answer to a commit that is refused as a whole: `code` for each partition, or its
+    own error for one that no group could commit.
+    """
     return OffsetsCommitted(
         tuple(
             [
@@ -259,7 +261,9 @@ def _fetched(group: Group | None, topic: FetchTopic, topics: Topics) -> FetchedT
 
 
 def _stable(topic: FetchedTopic, pending: Collection[tuple[str, int]]) -> FetchedTopic:
-    """Which offset a partition will have is not known while a transaction has one pending."""
+    """Return the topic with UNSTABLE_OFFSET_COMMIT for partitions whose offset a transaction has
+    pending.
+    """
     partitions = [
         FetchedPartition(each.partition, error=Code.UNSTABLE_OFFSET_COMMIT)
         if (topic.name, each.partition) in pending

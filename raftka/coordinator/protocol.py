@@ -1,4 +1,4 @@
-"""What classic consumers tell each other inside JoinGroup and SyncGroup:
+"""The messages of classic consumers to each other inside JoinGroup and SyncGroup:
 ConsumerProtocolSubscription and ConsumerProtocolAssignment, v0-3.
 
 A broker reads them only where a consumer group of the new protocol has classic members. Knows no

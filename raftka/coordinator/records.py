@@ -76,7 +76,7 @@ _V1_TIMES = Layout(">qq")
 
 
 def offset_prefix(group_id: str) -> bytes:
-    """What the keys of all offsets of a group begin with."""
+    """Return the bytes that the keys of all offsets of a group begin with."""
     name = group_id.encode()
     return _HEAD.pack(1, len(name)) + name
 

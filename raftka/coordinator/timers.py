@@ -71,7 +71,7 @@ class Timers:
         return None
 
     def _reschedule(self) -> None:
-        """What the heap knew of its first one is not so any more."""
+        """Put the first timer where it belongs now: its time has changed."""
         when, _, timer = heappop(self._heap)
         if when == timer._known:
             timer._known = inf

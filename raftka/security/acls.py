@@ -124,7 +124,7 @@ class AclFilter(NamedTuple):
 
 
 def fault_of_acl(acl: Acl) -> str | None:
-    """Why it cannot be created; None: it can."""
+    """Return the reason why the ACL cannot be created; None: it can."""
     if not TOPIC <= acl.resource_type <= USER:
         return f"Invalid resource type {acl.resource_type}"
     if acl.pattern not in (LITERAL, PREFIXED):

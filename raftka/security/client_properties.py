@@ -1,5 +1,5 @@
-"""Which client properties secure a connection here, which are passed over, and which are refused by
-name: a typing mistake must not open it.
+"""Client properties that secure a connection here, those that are passed over, and those that are
+refused by name: a typing mistake must not open it.
 
 Passed over: what tunes Java's own TLS, logins or Kerberos ticket, and all that has nothing to do
 with security, as of producers and consumers. Refused: classes to be loaded, other sources of

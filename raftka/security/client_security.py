@@ -1,5 +1,5 @@
-"""How a client connects to brokers: Kafka's `security.protocol` and what goes with it. Knows no
-connection, and reads files through its caller.
+"""The security of a client's connections: Kafka's `security.protocol` and the settings that belong
+to it. Knows no connection, and reads files through its caller.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,16 +29,14 @@ LONGEST_TOKEN_BYTES = 60_000  # a frame before the login may have 64 KiB
 
 
 class Outside(NamedTuple):
-    """What a login may need of the outside."""
+    """The clock and the files that a login may need."""
 
     read: Callable[[str], bytes]  # a file
     wall_ms: Callable[[], int]
 
 
 class TokenSource(NamedTuple):
-    """Where a client's token for OAUTHBEARER comes from: from a file, or it is made of claims and
-    has no signature.
-    """
+    """The source of a client's OAUTHBEARER token: a file, or claims without a signature."""
 
     file: str = ""
     claims: tuple[tuple[str, str], ...] = ()
@@ -80,8 +78,8 @@ class ClientSecurity:
     def login(
         self, random: Random, outside: Outside | None = None
     ) -> Callable[[str], ClientMechanism] | None:
-        """What begins a login at a host; None where there is none. `random`: for nonces. It raises
-        AuthenticationFailed when it has no token.
+        """Return the function that begins a login at a host; None where there is no login.
+        `random`: for nonces. It raises AuthenticationFailed when it has no token.
         """
         if not uses_sasl(self.security_protocol):
             return None

@@ -72,7 +72,7 @@ def parse_jaas(text: str, modules: Iterable[str] = MODULES) -> Jaas:
 
 
 def jaas_fault(text: str) -> str | None:
-    """What is wrong with a JAAS line, without anything of it; None: nothing."""
+    """Return the fault of a JAAS line, without any text of the line; None: it has no fault."""
     try:
         parse_jaas(text)
     except JaasError as error:

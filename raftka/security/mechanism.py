@@ -1,4 +1,4 @@
-"""What all SASL mechanisms have in common."""
+"""The common interface of all SASL mechanisms."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Which nodes of a cluster a certificate is for: URIs among its alternative names,
+"""The nodes of a cluster that a certificate is for: URIs among its alternative names,
 `urn:raftka:node:1`.
 """
 

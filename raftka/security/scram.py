@@ -47,7 +47,7 @@ class ScramCredential(NamedTuple):
 
 
 class TokenLogin(NamedTuple):
-    """What a delegation token logs in with, and as."""
+    """The password and the user of a delegation token that logs in."""
 
     credential: ScramCredential
     user: str
@@ -64,7 +64,7 @@ def salted_password(mechanism: str, password: str, salt: bytes, iterations: int)
 
 
 def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """What a server stores. `salted`: the salted password."""
+    """Return the credential that a server stores. `salted`: the salted password."""
     stored_key = hashlib.new(HASHES[mechanism], _hmac(mechanism, salted, b"Client Key")).digest()
     return ScramCredential(salt, stored_key, _hmac(mechanism, salted, b"Server Key"), iterations)
 

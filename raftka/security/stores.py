@@ -81,7 +81,7 @@ def _read_pkcs12(data: bytes, password: str | None, name: str) -> Store:
 
 
 def expires_s(certificate: str) -> int:
-    """When a certificate (PEM) ends, in seconds since the epoch."""
+    """Return the end of a certificate (PEM), in seconds since the epoch."""
     from cryptography.x509 import load_pem_x509_certificate
 
     return int(load_pem_x509_certificate(certificate.encode()).not_valid_after_utc.timestamp())

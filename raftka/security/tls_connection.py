@@ -27,7 +27,7 @@ def at_once(action: Callable[[], None]) -> None:
 
 
 class Side(NamedTuple):
-    """What the two ends of a connection do differently."""
+    """The differences between the two ends of a connection."""
 
     hostname: str | None  # of the server, that a client asks for; None: this is the server
     # the handshake is over. Raises RefusedByName
@@ -222,7 +222,7 @@ class TlsConnection:
         self._decrypt()
 
     def _fail(self, reason: str) -> None:
-        """What OpenSSL has to say about it leaves first."""
+        """End with an error; OpenSSL's alert leaves first."""
         self._over = True
         self._side.failed(self, reason)
         if self._transport is not None:

@@ -29,14 +29,14 @@ VERIFY = {"none": CERT_NONE, "requested": CERT_OPTIONAL, "required": CERT_REQUIR
 
 
 class StoreFiles(NamedTuple):
-    """How stores are read, and how OpenSSL gets them: it reads keys from files only."""
+    """The reading of stores, and the hand-over to OpenSSL, which reads keys from files only."""
 
     read: Callable[[str], bytes]
     lend: Callable[[bytes], AbstractContextManager[str]]
 
 
 class Material(NamedTuple):
-    """What was read."""
+    """The contents of the stores."""
 
     own: Store  # with the key
     trusted: Store

@@ -1,6 +1,4 @@
-"""What Kafka's `ssl.*` settings say of one listener, or of a client. Knows no file and no
-connection.
-"""
+"""Kafka's `ssl.*` settings of one listener, or of a client. Knows no file and no connection."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -55,7 +53,9 @@ class TlsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Where a key or certificates are: in a file, or as text. Both empty: nowhere."""
+    """The place of a key or of certificates: a file, or the text itself. Both empty: there is
+    none.
+    """
 
     location: str = ""
     text: str = field(default="", repr=False)  # PEM

@@ -47,7 +47,7 @@ def _length(length: int) -> bytes:
 
 
 class Asked(NamedTuple):
-    """What a follower tells of one partition."""
+    """One partition in a follower's request."""
 
     partition: int
     leader_epoch: int
@@ -69,7 +69,7 @@ class Answered(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a leader tells of one partition."""
+    """One partition in a leader's answer."""
 
     partition: int
     high_watermark: int
@@ -80,7 +80,7 @@ class Told(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What all requests of a session have in common."""
+    """The common fields of all requests of a session."""
 
     max_wait_ms: int
     min_bytes: int
@@ -168,8 +168,8 @@ def read_topics(frame: memoryview, at: int, end: bytes) -> list[tuple[bytes, Ask
 
 
 def topics_begin(frame: memoryview, body: int) -> tuple[int, bytes]:
-    """Where the topics of a request begin, whose body begins at `body`, and what stands behind them
-    if nothing is forgotten.
+    """Return the position where the topics of a request begin, whose body begins at `body`, and the
+    bytes behind them if nothing is forgotten.
     """
     return body + _HEAD.size, _NONE_FORGOTTEN_NO_RACK + bytes(frame[-_STATE.size :])
 

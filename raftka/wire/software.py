@@ -1,4 +1,4 @@
-"""What a client may call itself in ApiVersions (KIP-511)."""
+"""Valid names of client software in ApiVersions (KIP-511)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Where a bridge is, and how its client shows who it is. Opens nothing."""
+"""The address of a bridge, and the login of its client. Opens nothing."""
 
 from typing import NamedTuple
 

@@ -33,7 +33,7 @@ def clamped(timeout_ms: int, tick_ms: int) -> int:
 
 
 class Expiry:
-    """When sessions end that are not heard of again: in buckets of half a tick, so that a touch
+    """The ends of sessions that are not heard of again: in buckets of half a tick, so that a touch
     costs two changes of a set.
     """
 

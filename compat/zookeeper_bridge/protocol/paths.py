@@ -1,4 +1,4 @@
-"""Which paths ZooKeeper takes: its own rules, as its server applies them. Knows no tree."""
+"""The paths that ZooKeeper takes: its own rules, as its server applies them. Knows no tree."""
 
 import re
 

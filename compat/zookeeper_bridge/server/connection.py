@@ -407,7 +407,7 @@ class ClientConnection:
             self._transport.wake()
 
     def end(self, reason: str) -> None:
-        """When what was said has left."""
+        """Close when the last answers have left."""
         self._over = True
         self._behind.clear()
         self._out = [b"".join(each) if isinstance(each, Iterator) else each for each in self._out]

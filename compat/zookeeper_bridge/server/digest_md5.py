@@ -111,7 +111,9 @@ def _proof_key(
 
 
 def _hashed(text: str, encoding: str) -> bytes:
-    """What can be written in Latin-1 is hashed so, also where the client speaks UTF-8."""
+    """Return the hash of the text. Text that fits into Latin-1 is hashed as such, also where the
+    client speaks UTF-8.
+    """
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:

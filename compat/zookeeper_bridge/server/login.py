@@ -1,5 +1,5 @@
-"""Whom a connection has shown itself to be, by which means, and what it may ask for before. Knows
-no socket and no tree.
+"""The identity that a connection has proved, its mechanism, and the requests that are allowed
+before. Knows no socket and no tree.
 """
 
 from collections.abc import Callable, Mapping

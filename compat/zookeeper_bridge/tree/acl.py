@@ -30,7 +30,7 @@ SCHEMES = frozenset(("world", "digest", "ip"))  # of identities that every serve
 
 
 class Rights(NamedTuple):
-    """What the settings say of permissions, for the controller's decisions too."""
+    """The settings of permissions, for the controller's decisions too."""
 
     schemes: frozenset[str] = SCHEMES
     guarded: bool = False  # what is the cluster's is written by super and sasl:kafka alone

@@ -1,4 +1,4 @@
-"""What transactions promise, judged by the batches and markers of the logs in the end: all or
+"""The promises of transactions, judged by the batches and markers of the logs in the end: all or
 nothing, each input once, nothing of a fenced producer, and readers of what is committed were shown
 exactly that. Knows no cluster: logs and attempts come as plain values.
 
@@ -40,7 +40,7 @@ class Span(NamedTuple):
 
 
 class Result(Enum):
-    """What the client knows."""
+    """The end of an attempt, as its client knows it."""
 
     ABORTED = "it has asked for no commit, or was refused"
     COMMITTED = "it heard that it is committed"
@@ -177,8 +177,8 @@ def check_copies(
 
 
 def last_stable(spans: Sequence[Span], high_watermark: int) -> int:
-    """What it must be: where the first transaction begins that has no marker below the high
-    watermark.
+    """Return the right last stable offset: where the first transaction begins that has no marker
+    below the high watermark.
     """
     return min(
         [
@@ -207,7 +207,9 @@ def check_read(
     read: Sequence[tuple[int, bytes]],
     position: float,
 ) -> list[str]:
-    """What a reader of what is committed was given, from the beginning to `position`."""
+    """Check the records that a reader of committed data was given, from the beginning to
+    `position`.
+    """
     right = sorted(
         (offset, value)
         for span in spans

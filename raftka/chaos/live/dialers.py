@@ -1,5 +1,5 @@
-"""Which process has opened a connection: Linux's table of sockets, and the processes' open files.
-Behind TLS nobody says so in the clear.
+"""Find the process that has opened a connection, by Linux's table of sockets, and the processes'
+open files. Behind TLS nobody says so in the clear.
 """
 
 import os

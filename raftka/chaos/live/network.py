@@ -91,7 +91,7 @@ def enter() -> OwnNetwork:
 
 
 def _tried(network: OwnNetwork) -> str:
-    """Why this kernel can not do it; empty: it can."""
+    """Return the reason why this kernel cannot do it; empty: it can."""
     try:
         network.lose(1)
         network.lose_none()

@@ -103,7 +103,7 @@ class Log:
         self.append(records, epoch)
 
     def read(self, offset: int) -> Sequence[Entry]:
-        """What a follower is sent."""
+        """Return the entries that a follower is sent."""
         return self.entries[offset : offset + FETCHED]
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
@@ -115,7 +115,7 @@ class Log:
         self.flushed = min(self.flushed, offset)
 
     def begin_flush(self) -> int:
-        """What to give to `flush` when the disk has had its time."""
+        """Return the argument for `flush`, which is called when the disk has had its time."""
         return self.end
 
     def flush(self, end: int) -> None:

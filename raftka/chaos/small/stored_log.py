@@ -25,7 +25,7 @@ MADE_AGAIN = (".snapshot", ".txnindex", ".index")
 
 
 class Batch(NamedTuple):
-    """What a batch tells of its producer."""
+    """The producer of a batch, as the batch tells it."""
 
     producer_id: int
     epoch: int

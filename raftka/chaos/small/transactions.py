@@ -54,7 +54,7 @@ class World(Protocol):
 
 
 class Replay:
-    """What follows from a log's batches."""
+    """The state that follows from a log's batches."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}  # producer id -> first offset

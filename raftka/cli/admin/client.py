@@ -122,8 +122,8 @@ def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:
 
 
 def ask_all(client: Client, api: Api[Req, Resp], row: Req, lacking: str) -> dict[int, Resp]:
-    """What the brokers that live answer, by broker. Warn of each that does not; `lacking`: what the
-    result may lack then.
+    """Return the answers of the living brokers, by broker. Warn of each that does not; `lacking`:
+    what the result may lack then.
 
     Raises CommandFailed when none answers.
     """

@@ -107,7 +107,7 @@ def _state(given: str) -> str:
 def _listed(
     answers: Mapping[int, ListTransactionsResponse],
 ) -> Iterator[tuple[int, ListedTransactionState]]:
-    """What each broker coordinates, with its id."""
+    """Return the transactional ids that each broker coordinates, with the broker's id."""
     for node_id, answer in answers.items():
         check(answer.error_code, f"in answer to ListTransactions at broker {node_id}")
         for each in answer.transaction_states:
@@ -340,8 +340,8 @@ def _coordinators(client: Client) -> set[int]:
 
 
 def _ends(found: DescribedTransactionState, transaction: Open) -> bool:
-    """Whether the coordinator ends this one. The end of a transaction may raise the epoch before
-    the partition has its marker.
+    """Return whether the coordinator ends this one. The end of a transaction may raise the epoch
+    before the partition has its marker.
     """
     same = found.producer_epoch == transaction.epoch
     ending = found.transaction_state in ENDING and found.producer_epoch >= transaction.epoch

@@ -1,5 +1,5 @@
-"""Which cluster a command of Spark's asks, and how it gets in. Spark is given the path of a file:
-no secret is in its plans and logs.
+"""The cluster that a command of Spark's asks, and the login there. Spark is given the path of a
+file: no secret is in its plans and logs.
 """
 
 import json

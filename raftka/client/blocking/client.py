@@ -445,7 +445,7 @@ class Client:
     def _offsets_once(
         self, asked: Mapping[Where, int], found: dict[Where, int], isolation: int
     ) -> object:
-        """Why not all were found."""
+        """Ask once; return the error where not all were found."""
         why: object
         try:
             by_leader, why = self.by_leader(asked)

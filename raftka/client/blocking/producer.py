@@ -142,7 +142,7 @@ class Producer:
             self._added |= new
 
     def _start_all(self, batches: Sequence[Batch]) -> object:
-        """Why not all are on their way, if so."""
+        """Send all that wait; return the error where not all could be sent."""
         why: object
         by_where = {batch.where: batch for batch in batches}
         version = BY_NAME if self._known().transactional_id is None else ADDED_BEFORE
@@ -195,7 +195,7 @@ class Producer:
             self._start_all(self._flying)
 
     def _answers(self) -> object:
-        """Why some are not acknowledged."""
+        """Take the answers; return the error where some batches are not acknowledged."""
         why: object = "no leader"
         replies, self._replies = self._replies, []
         for connection, reply, batches in replies:

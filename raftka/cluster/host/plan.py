@@ -32,7 +32,7 @@ class BrokerPlan:
 
     @property
     def address(self) -> str | None:
-        """Where clients connect; None: the port is chosen when it starts."""
+        """Return the address for clients; None: the port is chosen when it starts."""
         first = self.settings.advertised_listeners[0]
         return f"{_bracketed(first.host)}:{first.port}" if first.port else None
 

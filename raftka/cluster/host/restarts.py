@@ -1,4 +1,4 @@
-"""How often, and how soon, a broker of a host that ended by itself is started again. Knows no
+"""Restarts of a host's brokers that ended by themselves: their number and their pauses. Knows no
 process and no clock.
 
 As a unit of systemd with Restart=on-failure and a start limit: after a pause that doubles, at most

@@ -182,8 +182,8 @@ class ClusterSecurity:
         return path
 
     def settings_of(self, node_id: int, nodes: int, brokers: int = 1) -> dict[str, str]:
-        """What a node needs, or a host of so many brokers, of which it is the first; makes its
-        key.
+        """Return the settings of a node, or of a host of so many brokers, of which it is the first;
+        make its key.
         """
         supers = [ADMIN, *(f"node-{each}" for each in range(1, nodes * brokers + 1, brokers))]
         return {

@@ -1,4 +1,4 @@
-"""What compares payloads with schemas on a node: a process beside it, started when a topic asks for
+"""The process beside a node that compares payloads with schemas, started when a topic asks for
 that. Without raftka[registry] there is none.
 """
 

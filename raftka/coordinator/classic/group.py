@@ -149,7 +149,7 @@ class ClassicGroup:
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
-        """What a member says of itself when it joins."""
+        """Take over the member's own words of its JoinGroup."""
         counted = self.members.get(member.member_id) is member
         if counted:
             self._count(member, -1)
@@ -191,7 +191,7 @@ class ClassicGroup:
     # the protocol
 
     def supports(self, protocol_type: str, protocols: tuple[Protocol, ...]) -> bool:
-        """Whether all members can go on together with who comes."""
+        """Return whether a newcomer has a protocol in common with all members."""
         if self.state is State.EMPTY:
             return bool(protocol_type and protocols)
         everybody = len(self.members)
@@ -266,7 +266,7 @@ class ClassicGroup:
         return GroupMetadata(self.protocol_type or "", self.generation_id + 1, None, None, wall_ms)
 
     def restore(self, record: GroupMetadata) -> list[Member]:
-        """What the record says; the members that are new. Members who are here keep their soft
+        """Apply the record; return the members that are new. Members that are here keep their soft
         state.
         """
         known, self.members, self.static = self.members, {}, {}

@@ -65,7 +65,9 @@ def check_session(command: Join, decision: Decision) -> None:
 
 
 def weight_of_join(command: Join, known: int = 0) -> int:
-    """How much more memory it takes; `known`: what its member takes already."""
+    """Return the bytes of memory that the join adds; `known`: the bytes that its member takes
+    already.
+    """
     if not command.member_id and command.instance_id is None and command.needs_member_id:
         return PENDING_BYTES
     return MEMBER_BYTES + len(command.instance_id or "") + weight_of(command.protocols) - known

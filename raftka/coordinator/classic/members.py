@@ -1,4 +1,4 @@
-"""Whether who asks is the member that it says it is. Knows no request."""
+"""Check that the member id and the instance id of a request belong together. Knows no request."""
 
 from raftka.coordinator.classic.group import ClassicGroup, Member
 from raftka.wire.errors import Code, KafkaError

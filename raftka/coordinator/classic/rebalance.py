@@ -1,5 +1,5 @@
-"""How a classic group rebalances: it waits for its members to join, elects leader and protocol, and
-waits for the leader's assignments.
+"""The rebalance of a classic group: the group waits for its members to join, elects leader and
+protocol, and waits for the leader's assignments.
 
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ...; without
     members it is Empty again
@@ -49,7 +49,9 @@ def watch(group: ClassicGroup, member: Member) -> None:
 
 
 def wait_to_join(group: ClassicGroup, member: Member, ticket: Ticket, decision: Decision) -> None:
-    """Who asks twice waits with the later one."""
+    """Let the member wait for the join phase to end. Of two requests of one member the later one
+    waits.
+    """
     if member.join_ticket is not None:
         decision.refuse(member.join_ticket, Code.REBALANCE_IN_PROGRESS)
     member.join_ticket = ticket
@@ -131,8 +133,8 @@ def complete_if_all_joined(group: ClassicGroup, decision: Decision) -> None:
 
 
 def complete_join_phase(group: ClassicGroup, decision: Decision) -> None:
-    """Who has not joined by now is not of the next generation, but for static members, who are away
-    and keep their place.
+    """End the join phase. A member that has not joined by now is not in the next generation; static
+    members that are away keep their place.
     """
     decision.timers.off(group.join_phase)
     for member in [
@@ -256,7 +258,7 @@ def _settled(group: ClassicGroup, decision: Decision) -> None:
 
 
 def _cancel_syncs(group: ClassicGroup, decision: Decision) -> None:
-    """Who waits for an assignment is to join again."""
+    """Answer members that wait for an assignment with REBALANCE_IN_PROGRESS: they join again."""
     for member in group.members.values():
         member.assignment = b""
         if member.sync_ticket is not None:
@@ -280,8 +282,9 @@ def _sync_phase_over(group: ClassicGroup, decision: Decision) -> None:
 
 
 def _session_over(group: ClassicGroup, member: Member, decision: Decision) -> None:
-    """Who waits for an answer cannot be heard of; but a new member may have gone while it waits,
-    and would be waited for for ever.
+    """Remove a member that was silent for its session. A member that waits for an answer cannot
+    send heartbeats, so it stays; but a new member may have gone while it waits, and the group would
+    wait for it for ever.
     """
     waits = member.join_ticket is not None or member.sync_ticket is not None
     if waits and not member.is_new:

@@ -1,4 +1,4 @@
-"""Which topics a classic consumer subscribes to: the one thing that a broker reads in what its
+"""The topics that a classic consumer subscribes to: the one thing that a broker reads in what its
 members tell each other. Knows no group.
 """
 

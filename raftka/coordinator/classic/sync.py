@@ -1,4 +1,4 @@
-"""What members of a classic group ask once they are in: SyncGroup, Heartbeat, LeaveGroup. Knows no
+"""Requests of a classic group's members after the join: SyncGroup, Heartbeat, LeaveGroup. Knows no
 version.
 """
 

@@ -118,7 +118,9 @@ def assign_uniform(
 def _still_held(
     wishes: Mapping[str, Wish], counts: Mapping[bytes, int], before: Mapping[str, Target]
 ) -> Steps[dict[str, list[Partition]]]:
-    """What members had and may keep. A partition that two had is the first one's."""
+    """Return the partitions that members had and may keep. A partition that two had is the first
+    one's.
+    """
     taken: set[Partition] = set()
     held: dict[str, list[Partition]] = {}
     for member_id in sorted(wishes):
@@ -157,7 +159,9 @@ def _all_topics(wishes: Mapping[str, Wish]) -> set[bytes]:
 
 
 def _share_alike(held: dict[str, list[Partition]], free: list[Partition]) -> Steps[None]:
-    """Who has most keeps one more, where not all can have as many."""
+    """Share the partitions evenly. Where not all members can have as many, those with most keep one
+    more.
+    """
     if not held:
         return
     share, extra = divmod(len(free) + sum(map(len, held.values())), len(held))
@@ -194,8 +198,8 @@ def _share_unlike(
 
 
 def _level(held: dict[str, list[Partition]], least: "_Least") -> Steps[bool]:
-    """Whether something moved. Each move brings two numbers nearer to each other; who has most is
-    relieved first.
+    """Move partitions from members with many to members with few; return whether something moved.
+    Each move brings two numbers nearer to each other; the member with most gives first.
     """
     counts = least.counts
     moved, fewest = False, min(counts.values())

@@ -1,4 +1,4 @@
-"""What can be asked of consumer groups of the new protocol (KIP-848), what is answered, and their
+"""Commands to consumer groups of the new protocol (KIP-848), their answers, and the groups'
 settings. Knows no message and no version.
 
 As in commands.py: refused means a KafkaError.
@@ -28,8 +28,8 @@ class ConsumerSettings:
 
     @property
     def visible_after_s(self) -> float:
-        """How long the partitions that a topic gets are hidden: a beat as ever, in which members
-        hear of them, and one for brokers that lag.
+        """Return the seconds for which the new partitions of a topic are hidden: a beat as ever, in
+        which members hear of them, and one for brokers that lag.
         """
         return (
             min(self.heartbeat_interval_ms + self.busy_interval_ms, HIDDEN_AT_MOST_MS) / 1000

@@ -1,5 +1,5 @@
-"""What all decisions about consumer groups share: the group's epoch moves, targets are worked out,
-members are removed. Knows no request.
+"""The parts of all decisions about consumer groups: moving the group's epoch, working out targets,
+removing members. Knows no request.
 """
 
 from collections.abc import Callable, Sequence
@@ -227,7 +227,7 @@ def of_group(settings: GroupSettings, group_id: str) -> ConsumerSettings:
 
 
 def assignor_of(group: ConsumerGroup, settings: ConsumerSettings) -> str:
-    """What most members name; the first one when none does."""
+    """Return the assignor that most members name; the first one when no member names one."""
     votes: dict[str, int] = {}
     for member in group.members.values():
         name = member.said.assignor

@@ -148,7 +148,7 @@ class ConsumerGroup:
         return {*said.topics, *resolved.topics} if resolved is not None else set(said.topics)
 
     def reads(self, said: Said, topic: str) -> bool:
-        """Whether a member that says this subscribes to the topic: it may subscribe to
+        """Return whether a member with this subscription reads the topic: it may subscribe to
         thousands.
         """
         resolved = self.regexes.get(said.regex) if said.regex else None
@@ -171,14 +171,16 @@ class ConsumerGroup:
     # classic members
 
     def supports(self, protocols: Iterable[str]) -> bool:
-        """Whether a classic member with these can understand all classic members."""
+        """Return whether a classic member with these protocols can understand all classic
+        members.
+        """
         return any(self.protocols.get(name, 0) == self.classic_count for name in protocols)
 
     # records
 
     def apply(self, what: int, name: str, value: Any) -> None:
-        """What a record says; `value` as consumer_records.read_value has it, None for a tombstone.
-        A group's own tombstone is not for it.
+        """Apply a record; `value` as consumer_records.read_value has it, None for a tombstone. A
+        group's own tombstone is not for it.
         """
         if what == GROUP:
             self.epoch = value
@@ -226,8 +228,8 @@ class ConsumerGroup:
             self._count(member.said, -1)
 
     def _count(self, said: Said, by: int) -> None:
-        """What is subscribed to: a group of a thousand members is not looked through whenever one
-        says something.
+        """Count the members of each subscription: a group of a thousand members is not looked
+        through whenever one says something.
 
         Most of them subscribe to the same thousand topics, which are counted once.
         """

@@ -92,8 +92,8 @@ class ConsumerGroups:
         return decision.outcome()
 
     def _found_or_made(self, command: ConsumerHeartbeat, decision: Decision) -> Steps[Draft]:
-        """Who joins makes a group, also of an empty classic one, or of one whose members can go on
-        as classic members of this one.
+        """Return the group that a member joins; the first one makes it, also of an empty classic
+        group, or of one whose members can go on as classic members of this one.
         """
         group_id, group = command.group_id, self.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
@@ -190,8 +190,8 @@ class ConsumerGroups:
     # who goes
 
     def _remove(self, decision: ConsumerDecision, members: Sequence[Member]) -> Steps[None]:
-        """When classic members alone are left, they have a classic group again, whose next
-        generation is the first one after the epoch.
+        """Remove members. When classic members alone are left, they have a classic group again,
+        whose next generation is the first one after the epoch.
         """
         for member in members:
             decision.draft.remove(member.member_id)
@@ -378,7 +378,7 @@ class Resolution:
         self._steps = self._all(regexes, names)
 
     def advance(self, steps: int) -> bool:
-        """Whether it is done."""
+        """Go on; return whether it is done."""
         return any(True for _ in range(steps) if next(self._steps, None) is None)
 
     def _all(self, regexes: Sequence[str], names: Sequence[str]) -> Iterator[bool]:
@@ -402,8 +402,8 @@ def _go_on_as_classic(group: ClassicGroup, decision: Decision) -> Steps[None]:
 
 
 def _has_stale_targets(group: ConsumerGroup, regex: str, topics: Topics) -> bool:
-    """Whether a member changed from other topics to this expression, of which the group's epoch
-    does not know yet.
+    """Return whether a member changed from other topics to this expression, of which the group's
+    epoch does not know yet.
     """
     members = [member for member in group.members.values() if member.said.regex == regex]
     names = [

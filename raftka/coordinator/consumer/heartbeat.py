@@ -210,8 +210,8 @@ def _has_no_more(owned: Owned, member: Member) -> bool:
 def _say(
     decision: ConsumerDecision, command: ConsumerHeartbeat, member_id: str, before: Member
 ) -> bool:
-    """Whether it subscribes to something else than before; the group's epoch moves when that is
-    known to make a difference.
+    """Take the member's subscription; return whether it is another one than before; the group's
+    epoch moves when that is known to make a difference.
     """
     was = before.said
     said = was._replace(

@@ -1,4 +1,4 @@
-"""Whether a member of a consumer group may commit and fetch offsets: by its epoch (KIP-848,
+"""Check that a member of a consumer group may commit and fetch offsets, by its epoch (KIP-848,
 KIP-1251). Knows no offset.
 """
 

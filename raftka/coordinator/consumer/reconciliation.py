@@ -1,5 +1,5 @@
-"""How a member goes from what it has to its target: it gives up first, then gets what is free.
-Knows no request and no time.
+"""The steps of a member from its partitions to its target: the member gives partitions up first,
+then gets free ones. Knows no request and no time.
 
 Nothing is given before it was released: what another member has, or has not said that it gave up,
 is waited for.
@@ -16,8 +16,8 @@ Owned = dict[bytes, frozenset[int]] | None  # what a member says that it has; No
 def reconcile(
     group: ConsumerGroup, member: Member, owned: Owned, topics: Topics, *, resubscribed: bool
 ) -> Current:
-    """What the member has after this step. `resubscribed`: it gives up at once what it does not
-    subscribe to any more, whatever the targets say.
+    """Return the partitions that the member has after this step. `resubscribed`: it gives up at
+    once what it does not subscribe to any more, whatever the targets say.
     """
     current = member.current
     if current.state is MemberState.STABLE and current.epoch == group.targets.epoch:
@@ -92,7 +92,9 @@ def _reads(group: ConsumerGroup, said: Said, topic_id: bytes, topics: Topics) ->
 
 
 def _has_any(owned: Owned, revoking: Epochs) -> bool:
-    """Who does not say what it has, has all."""
+    """Return whether the member still owns one of the partitions that it is to give up. A member
+    that does not list its partitions owns all.
+    """
     if owned is None:
         return True
     return any(

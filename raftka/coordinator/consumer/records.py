@@ -48,7 +48,7 @@ class Classic(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What a member says of itself."""
+    """The member's own words: its subscription, client and addresses."""
 
     instance_id: str | None
     rack_id: str | None
@@ -62,7 +62,7 @@ class Said(NamedTuple):
 
 
 class Current(NamedTuple):
-    """What a member has."""
+    """The partitions that a member has."""
 
     epoch: int = 0
     previous_epoch: int = 0
@@ -102,7 +102,9 @@ def key(what: int, group_id: str, name: str = "") -> bytes:
 
 
 def read_key(data: bytes) -> tuple[int, str, str]:
-    """What, group, and the member or the regular expression. Raises ValueError."""
+    """Return the record's kind, the group, and the member or the regular expression. Raises
+    ValueError.
+    """
     what = kind(data)
     group_id, at = _read_string(data, 2)
     name = ""

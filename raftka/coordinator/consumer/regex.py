@@ -21,7 +21,9 @@ WORDS = {"missing )": "missing closing )", "missing ]": "missing closing ]"}  # 
 
 @lru_cache(maxsize=256)
 def compiled(regex: str) -> Callable[[str], bool]:
-    """Whether it stands for a whole name. Raises INVALID_REGULAR_EXPRESSION."""
+    """Return a function that tells whether the expression matches a whole name. Raises
+    INVALID_REGULAR_EXPRESSION.
+    """
     if len(regex) > REGEX_LENGTH.value:
         raise LimitRefused(REGEX_LENGTH, len(regex), code=Code.INVALID_REGULAR_EXPRESSION)
     try:

@@ -1,5 +1,5 @@
-"""What a coordinator knows of a consumer group beside its records: timers of members, when
-something happened last. Another one does without.
+"""A coordinator's knowledge of a consumer group beside its records: timers of members, times of the
+last events. Another one does without.
 
 By the group's id, not by its object: a decision may make a group, or turn it into another, before
 its records are there. Knows no rule.

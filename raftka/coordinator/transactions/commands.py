@@ -1,4 +1,4 @@
-"""What can be asked of a transaction coordinator, and what it answers. Knows no message.
+"""Commands to a transaction coordinator, and its answers. Knows no message.
 
 Every command names one transactional id, which picks the machine; ListTransactions goes to all of
 them. Each may be refused with a KafkaError.

@@ -102,7 +102,9 @@ class _Held:
 
 
 class _Draft:
-    """What a decision comes to for one id: several records where one thing follows from another."""
+    """The result of a decision for one id, as it grows: several records where one state follows
+    from another.
+    """
 
     __slots__ = ("context", "its", "now_ms", "replies", "steps", "transactional_id")
 
@@ -491,7 +493,7 @@ class TransactionCoordinator(Machine):
 
 
 def _no_ring(owner: object) -> None:
-    """What is to be done is decided in `tick`."""
+    """Do nothing: `tick` decides."""
 
 
 def _with_topic_ids(its: Transaction, context: Context) -> Steps[Transaction]:

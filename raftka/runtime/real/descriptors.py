@@ -1,4 +1,4 @@
-"""Which descriptors connections get, and one in reserve. Knows no epoll and no transport."""
+"""Descriptors for connections, and one in reserve. Knows no epoll and no transport."""
 
 import fcntl
 import os

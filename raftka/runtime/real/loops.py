@@ -1,4 +1,4 @@
-"""How a node's turns and the tasks of Trio share one thread. Knows no Kafka.
+"""Two ways for a node's turns and the tasks of Trio to share one thread. Knows no Kafka.
 
 BesideOthers   Trio's loop is outside: one task waits for the node's epoll, another one for its
                timers. For any number of nodes in one process.
@@ -26,7 +26,7 @@ Events = Sequence[tuple[int, int]]  # descriptors, and what epoll says of them
 
 
 class Standing(Protocol):
-    """Whether the node goes on, stands still, or has stopped."""
+    """The standing of the node: it goes on, is paused, or has stopped."""
 
     stopped: bool
     paused: bool

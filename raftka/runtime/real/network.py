@@ -58,7 +58,9 @@ LIVENESS = (
 
 
 class Reader(Protocol):
-    """Whom a turn tells that its descriptor has something."""
+    """The owner of a descriptor, which a turn calls when there is something to read or room to
+    write.
+    """
 
     def ready(self, events: int) -> None: ...
 

@@ -67,11 +67,11 @@ class Volume:
         self.calls = 0  # of syncfs
 
     def takes(self, files: int) -> bool:
-        """Whether so many files are flushed by one call now."""
+        """Return whether so many files are flushed by one call now."""
         return files >= MANY and self._trusted and dirty_bytes() <= OTHERS_BYTES
 
     def ask(self, fds: Sequence[int], report: Report) -> bool:
-        """Whether the caller has to run `work` in a thread, which calls `report` there."""
+        """Return whether the caller has to run `work` in a thread, which calls `report` there."""
         with self._lock:
             self._waiting.append((fds, report))
             idle, self._busy = not self._busy, True

@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 
 class KerberosLogin(NamedTuple):
-    """Who a node or a client is. Without a keytab: the owner of the tickets that `kinit` got."""
+    """The Kerberos identity of a node or a client. Without a keytab: the owner of the tickets that
+    `kinit` got.
+    """
 
     service: str  # that one logs in to
     principal: str = ""
@@ -83,7 +85,7 @@ class Wrapped(Protocol):
 
 
 class Native(Protocol):
-    """What is used of gssapi.SecurityContext."""
+    """The methods of gssapi.SecurityContext that are used here."""
 
     complete: bool
     initiator_name: object
@@ -128,8 +130,8 @@ class LibraryContext:
 
 
 def _told(call: Callable[[], T]) -> T:
-    """What the call returns; what the library refuses becomes AuthenticationFailed, whose reason is
-    for the log.
+    """Return the result of the call; a refusal of the library becomes AuthenticationFailed, whose
+    reason is for the log.
     """
     try:
         from gssapi.exceptions import GSSError

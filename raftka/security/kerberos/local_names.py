@@ -1,4 +1,4 @@
-"""How a Kerberos principal becomes a user's name: Kafka's `sasl.kerberos.principal.to.local.rules`
+"""Users' names of Kerberos principals, by Kafka's `sasl.kerberos.principal.to.local.rules`
 (auth_to_local). Knows no library and no login.
 
 RULE:[n:format](pattern)s/from/to/g/L is for principals of n components, 1 or 2: the format makes a

@@ -1,5 +1,5 @@
-"""Who a node or a client is to Kerberos, from a JAAS line. The line is data; its module is known by
-name and never loaded.
+"""The Kerberos identity of a node or a client, from a JAAS line. The line is data; its module is
+known by name and never loaded.
 """
 
 import re

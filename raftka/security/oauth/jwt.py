@@ -44,7 +44,7 @@ class Jwt(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What must hold of a token's claims, from the settings."""
+    """The claims that a token must have, from the settings."""
 
     audiences: tuple[str, ...] = ()  # one of them; empty: any
     issuer: str | None = None  # None: any

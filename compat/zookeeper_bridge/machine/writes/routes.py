@@ -1,4 +1,4 @@
-"""Which write to which path is which command; all that is not here is refused. Knows no command
+"""The commands of writes, by their paths; a write to another path is refused. Knows no command
 itself.
 """
 

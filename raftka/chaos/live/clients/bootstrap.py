@@ -1,5 +1,5 @@
-"""Where a client begins, and how it comes in: addresses, and on a secured cluster a user's key and
-certificates, for each family of clients.
+"""The first addresses of a client, and its way in: addresses, and on a secured cluster a user's key
+and certificates, for each family of clients.
 """
 
 import ssl

@@ -16,7 +16,7 @@ class Nemesis:
     name = ""
 
     def missing(self, stage: Stage) -> str:
-        """Why it can not be done here; empty: it can."""
+        """Return the reason why it cannot be done here; empty: it can."""
         return ""
 
     def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:

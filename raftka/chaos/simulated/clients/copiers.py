@@ -77,7 +77,7 @@ class Copier:
         self.done = True
 
     async def _leave(self) -> None:
-        """When all is over."""
+        """Leave the group once all is over."""
 
     async def _rest(self) -> None:
         await trio.sleep(self._random.uniform(*IDLE_S))

@@ -1,4 +1,4 @@
-"""What client libraries write about times: the largest timestamp in a batch's header, and records
+"""Times as client libraries write them: the largest timestamp in a batch's header, and records
 without a time. Knows no connection.
 """
 

@@ -198,8 +198,8 @@ class Producer:
 
     @property
     def _is_remembered(self) -> bool:
-        """Whether a log that has all would still know the oldest that waits behind one batch more:
-        no client sends so many behind one that failed.
+        """Return whether a log that has all would still know the oldest that waits behind one batch
+        more: no client sends so many behind one that failed.
         """
         return not self._waiting or self._begun - self._waiting[0].number < BATCHES_REMEMBERED
 

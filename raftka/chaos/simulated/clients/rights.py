@@ -78,7 +78,7 @@ class User:
 
 
 class Progress:
-    """How far the metadata of the cluster is, and what each node must know of it."""
+    """The progress of the cluster's metadata, and the part of it that each node must know."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -1,4 +1,4 @@
-"""When which kind of fault happens, decided before anything happens: a numbered list, of which
+"""The times and kinds of all faults, decided before anything happens: a numbered list, of which
 single ones can be left out.
 
 Whom a fault hits and for how long it says itself, from a stream of chance of its own. Knows no

@@ -32,7 +32,7 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AclOptions:
-    """What a command line says of ACLs."""
+    """The options of ACLs on a command line."""
 
     topic: str | None
     group: str | None

@@ -14,7 +14,7 @@ MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @click.group()
 def acls() -> None:
-    """What clients may do: list, create and delete ACLs."""
+    """List, create and delete ACLs: the rights of clients."""
 
 
 def _resource_options(command: Command) -> Command:
@@ -134,7 +134,7 @@ def users_delete(**options: Option) -> None:
 
 @click.group()
 def quotas() -> None:
-    """How much clients may do in a second: list, set and delete quotas."""
+    """List, set and delete quotas of clients."""
 
 
 def _entity_options(command: Command) -> Command:
