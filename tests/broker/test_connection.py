@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.connection import DRIP_BYTES, TURN_S, ServerConnection, Slot
+from raftka.broker.network.connection import (
+    ARRIVALS,
+    DRIP_BYTES,
+    READINGS,
+    TURN_S,
+    Arrival,
+    Reading,
+    ServerConnection,
+    Slot,
+)
 from raftka.broker.network.frame_pool import KEPT_BYTES, LOOK, WORTH_KEEPING_BYTES, FramePool
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import (
@@ -22,6 +31,7 @@ from raftka.limits import (
 )
 from raftka.wire.frame import FrameBuffer
 from tests.broker.conftest import Lower
+from tests.kit.transitions import changes_of, recorded
 
 
 class Line:
@@ -460,3 +470,38 @@ def test_who_ends_before_all_is_answered_is_closed_when_it_is() -> None:
     assert line.connection.take_output() == line.frames
     assert len(line.frames) == 3
     assert line.close_reason == "closed by the other side"
+
+
+def test_every_transition_of_a_connection_happens() -> None:
+    """One connection ends before the client has closed its side, one after."""
+    with (
+        recorded(ServerConnection, "_arrival") as arrivals,
+        recorded(ServerConnection, "_reading") as readings,
+    ):
+        for client_ends in (False, True):
+            line = Line()
+            connection = line.connection
+            connection.hold()
+            connection.out_bytes = OUTPUT_BYTES.value + 1
+            connection.check_crowded()  # a request that holds, and too many answers behind it
+            connection.take_output()
+            assert not line.reading
+            connection.release()
+            assert line.reading
+            connection.answer([bytes(OUTPUT_BYTES.value + 1)])
+            assert not line.reading
+            connection.take_output()
+            connection.mute(1.0)
+            line.timers.pop()[1]()
+            assert line.reading
+            if client_ends:
+                connection.slot()
+                connection.receive(memoryview(b""))
+            connection.end("the broker stops")
+            connection.receive(memoryview(frame(FRAMES[0])))
+            assert line.frames == []
+
+    assert arrivals == changes_of(ARRIVALS)
+    assert readings == changes_of(READINGS)
+    assert set(ARRIVALS) == set(Arrival)
+    assert set(READINGS) == set(Reading)

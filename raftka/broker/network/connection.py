@@ -8,7 +8,8 @@ answer).
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, auto
 from math import inf
 from struct import Struct
 from typing import Protocol, TypeVar
@@ -38,6 +39,39 @@ HEAD = Struct(">hhi")  # api key, api version, correlation id
 # while no long frame is to be read: such a frame does not come whole in one go
 SHORT_READ_BYTES = 16 * 1024
 DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
+
+
+class Arrival(Enum):
+    """Treatment of the bytes that the client sends."""
+
+    OPEN = auto()  # requests are handled
+    ENDED = auto()  # the client has closed its side: what it has asked for is still answered
+    DROPPED = auto()  # the connection ends: no byte is read as a request any more
+
+
+class Reading(Enum):
+    """Whether the connection reads from its socket. While it does not, whole frames that have come
+    wait in the backlog.
+    """
+
+    ON = auto()
+    HELD = auto()  # a request holds, or a quota mutes the client
+    FULL = auto()  # too many requests or too many bytes of answers are in hand
+
+
+OPEN, ENDED, DROPPED = Arrival
+ON, HELD, FULL = Reading
+
+ARRIVALS: Mapping[Arrival, frozenset[Arrival]] = {
+    OPEN: frozenset({ENDED, DROPPED}),
+    ENDED: frozenset({DROPPED}),
+    DROPPED: frozenset(),
+}
+READINGS: Mapping[Reading, frozenset[Reading]] = {
+    ON: frozenset({HELD, FULL}),
+    HELD: frozenset({ON, FULL}),
+    FULL: frozenset({ON}),
+}
 
 Parts = Sequence[Buffer | FileSpan]
 Received = TypeVar("Received")  # frames, or bytes that may be whole frames
@@ -159,16 +193,14 @@ class Slot:
 
 class ServerConnection:
     __slots__ = (
+        "_arrival",
         "_backlog",
-        "_ended",
         "_frames",
-        "_full",
         "_held",
         "_muted_until",
-        "_over",
         "_pending_bytes",
+        "_reading",
         "_replanned",
-        "_stopped",
         "_unmutes",
         "active",
         "dispatcher",
@@ -201,16 +233,14 @@ class ServerConnection:
         self.active = True  # something came since `overdue` was asked
         self._pending_bytes = 0  # of a frame that was not whole then
         self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
+        self._arrival = OPEN
+        self._reading = ON
         self._held = 0  # holding requests and mutes
         self._muted_until = 0.0
         self._unmutes: Timer | None = None
-        self._full = False  # too much in hand
-        self._stopped = False  # reading, because of what is held or too much in hand
         self._backlog: deque[bytearray] = deque()  # frames behind one that holds
-        self._ended = False
         self.handled: str | None = None  # the API of the last request that no plan has answered
         self._replanned = 0
-        self._over = False  # it will be closed, what still comes is of no interest
 
     def limit_frames(self, size: int) -> None:
         """Refuse larger frames (bytes) from now on."""
@@ -224,7 +254,7 @@ class ServerConnection:
         self.dispatcher.connection_opened(self)
 
     def room(self) -> memoryview | None:
-        if self.dispatcher.long_requests.is_full and not self._over:
+        if self.dispatcher.long_requests.is_full and self._arrival is not DROPPED:
             if self._frames.is_long:
                 self.dispatcher.long_requests.hold_back(self)
             return memoryview(bytearray(SHORT_READ_BYTES))
@@ -236,12 +266,12 @@ class ServerConnection:
 
     def receive(self, view: memoryview) -> None:
         self.active = True
-        if self._over:
+        if self._arrival is DROPPED:
             return
         if not view:
-            self._ended = True
+            self._arrival = ENDED
             self._frames.drop()  # no more bytes come
-            # perhaps nobody is there any more: that is known when an answer is sent
+            # perhaps the client is gone: that is known when an answer is sent
             self.complete_early()
             self.settle()
             return
@@ -263,7 +293,7 @@ class ServerConnection:
     def take_output(self) -> Parts:
         out, self.out = self.out, []
         self.out_bytes = 0
-        if self._stopped:
+        if self._reading is not ON:
             self._resume()
         return out
 
@@ -328,15 +358,17 @@ class ServerConnection:
         if self.out_bytes > OUTPUT_BYTES.value:
             self.check_crowded()
         self.transport.wake()
-        if self._stopped:
+        if self._reading is not ON:
             self._resume()
-        if self._ended and not slots and not self._held:
+        if self._arrival is ENDED and not slots and not self._held:
             self.transport.close("closed by the other side")
 
     def hold(self) -> None:
-        """Nothing behind this request is decoded until `release`."""
+        """Decode nothing behind this request until `release`."""
         self._held += 1
-        self._stop()
+        if self._reading is ON:
+            self._reading = HELD
+            self._hold_reading()
 
     def release(self) -> None:
         self._held -= 1
@@ -381,7 +413,7 @@ class ServerConnection:
         """The other side does not keep to the protocol: one line in the log, and the connection
         ends when what was answered has left.
         """
-        if self.transport is not None and not self._over:
+        if self.transport is not None and self._arrival is not DROPPED:
             if error.limit is not None:
                 self.dispatcher.metrics.refused(error.limit)
             self.dispatcher.refused(self, str(error))
@@ -406,7 +438,7 @@ class ServerConnection:
 
     def _drop_requests(self) -> None:
         """Drop the decoded requests and complete those that wait: the client is gone."""
-        self._over = True
+        self._arrival = DROPPED
         slots, self.slots = self.slots, deque()
         for slot in slots:
             unpin(slot.parts or ())
@@ -422,32 +454,33 @@ class ServerConnection:
         dispatch = dispatcher.dispatch if self.gate is None else self._dispatch_guarded
         dispatcher.began = dispatcher.now()
         try:
-            if len(frames) == 1 and not self._stopped and not self._over:  # most often
+            # most often
+            if len(frames) == 1 and self._reading is ON and self._arrival is not DROPPED:
                 dispatch(self, frames[0])
                 return
             if (
                 self.pipeline is not None
                 and self.gate is None
                 and len(frames) > 1
-                and not self._stopped
-                and not self._over
+                and self._reading is ON
+                and self._arrival is not DROPPED
             ):
                 frames = frames[dispatcher.dispatch_many(self, self.pipeline.run_many, frames) :]
             until = dispatcher.cpu_s() + TURN_S if len(frames) > 1 else inf
             for at, frame in enumerate(frames):
-                if self._over:
+                if self._arrival is DROPPED:
                     return
                 if (
                     at
-                    and not self._stopped
+                    and self._reading is ON
                     and dispatcher.now() - dispatcher.began > TURN_S
                     and dispatcher.cpu_s() > until
                 ):
                     self.mute(dispatcher.now())
-                if self._stopped:
-                    self._backlog.append(bytearray(frame))
-                else:
+                if self._reading is ON:
                     dispatch(self, frame)
+                else:
+                    self._backlog.append(bytearray(frame))
         except ProtocolError as error:
             self.refuse(error)
         except Exception as error:
@@ -456,7 +489,7 @@ class ServerConnection:
     def _dispatch_alike(self, pipeline: PipelinePlan, view: memoryview) -> bool:
         """Return whether the pipeline has answered the bytes: whole requests, all alike."""
         dispatcher = self.dispatcher
-        if self._stopped or self.gate is not None or not self._frames.is_between_frames:
+        if self._reading is not ON or self.gate is not None or not self._frames.is_between_frames:
             return False
         dispatcher.began = dispatcher.now()
         try:
@@ -476,7 +509,7 @@ class ServerConnection:
     @property
     def gone(self) -> bool:
         """The client is gone: no answer can be sent."""
-        return self._over or self.transport is None
+        return self._arrival is DROPPED or self.transport is None
 
     @property
     def abandoned(self) -> bool:
@@ -497,9 +530,11 @@ class ServerConnection:
         if self._muted_until > self.dispatcher.now():
             self.silent_s = 0.0  # nothing is read, so nothing is missed
             return IDLE_SECONDS if self.abandoned else None
-        # who is held is not to blame
+        # a client that is not read from cannot finish its frame
         limit = (
-            PARTIAL_FRAME_SECONDS if (pending and not self._stopped) or self._over else IDLE_SECONDS
+            PARTIAL_FRAME_SECONDS
+            if (pending and self._reading is ON) or self._arrival is DROPPED
+            else IDLE_SECONDS
         )
         return limit if self.silent_s >= limit.value else None
 
@@ -508,33 +543,33 @@ class ServerConnection:
         return len(self.slots) >= REQUESTS_IN_HAND.value or self.out_bytes > OUTPUT_BYTES.value
 
     def check_crowded(self) -> None:
-        """With too much in hand nothing more is read."""
-        if self.crowded and not self._full:
-            self._full = True
+        """Read nothing more while too much is in hand."""
+        if self.crowded and self._reading is not FULL:
             self.dispatcher.metrics.hit(
                 REQUESTS_IN_HAND if self.out_bytes <= OUTPUT_BYTES.value else OUTPUT_BYTES
             )
-            self._stop()
+            was_on = self._reading is ON
+            self._reading = FULL
+            if was_on:
+                self._hold_reading()
 
-    def _stop(self) -> None:
-        if not self._stopped:
-            self._stopped = True
-            if self.transport is not None:
-                self.transport.hold_reading(True)
+    def _hold_reading(self) -> None:
+        if self.transport is not None:
+            self.transport.hold_reading(True)
 
     def _resume(self) -> None:
-        """Go on with what came meanwhile. At most until the next request that holds."""
+        """Dispatch the backlog, at most until the next request that holds, then read on."""
         if self._held or self.transport is None:
             return
         self.check_crowded()
         if self.crowded:
             return
-        self._full = self._stopped = False
+        self._reading = ON
         dispatcher = self.dispatcher
         until = dispatcher.cpu_s() + TURN_S if len(self._backlog) > 1 else inf
         began = now = dispatcher.now()
         try:
-            while self._backlog and not self._stopped:
+            while self._backlog and self._reading is ON:
                 # the first clock costs next to nothing
                 if now - began > TURN_S and dispatcher.cpu_s() > until:
                     self.mute(now)
@@ -548,10 +583,10 @@ class ServerConnection:
         except Exception as error:
             dispatcher.failed(self, error)
             return
-        if self._over:
+        if self._arrival is DROPPED:
             return
-        if not self._stopped and self.transport is not None:
-            if self._ended:
+        if self._reading is ON and self.transport is not None:
+            if self._arrival is ENDED:
                 self.settle()
             else:
                 self.transport.hold_reading(False)
