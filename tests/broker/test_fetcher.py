@@ -1,9 +1,39 @@
-"""A follower's fetcher: what comes for a partition that it does not fetch any more."""
+"""A follower's fetcher: the states of its one Fetch, and answers that come too late."""
 
 import pytest
 
-from raftka.broker.replica.fetcher import PartitionFetchState
+from raftka.broker.replica import fetcher as replica_fetcher
+from raftka.broker.replica.fetcher import (
+    FETCHER_STATES,
+    FetcherState,
+    PartitionFetchState,
+    ReplicaFetcher,
+)
+from raftka.wire.messages.produce import PRODUCE
+from tests.broker.requests import batch, produce
 from tests.broker.stage import Stage
+from tests.kit.transitions import changes_of, recorded
+
+
+def test_every_transition_of_a_fetcher_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Fetch waits at the leader when a second topic is made, and an answer names more partitions
+    than are carried out in a turn.
+    """
+    monkeypatch.setattr(replica_fetcher, "OF_TURN", 5)
+    with recorded(ReplicaFetcher, "state") as changes, Stage(2) as stage:
+        stage.create("t", partitions=32)
+        stage.create("u")
+        leader, row = stage.leader("t"), produce("t", batch(b"v"))
+        parts = PRODUCE.request.topic_data.partition_data
+        row.topic_data[0].partition_data = [
+            parts(index=index, records=batch(b"v"))
+            for index in range(32)
+            if stage.leader("t", index) == leader
+        ]
+        stage.wire(leader).ask(PRODUCE, row)
+
+    assert changes == changes_of(FETCHER_STATES)
+    assert set(FETCHER_STATES) == set(FetcherState)
 
 
 def test_offsets_that_come_late_change_no_log_that_is_not_fetched_any_more(

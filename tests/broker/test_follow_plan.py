@@ -42,7 +42,7 @@ def test_followers_have_what_the_leader_has(
 ) -> None:
     """Whichever of the two sides goes the long way."""
     if not followers:
-        monkeypatch.setattr(ReplicaFetcher, "_sent", lambda self, wanted: False)
+        monkeypatch.setattr(ReplicaFetcher, "_send_changes", lambda self, wanted: False)
     with Stage(3) as stage, short_ways(monkeypatch, FollowPlan, open=leaders) as taken:
         stage.create("t", PARTITIONS)
         for number in range(20):

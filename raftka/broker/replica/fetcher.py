@@ -1,13 +1,14 @@
-"""Follows leaders: one connection and at most one Fetch in flight for each broker that leads
-something we replicate.
+"""Follow leaders: one connection and at most one Fetch under way for each broker that leads a
+partition of this one.
 
-What a partition does with its answer is replication/follower.py's; here its effects meet the log,
-and many partitions share a request and a session: what has not changed costs nothing. A partition
-that becomes ready while a Fetch waits at the leader is not kept waiting: a tiny request behind it
-makes the leader answer.
+`replication/follower.py` decides what a partition does with its answer. Here its effects meet the
+log, and many partitions share a request and a session: what has not changed costs nothing. A
+partition that becomes ready while a Fetch waits at the leader is not kept waiting: a tiny request
+behind the Fetch makes the leader answer.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, auto
 from math import inf
 from typing import Any
 
@@ -38,10 +39,29 @@ from raftka.wire.messages.fetch import FETCH, FetchResponse, PartitionData
 from raftka.wire.messages.list_offsets import LIST_OFFSETS, ListOffsetsResponse
 from raftka.wire.replica_fetch import MOST, VERSION, Terms, read_answer, request_body
 
-RECONNECT_S = (0.05, 1.0)
-LOOK_AGAIN_S = 1.0  # at a throttle
-# partitions that are asked for with one Fetch, or whose answers are carried out in a turn: 3 to 10
-# ms
+
+class FetcherState(Enum):
+    """The one Fetch that a fetcher has under way."""
+
+    IDLE = auto()  # none
+    ASKING = auto()  # it is at the leader
+    INTERRUPTED = auto()  # and a tiny request behind it makes the leader answer
+    TAKING = auto()  # its answer has come and is carried out, some partitions a turn
+
+
+IDLE, ASKING, INTERRUPTED, TAKING = FetcherState
+
+FETCHER_STATES: Mapping[FetcherState, frozenset[FetcherState]] = {
+    IDLE: frozenset({ASKING, TAKING}),
+    ASKING: frozenset({INTERRUPTED, IDLE}),
+    INTERRUPTED: frozenset({IDLE}),
+    TAKING: frozenset({IDLE}),
+}
+
+RECONNECT_S = (0.05, 1.0)  # after the first failure, and at most
+THROTTLE_CHECK_S = 1.0  # a throttle's rate may change while a partition waits for it
+# partitions that are asked for with one Fetch, or whose answers are carried out in one turn: 3 to
+# 10 ms
 OF_TURN = 500
 EARLIEST, LATEST = -2, -1
 SESSION_ERRORS = frozenset(
@@ -54,7 +74,7 @@ SESSION_ERRORS = frozenset(
 
 
 class PartitionFetchState:
-    """One partition that we follow."""
+    """One partition that this broker follows."""
 
     __slots__ = ("among", "fetch", "fetcher", "key", "partition", "phase", "place")
 
@@ -64,7 +84,7 @@ class PartitionFetchState:
         self.partition = partition
         self.key = (partition.topic_id, partition.index)
         self.phase = Phase.READY  # as its fetcher knows it
-        self.among: dict[PartitionFetchState, None] = {}  # of its fetcher's, those in this phase
+        self.among: dict[PartitionFetchState, None] = {}  # its fetcher's partitions in this phase
         self.place: Place  # as the leader knows it, or will with the next request
         self.fetch = FollowerFetch(
             partition.follower_state,
@@ -74,23 +94,24 @@ class PartitionFetchState:
             log.latest_epoch,
             log.epoch_end,
         )
-        partition.on_flushed = self._flushed
+        partition.on_flushed = self._on_flushed
 
     def start(self) -> None:
         self.carry_out(self.fetch.start())
 
-    def ask(self, now: float) -> bool:
+    def set_place(self, now: float) -> bool:
+        """Return whether the partition is to be fetched now; `place` says from where."""
         fetch = self.fetch
-        position = None if fetch.catches_up and self._held(now) else fetch.next_fetch(now)
+        position = None if fetch.catches_up and self._is_throttled(now) else fetch.next_fetch(now)
         if position is not None:
             self.place = Place(position, self.partition.log.start_offset)
         if self.fetch.phase is not self.phase:
-            self.fetcher.note(self)
+            self.fetcher.note_phase(self)
         return position is not None
 
-    def failed(self, now: float) -> None:
+    def back_off(self, now: float) -> None:
         self.fetch.failed(now)
-        self.fetcher.note(self)
+        self.fetcher.note_phase(self)
 
     def carry_out(self, effects: tuple[object, ...]) -> None:
         try:
@@ -98,11 +119,11 @@ class PartitionFetchState:
         except OSError as error:
             self.partition.manager.log_failed(self.partition, error)
         if self.fetch.phase is not self.phase:
-            self.fetcher.note(self)
+            self.fetcher.note_phase(self)
 
     def _carry_out(self, effects: tuple[Any, ...]) -> None:
         for effect in effects:
-            kind = effect.__class__  # of one record to many partitions this is the way of each
+            kind = effect.__class__  # `match` costs more, and each record of a follower comes here
             if kind is AppendRecords:
                 self._append(effect.records, effect.leader_epoch)
             elif kind is Flush:
@@ -159,24 +180,24 @@ class PartitionFetchState:
             case AskOffsets(leader_epoch):
                 self.fetcher.ask_offsets(self, leader_epoch)
 
-    def _flushed(self, offset: int) -> None:
+    def _on_flushed(self, offset: int) -> None:
         fetch = self.fetch
         before = fetch.phase
         if effects := fetch.flushed(offset):
             self._carry_out(effects)
         if before is Phase.WRITING and fetch.phase is Phase.READY:
             if fetch.catches_up:
-                self._held(self.fetcher.now())
+                self._is_throttled(self.fetcher.now())
             self.fetcher.pump_later()
         if fetch.phase is not self.phase:
-            self.fetcher.note(self)
+            self.fetcher.note_phase(self)
 
-    def _held(self, now: float) -> bool:
-        """Over its rate; the rate may change meanwhile."""
+    def _is_throttled(self, now: float) -> bool:
+        """Return whether the partition is over its rate; then its fetch is held for a while."""
         throttle = self._throttle()
         if throttle is None or throttle.free_at <= now:
             return False
-        self.fetch.hold(min(throttle.free_at, now + LOOK_AGAIN_S))
+        self.fetch.hold(min(throttle.free_at, now + THROTTLE_CHECK_S))
         return True
 
     def _throttle(self) -> Throttle | None:
@@ -184,13 +205,14 @@ class PartitionFetchState:
 
 
 class ReplicaFetcher:
-    """All that we follow from one broker."""
+    """All partitions that this broker follows from one leader."""
 
     def __init__(self, fetchers: "ReplicaFetcherManager", leader: int) -> None:
         self.fetchers = fetchers
         self.context = fetchers.context
         self.leader = leader
         self.follows: dict[Key, PartitionFetchState] = {}
+        self.state = IDLE
         self.ready: dict[PartitionFetchState, None] = {}  # by phase
         self.fetching: dict[PartitionFetchState, None] = {}
         self.writing: dict[PartitionFetchState, None] = {}
@@ -199,22 +221,19 @@ class ReplicaFetcher:
         # not to be fetched any more, or not now; the leader does not know
         self.lapsed: dict[Key, None] = {}
         self.session = FetchSessionHandler()
+        self.session_is_stale = False  # the next request begins another one
         self.connection: ClientConnection | None = None
-        self.in_flight = False
-        self.interrupted = False
-        self.taking = False  # an answer of many partitions is carried out, some of them a turn
-        self.begin_anew = False  # the session, with the next request
         self.connect_at = 0.0
         self.failures = 0
-        self._due = False
+        self._pump_due = False
         self._wakes_at = inf
 
     def now(self) -> float:
         return self.context.runtime.clock.now()
 
     def pump_later(self) -> None:
-        if not self._due:
-            self._due = True
+        if not self._pump_due:
+            self._pump_due = True
             self.context.runtime.clock.at_turn_end(self.pump)
 
     def wake_at(self, when: float) -> None:
@@ -226,7 +245,7 @@ class ReplicaFetcher:
         self._wakes_at = inf
         self.pump_later()
 
-    # who is followed
+    # the partitions
 
     def add(self, follow: PartitionFetchState) -> None:
         self.follows[follow.key] = follow
@@ -234,7 +253,7 @@ class ReplicaFetcher:
         follow.among[follow] = None
         # its log has moved, perhaps while an answer is under way
         if self.session.knows(follow.key, follow.fetch.state.leader_epoch):
-            self.begin_anew = True
+            self.session_is_stale = True
         follow.start()
         self.pump_later()
 
@@ -243,12 +262,12 @@ class ReplicaFetcher:
         del follow.among[follow]
         self.lapsed[follow.key] = None
         if self.follows:
-            self.pump_later()  # perhaps it was what the others waited for
+            self.pump_later()  # perhaps the others waited for its write
         else:
             self.close()
 
-    def note(self, follow: PartitionFetchState) -> None:
-        """Its phase may have changed."""
+    def note_phase(self, follow: PartitionFetchState) -> None:
+        """Move the partition to those in its phase, which may have changed."""
         phase = follow.fetch.phase
         if phase is follow.phase or self.follows.get(follow.key) is not follow:
             return
@@ -271,28 +290,29 @@ class ReplicaFetcher:
     # fetching
 
     def pump(self) -> None:
-        """Send the next Fetch, if everything of the answer before is on our disk."""
-        self._due = False
+        """Send the next Fetch, if everything of the answer before is on this broker's disk."""
+        self._pump_due = False
         if not self.follows:
             return
         if self.connection is None:
             self._connect()
             return
-        if self.writing or self.taking:
+        state = self.state
+        if self.writing or state is TAKING:
             return
         now = self.now()
         resting = self.resting
         ready = [*self.ready]
         if resting:
             ready += [follow for follow in resting if follow.fetch.retry_at <= now]
-        if not self.in_flight:
-            asked = [follow for follow in ready[:OF_TURN] if follow.ask(now)]
+        if state is IDLE:
+            asked = [follow for follow in ready[:OF_TURN] if follow.set_place(now)]
             if self.fetching:
                 self._send(asked)
             if len(ready) > OF_TURN:
                 self.pump_later()  # the others with the next Fetch
-        elif ready and not self.interrupted:
-            self.interrupted = True
+        elif ready and state is ASKING:
+            self.state = INTERRUPTED
             self.connection.request(
                 API_VERSIONS, API_VERSIONS.request(), lambda row, error: None, version=0
             )
@@ -301,13 +321,18 @@ class ReplicaFetcher:
 
     def _send(self, asked: Iterable[PartitionFetchState]) -> None:
         settings, session = self.context.metadata.settings, self.session
-        if self.begin_anew:
-            self.begin_anew = False
+        if self.session_is_stale:
+            self.session_is_stale = False
             session.lost()
         wanted = {
             follow.key: follow.place for follow in (self.fetching if session.whole else asked)
         }
-        if not session.whole and not self.lapsed and len(wanted) <= MOST and self._sent(wanted):
+        if (
+            not session.whole
+            and not self.lapsed
+            and len(wanted) <= MOST
+            and self._send_changes(wanted)
+        ):
             return
         lapsed, self.lapsed = self.lapsed, {}
         row = session.request(wanted, lapsed, settings["replica.fetch.max.bytes"])
@@ -316,14 +341,13 @@ class ReplicaFetcher:
         )
         row.max_wait_ms, row.min_bytes = settings["replica.fetch.wait.max.ms"], 1
         row.max_bytes = settings["replica.fetch.response.max.bytes"]
-        self.in_flight = True
-        self.interrupted = False
+        self.state = ASKING
         assert self.connection is not None
-        self.connection.request(FETCH, row, self._answered, version=VERSION)
+        self.connection.request(FETCH, row, self._on_response, version=VERSION)
 
-    def _sent(self, wanted: Mapping[Key, Place]) -> bool:
-        """Whether the request left the short way: it goes on with a session, and tells of new
-        places alone.
+    def _send_changes(self, wanted: Mapping[Key, Place]) -> bool:
+        """Send a request that goes on with the session and names changed places alone; False: the
+        connection does not speak its version.
         """
         connection, settings = self.connection, self.context.metadata.settings.values
         session = self.session
@@ -339,18 +363,18 @@ class ReplicaFetcher:
             self.fetchers.lifecycle.broker_epoch,
         )
         body = request_body(terms, session.id, session.epoch, changes)
-        self.in_flight, self.interrupted = True, False
-        connection.exchange(FETCH, VERSION, body, self._came, self._answered)
+        self.state = ASKING
+        connection.exchange(FETCH, VERSION, body, self._on_frame, self._on_response)
         return True
 
-    def _came(self, frame: memoryview, at: int) -> None:
-        """Raises ProtocolError."""
+    def _on_frame(self, frame: memoryview, at: int) -> None:
+        """Read the answer to `_send_changes` without decoding it. Raises ProtocolError."""
         plain = read_answer(frame, at)
         if plain is None:
-            self._answered(FETCH.decode_response(VERSION, frame, at)[0], None)
+            self._on_response(FETCH.decode_response(VERSION, frame, at)[0], None)
             return
         session_id, partitions = plain
-        self.in_flight = False
+        self.state = IDLE
         self.session.went_on(session_id)
         self.failures = 0
         follows = self.follows
@@ -359,18 +383,18 @@ class ReplicaFetcher:
             for topic_id, index, high_watermark, _, log_start, records in partitions
             if (follow := follows.get((topic_id, index))) is not None
         ]
-        self._take(answers, was_whole=False)
+        self._carry_out_answers(answers, was_whole=False)
         if not self.writing:
             self.pump_later()
 
-    def _answered(self, row: FetchResponse | None, error: str | None) -> None:
-        self.in_flight = False
+    def _on_response(self, row: FetchResponse | None, error: str | None) -> None:
+        self.state = IDLE
         was_whole = self.session.whole
         self.pump_later()
         if row is None or not self.session.answered(row):
             self.session.lost()
             if row is None or was_whole or row.error_code not in SESSION_ERRORS:
-                self._failed()
+                self._back_off()
             return
         self.failures = 0
         follows = self.follows
@@ -380,50 +404,51 @@ class ReplicaFetcher:
             for partition in topic.partitions
             if (follow := follows.get((topic.topic_id, partition.partition_index))) is not None
         ]
-        self._take(answers, was_whole=was_whole)
+        self._carry_out_answers(answers, was_whole=was_whole)
 
-    def _take(
+    def _carry_out_answers(
         self, answers: list[tuple[PartitionFetchState, Answer]], first: int = 0, *, was_whole: bool
     ) -> None:
-        """Some now, the rest in turns to come; the next Fetch waits for all of them."""
+        """Carry out some answers now, the rest in later turns; the next Fetch waits for all."""
         now, end = self.now(), first + OF_TURN
         for follow, answer in answers[first:end]:
             if self.follows.get(follow.key) is follow:
                 follow.carry_out(follow.fetch.answered(answer, now))
         if end < len(answers):
-            if not self.taking:
-                self.taking = True
-                # the buffer goes with the turn
+            if self.state is not TAKING:
+                self.state = TAKING
+                # the buffer is used again when the turn ends
                 answers = [
                     (follow, answer._replace(records=bytes(answer.records)))
                     for follow, answer in answers
                 ]
             self.context.runtime.clock.call_at(
-                now, lambda: self._take(answers, end, was_whole=was_whole)
+                now, lambda: self._carry_out_answers(answers, end, was_whole=was_whole)
             )
             return
-        if self.taking:
-            self.taking = False
+        if self.state is TAKING:
+            self.state = IDLE
             self.pump_later()
         if was_whole:
-            self._failed()  # who was left out
+            self._back_off()  # partitions that the answer has left out
 
-    def _failed(self) -> None:
+    def _back_off(self) -> None:
+        """Back off with all partitions that the last Fetch has asked for and got no answer to."""
         now = self.now()
         for follow in tuple(self.fetching):
-            follow.failed(now)
+            follow.back_off(now)
 
     def ask_offsets(self, follow: PartitionFetchState, leader_epoch: int) -> None:
-        """Where the leader's log begins and ends: two ListOffsets."""
+        """Ask by two ListOffsets where the leader's log begins and ends."""
         found: dict[int, int] = {}
 
         def answered(which: int) -> Callable[[ListOffsetsResponse | None, str | None], None]:
             def note(row: ListOffsetsResponse | None, error: str | None) -> None:
                 if self.follows.get(follow.key) is not follow:
-                    return  # it leads by now, follows another, or is deleted
+                    return  # this broker leads by now, follows another, or the topic is deleted
                 partition = row.topics[0].partitions[0] if row is not None else None
                 if partition is None or partition.error_code or partition.offset < 0:
-                    follow.failed(self.now())
+                    follow.back_off(self.now())
                     self.pump_later()
                     return
                 found[which] = partition.offset
@@ -463,22 +488,28 @@ class ReplicaFetcher:
             else None
         )
         if endpoint is None:
-            return  # an image that knows it wakes us
+            return  # an image that has the broker calls `pump`
         name, address = f"broker-{self.context.node_id}-fetcher", (endpoint.host, endpoint.port)
         network, secured = self.context.runtime.network, self.context.secured()
         self.connection = open_connection(
-            network, address, name, on_closed=self._closed, pool=self.fetchers.pool, secured=secured
+            network,
+            address,
+            name,
+            on_closed=self._on_closed,
+            pool=self.fetchers.pool,
+            secured=secured,
         )
         self.pump_later()
 
-    def _closed(self, reason: str) -> None:
-        # it was up, and we did not close it
+    def _on_closed(self, reason: str) -> None:
+        # the connection was up, and this broker did not close it
         if self.follows and self.connection is not None and self.connection.versions:
             self.fetchers.broken(self.leader)
         self.connection = None
-        self.in_flight = False
+        if self.state is not TAKING:
+            self.state = IDLE
         self.session.lost()
-        self._failed()
+        self._back_off()
         first, most = RECONNECT_S
         self.connect_at = self.now() + min(most, first * 2.0**self.failures)
         self.failures = min(self.failures + 1, 10)
@@ -499,7 +530,7 @@ class ReplicaFetcherManager:
         pool: FramePool,
         broken: Callable[[int], None],
     ) -> None:
-        """`broken` hears of a leader whose connection broke."""
+        """`broken` is called with a leader whose connection broke."""
         self.context = context
         self.lifecycle = lifecycle
         self.throttles = throttles
@@ -536,7 +567,7 @@ class ReplicaFetcherManager:
         )
 
     def on_brokers(self, image: MetadataImage) -> None:
-        """A broker that came back, perhaps elsewhere: no need to wait for the back-off."""
+        """Connect at once to brokers that came back, perhaps elsewhere, without a back-off."""
         for leader, fetcher in self.by_leader.items():
             if image.alive(leader):
                 fetcher.failures = 0
