@@ -5,7 +5,7 @@ anything is different.
 import pytest
 
 from raftka.broker.coordinators.commit_plan import PARTITIONS, CommitPlan
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import ACTIVE, LOADED, LOADING, CoordinatorPartition
 from raftka.broker.network.dispatch import LONG_FRAME_BYTES
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -30,7 +30,9 @@ class Committer:
         self.node_id = found.node_id
         self.wire = stage.wire(self.node_id)
         stage.wait(
-            lambda: all(each.loaded for each in self.coordinators) and bool(self.coordinators)
+            lambda: (
+                all(each.state in LOADED for each in self.coordinators) and bool(self.coordinators)
+            )
         )
 
     @property
@@ -154,9 +156,9 @@ def test_a_coordinator_that_has_gone_or_loads_is_not_asked(monkeypatch: pytest.M
         client = Committer(stage)
         assert [client.commit(at) for at in range(2)] == [0, 0]
         (coordinator,) = stage.nodes[1].groups.runtime.partitions.values()
-        coordinator.loaded = False
+        coordinator.state = LOADING
         assert client.commit(2) == Code.COORDINATOR_LOAD_IN_PROGRESS
-        coordinator.loaded = True
+        coordinator.state = ACTIVE
         leader, coordinator.partition.leader = coordinator.partition.leader, None
         assert client.commit(3) == Code.NOT_COORDINATOR
         coordinator.partition.leader = leader

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.metadata.configs.names import OURS
 from raftka.metadata.image import BROKER, BROKER_LOGGER
@@ -147,7 +148,10 @@ def _offsets_topic(replay: Replay, wire: Wire) -> None:
     stage = replay.stage
     runtime = stage.nodes[1].groups.runtime.partitions
     stage.wait(
-        lambda: len(runtime) == 50 and all(coordinator.loaded for coordinator in runtime.values())
+        lambda: (
+            len(runtime) == 50
+            and all(coordinator.state in LOADED for coordinator in runtime.values())
+        )
     )
     replay.ids[replay.recorded_ids["__consumer_offsets"]] = stage.nodes[1].image.topic_ids[
         "__consumer_offsets"

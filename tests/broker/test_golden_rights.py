@@ -14,6 +14,7 @@ from uuid import UUID
 
 import pytest
 
+from raftka.broker.coordinators.partition import LOADED
 from raftka.metadata.configs.broker import STANDARD_AUTHORIZER
 from raftka.security import acls
 from raftka.security.acls import ALLOW, DENY, LITERAL, PREFIXED, Acl
@@ -265,7 +266,8 @@ def _coordinators(replay: RightsReplay) -> None:
     runtimes = node.transactions.runtime, node.groups.runtime
     replay.stage.wait(
         lambda: all(
-            len(each.partitions) == 50 and all(its.loaded for its in each.partitions.values())
+            len(each.partitions) == 50
+            and all(its.state in LOADED for its in each.partitions.values())
             for each in runtimes
         )
     )

@@ -17,6 +17,7 @@ from uuid import UUID
 
 import pytest
 
+from raftka.broker.coordinators.partition import LOADED
 from raftka.coordinator.transactions.records import State
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP, SYNC_GROUP
@@ -194,7 +195,8 @@ def _create_topics(replay: TransactionReplay) -> None:
     runtimes = node.transactions.runtime, node.groups.runtime
     replay.stage.wait(
         lambda: all(
-            len(each.partitions) == 50 and all(its.loaded for its in each.partitions.values())
+            len(each.partitions) == 50
+            and all(its.state in LOADED for its in each.partitions.values())
             for each in runtimes
         )
     )

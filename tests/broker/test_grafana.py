@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from raftka import limits
+from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.exporter.pages import MetricsPage
 from raftka.broker.exporter.snapshot import Snapshot, take_snapshot
 from raftka.broker.telemetry.metric_names import FAMILIES
@@ -88,7 +89,7 @@ def a_group(stage: Stage) -> None:
     stage.wire().ask(FIND_COORDINATOR, FIND_COORDINATOR.request(coordinator_keys=[GROUP]))
     stage.wait(
         lambda: any(
-            coordinator.loaded
+            coordinator.state in LOADED
             for node in stage.nodes.values()
             for coordinator in node.groups.runtime.partitions.values()
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from raftka.broker.coordinators.partition import LOADED, LOADING
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
@@ -172,7 +173,7 @@ def with_groups(stage: Stage) -> None:
     def serving() -> bool:
         return (
             sum(
-                coordinator.loaded
+                coordinator.state in LOADED
                 for node in stage.nodes.values()
                 for coordinator in node.groups.runtime.partitions.values()
             )
@@ -242,7 +243,7 @@ def test_before_the_topic_of_groups_exists_every_request_gets_not_coordinator() 
 
 
 def test_while_a_coordinator_loads_only_heartbeats_are_well(stage: Stage) -> None:
-    stage.nodes[1].groups.runtime.partitions[partition_for("g", 50)].loaded = False
+    stage.nodes[1].groups.runtime.partitions[partition_for("g", 50)].state = LOADING
 
     found = errors(stage.wire(), "g")
 

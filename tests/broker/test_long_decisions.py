@@ -7,12 +7,22 @@ from itertools import pairwise
 
 import pytest
 
-from raftka.broker.coordinators.partition import AT_ONCE, LOADED_AT_ONCE, RECORD_WEIGHT
+from raftka.broker.coordinators.partition import (
+    ACTIVE,
+    AT_ONCE,
+    BUSY,
+    COORDINATOR_STATES,
+    LOADED_AT_ONCE,
+    RECORD_WEIGHT,
+    CoordinatorPartition,
+    CoordinatorState,
+)
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.broker.work.long_work import SLICE_S, STEPS
 from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
 from tests.broker.toy import Add, Read, Slow, ToyStage, batches, machine
+from tests.kit.transitions import changes_of, recorded
 
 STEPS_OF_SLICE = round(SLICE_S / READING_S) * STEPS
 
@@ -32,10 +42,10 @@ def test_what_comes_during_a_long_decision_waits_and_is_decided_in_its_order(
     asked = stage.ask_all(Slow("a", "1"), Read("a"), Add("a", ("2",)), Slow("a", "3"), Read("a"))
 
     assert machine(stage).lists == {}
-    assert stage.runtimes[1].partitions[0].working
+    assert stage.runtimes[1].partitions[0].state is BUSY
     stage.wait(lambda: all(each.answers for each in asked))
     assert [each.answer for each in asked] == [[], ["1"], ["1", "2"], ["1", "2"], ["1", "2", "3"]]
-    assert not stage.runtimes[1].partitions[0].working
+    assert stage.runtimes[1].partitions[0].state is ACTIVE
 
 
 def test_other_coordinators_do_not_wait_for_a_long_decision(stage: ToyStage) -> None:
@@ -91,7 +101,7 @@ def test_time_and_deleted_topics_wait_for_a_long_decision(stage: ToyStage) -> No
     stage.delete("t")
     stage.wait(lambda: topic_id not in stage.nodes[1].image.topics)
 
-    assert stage.runtimes[1].partitions[0].working
+    assert stage.runtimes[1].partitions[0].state is BUSY
     assert (machine(stage).ticks, machine(stage).told) == (0, [])
     stage.wait(lambda: bool(slow.answers) and bool(machine(stage).told))
     assert machine(stage).ticks == 1
@@ -132,3 +142,24 @@ def test_a_large_batch_is_loaded_in_slices(stage: ToyStage) -> None:
         max(after - before for before, after in pairwise(steps)) <= LOADED_AT_ONCE // RECORD_WEIGHT
     )
     assert stage.ask(Read("a")) == list(words)
+
+
+def test_every_transition_of_a_coordinator_happens() -> None:
+    """One coordinator each is unloaded while it loads, while it is at rest, and during a long
+    decision.
+    """
+    with recorded(CoordinatorPartition, "state") as changes, ToyStage() as stage:
+        stage.topic(partitions=3)
+        runtime = stage.runtimes[1]
+        (slow,) = stage.ask_all(Slow("a", "1", steps=1_000_000))
+        busy = next(each for each in runtime.partitions.values() if each.state is BUSY)
+        rests, loads = [each for each in runtime.partitions.values() if each is not busy]
+        runtime.reload(loads)
+        for each in (busy, rests, runtime.partitions[loads.partition.index]):
+            runtime._unload(each)
+        stage.world.run(stage.world.now + 1.0)
+
+        assert slow.answer is Code.NOT_COORDINATOR
+
+    assert changes == changes_of(COORDINATOR_STATES)
+    assert set(COORDINATOR_STATES) == set(CoordinatorState)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.coordinators.marker_sender import MARKERS_OF_REQUEST, MarkerSender
+from raftka.broker.coordinators.partition import ACTIVE, CLOSED
 from raftka.broker.work.long_work import LongWork
 from raftka.coordinator.transactions.commands import MarkersWritten, ResumeMarkers, WriteMarkers
 from raftka.coordinator.transactions.records import TopicPartitions
@@ -82,7 +83,7 @@ class Scene:
         self.told: list[object] = []  # to the coordinator
         self.warned: list[str] = []
         self.refusal: KafkaError | None = None  # of the coordinator
-        self.coordinator = SimpleNamespace(epoch=5, gone=False)
+        self.coordinator = SimpleNamespace(epoch=5, state=ACTIVE)
         self.leaders = {"t": [HERE, THERE, THERE, ELSEWHERE], "u": [THERE]}
         self.metadata = SimpleNamespace(image=self.image())
         events = SimpleNamespace(warning=lambda name, **fields: self.warned.append(name))
@@ -106,7 +107,7 @@ class Scene:
         return SimpleNamespace(ask=does, write=does, submit=does, find=self._find)
 
     def _find(self, transactional_id: str) -> Any:
-        if self.coordinator.gone:
+        if self.coordinator.state is CLOSED:
             raise KafkaError(Code.NOT_COORDINATOR)
         return self.coordinator
 
@@ -357,7 +358,7 @@ def test_a_topic_of_which_no_id_is_known_is_found_by_its_name(scene: Scene) -> N
 def test_what_is_queued_is_dropped_with_its_coordinator(scene: Scene) -> None:
     scene.send(("t", 1))
     scene.send(("t", 2), ("t", 3), transactional_id="y")
-    scene.coordinator.gone = True
+    scene.coordinator.state = CLOSED
     scene.do(lambda: scene.questions[1].answer({("t", 3): Code.NOT_ENOUGH_REPLICAS}))
     scene.do(scene.questions[0].answer)
     scene.do(scene.sender.on_image)
@@ -371,8 +372,8 @@ def test_what_is_queued_is_dropped_with_its_coordinator(scene: Scene) -> None:
 
 def test_after_a_reload_the_markers_are_sent_with_the_new_epoch_alone(scene: Scene) -> None:
     scene.send(("t", 1))
-    scene.coordinator.gone = True
-    scene.coordinator = SimpleNamespace(epoch=6, gone=False)
+    scene.coordinator.state = CLOSED
+    scene.coordinator = SimpleNamespace(epoch=6, state=ACTIVE)
     scene.send(("t", 1))
     scene.do(scene.questions[0].answer)
 

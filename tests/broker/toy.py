@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
+from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.node import Node
 from raftka.coordinator.machine import Context, Outcome, OutcomeOrSteps, Record, Steps, Ticket
@@ -212,7 +213,7 @@ class ToyStage(Stage):
     def serving(self, partitions: int = 1) -> bool:
         return (
             sum(
-                coordinator.loaded
+                coordinator.state in LOADED
                 for runtime in self.runtimes.values()
                 for coordinator in runtime.partitions.values()
             )

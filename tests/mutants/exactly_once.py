@@ -9,7 +9,7 @@ from typing import Any
 from raftka.broker.coordinators import partition as coordinator_partition
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.markers import MarkerWriter
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import LOADED, CoordinatorPartition
 from raftka.broker.produce import verification
 from raftka.broker.produce.verification import TransactionVerifier, _Batch
 from raftka.coordinator import groups, offsets
@@ -381,7 +381,7 @@ def marker_answered_before_its_offsets_count(write: Any) -> Any:
     """
 
     def bug(self: CoordinatorPartition, marker: Marker, done: Any) -> None:
-        if not self.loaded:
+        if self.state not in LOADED:
             done(Code.NONE)
             return
         done(Code.NONE)

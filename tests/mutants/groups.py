@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import ACTIVE, BUSY, LOADING, CoordinatorPartition
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.coordinator import groups, offsets
 from raftka.coordinator.classic import rebalance as classic_rebalance
@@ -22,7 +22,7 @@ from raftka.wire.errors import Code, KafkaError
 from tests.mutants.registry import mutant, part_of
 
 
-@mutant(CoordinatorPartition, "_hold")
+@mutant(CoordinatorPartition, "_hold_replies")
 def coordinator_answers_before_commit(_: Any) -> Any:
     """A commit is answered before its record is: the next coordinator has never seen it."""
 
@@ -70,11 +70,14 @@ def coordinator_answers_while_it_loads(submit: Any) -> Any:
     """Groups are answered with what has been read so far."""
 
     def bug(self: CoordinatorPartition, command: Any, ticket: Any) -> None:
-        loaded, self.loaded = self.loaded, True
+        state = self.state
+        if state is LOADING:
+            self.state = ACTIVE
         try:
             submit(self, command, ticket)
         finally:
-            self.loaded = loaded
+            if state is LOADING:
+                self.state = LOADING
 
     return bug
 
@@ -86,9 +89,12 @@ def coordinator_decides_between_two_steps(begin: Any) -> Any:
     """
 
     def bug(self: CoordinatorPartition, steps: Any) -> None:
-        working, self.working = self.working, False
+        busy = self.state is BUSY
+        if busy:
+            self.state = ACTIVE
         begin(self, steps)
-        self.working = working or self.working
+        if busy:
+            self.state = BUSY
 
     return bug
 

@@ -11,6 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from raftka.broker.context import MetadataCache
+from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.network.access.authorizer import GROUP, TOPIC
 from raftka.broker.network.connection import ServerConnection, Slot
@@ -130,7 +131,7 @@ class CommitPlan:
             coordinator = self._runtime.find(self._command.group_id)
         except KafkaError:
             return False
-        if not coordinator.loaded:
+        if coordinator.state not in LOADED:
             return False
         coordinator.submit(
             self._with(values[1::2]), CommitWait(self, connection.slot(), correlation_id)

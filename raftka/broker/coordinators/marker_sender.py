@@ -16,7 +16,7 @@ from typing import Protocol
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.coordinators.broker_channels import BrokerChannels
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import CLOSED, CoordinatorPartition
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.work.long_work import LongWork, Steps
 from raftka.coordinator.transactions.commands import MarkersWritten, ResumeMarkers, WriteMarkers
@@ -68,7 +68,7 @@ class _Ending:
 
     @property
     def wanted(self) -> bool:
-        return not self.over and not self.coordinator.gone
+        return not self.over and self.coordinator.state is not CLOSED
 
 
 class _Outbox:

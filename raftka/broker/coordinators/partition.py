@@ -1,14 +1,15 @@
-"""One coordinator: a state machine on one partition that this broker leads. What it decides is
+"""One coordinator: a state machine on one partition that this broker leads. Its decisions are
 replayed at once and appended at the turn's end, all of a turn in one batch; every reply is held
-until what was replayed before it is committed. Knows no group and no request.
+until the records that were replayed before it are committed. Knows no group and no request.
 
-What is decided or replayed in many steps goes on over several turns, as long work of the node.
-Until it ends, all that comes to this coordinator waits in line, also its timers: so everything is
-decided in the order in which it came, on what was decided before.
+A decision or a replay of many steps goes on over several turns, as long work of the node. Until it
+ends, commands, markers and timers of this coordinator wait in line: each is decided in the order in
+which it came, on the state that the one before has left.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum, auto
 from math import inf
 from typing import Any, Protocol
 
@@ -30,6 +31,24 @@ from raftka.log.producers.markers import Marker, read_marker
 from raftka.runtime.interfaces import Clock, Timer
 from raftka.wire.errors import Code, KafkaError, LimitRefused, ProtocolError
 from raftka.wire.records import CONTROL, TRANSACTIONAL, build_batch, iterate, records_of
+
+
+class CoordinatorState(Enum):
+    LOADING = auto()  # the log is replayed; commands are refused
+    ACTIVE = auto()  # the next command is decided at once
+    BUSY = auto()  # a decision is under way, perhaps over several turns; others wait in line
+    CLOSED = auto()  # another broker coordinates, or another object here; not used again
+
+
+LOADING, ACTIVE, BUSY, CLOSED = CoordinatorState
+LOADED = (ACTIVE, BUSY)
+
+COORDINATOR_STATES: Mapping[CoordinatorState, frozenset[CoordinatorState]] = {
+    LOADING: frozenset({ACTIVE, CLOSED}),
+    ACTIVE: frozenset({BUSY, CLOSED}),
+    BUSY: frozenset({ACTIVE, CLOSED}),
+    CLOSED: frozenset(),
+}
 
 SLICE_BYTES = 128 * 1024  # that are read at once
 LOADED_AT_ONCE = 64 * 1024  # bytes, with RECORD_WEIGHT for each record: some four milliseconds
@@ -71,9 +90,7 @@ class Runtime(Protocol):
 
 
 class CoordinatorPartition:
-    """Loading, then serving, then gone: it is not used again. A ticket is what gets the answer, or
-    a KafkaError: it is called, once.
-    """
+    """One coordinator. A ticket is called once, with the answer to its command or a KafkaError."""
 
     __slots__ = (
         "_armed",
@@ -92,14 +109,12 @@ class CoordinatorPartition:
         "began_at",
         "committed_offset",
         "epoch",
-        "gone",
         "load_ms",
-        "loaded",
         "machine",
         "partition",
         "replayed",
+        "state",
         "waiting",
-        "working",
     )
 
     def __init__(
@@ -109,19 +124,17 @@ class CoordinatorPartition:
         self.partition = partition
         self.epoch = epoch
         self.machine = machine
-        self.loaded = self.gone = False
+        self.state = LOADING
         self.began_at = now
         self.replayed = 0  # records, while loading
-        self.load_ms = 0  # how long loading took
-        self.waiting: dict[Ticket, None] = {}  # who has had no reply yet
-        self.committed_offset = 0  # all that was replayed and appended lies below it
+        self.load_ms = 0  # the time that loading took
+        self.waiting: dict[Ticket, None] = {}  # tickets without a reply yet
+        self.committed_offset = 0  # the end of all records that were replayed and appended
         self._position = partition.log.start_offset
         self._deleted: list[tuple[bytes, str]] = []
         self._slices = self._load_in_slices()
-        # what goes on in later turns, and what came meanwhile
+        # the decision under way, and those that came meanwhile
         self._queue: deque[Steps[None]] = deque()
-        # over several turns, between which the machine is somewhere between two states
-        self.working = False
         self._records: list[Record] = []  # of this turn
         self._replies: list[Reply] = []
         self._size_bytes = BATCH_OVERHEAD_BYTES
@@ -134,11 +147,11 @@ class CoordinatorPartition:
     # loading
 
     def load(self) -> bool:
-        """One slice of the log; whether it was loaded before. Raises OSError, and KafkaError when
-        the log does not have it any more.
+        """Replay one slice of the log; return whether all of it was replayed before. Raises
+        OSError, and KafkaError when the log does not have the slice any more.
 
-        Up to the log's end, not to the high watermark: what was acknowledged may lie above it, as
-        far as a new leader knows.
+        The replay ends at the log's end, not at the high watermark: acknowledged records may lie
+        above the high watermark that a new leader knows.
         """
         return next(self._slices, self) is self
 
@@ -163,7 +176,7 @@ class CoordinatorPartition:
             yield
 
     def _replay_batch(self, batch: memoryview, producer_id: int | None) -> Steps[None]:
-        """What cannot be read is of no use to anybody; the rest is."""
+        """Replay the records of a batch, without those that cannot be read."""
         weight = 0
         try:
             for found in records_of(batch):
@@ -187,23 +200,25 @@ class CoordinatorPartition:
             self._runtime.unreadable(self, offset, error)
 
     def serve(self) -> None:
-        """The whole log is replayed."""
-        self.loaded = True
+        """Begin to decide commands: the whole log is replayed."""
+        self.state = ACTIVE
         self.committed_offset = self.partition.log.end_offset
-        self._begin(self._unasked(self.machine.loaded))
+        self._begin(self._decide_unasked(self.machine.loaded))
         if self._deleted:
-            self._begin(self._unasked(self.machine.on_image, self._deleted))
+            self._begin(self._decide_unasked(self.machine.on_image, self._deleted))
 
-    # what is asked
+    # decisions
 
     def submit(self, command: object, ticket: Ticket) -> None:
-        """Raises COORDINATOR_LOAD_IN_PROGRESS; everything else comes by the ticket."""
-        if not self.loaded:
+        """Decide a command. Raises COORDINATOR_LOAD_IN_PROGRESS; all other errors go to the
+        ticket.
+        """
+        if self.state not in LOADED:
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         self.waiting[ticket] = None
-        self._begin(self._asked(command, ticket))
+        self._begin(self._decide(command, ticket))
 
-    def _asked(self, command: object, ticket: Ticket) -> Steps[None]:
+    def _decide(self, command: object, ticket: Ticket) -> Steps[None]:
         try:
             found = self.machine.decide(command, ticket, self._runtime.turn())
             outcome = found if isinstance(found, Outcome) else (yield from found)
@@ -219,18 +234,18 @@ class CoordinatorPartition:
         """End a producer's transaction: the marker is appended and takes effect in one step; `done`
         is called, once, when it is committed.
         """
-        if not self.loaded:
+        if self.state not in LOADED:
             done(Code.NOT_LEADER_OR_FOLLOWER)
             return
         self.waiting[ticket := MarkerTicket(done)] = None
         self._begin(self._write_marker(marker, ticket))
 
     def _write_marker(self, marker: Marker, ticket: Ticket) -> Steps[None]:
-        """What was decided before it lies before it in the log."""
+        """Append the marker behind all records that were decided before it."""
         self._touch()
         if self._records:
             self._append()
-        if not self.gone:
+        if self.state is not CLOSED:
             try:
                 end = self.partition.append_marker(marker, self._runtime.clock.wall_ms(), self)
             except KafkaError as error:
@@ -249,13 +264,15 @@ class CoordinatorPartition:
             self.machine.client_gone(ticket)
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]]) -> None:
-        if self.loaded:
-            self._begin(self._unasked(self.machine.on_image, deleted))
+        if self.state in LOADED:
+            self._begin(self._decide_unasked(self.machine.on_image, deleted))
         else:
             self._deleted += deleted
 
-    def _unasked(self, decide: Callable[..., OutcomeOrSteps], *arguments: object) -> Steps[None]:
-        """What nobody asked for."""
+    def _decide_unasked(
+        self, decide: Callable[..., OutcomeOrSteps], *arguments: object
+    ) -> Steps[None]:
+        """Decide on a timer or on metadata: no ticket waits for it."""
         try:
             found = decide(*arguments, self._runtime.turn())
             outcome = found if isinstance(found, Outcome) else (yield from found)
@@ -265,46 +282,51 @@ class CoordinatorPartition:
             outcome = Outcome()
         yield from self._carry_out(outcome)
 
-    # what takes several turns
+    # decisions over several turns
 
     def _begin(self, steps: Steps[None]) -> None:
-        """Nearly everything is done at once."""
+        """Take the steps now, or when all decisions that came before are done. Nearly every
+        decision is done in its first turn.
+        """
         self._queue.append(steps)
-        if self.working:
+        if self.state is not ACTIVE:
             return
-        self.working = True
-        work = self._work_off()
+        self.state = BUSY
+        work = self._empty_queue()
         try:
             next(work)
         except StopIteration:
-            self.working = False
+            if self.state is BUSY:
+                self.state = ACTIVE
         except BaseException:
-            self.working = False
+            if self.state is BUSY:
+                self.state = ACTIVE
             raise
         else:
             self._runtime.long_work.run(
                 f"the coordinator of {self.partition.name}",
                 work,
-                self._worked_off,
-                lambda: not self.gone,
+                self._on_queue_empty,
+                lambda: self.state is not CLOSED,
             )
 
-    def _work_off(self) -> Steps[None]:
-        """What came first, then all that has come meanwhile, in its order."""
+    def _empty_queue(self) -> Steps[None]:
+        """Take the steps of the first decision, then of all that have come meanwhile, in order."""
         while self._queue:
             yield from self._queue.popleft()
             if self._queue:
                 yield
 
-    def _worked_off(self, error: Exception | None) -> None:
-        self.working = False
+    def _on_queue_empty(self, error: Exception | None) -> None:
+        if self.state is BUSY:
+            self.state = ACTIVE
         if error is not None:
             self._runtime.broken(self, error)
             self._runtime.reload(self)
-        elif not self.gone:
+        elif self.state is not CLOSED:
             self._arm()
 
-    # what is decided
+    # the effects of decisions
 
     def _touch(self) -> None:
         if not self._touched:
@@ -316,8 +338,8 @@ class CoordinatorPartition:
         if outcome.confirm is not None and not self._records:
             outcome.records = (outcome.confirm,)  # one is enough for all reads of a turn
         code = (yield from self._replay(outcome)) if outcome.records else Code.NONE
-        if self.gone:
-            return  # all who wait have heard it
+        if self.state is CLOSED:
+            return  # `unload` has answered all tickets
         self._touch()
         if code is Code.NONE:
             for ticket, answer in outcome.replies:
@@ -332,8 +354,8 @@ class CoordinatorPartition:
                 self._reply(ticket, shown_as(code))
 
     def _replay(self, outcome: Outcome) -> Steps[Code]:
-        """NONE: it is the machine's state now, and will be in the log. Nothing is appended of a
-        part before all of it is replayed.
+        """Replay the records; NONE: they are the machine's state, and the turn's end appends them.
+        No record of a part is appended before all of the part is replayed.
         """
         if outcome.producer is not None:
             return self._replay_pending(outcome.records, *outcome.producer)
@@ -352,18 +374,18 @@ class CoordinatorPartition:
                 return Code.RECORD_LIST_TOO_LARGE
             if self._size_bytes + size > most or len(self._records) >= RECORDS_OF_BATCH:
                 self._append()
-            if self.gone:
+            if self.state is CLOSED:
                 return Code.KAFKA_STORAGE_ERROR
             for number in range(first, last):
                 try:
                     self.machine.replay(records[number])
-                except Exception as error:  # it knows less than the log will
+                except Exception as error:  # the machine has less than the log will have
                     self._runtime.broken(self, error)
                     self._runtime.reload(self)
                     return Code.UNKNOWN_SERVER_ERROR
                 if number >= AT_ONCE:
                     yield
-            if self.gone:
+            if self.state is CLOSED:
                 return Code.KAFKA_STORAGE_ERROR
             self._touch()
             self._size_bytes += size
@@ -373,8 +395,8 @@ class CoordinatorPartition:
         return Code.NONE
 
     def _replay_pending(self, records: Sequence[Record], producer_id: int, epoch: int) -> Code:
-        """Records in a transaction are a batch of their own. They are appended before they are
-        replayed, because the log may know that it is over.
+        """Append records of a transaction as a batch of their own, and replay them then: the log
+        refuses them if the transaction is over.
         """
         if self._records:
             self._append()
@@ -398,9 +420,9 @@ class CoordinatorPartition:
         return Code.NONE
 
     def _refusal(self) -> Code:
-        """Why nothing can be appended; NONE: it can."""
+        """Return the error of an append now; NONE: an append is possible."""
         leader = self.partition.leader
-        if self.gone:
+        if self.state is CLOSED:
             return Code.KAFKA_STORAGE_ERROR
         if leader is None:
             return Code.NOT_LEADER_OR_FOLLOWER
@@ -417,21 +439,21 @@ class CoordinatorPartition:
 
     def end_turn(self) -> None:
         self._touched = False
-        if self.gone:
+        if self.state is CLOSED:
             return
         if self._records:
             if self._pace.waits:
-                pass  # until `answered`
+                pass  # `on_committed` appends them
             elif self._pace.looks_for_more(len(self._replies), self._runtime.clock.now()):
                 self._runtime.clock.call_at(self._runtime.clock.now(), self._touch)
             else:
                 self._append()
         elif self._replies:
-            self._hold()
+            self._hold_replies()
         self._arm()
 
     def _append(self) -> None:
-        """What was decided so far becomes one batch of the log."""
+        """Append the records of this turn so far as one batch."""
         records, self._records = self._records, []
         self._size_bytes = BATCH_OVERHEAD_BYTES
         now_ms = self._runtime.clock.wall_ms()
@@ -447,14 +469,15 @@ class CoordinatorPartition:
                 ticket(shown_as(error.code))
             self._runtime.reload(self)
         else:
-            self._hold()
+            self._hold_replies()
 
-    def _hold(self) -> None:
+    def _hold_replies(self) -> None:
+        """Keep the replies of this turn until the high watermark has passed their records."""
         partition = self.partition
         replies, self._replies = self._replies, []
         if not replies:
             return
-        held = _Held(self, replies)
+        held = _HeldReplies(self, replies)
         self._pace.sent()
         if partition.leader is None:
             held.complete(Code.NOT_LEADER_OR_FOLLOWER)
@@ -463,22 +486,23 @@ class CoordinatorPartition:
                 self.committed_offset, self._runtime.clock.now() + self._runtime.timeout_s, held
             )
 
-    def answered(self, replies: list[Reply], code: Code) -> None:
+    def on_committed(self, replies: list[Reply], code: Code) -> None:
+        """Deliver held replies; `code`: their records are not committed."""
         for ticket, answer in replies:
             self._runtime.deliver(ticket, answer if code is Code.NONE else shown_as(code))
         self._pace.arrived(len(replies))
-        if self._records and not self.gone:
+        if self._records and self.state is not CLOSED:
             self._touch()
 
     def abort(self, reason: str) -> None:
-        """What was appended could not be written: the log has failed, and who waits for it hears
-        that.
+        """Do nothing: appended records could not be written, but the failure of the log fails
+        everything that waits for a commit.
         """
 
     # time
 
     def _arm(self) -> None:
-        if self.working:
+        if self.state is BUSY:
             return
         when = max(self.machine.deadline(), self._not_before)
         if when < self._armed:
@@ -489,20 +513,20 @@ class CoordinatorPartition:
 
     def _tick(self) -> None:
         self._timer, self._armed = None, inf
-        if self.gone or self.working:
+        if self.state is not ACTIVE:
             return
         if self.machine.deadline() <= self._runtime.clock.now():
-            self._begin(self._unasked(self.machine.tick))
+            self._begin(self._decide_unasked(self.machine.tick))
         else:
             self._arm()
 
     # the end
 
     def unload(self, code: Code = Code.NOT_COORDINATOR) -> None:
-        """This broker does not coordinate here any more, or begins anew: who waits is to look for
-        who does.
+        """Answer all tickets with an error: this broker does not coordinate here any more, or
+        loads the log again. Clients then look for the coordinator.
         """
-        self.gone, self.loaded = True, False
+        self.state = CLOSED
         if self._timer is not None:
             self._timer.cancel()
         replies, self._replies = self._replies, []
@@ -514,8 +538,8 @@ class CoordinatorPartition:
 
 
 def parts(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
-    """Of records of these sizes: the first of a part, the one behind its last, and their size
-    together.
+    """Divide records of these sizes: yield the first record of a part, the one behind its last, and
+    the size of the part.
     """
     first = size = 0
     for number, each in enumerate(sizes):
@@ -526,7 +550,7 @@ def parts(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int, int]]:
     yield first, len(sizes), size
 
 
-class _Held:
+class _HeldReplies:
     """Replies that wait for the high watermark."""
 
     __slots__ = ("coordinator", "replies")
@@ -536,4 +560,4 @@ class _Held:
         self.replies = replies
 
     def complete(self, code: Code) -> None:
-        self.coordinator.answered(self.replies, code)
+        self.coordinator.on_committed(self.replies, code)

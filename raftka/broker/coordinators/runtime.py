@@ -11,7 +11,7 @@ from typing import Any
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import CLOSED, LOADED, CoordinatorPartition
 from raftka.broker.coordinators.topics import WatchedTopics
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
@@ -101,7 +101,7 @@ class CoordinatorRuntime:
         COORDINATOR_LOAD_IN_PROGRESS.
         """
         coordinators = list(self.partitions.values())
-        if not all(coordinator.loaded for coordinator in coordinators):
+        if not all(coordinator.state in LOADED for coordinator in coordinators):
             raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
         gathered = Gathered(
             len(coordinators),
@@ -112,7 +112,7 @@ class CoordinatorRuntime:
         for place, coordinator in enumerate(coordinators):
             ticket = gathered.place(place)
             try:
-                if coordinator.gone:
+                if coordinator.state is CLOSED:
                     raise KafkaError(Code.NOT_COORDINATOR)
                 coordinator.submit(command, ticket)
             except KafkaError as error:
@@ -193,7 +193,7 @@ class CoordinatorRuntime:
     def _load_more(self) -> None:
         """One slice of one of them: what else this broker does goes on in between."""
         coordinator = self._loading.popleft()
-        if not coordinator.gone:
+        if coordinator.state is not CLOSED:
             try:
                 if coordinator.load():
                     self._serve(coordinator)

@@ -5,7 +5,7 @@ offsets are known: it is never negative.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import LOADED, CoordinatorPartition
 from raftka.broker.handlers.services import Services
 from raftka.coordinator.consumer.groups import Group
 from raftka.coordinator.groups import GroupCoordinator
@@ -28,7 +28,7 @@ class GroupNumbers(NamedTuple):
 def groups_of(services: Services, coordinator: CoordinatorPartition) -> list[GroupNumbers]:
     machine = coordinator.machine
     assert isinstance(machine, GroupCoordinator)
-    if not coordinator.loaded:
+    if coordinator.state not in LOADED:
         return []
     return [
         GroupNumbers(

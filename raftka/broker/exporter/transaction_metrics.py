@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple
 
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import LOADED, CoordinatorPartition
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.handlers.services import Services
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
@@ -22,7 +22,7 @@ def count_ids(coordinator: CoordinatorPartition, ids: Counter[State]) -> int:
     """Add its transactional ids to those that were counted; returns how many there are."""
     machine = coordinator.machine
     assert isinstance(machine, TransactionCoordinator)
-    if not coordinator.loaded:
+    if coordinator.state not in LOADED:
         return 0
     ids.update([each.state for each in machine.transactions.values()])
     return len(machine.transactions)
@@ -36,5 +36,7 @@ def transactions_of(services: Services, ids: Counter[State]) -> TransactionNumbe
 def load_times_of(runtime: CoordinatorRuntime) -> list[int]:
     """Milliseconds that each coordinator which serves here has loaded for."""
     return [
-        coordinator.load_ms for coordinator in runtime.partitions.values() if coordinator.loaded
+        coordinator.load_ms
+        for coordinator in runtime.partitions.values()
+        if coordinator.state in LOADED
     ]

@@ -9,6 +9,7 @@ from itertools import repeat
 
 import trio
 
+from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.handlers.coordinator_request import ask_all, check_group
 from raftka.broker.handlers.offset_commit import codes_of, parts_of
 from raftka.broker.handlers.services import Services
@@ -94,7 +95,7 @@ async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) 
     if not body.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
     coordinator = services.groups.runtime.find(body.group_id)
-    if not coordinator.loaded:
+    if coordinator.state not in LOADED:
         raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
     partition = coordinator.partition
     producers = partition.log.producers

@@ -4,7 +4,7 @@ log.
 
 from typing import Any
 
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import ACTIVE, CoordinatorPartition
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.groups import GroupCoordinator
@@ -23,8 +23,7 @@ def wrong_with(cluster: Cluster) -> list[str]:
             node.groups.runtime.partitions.values() if hasattr(node, "groups") else ()
         ):
             at_rest = (
-                coordinator.loaded
-                and not coordinator.working
+                coordinator.state is ACTIVE
                 and not coordinator._records
                 and coordinator.partition.leader is not None
             )

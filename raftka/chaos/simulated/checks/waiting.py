@@ -12,7 +12,7 @@ from typing import Any
 
 from raftka.broker.coordinators.commit_plan import CommitWait
 from raftka.broker.coordinators.marker_sender import MarkerSender
-from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.coordinators.partition import ACTIVE, CLOSED, CoordinatorPartition
 from raftka.broker.fetch.follower_plan import FollowWait
 from raftka.broker.fetch.sessions import CachedPartition, FetchSession
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
@@ -82,7 +82,10 @@ class Waiting:
                 if isinstance(each, CoordinatorRequest | CommitWait)
             ]
         for coordinator, asked in list(self._asked.items()):
-            if coordinator.gone and coordinator.partition.manager.context is node.context:
+            if (
+                coordinator.state is CLOSED
+                and coordinator.partition.manager.context is node.context
+            ):
                 left = self._asked[coordinator] = [each for each in asked if _waits(each)]
                 if not left:
                     del self._asked[coordinator]
@@ -151,20 +154,10 @@ def found_in(node: Node) -> Iterator[Found]:
     for session in sessions.by_id.values():
         yield from _session(session)
     for coordinator in node.groups.runtime.partitions.values():
-        if (
-            coordinator.loaded
-            and not coordinator.gone
-            and not coordinator.working
-            and not coordinator._records
-        ):
+        if coordinator.state is ACTIVE and not coordinator._records:
             yield from _coordinator(coordinator, now)
     for coordinator in node.transactions.runtime.partitions.values():
-        if (
-            coordinator.loaded
-            and not coordinator.gone
-            and not coordinator.working
-            and not coordinator._records
-        ):
+        if coordinator.state is ACTIVE and not coordinator._records:
             yield from _transactions(coordinator, node.transactions.sender, now)
 
 

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import trio
 
+from raftka.broker.coordinators.partition import BUSY
 from raftka.chaos.simulated.clients.client import RETRY_S, Address, Client, NoAnswer
 from raftka.chaos.simulated.clients.groups import (
     SESSION_MS,
@@ -409,7 +410,7 @@ class ConsumerGroupWork(OfGroups):
                 if (
                     isinstance(group, ConsumerGroup)
                     and group.epoch.epoch == group.targets.epoch
-                    and not coordinator.working
+                    and coordinator.state is not BUSY
                 ):
                     self._share(group)
         cluster.world.at(cluster.world.now + LOOKS_EVERY_S, lambda: self._check_targets(cluster))

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import trio
 
+from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.chaos.checker import check
 from raftka.chaos.simulated.clients.client import Address, Client, NoAnswer
@@ -353,7 +354,7 @@ def members_left(cluster: Cluster) -> list[str]:
             assert isinstance(machine, GroupCoordinator)
             for group in (
                 machine.groups.values()
-                if coordinator.loaded and coordinator.partition.leader is not None
+                if coordinator.state in LOADED and coordinator.partition.leader is not None
                 else ()
             ):
                 who = [*group.members, *group.pending]

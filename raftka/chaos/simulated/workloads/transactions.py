@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import trio
 
+from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.broker.coordinators.transaction_service import TOPIC as TRANSACTIONS
 from raftka.broker.replica.partition import Partition
@@ -255,7 +256,7 @@ def unfinished(cluster: Cluster) -> list[str]:
         for coordinator in node.transactions.runtime.partitions.values():
             machine = coordinator.machine
             assert isinstance(machine, TransactionCoordinator)
-            if coordinator.loaded and coordinator.partition.leader is not None:
+            if coordinator.state in LOADED and coordinator.partition.leader is not None:
                 busy = (State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT)
                 found += [
                     f"{name} is in state {its.state.name} on n{node_id}"
