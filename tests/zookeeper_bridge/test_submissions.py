@@ -9,6 +9,7 @@ from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.machine.wire import Result, Sync, Write, pack_answer, unpack_batch
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.server.bridge import _OfClient
+from zookeeper_bridge.server.connection import ABANDONED, ConnectionState
 from zookeeper_bridge.server.latency import Latency
 from zookeeper_bridge.server.submissions import Submissions
 
@@ -48,11 +49,16 @@ class Connection:
     identities = (("ip", "127.0.0.1"),)
 
     def __init__(self) -> None:
-        self.abandoned = self.over = False
+        self.state: ConnectionState | None = None
+        self.over = False
         self.results: list[tuple[int, int]] = []
 
     def end(self, reason: str) -> None:
         self.over = True
+
+    def abandon(self, reason: str) -> None:
+        self.state = ABANDONED
+        self.end(reason)
 
     def result(self, zxid: int, result: Result, body: bytes) -> None:
         self.results.append((zxid, result.error))

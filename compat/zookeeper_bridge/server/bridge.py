@@ -25,7 +25,7 @@ from zookeeper_bridge.machine.wire import Attach, Open, Request, Result, Sync, T
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import ConnectRequest
 from zookeeper_bridge.protocol.opcodes import Op
-from zookeeper_bridge.server.connection import ClientConnection
+from zookeeper_bridge.server.connection import ABANDONED, ATTACHING, NEW, ClientConnection
 from zookeeper_bridge.server.latency import Latency
 from zookeeper_bridge.server.login import LoginRules, SaslLogin
 from zookeeper_bridge.server.read_only import ReadOnlyMode
@@ -262,7 +262,7 @@ class Bridge:
         self._failed_login(peer=connection.peer, scheme=scheme, reason=reason)
 
     def _check_greeting(self, connection: ClientConnection) -> None:
-        if not connection.attached and connection.connect is None and not connection.over:
+        if connection.state in NEW:
             self.hit(CONNECT_SECONDS)
             connection.end("the client has sent no connect request")
 
@@ -285,7 +285,7 @@ class Bridge:
         """A new session, or one that the client has; it is answered when this node knows all that
         the client can have seen.
         """
-        if sum(1 for each in self.connections if each.connect is not None) > WAITING_CONNECTS.value:
+        if sum(1 for each in self.connections if each.state is ATTACHING) > WAITING_CONNECTS.value:
             self.hit(WAITING_CONNECTS)
             connection.end("too many connect at once")
             return
@@ -410,12 +410,11 @@ class _OfClient(Submission):
         self._connection.result(zxid, result, self._body)
 
     def lost(self) -> None:
-        self._connection.abandoned = True
-        self._connection.end("the controller was lost")
+        self._connection.abandon("the controller was lost")
 
     def wanted(self) -> bool:
         return (
-            not self._connection.abandoned
+            self._connection.state is not ABANDONED
             if type(self.request) is Write
             else not self._connection.over
         )

@@ -8,7 +8,8 @@ the answers that it has asked for: so a connection holds one large answer at mos
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum, auto
 from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
@@ -37,6 +38,29 @@ from zookeeper_bridge.server.login import LoginRules, SaslLogin
 from zookeeper_bridge.tree.acl import Identity
 from zookeeper_bridge.tree.tree import Tree
 from zookeeper_bridge.tree.watches import EventType
+
+
+class ConnectionState(Enum):
+    GREETING = auto()  # the first four bytes decide: the size of a packet, or a four-letter word
+    CONNECTING = auto()  # the client has not asked for its session yet
+    ATTACHING = auto()  # the bridge looks for the session; requests behind it wait
+    ATTACHED = auto()  # the client has a session
+    CLOSED = auto()  # no packet that comes is read; writes that were submitted are carried out
+    ABANDONED = auto()  # closed, and a write of it was lost: none behind that is carried out
+
+
+GREETING, CONNECTING, ATTACHING, ATTACHED, CLOSED, ABANDONED = ConnectionState
+NEW = (GREETING, CONNECTING)
+OVER = (CLOSED, ABANDONED)
+
+CONNECTION_STATES: Mapping[ConnectionState, frozenset[ConnectionState]] = {
+    GREETING: frozenset({CONNECTING, CLOSED}),
+    CONNECTING: frozenset({ATTACHING, CLOSED}),
+    ATTACHING: frozenset({ATTACHED, CLOSED}),
+    ATTACHED: frozenset({CLOSED, ABANDONED}),
+    CLOSED: frozenset({ABANDONED}),
+    ABANDONED: frozenset(),
+}
 
 EVENT_XID, PING_XID = -1, -2
 # to the machine, in order with those before and behind it
@@ -97,30 +121,26 @@ class ClientConnection:
         self.bridge = bridge
         self.number = number
         self.secure = secure
+        self.state = GREETING
         self._sasl: SaslLogin | None = None  # from its first message on
-        self._has_to_log_in = bool(bridge.logins.required)
         self.session_id = 0
         self.timeout_ms = 0
         self.identities: tuple[Identity, ...] = ()
         self.peer = ""
         self.received = self.sent = 0  # packets
-        self.connect: ConnectRequest | None = None  # while it asks for its session
         self.read_only = False  # its session is one of read-only mode
         self._transport: Transport | None = None
-        self._head = bytearray()  # the first four bytes: a size, or a word
-        self._greeted = False
+        self._head = bytearray()  # the first four bytes
         self._frames = FrameBuffer(PACKET_BYTES.value)
         self._out: list[Buffer | Iterator[bytes]] = []  # an iterator: the pieces of a long list
         self._out_bytes = 0  # without those of long lists
         self._long_lists = 0
         # (xid, opcode) of writes that are on their way
         self._waiting: deque[tuple[int, int]] = deque()
-        # what came behind them and waits: xid, opcode, body
+        # requests that wait behind them: xid, opcode, body
         self._behind: deque[tuple[int, int, bytes]] = deque()
         self._behind_bytes = 0
-        self._held = False
-        self._over = False  # nothing that comes counts any more
-        self.abandoned = False  # a write of it was lost: none behind it may be done
+        self._held_by: Limit | None = None  # nothing is read, because of this limit
 
     # the network's side
 
@@ -130,16 +150,16 @@ class ClientConnection:
         self.identities = (("ip", self.peer.rpartition(":")[0].strip("[]")),)
 
     def room(self) -> memoryview | None:
-        return self._frames.room() if self._greeted else None
+        return None if self.state is GREETING else self._frames.room()
 
     def receive(self, view: memoryview) -> None:
-        if self._over:
+        if self.state in OVER:
             return
         if not view:
             self._leave()
             return
         try:
-            frames = self._frames.feed(view) if self._greeted else self._greet(view)
+            frames = self._greet(view) if self.state is GREETING else self._frames.feed(view)
             for frame in frames:
                 self._packet(bytes(frame))
             if (
@@ -152,7 +172,7 @@ class ClientConnection:
             if isinstance(error, ProtocolError) and error.limit is not None:
                 self.bridge.hit(PACKET_BYTES)
             self.end(str(error))
-        except Exception as error:  # a bug: this connection pays for it, and nobody else
+        except Exception as error:  # a bug: this connection ends, and no other
             self.bridge.failed(error)
             self.end("the bridge failed")
 
@@ -172,11 +192,10 @@ class ClientConnection:
         head, self._head = self._head, bytearray()
         text = self.bridge.answer_word(bytes(head[:4]))
         if text is not None:
-            self._over = True
             self._send(text.encode())
             self.end("answered")
             return ()
-        self._greeted = True
+        self.state = CONNECTING
         return self._frames.feed(memoryview(head))
 
     def take_output(self) -> Sequence[Buffer]:
@@ -209,7 +228,8 @@ class ClientConnection:
             self._transport.wake()
 
     def closed(self, reason: str) -> None:
-        self._over = True
+        if self.state not in OVER:
+            self.state = CLOSED
         self._transport = None
         self.bridge.gone(self)
 
@@ -221,7 +241,7 @@ class ClientConnection:
 
     @property
     def over(self) -> bool:
-        return self._over
+        return self.state in OVER
 
     @property
     def closing(self) -> bool:
@@ -229,8 +249,8 @@ class ClientConnection:
         return any(opcode == Op.CLOSE_SESSION for _, opcode in self._waiting)
 
     def attach(self, result: Result, request: ConnectRequest) -> None:
-        """Give the connection its session; without one, answer so and end."""
-        self.session_id, self.timeout_ms, self.connect = result.session_id, result.timeout_ms, None
+        """Give the connection its session, or answer that there is none and end."""
+        self.session_id, self.timeout_ms = result.session_id, result.timeout_ms
         flag = None if request.read_only is None else self.read_only
         password = result.password if result.error == Err.OK else bytes(jute.PASSWORD_BYTES)
         reply = ConnectResponse(result.timeout_ms, result.session_id, password, flag).encode()
@@ -238,16 +258,18 @@ class ClientConnection:
         if result.error != Err.OK:
             self.end("there is no such session")
         else:
+            self.state = ATTACHED
             self._begin_waiting()
 
     def _packet(self, frame: bytes) -> None:
-        if self._over:
+        if self.state in OVER:
             return
         self.received += 1
         self.bridge.packets_received += 1
-        if self.connect is None and not self.attached:
-            self.connect = jute.decode_connect(frame)
-            self.bridge.connecting(self, self.connect)
+        if self.state is CONNECTING:
+            request = jute.decode_connect(frame)
+            self.state = ATTACHING
+            self.bridge.connecting(self, request)
             return
         self.bridge.heard(self)
         try:
@@ -260,7 +282,7 @@ class ClientConnection:
     # requests
 
     def _take(self, xid: int, opcode: int, body: bytes) -> None:
-        if self._behind or self.connect is not None or not self._may_begin(opcode):
+        if self._behind or self.state is ATTACHING or not self._may_begin(opcode):
             self._behind.append((xid, opcode, body))
             self._behind_bytes += len(body)
         else:
@@ -272,7 +294,8 @@ class ClientConnection:
         )
 
     def _begin(self, xid: int, opcode: int, body: bytes) -> None:
-        if self._has_to_log_in and not self.bridge.logins.admits(opcode, self.identities):
+        logins = self.bridge.logins
+        if logins.required and not logins.admits(opcode, self.identities):
             self.bridge.login_failed(self, "", "a request before the login that is required")
             self.reply(xid, 0, Err.SESSION_CLOSED_REQUIRE_SASL_AUTH)
             self.end("the client has to log in first")
@@ -304,7 +327,7 @@ class ClientConnection:
         """Answer the oldest write that waits; its changes are in the tree, and watchers were told.
         `body`: as the client sent it.
         """
-        if self._over:
+        if self.state in OVER:
             return
         xid, opcode = self._waiting.popleft()
         if result.error in LOST:
@@ -318,12 +341,7 @@ class ClientConnection:
 
     def _begin_waiting(self) -> None:
         """Begin the requests that have waited and need not wait any more."""
-        while (
-            self._behind
-            and not self._over
-            and self.connect is None
-            and self._may_begin(self._behind[0][1])
-        ):
+        while self._behind and self.state is ATTACHED and self._may_begin(self._behind[0][1]):
             xid, opcode, body = self._behind.popleft()
             self._behind_bytes -= len(body)
             self._begin(xid, opcode, body)
@@ -353,7 +371,7 @@ class ClientConnection:
         self.reply(xid, 0, Err.OK)
 
     def show(self, found: Sequence[Identity]) -> None:
-        """Add to whom the client has shown itself to be."""
+        """Add identities that the client has proved."""
         self.identities += tuple(each for each in found if each not in self.identities)
 
     def _log_in(self, xid: int, body: bytes) -> None:
@@ -401,19 +419,26 @@ class ClientConnection:
         self._out_bytes += len(data)
         if self._out_bytes > OUTPUT_BYTES.value and len(self._out) > 1:
             self.bridge.hit(OUTPUT_BYTES)
-            self._over = True
+            if self.state not in OVER:
+                self.state = CLOSED
             self._transport.drop("it does not read its replies")
         else:
             self._transport.wake()
 
     def end(self, reason: str) -> None:
-        """Close when the last answers have left."""
-        self._over = True
+        """Close the connection when all replies and events so far have left."""
+        if self.state not in OVER:
+            self.state = CLOSED
         self._behind.clear()
         self._out = [b"".join(each) if isinstance(each, Iterator) else each for each in self._out]
         self._long_lists = 0
         if self._transport is not None:
             self._transport.close(reason)
+
+    def abandon(self, reason: str) -> None:
+        """Close the connection after a write of it was lost."""
+        self.state = ABANDONED
+        self.end(reason)
 
     # flow
 
@@ -422,22 +447,24 @@ class ClientConnection:
         return len(self._waiting) + len(self._behind)
 
     def _control_reading(self) -> None:
-        """Read on, or not: much is in hand, or much is not taken."""
-        many = self.outstanding >= REQUESTS_IN_HAND.value
-        much = self._behind_bytes > REQUEST_BYTES_IN_HAND.value
-        held = many or much or self._out_bytes > OUTPUT_BYTES.value // 2
-        if held != self._held and self._transport is not None:
-            self._held = held
-            if held:
-                self.bridge.hit(
-                    REQUESTS_IN_HAND if many else REQUEST_BYTES_IN_HAND if much else OUTPUT_BYTES
-                )
-            self._transport.hold_reading(held)
+        """Read nothing while too many requests are in hand, or the client takes no replies."""
+        limit = None
+        if self.outstanding >= REQUESTS_IN_HAND.value:
+            limit = REQUESTS_IN_HAND
+        elif self._behind_bytes > REQUEST_BYTES_IN_HAND.value:
+            limit = REQUEST_BYTES_IN_HAND
+        elif self._out_bytes > OUTPUT_BYTES.value // 2:
+            limit = OUTPUT_BYTES
+        if (limit is None) != (self._held_by is None) and self._transport is not None:
+            self._held_by = limit
+            if limit is not None:
+                self.bridge.hit(limit)
+            self._transport.hold_reading(limit is not None)
 
 
 @lru_cache(16)
 def _event(event: EventType, path: str, zxid: int) -> bytes:
-    """Made once for all who hear of it."""
+    """Encode an event; it goes to many connections, one right after the other."""
     body = jute.EVENT.encode((event, CONNECTED_STATE, path))
     return _REPLY.pack(16 + len(body), EVENT_XID, zxid, Err.OK) + body
 
