@@ -50,10 +50,10 @@ Command = tuple[list[str], Mapping[str, str]]
 
 
 def commands() -> dict[str, Callable[[], Command]]:
-    """Return the commands that begin each client. Raises tests.clients.toolchains.Missing where it
+    """Return the commands that begin each client. Raises tests.kit.toolchains.Missing where one
     is not there.
     """
-    from tests.clients.toolchains import Toolchains
+    from tests.kit.toolchains import Toolchains
 
     tools = Toolchains(fetch=True)
     python = [sys.executable, str(SOURCES / "client.py")]
@@ -246,7 +246,7 @@ def gaps(
 
 
 def rows(system: System, rounds: int, modes: Iterable[str] = MODES) -> Iterator[str]:
-    from tests.clients.toolchains import Missing
+    from tests.kit.toolchains import Missing
 
     available: dict[str, Command] = {}
     for name, make in commands().items():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from raftka.chaos.checker import check
 from raftka.chaos.history import History, dump, load
 from raftka.chaos.verdict import Outcome
-from tests.chaos.toy import Toy
+from tests.kit.toy_kafka import Toy
 
 OPERATIONS = 200_000
 

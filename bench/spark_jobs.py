@@ -16,7 +16,7 @@ from bench.load import BenchFailed, load
 from bench.systems import Kafka, Raftka, System, cpu_seconds
 from raftka.cluster.ask import call
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
-from tests.clients.toolchains import Missing, Toolchains
+from tests.kit.toolchains import Missing, Toolchains
 
 TOPIC, PARTITIONS = "read", 10
 # records of 100 bytes, with what goes before the value

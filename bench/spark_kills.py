@@ -32,8 +32,8 @@ from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import source_options
 from raftka.wire.messages.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from raftka.wire.messages.list_offsets import LATEST
-from tests.pipeline.copying import processes
-from tests.pipeline.standalone import SETTINGS, Standalone, plain_environment
+from tests.kit.processes import processes
+from tests.kit.spark.standalone import SETTINGS, Standalone, plain_environment
 
 SOURCE, TOPIC, PARTITIONS = "source", "copied", 3
 ON_A_CLUSTER = (
@@ -403,7 +403,7 @@ def soak(count: int, seed: int, *, local: bool) -> bool:
     """`./run soak pipeline`."""
     from tempfile import TemporaryDirectory
 
-    from tests.pipeline.fast_spark import SETTINGS as FAST
+    from tests.kit.spark.fast_spark import SETTINGS as FAST
 
     with TemporaryDirectory(prefix="raftka-spark-", ignore_cleanup_errors=True) as name:
         folder = Path(name)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.imports import OUTSIDE, OUTSIDE_OF_PURE, imports, module_name
+
 ROOT = Path(__file__).parent.parent
 SOURCES = ("raftka", "compat", "tests", "bench")
 MAX_COLUMNS = 100
@@ -26,8 +28,6 @@ LARGER = {
     "raftka/wire/messages": 30,
 }
 
-# lines of raftka/ and compat/ with the word Any: mypy sees nothing behind it. The number may only
-# fall
 # lines of raftka/ and compat/ with the word Any: mypy sees nothing behind it. It may only fall
 MAX_ANY = 288
 
@@ -90,29 +90,6 @@ COMPAT = (
 )
 THE_DOOR = "raftka.runtime.real"  # the one package that touches the outside
 
-OUTSIDE = {
-    "time",
-    "random",
-    "socket",
-    "select",
-    "selectors",
-    "threading",
-    "multiprocessing",
-    "concurrent",
-    "subprocess",
-    "secrets",
-    "asyncio",
-}
-OUTSIDE_OF_PURE = OUTSIDE | {
-    "os",
-    "trio",
-    "uuid",
-    "io",
-    "pathlib",
-    "tempfile",
-    "shutil",
-    "datetime",
-}
 FORBIDDEN_NAMES = {"os.urandom", "uuid.uuid1", "uuid.uuid4", "trio.to_thread"}
 KAFKA_CLIENTS = {"kafka", "confluent_kafka", "aiokafka"}
 # what they show is that libraries work with a node
@@ -134,16 +111,10 @@ REGISTRY_SEES = (
 PIPELINE = "raftka.pipeline"  # its extra has the first of these, too
 REGISTRY_LIBRARIES = ("google.protobuf", "jsonschema_rs", "grpc_tools", "h11", "avro")
 FORMATS = "raftka.registry.formats"
+# These plant bugs and run the tests of others under them, to show that each test finds its bug.
+RUN_TESTS = re.compile(r"tests/mutants/scenarios\w*\.py|tests/\w+/test_planted\w*\.py")
 ENGINE = "pysyncobj"
 ENGINE_USERS = ("raftka.metadata.quorum.pysyncobj_core",)
-
-
-def module_name(path: str) -> str:
-    """`raftka/log/log.py` is raftka.log.log; below compat/ the import name has no compat."""
-    parts = list(Path(path).with_suffix("").parts)
-    if parts[0] == "compat":
-        parts = parts[1:]
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def within(module: str, package: str) -> bool:
@@ -153,22 +124,6 @@ def within(module: str, package: str) -> bool:
 def home(module: str) -> str:
     """The entry of FLOORS that a module belongs to."""
     return max((package for package in FLOORS if within(module, package)), key=len)
-
-
-def imports(tree: ast.Module, path: str) -> Iterator[tuple[int, str]]:
-    """(line, dotted name) of everything imported, `from a import b` as a.b; imports for type
-    checking count as well.
-    """
-    package = module_name(path).split(".")
-    if not path.endswith("__init__.py"):
-        package = package[:-1]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else []
-            origin = ".".join([*base, *([node.module] if node.module else [])])
-            yield from ((node.lineno, f"{origin}.{alias.name}") for alias in node.names)
 
 
 def check_floor(module: str, target: str) -> str | None:
@@ -242,6 +197,27 @@ def check_purity(module: str, target: str) -> str | None:
         return f"imports {target}: ask the runtime"
     if target != "random.Random" and top in (OUTSIDE_OF_PURE if floor < 3 else OUTSIDE):
         return f"imports {top}: floor {floor} reaches the outside through runtime/ only"
+    return None
+
+
+def is_in_test(target: str) -> bool:
+    parts = target.split(".")
+    return any(
+        name.startswith("test_") and ROOT.joinpath(*parts[:depth], f"{name}.py").is_file()
+        for depth, name in enumerate(parts)
+    )
+
+
+def check_tests(path: str, target: str) -> str | None:
+    """Helpers of tests are in modules that are no tests, those for bench/ in tests/kit/."""
+    if not within(target, "tests"):
+        return None
+    if path.startswith(("raftka/", "compat/")):
+        return f"imports {target}: tests are not installed"
+    if path.startswith("bench/") and not within(target, "tests.kit"):
+        return f"imports {target}: of tests, bench/ imports tests/kit/ only"
+    if is_in_test(target) and not RUN_TESTS.fullmatch(path):
+        return f"imports {target}: helpers belong to tests/kit/ or to a module that is no test"
     return None
 
 
@@ -332,6 +308,9 @@ def violations(path: str, source: str) -> list[str]:
     if source.strip() and not ast.get_docstring(tree):
         found.append((1, "does not say what it is: no docstring"))
     module = module_name(path) if path.startswith(("raftka/", "compat/")) else None
+    for line, target in imports(tree, path):
+        if said := check_tests(path, target):
+            found.append((line, said))
     if module is not None:
         for line, target in imports(tree, path):
             checks = (check_floor, check_room, check_registry, check_purity)
@@ -445,8 +424,7 @@ def test_every_package_has_a_floor() -> None:
     on_a_floor = {package for package in packages if home(package) != "raftka"}
 
     assert packages - on_a_floor <= {
-        "raftka." + edge
-        for edge in ("cli", "cluster", "console", "chaos", "pipeline", "registry", "testing")
+        "raftka." + edge for edge in ("cli", "cluster", "chaos", "pipeline", "registry", "testing")
     }
 
 
@@ -602,6 +580,26 @@ PLANTED = {
         "import pysyncobj",
         "only metadata/quorum/pysyncobj_core.py imports it",
     ),
+    "a test, by a test": (
+        "tests/broker/test_x.py",
+        "from tests.broker.test_fetch import filled",
+        "imports tests.broker.test_fetch.filled: helpers belong to tests/kit/",
+    ),
+    "a test as a module": (
+        "tests/broker/stage.py",
+        "from tests.broker import test_fetch",
+        "imports tests.broker.test_fetch: helpers belong to tests/kit/",
+    ),
+    "a helper of tests, by bench": (
+        "bench/x.py",
+        "from tests.broker.stage import Stage",
+        "bench/ imports tests/kit/ only",
+    ),
+    "a helper of tests, by the library": (
+        "raftka/cli/x.py",
+        "import tests.kit.imports",
+        "tests are not installed",
+    ),
     "an async generator": (
         "raftka/broker/node.py",
         "async def f():\n    yield 1",
@@ -673,6 +671,10 @@ def test_a_planted_violation_is_found(rule: str) -> None:
             "import open_runtime",
         ),
         ("raftka/cluster/traffic.py", "from kafka import KafkaProducer"),
+        ("bench/x.py", "from tests.kit.toolchains import Toolchains"),
+        ("tests/broker/test_x.py", "from tests.broker.stage import Stage"),
+        ("tests/mutants/scenarios_x.py", "from tests.broker.test_fetch import test_x"),
+        ("tests/registry/test_planted_bugs.py", "from tests.registry import test_api"),
         ("raftka/chaos/live/clients/clients.py", "import kafka, confluent_kafka, aiokafka"),
         ("raftka/chaos/live/clients/wire.py", "from raftka.wire.frame import encode_request"),
         (

@@ -9,25 +9,19 @@ from pathlib import Path
 import raftka.broker.handlers  # noqa: F401  # registers them
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.metadata.configs.broker import BROKER_SETTINGS
-from tests.broker import test_odd_batches as odd_batches
-from tests.broker.test_golden import BY_NUMBER, DIFFERENT, NOT_YET
-from tests.broker.test_golden_logins import DIFFERENT as DIFFERENT_LOGINS
-from tests.broker.test_golden_oauth import DIFFERENT as DIFFERENT_TOKENS_OF_ISSUERS
-from tests.broker.test_golden_pipelined import DIFFERENT as DIFFERENT_PIPELINED
-from tests.broker.test_golden_rights import DIFFERENT as DIFFERENT_RIGHTS
-from tests.broker.test_golden_token_logins import DIFFERENT as DIFFERENT_TOKEN_LOGINS
-from tests.broker.test_golden_transactions import DIFFERENT as DIFFERENT_TRANSACTIONS
-from tests.test_docs import rows
+from tests.broker.golden_requests import BY_NUMBER
+from tests.kit.broker import kafka_differences
+from tests.kit.documents import rows
 
 TEXT = (Path(__file__).parent.parent / "docs" / "compatibility.md").read_text(encoding="utf-8")
 KAFKAS_APIS = 3  # the exchange in which a client asks what is supported
 AT_MOST_DIFFERENT = 15
 DIFFERENT_SECURITY = [
-    *DIFFERENT_LOGINS,
-    *DIFFERENT_RIGHTS,
-    *DIFFERENT_TOKENS_OF_ISSUERS,
-    *DIFFERENT_TOKEN_LOGINS,
-    *DIFFERENT_PIPELINED,
+    *kafka_differences.LOGINS,
+    *kafka_differences.RIGHTS,
+    *kafka_differences.TOKENS_OF_ISSUERS,
+    *kafka_differences.TOKEN_LOGINS,
+    *kafka_differences.PIPELINED,
 ]
 
 
@@ -75,12 +69,12 @@ def test_every_difference_stands_there_with_its_reason() -> None:
     )
 
     assert [(tuple(numbers(row[0])), row[1]) for row in different if row[0][:1].isdigit()] == [
-        (n, why) for n, _, why in DIFFERENT
+        (n, why) for n, _, why in kafka_differences.REQUESTS
     ]
-    assert {row[1]: tuple(numbers(row[0])) for row in not_yet[1:]} == NOT_YET
+    assert {row[1]: tuple(numbers(row[0])) for row in not_yet[1:]} == kafka_differences.NOT_YET
     transactions = rows("## Recorded transactions", TEXT)
     assert [(tuple(numbers(row[0])), row[1]) for row in transactions if row[0].isdigit()] == [
-        (n, why) for n, _, why in DIFFERENT_TRANSACTIONS
+        (n, why) for n, _, why in kafka_differences.TRANSACTIONS
     ]
     security = rows("## Recorded security", TEXT)
     told = [(tuple(numbers(row[0])), row[1]) for row in security if row[0][:1].isdigit()]
@@ -90,11 +84,14 @@ def test_every_difference_stands_there_with_its_reason() -> None:
 def test_every_kind_of_batch_that_is_answered_otherwise_stands_there() -> None:
     told = [row[0] for row in rows("## Batches are judged", TEXT)]
 
-    assert told[told.index("batch", 1) + 1 :] == list(odd_batches.DIFFERENT)
+    assert told[told.index("batch", 1) + 1 :] == list(kafka_differences.ODD_BATCHES)
 
 
 def test_few_exchanges_differ() -> None:
-    assert len(set(chain.from_iterable(n for n, _, _ in DIFFERENT))) <= AT_MOST_DIFFERENT
+    assert (
+        len(set(chain.from_iterable(n for n, _, _ in kafka_differences.REQUESTS)))
+        <= AT_MOST_DIFFERENT
+    )
 
 
 def test_settings_that_do_nothing_are_reported_and_no_others() -> None:

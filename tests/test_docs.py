@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
@@ -12,22 +11,11 @@ from raftka.cli.pipeline_status import COLUMNS as STATUS
 from raftka.cluster.host.pages import HOST_FAMILIES
 from raftka.metadata.configs.broker import DIFFERENCES
 from raftka.metadata.configs.names import OURS
+from tests.kit.documents import ROOT, rows
 from tests.mutants.catalogue import MUTANTS
 
 LOGS = {"debug", "info", "warning", "error", "_log"}
-ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
-
-
-def rows(heading: str, document: str = OPERATIONS) -> list[list[str]]:
-    """The cells of the tables from `heading` to the end of its section."""
-    text = document[document.index(heading) :].partition("\n## ")[0]
-    return [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in text.splitlines()
-        if line.startswith("|") and "---" not in line
-    ]
 
 
 def test_every_default_that_differs_stands_in_the_table_with_its_reason() -> None:

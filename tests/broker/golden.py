@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.metadata.controller.features import SUPPORTED
@@ -275,3 +276,9 @@ def append(wire: Wire, topic: str, records: memoryview) -> None:
         sent[12:16] = b"\xff" * 4
         answer = wire.ask(PRODUCE, produce(topic, bytes(sent)), BY_NAME[PRODUCE.key])
         assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+RECORDED_IDS = {
+    "secret": UUID("7573e58b-5e0e-4171-96a2-4a30c83aed44").bytes,
+    "open": UUID("28ea8b5b-80d2-4114-a94c-5334f2c19ee0").bytes,
+}

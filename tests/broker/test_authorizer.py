@@ -37,23 +37,9 @@ from raftka.wire.messages.topics import (
 )
 from raftka.wire.rows import Row
 from raftka.wire.schema import AnyApi
+from tests.broker.denying import Deny
 from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
 from tests.broker.stage import Stage, Wire
-
-
-class Deny(AllowAll):
-    """Denies these operations, or everything; remembers what it was asked."""
-
-    def __init__(self, *operations: str) -> None:
-        self.operations = operations
-        self.asked: list[tuple[str, Resource]] = []
-
-    def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
-        self.asked.append((operation, resource))
-        return bool(self.operations) and operation not in self.operations
-
-    def allowed_any_topic(self, session: Session, operation: str) -> bool:
-        return False
 
 
 def configs_of(topic: str) -> DescribeConfigsRequest:

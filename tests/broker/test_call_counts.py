@@ -6,51 +6,15 @@ simulated runtime, and C functions that they call. A change that makes a request
 number here; the commit of a change that needs more says why.
 """
 
-import sys
-from collections.abc import Callable
-from types import FrameType
-from typing import Any
-
 import pytest
 
-import raftka
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, fetch, produce, produced
 from tests.broker.stage import Stage, Wire
-from tests.broker.test_commit_plan import Committer
-
-HOME = raftka.__file__.rpartition("/")[0] + "/"
-NOT_COUNTED = HOME + "runtime/simulated/"
-REQUESTS = 50
-TOLERANCE = 0.05
-
-
-class Counter:
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        if event in ("call", "c_call"):
-            file = frame.f_code.co_filename
-            if file.startswith(HOME) and not file.startswith(NOT_COUNTED):
-                self.calls += 1
-
-
-def counted(work: Callable[[], object]) -> float:
-    """Calls of one request: `work` makes one."""
-    for _ in range(5):  # versions, sessions and plans are made
-        work()
-    counter = Counter()
-    before = sys.getprofile()
-    sys.setprofile(counter)
-    try:
-        for _ in range(REQUESTS):
-            work()
-    finally:
-        sys.setprofile(before)
-    return counter.calls / REQUESTS
+from tests.kit.broker.committing import Committer
+from tests.kit.call_counts import TOLERANCE, counted
 
 
 def produce_one(wire: Wire, acks: int) -> None:

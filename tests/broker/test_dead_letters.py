@@ -3,12 +3,10 @@ sequences stay whole, and no right is lent.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from raftka.metadata.configs.topic import DEAD_LETTER_TOPIC
 from raftka.metadata.image import TOPIC
 from raftka.security import acls
 from raftka.wire.errors import Code
@@ -18,13 +16,10 @@ from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.records import Record, iterate, records_of
 from tests.broker.requests import batch, fetch, fetched, produce, produced
-from tests.broker.rights import WITH_ACLS, admin_of, create_acls, pat, topic_acl
+from tests.broker.rights import create_acls, pat, topic_acl
 from tests.broker.schema_registry import framed
 from tests.broker.stage import Stage
-from tests.broker.test_schema_validation import ON, TIME_MS, Scene
-
-TO_DEAD: dict[str, Any] = {DEAD_LETTER_TOPIC.replace(".", "_"): "dead"}
-GOOD, BAD = framed(7, b"good"), b"bad"
+from tests.kit.broker.schema_validation import BAD, GOOD, ON, TIME_MS, TO_DEAD, Scene, guarded
 
 
 @pytest.fixture
@@ -218,20 +213,6 @@ def test_batch_of_a_transaction_is_refused_as_a_whole(scene: Scene) -> None:
         answer.record_errors[0].batch_index_error_message
     )
     assert scene.stored() == scene.stored("dead") == []
-
-
-@contextmanager
-def guarded() -> Iterator[tuple[Scene, Stage]]:
-    """The user pat may write to the topic, and not to its dead letter topic."""
-    scene = Scene(**WITH_ACLS)
-    stage = scene.stage
-    with stage:
-        stage.wire = lambda node_id=1: admin_of(stage, node_id)  # type: ignore[method-assign]
-        scene.registry.register(7, "t-value")
-        scene.create(**TO_DEAD)
-        stage.create("dead")
-        assert create_acls(stage, topic_acl(acls.WRITE)) == [0]
-        yield scene, stage
 
 
 def test_client_that_may_not_write_letters_sends_none() -> None:

@@ -2,8 +2,6 @@
 when anything is different.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -11,7 +9,6 @@ import pytest
 
 from raftka.broker.fetch.consumer_plan import FetchPlan, SessionPlan
 from raftka.broker.fetch.list_offsets_plan import EndsPlan
-from raftka.broker.network.connection import ServerConnection
 from raftka.log.log import Log
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code
@@ -19,28 +16,10 @@ from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchResponse
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, MAX_TIMESTAMP
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, fetch, list_offsets, produce, produced
+from tests.broker.short_ways import short_ways
 from tests.broker.stage import Stage, Wire
-from tests.broker.test_fetch import SIZE, filled
-from tests.broker.test_transactional_partition import Scene
-
-
-@contextmanager
-def short_ways(
-    monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, open: bool = True
-) -> Iterator[list[bool]]:
-    """Whether each request went the short way; with `open` false none does."""
-    taken: list[bool] = []
-    run = kind.run
-
-    def watched(
-        self: Any, connection: ServerConnection, frame: memoryview, correlation_id: int
-    ) -> bool:
-        taken.append(open and run(self, connection, frame, correlation_id))
-        return taken[-1]
-
-    with monkeypatch.context() as patched:
-        patched.setattr(kind, "run", watched)
-        yield taken
+from tests.kit.broker.fetching import SIZE, filled
+from tests.kit.broker.transactional_partition import Scene
 
 
 class Session:

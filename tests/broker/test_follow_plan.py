@@ -13,11 +13,11 @@ from raftka.broker.replica.fetcher import ReplicaFetcher
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, FetchResponse
 from raftka.wire.messages.produce import PRODUCE
+from tests.broker.denying import Deny
 from tests.broker.requests import batch, fetch, produce, produced
+from tests.broker.short_ways import short_ways
 from tests.broker.stage import Stage, Wire
-from tests.broker.test_authorizer import Deny
-from tests.broker.test_fast_paths import short_ways
-from tests.broker.test_fetch import values
+from tests.kit.broker.fetching import values
 
 PARTITIONS = 3
 WAITS: dict[str, Any] = {"last_fetched_epoch": 0, "max_wait_ms": 500}

@@ -8,13 +8,10 @@ in arrays is not compared where the real broker has none. Both tables must stay 
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from raftka.broker.coordinators.partition import LOADED
-from raftka.broker.network.dispatch import HANDLERS
-from raftka.metadata.configs.names import OURS
 from raftka.metadata.image import BROKER, BROKER_LOGGER
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -29,38 +26,12 @@ from tests.broker.golden import (
     append,
     not_meant,
     numbers_of,
-    recorded,
 )
+from tests.broker.golden_requests import BY_NUMBER, EXCHANGES
 from tests.broker.requests import produce
 from tests.broker.stage import Stage, Wire
+from tests.kit.broker.kafka_differences import NOT_YET, REQUESTS
 
-NOT_YET = {  # what is sent and gets an answer, no more
-    "internal topics": (526,),
-}
-DIFFERENT = [  # (exchanges, field, reason)
-    (
-        (83,),
-        r".*configs\((advertised.listeners|listeners|controller.quorum.voters)\).*",
-        "addresses of that run",
-    ),
-    (
-        (83,),
-        r".*configs\(broker.(session.timeout|heartbeat.interval).ms\).*",
-        "a broker that is gone is replaced sooner",
-    ),
-    (
-        (83,),
-        rf".*configs\(({'|'.join(line.split()[0] for line in OURS.strip().splitlines())})\)",
-        "settings that Kafka does not have",
-    ),
-    ((520,), r".*configs\(log.cleaner.threads\).*", "what is set holds as soon as it is answered"),
-    ((21,), r".*error_message", "the text says what is wrong"),
-    ((79,), r".*documentation", "our own words"),
-    ((152,), "outcome", "null records are answered"),
-    ((172,), r".*records", "batches are not cut: half of one is of no use to a reader"),
-    ((263,), r".*topics\(tx\).*", "the partitions of a transaction are in no order"),
-    ((225,), r".*", "the first block of producer ids is waited for"),
-]
 GIVEN = {  # the recorded broker's file, beside where it is and who it is
     "advertised.listeners": "PLAINTEXT://n1:9092",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -90,10 +61,6 @@ CLOCKS_MS = {
     392: CLOCK_MS + 1_500,
     482: 1_795_249_752_238,
 }
-RECORDED = recorded(Path(__file__).parent / "golden.jsonl")
-# what has no handler yet is not announced either
-EXCHANGES = [exchange for exchange in RECORDED if exchange.key in HANDLERS]
-BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
 REASONS_NOT_YET = {n: reason for reason, numbers in NOT_YET.items() for n in numbers}
 
 
@@ -259,12 +226,12 @@ def replayed() -> dict[int, Differences]:
     ids=lambda exchange: exchange.name,
 )
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
+    assert not_meant(REQUESTS, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
+@pytest.mark.parametrize("n", numbers_of(REQUESTS))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    assert all_found(DIFFERENT, n, replayed()[n])
+    assert all_found(REQUESTS, n, replayed()[n])
 
 
 @pytest.mark.parametrize("n", sorted(REASONS_NOT_YET.keys() & BY_NUMBER.keys()))

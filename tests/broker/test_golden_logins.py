@@ -3,21 +3,18 @@ PLAIN, SCRAM, re-authentication, and strangers.
 
 Nonces of servers are random, so messages of SCRAM are translated: where the recorded client had
 sent the right proof for its message, ours does too. Answers are compared field by field, and
-whether the connection ended. What differs stands in DIFFERENT with its reason, and in
+whether the connection ended. What differs stands in LOGINS with its reason, and in
 docs/compatibility.md.
 """
 
-import hashlib
-import hmac
 import re
-from base64 import b64encode
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from raftka.security.scram import HASHES, NUMBERS
+from raftka.security.scram import NUMBERS
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS
@@ -31,8 +28,10 @@ from tests.broker.golden import (
     numbers_of,
     recorded,
 )
+from tests.broker.golden_logins import SAME, proof, server_signature
 from tests.broker.sasl import SECURE, authenticate, logged_in
 from tests.broker.stage import Stage, Wire
+from tests.kit.broker.kafka_differences import LOGINS
 
 EXCHANGES = [
     each
@@ -40,7 +39,6 @@ EXCHANGES = [
     if each.n < 307 or each.n > 743
 ]
 BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
-SAME = {"127.0.0.1": "n1", 24092: 9092, 24095: 9092}
 # bytes that were sent as one frame; those of the others are the connection's first
 FRAMES = (32, 33, 78, 80)
 SCRAM = "SCRAM-SHA-256"
@@ -77,28 +75,6 @@ HANDSHAKES = {
 AS_ALICE = (290, 294, 296, 300, 745)
 # before the exchange
 PAUSES_S = {278: 1.1, 283: 3.1, 287: 3.1, 290: 1.1, 294: 1.1, 296: 1.1, 300: 1.1, 304: 3.1}
-DIFFERENT = [  # (exchanges, field, reason)
-    (
-        (24, 26, 28, 30, 301),
-        "outcome",
-        "requests before the login is over are not decoded: the connection ends",
-    ),
-    ((98,), r".*", "names beyond ASCII can log in"),
-    (
-        (110,),
-        r".*",
-        "an extension that is mandatory and unknown is refused at once, as RFC 5802 wants",
-    ),
-    ((111,), "outcome", "so nothing follows"),
-    (
-        (115,),
-        r".*",
-        "a name that is no token's fails with the last message, as one that is no user's does",
-    ),
-    ((146,), r".*", "an extension of the last message is under the proof, as RFC 5802 wants"),
-    ((292,), r".error_message", "the words do not name the users"),
-    ((294,), r".*", "another mechanism is refused at the handshake"),
-]
 
 
 def salted_passwords() -> dict[tuple[str, str], bytes]:
@@ -112,21 +88,6 @@ def salted_passwords() -> dict[tuple[str, str], bytes]:
 
 
 SALTED = salted_passwords()
-
-
-def proof(mechanism: str, salted: bytes, message: str) -> str:
-    """What a client of that salted password proves itself with."""
-    name = HASHES[mechanism]
-    key = hmac.digest(salted, b"Client Key", name)
-    signature = hmac.digest(hashlib.new(name, key).digest(), message.encode(), name)
-    return b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
-
-
-def server_signature(mechanism: str, salted: bytes, message: str) -> bytes:
-    name = HASHES[mechanism]
-    return b"v=" + b64encode(
-        hmac.digest(hmac.digest(salted, b"Server Key", name), message.encode(), name)
-    )
 
 
 class Scram:
@@ -305,9 +266,9 @@ def replayed() -> dict[int, Differences]:
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
+    assert not_meant(LOGINS, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
+@pytest.mark.parametrize("n", numbers_of(LOGINS))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    assert all_found(DIFFERENT, n, replayed()[n])
+    assert all_found(LOGINS, n, replayed()[n])

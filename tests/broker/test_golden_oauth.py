@@ -3,7 +3,7 @@ and played again with tokens of our issuer.
 
 The recorded issuer's key is not there, so each token is made anew: the same header and claims,
 times as far from now as they were, and a signature of the same kind: right, cut, made with the
-public key as a secret, or none. What differs stands in DIFFERENT with its reason.
+public key as a secret, or none. What differs stands in TOKENS_OF_ISSUERS with its reason.
 """
 
 import json
@@ -28,6 +28,7 @@ from tests.broker.golden import (
 )
 from tests.broker.oauth import TRUSTING, begun, now_s, stage_with_keys
 from tests.broker.stage import Stage
+from tests.kit.broker.kafka_differences import TOKENS_OF_ISSUERS
 from tests.security.issuer import base64, signature
 
 EXCHANGES = recorded(Path(__file__).parent / "golden_oauth.jsonl")
@@ -36,21 +37,6 @@ GOES_ON = (182, 262)  # and every %x01
 UNSECURED = range(263, 273)  # on a listener that takes tokens without a signature
 BEGAN_S = 1795409453  # the recorded clock, at the first exchange
 TIMES = ("iat", "exp", "nbf")
-DIFFERENT = [  # (exchanges, field, reason)
-    (
-        (181,),
-        r".auth_bytes",
-        "a token that has expired is refused, also within the skew of clocks: a session of no "
-        "length has no use",
-    ),
-    ((225,), r".*", "a name with blanks around it is refused: another one would be let in"),
-    (
-        (251,),
-        "outcome",
-        "a message without a token is refused with an answer before the connection ends",
-    ),
-    ((262,), r".*", "after an invalid token the login is over"),
-]
 
 
 class TokenReplay(Replay):
@@ -122,9 +108,9 @@ def replayed() -> dict[int, Differences]:
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
+    assert not_meant(TOKENS_OF_ISSUERS, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
+@pytest.mark.parametrize("n", numbers_of(TOKENS_OF_ISSUERS))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    assert all_found(DIFFERENT, n, replayed()[n])
+    assert all_found(TOKENS_OF_ISSUERS, n, replayed()[n])

@@ -1,7 +1,7 @@
 """Requests in one write, and one that outlives its session, at a secured Apache Kafka 4.3.1.
 
 golden_pipelined.jsonl has the recorded answers; the requests were not recorded as bytes and stand
-in ASKED. What differs stands in DIFFERENT with its reason.
+in ASKED. What differs stands in PIPELINED with its reason.
 """
 
 import json
@@ -19,10 +19,11 @@ from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.schema import AnyApi, Row
 from tests.broker.golden import Differences, all_found, not_meant, numbers_of
+from tests.broker.golden_logins import SAME
 from tests.broker.requests import fetch
 from tests.broker.sasl import SECURE, logged_in
 from tests.broker.stage import Stage, Wire, decoded
-from tests.broker.test_golden_logins import SAME
+from tests.kit.broker.kafka_differences import PIPELINED
 
 Question = tuple[AnyApi, int, Row]
 RECORDED = {
@@ -51,10 +52,6 @@ ASKED: dict[int, list[Question]] = {
     305: [(FETCH, 12, fetch("open", 0, max_wait_ms=WAITS_MS, min_bytes=1))],
     306: [NO_TOPICS, HANDSHAKE, login(b"pat-secret"), NO_TOPICS],
 }
-DIFFERENT = [  # (exchanges, field, reason)
-    ((35,), "outcome", "a frame has at most 64 KiB before the login is over"),
-    ((40,), "outcome", "requests before the login is over are not decoded: the connection ends"),
-]
 
 
 def ask(wire: Wire, questions: list[Question]) -> None:
@@ -147,9 +144,9 @@ def replayed() -> dict[int, Differences]:
 
 @pytest.mark.parametrize("n", RECORDED)
 def test_the_answers_are_kafkas(n: int) -> None:
-    assert not_meant(DIFFERENT, n, replayed()[n]) == {}, RECORDED[n]["comment"]
+    assert not_meant(PIPELINED, n, replayed()[n]) == {}, RECORDED[n]["comment"]
 
 
-@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
+@pytest.mark.parametrize("n", numbers_of(PIPELINED))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    assert all_found(DIFFERENT, n, replayed()[n])
+    assert all_found(PIPELINED, n, replayed()[n])

@@ -2,7 +2,7 @@
 SCRAM credentials.
 
 An administrator made topics and ACLs between the recorded exchanges; ACLS and PREPARED do it anew,
-as the comments of the exchanges say. What differs stands in DIFFERENT with its reason, and in
+as the comments of the exchanges say. What differs stands in RIGHTS with its reason, and in
 docs/compatibility.md.
 """
 
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -22,6 +21,7 @@ from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from tests.broker.golden import (
+    RECORDED_IDS,
     Differences,
     Exchange,
     Replay,
@@ -32,6 +32,7 @@ from tests.broker.golden import (
 )
 from tests.broker.sasl import SECURE, log_in
 from tests.broker.stage import Stage, Wire
+from tests.kit.broker.kafka_differences import RIGHTS
 
 EXCHANGES = [
     each
@@ -39,10 +40,6 @@ EXCHANGES = [
     if each.n == 1 or 307 <= each.n <= 743
 ]
 BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
-RECORDED_IDS = {
-    "secret": UUID("7573e58b-5e0e-4171-96a2-4a30c83aed44").bytes,
-    "open": UUID("28ea8b5b-80d2-4114-a94c-5334f2c19ee0").bytes,
-}
 SAME = {"127.0.0.1": "n1", 24092: 9092}
 HERE = "client"  # the client's address in the simulation
 CLOCK_MS = 1_795_409_500_000
@@ -58,26 +55,6 @@ SETTINGS: dict[str, Any] = {
     "authorizer_class_name": STANDARD_AUTHORIZER,
     "super_users": "User:node;User:admin",
 }
-WORDS = (353, 354, 355, 356, 357, 358, 379, 380, 383, 384, 385, 392, 395, 396, 400)
-DIFFERENT = [  # (exchanges, field, reason)
-    (
-        WORDS,
-        r".*error_message",
-        "a refusal does not print the request: Cluster authorization failed.",
-    ),
-    ((383, 384), r".*responses\(secret\)", "the refusal of a whole request stands at its top"),
-    ((381, 382), r".*responses\(2\).error_message", "a refusal of loggers has words too"),
-    (
-        (391,),
-        r".*(error_message|results\(.*\))",
-        "the refusal of a whole request stands at its top, with words",
-    ),
-    (
-        (576, 577, 578, 579),
-        r".*error_(code|message)",
-        "INVALID_REQUEST and why, in place of an unknown server error",
-    ),
-]
 
 
 def user_of(stage: Stage, user: str) -> Wire:
@@ -297,9 +274,9 @@ def replayed() -> dict[int, Differences]:
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
+    assert not_meant(RIGHTS, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
+@pytest.mark.parametrize("n", numbers_of(RIGHTS))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    assert all_found(DIFFERENT, n, replayed()[n])
+    assert all_found(RIGHTS, n, replayed()[n])

@@ -2,7 +2,7 @@
 golden_token_logins.jsonl and played again with our tokens.
 
 Where the recorded client had sent the right proof for its message and its token, ours does too.
-What differs stands in DIFFERENT with its reason.
+What differs stands in TOKEN_LOGINS with its reason.
 """
 
 from base64 import b64decode, b64encode
@@ -32,28 +32,19 @@ from tests.broker.golden import (
     numbers_of,
     recorded,
 )
+from tests.broker.golden_logins import SAME, proof, server_signature
+from tests.broker.golden_tokens import BY_NUMBER, SETTINGS
 from tests.broker.rights import admin_of, create_acls, topic_acl
 from tests.broker.sasl import log_in
 from tests.broker.stage import Stage, Wire, decoded
-from tests.broker.test_golden_logins import SAME, proof, server_signature
-from tests.broker.test_golden_tokens import BY_NUMBER, SETTINGS
 from tests.broker.tokens import create
+from tests.kit.broker.kafka_differences import LATE, TOKEN_LOGINS
 
 EXCHANGES = recorded(Path(__file__).parent / "golden_token_logins.jsonl")
 MECHANISMS = {713: "SCRAM-SHA-512"}  # of the others: SCRAM-SHA-256
 MADE_BY = (681, 688)  # exchanges that made the tokens: one for a day, one for 300 ms
 BY_ALICE, BY_FIRST_TOKEN, GOES_ON = (725,), (712, 728), (724,)
 OF_THE_TOPIC = ("records", "high_watermark", "last_stable_offset")  # there it had records
-# refused at once there, and here with the last message of the login, by the same words
-LATE = (715, 717, 726)
-DIFFERENT = [  # (exchanges, field, reason)
-    (
-        LATE,
-        "message",
-        "a name that is no token's, or no user's, fails with the last message of the login",
-    ),
-    ((723,), r".*", "a token that has expired lets in nobody, removed or not"),
-]
 
 
 class Password(NamedTuple):
@@ -241,9 +232,9 @@ def replayed() -> dict[int, Differences]:
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
+    assert not_meant(TOKEN_LOGINS, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
+@pytest.mark.parametrize("n", numbers_of(TOKEN_LOGINS))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    assert all_found(DIFFERENT, n, replayed()[n])
+    assert all_found(TOKEN_LOGINS, n, replayed()[n])

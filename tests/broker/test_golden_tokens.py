@@ -8,7 +8,6 @@ there yet.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,14 +20,13 @@ from raftka.wire.messages.delegation_tokens import (
     EXPIRE_DELEGATION_TOKEN,
     RENEW_DELEGATION_TOKEN,
 )
-from tests.broker.golden import Exchange, recorded
+from tests.broker.golden import Exchange
+from tests.broker.golden_tokens import EXCHANGES, SETTINGS
 from tests.broker.rights import create_acls, delete_acl
 from tests.broker.sasl import log_in
 from tests.broker.stage import Stage, Wire, decoded
-from tests.broker.tokens import SECURE, with_token
+from tests.broker.tokens import with_token
 
-EXCHANGES = recorded(Path(__file__).parent / "golden_tokens.jsonl")
-BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
 APIS: dict[int, Any] = {
     api.key: api
     for api in (
@@ -46,16 +44,6 @@ TIMES = (
     "expiry_timestamp",
     "max_timestamp",
 )
-USERS = "".join(f' user_{name}="{name}-secret"' for name in ("pat", "admin", "alice", "bob"))
-LINE = (
-    'org.apache.kafka.common.security.plain.PlainLoginModule required username="node" '
-    f'password="n-secret" user_node="n-secret"{USERS};'
-)
-SETTINGS = {
-    **SECURE,
-    "listener.name.plaintext.plain.sasl.jaas.config": LINE,
-    "super_users": "User:node;User:admin",
-}
 
 
 class Replay:

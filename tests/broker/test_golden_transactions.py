@@ -37,7 +37,8 @@ from tests.broker.golden import (
 )
 from tests.broker.requests import produce
 from tests.broker.stage import BY_NAME, Stage, Wire
-from tests.broker.test_transactions import Client, settled
+from tests.kit.broker.kafka_differences import TRANSACTIONS
+from tests.kit.broker.transactions import Client, settled
 
 EXCHANGES = recorded(Path(__file__).parent / "golden_transactions.jsonl")
 BY_NUMBER = {exchange.n: exchange for exchange in EXCHANGES}
@@ -50,22 +51,6 @@ TOPICS = {  # of the recorded run
     "tt": UUID("0759f75f-dc10-4ca6-b673-9b8c5600bc4c").bytes,
 }
 HELD = {154: 156, 173: 174, 190: 191}  # the later ones are not asked
-DIFFERENT: list[tuple[tuple[int, ...], str, str]] = [  # (exchanges, field, reason)
-    ((28,), r".*topics\(ta\).*", "the partitions of a transaction are in no order"),
-    (
-        (155,),
-        r".*\(tf\)\.(transaction_state|transaction_start_time_ms|producer_epoch)",
-        "the InitProducerId before has waited for the abort",
-    ),
-    ((218,), "outcome", "a request for no transactions is answered"),
-    (
-        (221,),
-        r".*error_code",
-        "a marker of an epoch that is gone has nothing to end: its coordinator goes on",
-    ),
-    ((237,), r".*\(tb1\)\.(transaction_state|topics\(ta\))", "so its coordinator completes"),
-    ((238,), r".*", "and the id goes on"),
-]
 CLIENT_MS = 1_795_408_201_000  # of every batch
 CLOCK_MS = 1_795_408_214_000
 OF_CLOCK = ("last_timestamp", "transaction_start_time_ms")
@@ -411,9 +396,9 @@ def replayed() -> dict[int, Differences]:
 
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.name)
 def test_the_answer_is_kafkas(exchange: Exchange) -> None:
-    assert not_meant(DIFFERENT, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
+    assert not_meant(TRANSACTIONS, exchange.n, replayed()[exchange.n]) == {}, exchange.comment
 
 
-@pytest.mark.parametrize("n", numbers_of(DIFFERENT))
+@pytest.mark.parametrize("n", numbers_of(TRANSACTIONS))
 def test_what_is_said_to_differ_does(n: int) -> None:
-    assert all_found(DIFFERENT, n, replayed()[n])
+    assert all_found(TRANSACTIONS, n, replayed()[n])

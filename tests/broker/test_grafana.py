@@ -6,10 +6,9 @@ this traffic must have given it.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from raftka import limits
 from raftka.broker.coordinators.partition import LOADED
@@ -22,52 +21,15 @@ from raftka.wire.messages.groups import JOIN_GROUP
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
+from tests.broker.group_requests import commit, join
 from tests.broker.requests import batch, fetch, list_offsets, produce, produced
 from tests.broker.stage import Stage
-from tests.broker.test_group_requests import commit, join
-from tests.broker.test_http import PORT, Browser
-from tests.test_docs import rows
+from tests.kit.broker.http import PORT, Browser, Samples, scraped
+from tests.kit.documents import rows
 
 RECORDS, ROUNDS = 3, 20
 GROUP = 'a "group"\n\\'
 DATA = batch(*[bytes(100)] * RECORDS)
-
-
-class Sample(NamedTuple):
-    node: int
-    name: str
-    labels: dict[str, str]
-    value: float
-
-
-class Samples(list[Sample]):
-    """As Prometheus has them."""
-
-    def of(self, name: str, **labels: str) -> list[float]:
-        return [
-            each.value
-            for each in self
-            if each.name == name and all(each.labels.get(k, "") == v for k, v in labels.items())
-        ]
-
-    def sum(self, name: str, **labels: str) -> float:
-        found = self.of(name, **labels)
-        assert found, f"no {name}{labels}"
-        return sum(found)
-
-
-def scraped(stage: Stage) -> Samples:
-    samples = Samples()
-    for node_id in stage.nodes:
-        _, headers, body = Browser(stage, node_id).answer_to(
-            b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n"
-        )
-        assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-        for family in text_string_to_metric_families(body.decode()):
-            samples += [
-                Sample(node_id, each.name, dict(each.labels), each.value) for each in family.samples
-            ]
-    return samples
 
 
 def traffic(stage: Stage) -> None:

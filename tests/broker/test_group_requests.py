@@ -21,35 +21,22 @@ from raftka.wire.messages.groups import (
     LEAVE_GROUP,
     LIST_GROUPS,
     SYNC_GROUP,
-    JoinGroupRequest,
     LeaveGroupRequest,
 )
 from raftka.wire.messages.offsets import (
     OFFSET_COMMIT,
     OFFSET_DELETE,
     OFFSET_FETCH,
-    OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
 from raftka.wire.rows import Row
 from raftka.wire.schema import AnyApi
+from tests.broker.group_requests import commit, join
 from tests.broker.stage import Stage, Wire
 
 OFFSETS = "__consumer_offsets"
-
-
-def commit(
-    group: str, *topics: str, partition: int = 0, offset: int = 1, **fields: Any
-) -> OffsetCommitRequest:
-    request = OFFSET_COMMIT.request
-    partitions = [request.topics.partitions(partition_index=partition, committed_offset=offset)]
-    return request(
-        group_id=group,
-        topics=[request.topics(name=topic, partitions=partitions) for topic in topics or ("t",)],
-        **fields,
-    )
 
 
 def offsets_of(group: str, *topics: str, version: int) -> OffsetFetchRequest:
@@ -72,18 +59,6 @@ def delete_offsets(group: str, *topics: str) -> OffsetDeleteRequest:
         group_id=group,
         topics=[request.topics(name=topic, partitions=partitions) for topic in topics or ("t",)],
     )
-
-
-def join(group: str, member_id: str = "", **fields: Any) -> JoinGroupRequest:
-    request = JOIN_GROUP.request
-    protocols = [request.protocols(name="range", metadata=b"m")]
-    given: dict[str, Any] = {
-        "session_timeout_ms": 10_000,
-        "rebalance_timeout_ms": 10_000,
-        "protocol_type": "consumer",
-        "protocols": protocols,
-    } | fields
-    return request(group_id=group, member_id=member_id, **(given | fields))
 
 
 def leave(group: str, member_id: str, version: int) -> LeaveGroupRequest:

@@ -10,45 +10,8 @@ import pytest
 from raftka.broker.exporter.http import Reply
 from raftka.limits import HTTP_CONNECTIONS, HTTP_REQUEST_BYTES, HTTP_SECONDS
 from tests.broker.conftest import Lower
-from tests.broker.stage import Stage, Wire
-
-PORT = 9404
-GET = b"GET /health HTTP/1.1\r\nHost: n1\r\n\r\n"
-
-
-class Browser(Wire):
-    """Keeps what comes as it comes."""
-
-    def __init__(self, stage: Stage, node_id: int = 1, port: int = PORT) -> None:
-        super().__init__(stage.world, stage.runtime, f"n{node_id}", port)
-        self.came = bytearray()
-
-    def receive(self, view: memoryview) -> None:
-        if not view:
-            self.close()
-        self.came += view
-
-    def answer_to(self, request: bytes) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers, body of the next answer."""
-        self.came.clear()
-        self.send(request)
-        return self.page(head_only=request.startswith(b"HEAD"))
-
-    def page(self, head_only: bool = False) -> tuple[int, dict[str, str], bytes]:
-        assert self.world.run(
-            lambda: b"\r\n\r\n" in self.came or self.close_reason is not None, at_most_s=60.0
-        )
-        head, _, _ = bytes(self.came).partition(b"\r\n\r\n")
-        line, *fields = head.decode().split("\r\n")
-        headers = {
-            name.lower(): value for name, _, value in (field.partition(": ") for field in fields)
-        }
-        size = 0 if head_only else int(headers["content-length"])
-        end = len(head) + 4 + size
-        assert self.world.run(lambda: len(self.came) >= end, at_most_s=60.0)
-        body = bytes(self.came[len(head) + 4 : end])
-        del self.came[:end]
-        return int(line.split()[1]), headers, body
+from tests.broker.stage import Stage
+from tests.kit.broker.http import GET, PORT, Browser
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.values import SettingError
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage, Wire
-from tests.broker.test_http import GET, PORT, Browser
 from tests.broker.tls import ALICE, AUTHORITY, NODE, wrapped
+from tests.kit.broker.http import GET, PORT, Browser
 
 METRICS = b"GET /metrics HTTP/1.1\r\n%b\r\n"
 TLS = {

@@ -17,7 +17,6 @@ from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.work import long_work
 from raftka.broker.work.long_requests import LongRequests
 from raftka.broker.work.long_work import Steps
-from raftka.chaos.simulated.workloads.workload import busy
 from raftka.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_WAITING_BYTES
 from raftka.runtime.simulated.clock import READING_S
 from raftka.wire.errors import Code
@@ -25,7 +24,7 @@ from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH, FetchRequest
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.metadata import METADATA, MetadataRequest
-from raftka.wire.messages.offsets import OFFSET_DELETE, OFFSET_FETCH
+from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.transactions import TXN_OFFSET_COMMIT
@@ -33,6 +32,7 @@ from raftka.wire.rows import Row, free
 from tests.broker.conftest import Lower
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage
+from tests.kit.broker.early_answers import ask_behind_an_early_answer
 
 MANY = 3000
 ONE = METADATA.request(topics=[METADATA.request.topics(name="t")], allow_auto_topic_creation=False)
@@ -477,22 +477,6 @@ def test_records_that_come_while_a_fetch_reads_end_its_wait(stage: Stage) -> Non
     (topic,) = reader.answer(FETCH, 12).responses
     assert [row.partition_index for row in topic.partitions if row.records] == [0]
     assert stage.world.now - began < 5
-
-
-def ask_behind_an_early_answer(stage: Stage) -> None:
-    """A coordinator refuses at once: the answer is written while the handler goes on. Answers
-    behind it must not wait for another one.
-    """
-    wire, row = stage.wire(), OFFSET_DELETE.request
-    partitions = [row.topics.partitions(partition_index=index) for index in range(20)]
-    with busy():
-        for _ in range(2):
-            answer = wire.ask(
-                OFFSET_DELETE,
-                row(group_id="group", topics=[row.topics(name="t", partitions=partitions)]),
-            )
-            assert Code(answer.error_code) is Code.NOT_COORDINATOR
-        wire.ask(METADATA, METADATA.request(topics=[]))
 
 
 def test_a_request_that_is_answered_before_its_interruption_has_one_place_among_the_answers(

@@ -12,7 +12,7 @@ from raftka.wire.messages.fetch import FETCH, PartitionData
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, fetch, fetched, produce, produced
 from tests.broker.stage import Stage
-from tests.broker.test_fetch import VALUES, filled, values
+from tests.kit.broker.fetching import VALUES, filled, values
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LONG_MS = 20_000

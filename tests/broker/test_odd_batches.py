@@ -11,27 +11,13 @@ import pytest
 
 from raftka.wire.errors import Code
 from tests.broker import odd_batches
-from tests.broker.odd_batches import AT_PLAIN, INSIDE, Answers, Case, asked, recorded
+from tests.broker.odd_batches import INSIDE, Answers, Case, asked, recorded
 from tests.broker.stage import Stage
+from tests.kit.broker.kafka_differences import ODD_BATCHES
 
 KAFKA = recorded()
 NAMES = sorted({case.name for case in KAFKA})
-DIFFERENT = {  # by what docs/compatibility.md tells of them
-    "compressed records that are longer or shorter than they say": {
-        *(
-            "a record longer than it says",
-            "a first record longer than it says",
-            "a record shorter than it says",
-            "a record of size -1",
-        ),
-        *("a record of size -1000", "a record of 100 MiB", "a record of 2 GiB"),
-    },
-    "records that are more than 64 MiB when they are opened": {
-        name for name in AT_PLAIN if "100 MiB" in name
-    },
-    "compressed bytes that are damaged": {"compressed: a byte changed"},
-}
-MEANT = set().union(*DIFFERENT.values())
+MEANT = set().union(*ODD_BATCHES.values())
 BELIEVED = (
     Code.UNKNOWN_SERVER_ERROR,
     Code.INVALID_RECORD,

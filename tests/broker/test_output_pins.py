@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from raftka.runtime.interfaces import FileSpan, unpin
-from tests.broker.test_connection import Line
+from tests.broker.line import Line
 
 
 class Pinned:

@@ -6,61 +6,20 @@ one is filled again. A busy node is one whose CPU clock runs fast, so that long 
 after a few steps.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.runtime.simulated import clock
-from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.schema import AnyApi
-from tests.broker.requests import batch
+from tests.broker.request_costs import Maker, arrays, opened
 from tests.broker.stage import Stage
-from tests.broker.test_linear_costs import Maker, arrays, opened
-from tests.broker.test_transactions import Client
+from tests.kit.broker.sliced_requests import BUSY_S, PARTITIONS, busy, sent
+from tests.kit.broker.transactions import Client
 
-PARTITIONS = 60
-BUSY_S = 0.002  # between two readings of the CPU clock: two readings fit into a slice
 ITEMS = 40
 CLOCKED = {"DescribeProducers"}  # tells when a producer has written last
-
-
-@contextmanager
-def busy(reading_s: float = BUSY_S) -> Iterator[None]:
-    """`reading_s`: CPU time between two readings of a node's clock."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clock, "READING_S", reading_s)
-        yield
-
-
-def sent(client: Client, sequence: int, partitions: int = PARTITIONS) -> list[tuple[int, int]]:
-    """The index and the error code of each partition of one transactional Produce."""
-    request = PRODUCE.request
-    producer = {
-        "producer_id": client.pair[0],
-        "producer_epoch": client.pair[1],
-        "base_sequence": sequence,
-    }
-    rows = [
-        request.topic_data.partition_data(
-            index=at, records=batch(b"%d" % at, **producer, transactional=True)
-        )
-        for at in range(partitions)
-    ]
-    row = request(
-        acks=-1,
-        timeout_ms=5000,
-        transactional_id="x",
-        topic_data=[request.topic_data(name="t", partition_data=rows)],
-    )
-    answer = client.wire.ask(PRODUCE, row, 12)
-    return [
-        (row.index, row.error_code)
-        for topic in answer.responses
-        for row in topic.partition_responses
-    ]
 
 
 @pytest.mark.parametrize("seed", range(3))

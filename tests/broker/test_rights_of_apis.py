@@ -22,10 +22,9 @@ from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.rows import Row
-from tests.broker.golden import Exchange, recorded
+from tests.broker.golden import RECORDED_IDS, Exchange, recorded
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage, Wire, decoded
-from tests.broker.test_golden_rights import RECORDED_IDS
 
 Right = tuple[str, str, str]  # operation, kind and name of the resource
 

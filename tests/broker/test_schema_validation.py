@@ -21,53 +21,18 @@ from raftka.limits import (
 )
 from raftka.metadata.image import TOPIC
 from raftka.wire.errors import Code
-from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.offsets import OFFSET_COMMIT
-from raftka.wire.messages.produce import PRODUCE, PartitionProduceResponse
-from raftka.wire.records import Record, build_batch, iterate, records_of
+from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.records import build_batch
 from tests.broker.conftest import Lower
-from tests.broker.requests import batch, fetch, fetched, produce, produced
-from tests.broker.schema_registry import URL, SimulatedRegistry, framed
-from tests.broker.stage import Stage, Wire
+from tests.broker.requests import batch, produce, produced
+from tests.broker.schema_registry import URL, framed
+from tests.broker.stage import Stage
+from tests.kit.broker.schema_validation import ON, TIME_MS, Scene
 
-ON: dict[str, Any] = {"confluent_value_schema_validation": "true"}
 STRATEGY = "confluent_value_subject_name_strategy"
 PACKAGE = "io.confluent.kafka.serializers.subject."
-TIME_MS = 1_700_000_000_000
-
-
-class Scene:
-    """A broker with a registry beside it."""
-
-    def __init__(self, nodes: int = 1, **settings: Any) -> None:
-        self.stage = Stage(nodes, **({"confluent_schema_registry_url": URL} | settings))
-        self.registry = SimulatedRegistry(self.stage)
-
-    def create(self, topic: str = "t", **configs: str) -> None:
-        self.stage.create(topic, configs={**ON, **configs})
-
-    def send(
-        self,
-        *values: bytes,
-        topic: str = "t",
-        wire: Wire | None = None,
-        acks: int = -1,
-        **fields: Any,
-    ) -> PartitionProduceResponse:
-        return produced(
-            (wire or self.stage.wire()).ask(
-                PRODUCE, produce(topic, batch(*values, **fields), acks=acks)
-            )
-        )
-
-    def stored(self, topic: str = "t") -> list[Record]:
-        records = fetched(
-            self.stage.wire().ask(FETCH, fetch(topic, 0, 0, max_bytes=1 << 20))
-        ).records
-        return [
-            record for _, each in iterate(memoryview(records or b"")) for record in records_of(each)
-        ]
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from raftka.broker.network.dispatch import HANDLERS, LONG_FRAME_BYTES
 from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.schema import AnyApi
-from tests.broker import test_linear_costs
+from tests.broker import request_costs
+from tests.broker.request_costs import Maker, Nobody, arrays, opened
 from tests.broker.stage import Stage
-from tests.broker.test_linear_costs import Maker, Nobody, arrays, opened
 from tests.broker.turns import TURN_CALLS, Calls, counting, most_calls
 
 ENTRIES = 20_000
@@ -48,7 +48,7 @@ def shapes() -> list[Any]:
 @pytest.fixture(scope="module")
 def shared(calls: Calls) -> Iterator[Stage]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test_linear_costs, "ITEMS", KNOWN // 2)
+        patch.setattr(request_costs, "ITEMS", KNOWN // 2)
         with opened() as stage:
             yield stage
             assert not stage.world.failures

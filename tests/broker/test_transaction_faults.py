@@ -14,7 +14,7 @@ from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.transactions import END_TXN, LIST_TRANSACTIONS
 from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
 from tests.broker.stage import Stage
-from tests.broker.test_transactions import TOPIC, Client, settled
+from tests.kit.broker.transactions import TOPIC, Client, settled
 
 HOUR_S = 3600.0
 IDS = 10_000

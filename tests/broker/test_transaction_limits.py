@@ -19,7 +19,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.transactions import ADD_PARTITIONS_TO_TXN
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage
-from tests.broker.test_transactions import Client, adding
+from tests.kit.broker.transactions import Client, adding
 
 
 @pytest.fixture

@@ -8,10 +8,9 @@ import pytest
 
 from raftka.wire.errors import Code
 from tests.broker.stage import Stage
-from tests.broker.test_grafana import scraped
-from tests.broker.test_http import PORT
-from tests.broker.test_transactional_partition import Scene
-from tests.broker.test_transactions import Client
+from tests.kit.broker.http import PORT, scraped
+from tests.kit.broker.transactional_partition import Scene
+from tests.kit.broker.transactions import Client
 
 LATE = "kafka_server_replicamanager_partitionswithlatetransactionscount"
 MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"

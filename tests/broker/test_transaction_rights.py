@@ -9,8 +9,6 @@ import pytest
 import trio
 
 from raftka.broker.controller.producer_ids import ProducerIds
-from raftka.broker.network.access.authorizer import AllowAll, Resource
-from raftka.broker.network.session import Session
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.produce import PRODUCE
@@ -23,19 +21,9 @@ from raftka.wire.messages.transactions import (
     TXN_OFFSET_COMMIT,
     WRITE_TXN_MARKERS,
 )
-from tests.broker.requests import batch, produce, produced
-from tests.broker.stage import Stage, Wire
-from tests.broker.test_transactions import Client, adding
-
-
-class Deny(AllowAll):
-    """Denies operations, with commas between them, on one resource."""
-
-    def __init__(self, operations: str, *resource: str) -> None:
-        self.operations, self.resource = operations.split(","), resource
-
-    def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
-        return operation not in self.operations or tuple(resource) != self.resource
+from tests.broker.requests import batch
+from tests.broker.stage import Stage
+from tests.kit.broker.transactions import Client, DenyOnResource, adding, write
 
 
 @pytest.fixture
@@ -156,7 +144,7 @@ def test_who_may_not_is_refused_and_nothing_has_changed(
     client: Client, denied: Any, ask: Callable[[Client], Any], told: Any
 ) -> None:
     dispatcher = client.stage.nodes[1].dispatcher
-    before, dispatcher.authorizer = dispatcher.authorizer, Deny(*denied)
+    before, dispatcher.authorizer = dispatcher.authorizer, DenyOnResource(*denied)
 
     assert ask(client) == told
 
@@ -169,9 +157,9 @@ def test_topics_and_ids_that_a_client_may_not_describe_are_left_out(client: Clie
     client.add(("t", 0), ("u", 0))
     dispatcher = client.stage.nodes[1].dispatcher
 
-    dispatcher.authorizer = Deny("DESCRIBE", "topic", "u")
+    dispatcher.authorizer = DenyOnResource("DESCRIBE", "topic", "u")
     assert [topic.topic for topic in client.describe().topics] == ["t"]
-    dispatcher.authorizer = Deny("DESCRIBE", "transactional-id", "x")
+    dispatcher.authorizer = DenyOnResource("DESCRIBE", "transactional-id", "x")
     answer = client.wire.ask(LIST_TRANSACTIONS, LIST_TRANSACTIONS.request())
     assert (answer.error_code, list(answer.transaction_states)) == (0, [])
 
@@ -249,34 +237,16 @@ def test_offsets_of_a_topic_that_a_client_may_not_read_are_refused_and_the_other
     client.stage.wait(
         lambda: client.wire.ask(FIND_COORDINATOR, asked).coordinators[0].error_code == Code.NONE
     )
-    client.stage.nodes[1].dispatcher.authorizer = Deny("READ", "topic", "u")
+    client.stage.nodes[1].dispatcher.authorizer = DenyOnResource("READ", "topic", "u")
 
     assert commit_offsets(client) == [Code.NONE, Code.TOPIC_AUTHORIZATION_FAILED]
 
 
 @pytest.mark.parametrize("other", ["ALTER", "CLUSTER_ACTION"])
 def test_who_has_one_of_the_two_rights_may_write_markers(client: Client, other: str) -> None:
-    client.stage.nodes[1].dispatcher.authorizer = Deny(other, "cluster", "kafka-cluster")
+    client.stage.nodes[1].dispatcher.authorizer = DenyOnResource(other, "cluster", "kafka-cluster")
 
     assert write_markers(client) == [Code.NONE]
-
-
-def write(
-    client: Client, wire: Wire, sequence: int, *, transactional: bool = True, acks: int = -1
-) -> int:
-    """The error of one more batch of the producer, on its connection."""
-    identity = {
-        "producer_id": client.pair[0],
-        "producer_epoch": client.pair[1],
-        "base_sequence": sequence,
-        "transactional": True,
-    }
-    records = batch(b"v", **(identity if transactional else {}))
-    return int(
-        produced(
-            wire.ask(PRODUCE, produce("t", records, acks=acks, transactional_id="x"), 12)
-        ).error_code
-    )
 
 
 @pytest.mark.parametrize("acks", [1, -1])
@@ -289,7 +259,10 @@ def test_right_on_an_id_that_is_taken_away_counts_for_the_next_transactional_bat
     assert [write(client, wire, sequence, acks=acks) for sequence in range(5)] == [0] * 5
     assert PRODUCE.key in client.stage.server_side().plans
     dispatcher = client.stage.nodes[1].dispatcher
-    before, dispatcher.authorizer = dispatcher.authorizer, Deny("WRITE", "transactional-id", "x")
+    before, dispatcher.authorizer = (
+        dispatcher.authorizer,
+        DenyOnResource("WRITE", "transactional-id", "x"),
+    )
 
     assert write(client, wire, 5, acks=acks) == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -301,7 +274,7 @@ def test_right_on_an_id_that_is_taken_away_counts_for_the_next_transactional_bat
 def test_an_id_needs_no_right_where_no_batch_is_transactional(client: Client, acks: int) -> None:
     assert client.add(("t", 0)) == [0]
     wire = client.stage.wire()
-    client.stage.nodes[1].dispatcher.authorizer = Deny("WRITE", "transactional-id", "x")
+    client.stage.nodes[1].dispatcher.authorizer = DenyOnResource("WRITE", "transactional-id", "x")
 
     assert [write(client, wire, 0, transactional=False, acks=acks) for _ in range(5)] == [0] * 5
     assert PRODUCE.key in client.stage.server_side().plans
@@ -311,7 +284,7 @@ def test_an_id_needs_no_right_where_no_batch_is_transactional(client: Client, ac
 
 def test_one_transactional_batch_of_several_asks_for_the_right(client: Client) -> None:
     assert client.add(("t", 0)) == [0]
-    client.stage.nodes[1].dispatcher.authorizer = Deny("WRITE", "transactional-id", "x")
+    client.stage.nodes[1].dispatcher.authorizer = DenyOnResource("WRITE", "transactional-id", "x")
     row = PRODUCE.request.topic_data
     transactional = batch(
         b"v",

@@ -30,7 +30,7 @@ from raftka.chaos.history import (
 )
 from raftka.chaos.verdict import KEPT_OF_A_KIND, Findings, Outcome, Rules
 from tests.chaos.plants import PLANTS, WITHOUT_TRANSACTIONS, Plant, Unfit, wide_gap
-from tests.chaos.toy import Toy
+from tests.kit.toy_kafka import Toy
 
 EXACT = Rules(repeated_markers=0)  # the toy writes a transaction's end once
 

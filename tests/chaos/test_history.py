@@ -23,8 +23,8 @@ from raftka.chaos.history import (
     dump,
     load,
 )
-from tests.chaos.toy import Toy
-from tests.test_architecture import OUTSIDE_OF_PURE, imports
+from tests.kit.imports import OUTSIDE_OF_PURE, imports
+from tests.kit.toy_kafka import Toy
 
 ROOT = Path(raftka.chaos.__path__[0])
 PURE = [

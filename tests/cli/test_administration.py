@@ -3,13 +3,9 @@ what they say when it will not do.
 """
 
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -17,59 +13,9 @@ from raftka.cli.admin.client import connect
 from raftka.cli.admin.configs import Changes, changed, described
 from raftka.client.blocking.connection import Unsupported
 from raftka.cluster.ask import ask
-from raftka.cluster.processes import Processes, running
+from raftka.cluster.processes import Processes
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.schema import Api, Req, Resp
-
-FROM_CHECKOUT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    @property
-    def table(self) -> list[list[str]]:
-        return [line.split() for line in self.out.splitlines()]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Processes]:
-    with running(nodes=3) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def raftka(cluster: Processes, tmp_path: Path) -> Any:
-    def run(command: str, stdin: str = "") -> Done:
-        environment = {**FROM_CHECKOUT, "RAFTKA_BOOTSTRAP_SERVER": cluster.bootstrap_servers}
-        words = [sys.executable, "-m", "raftka.cli", *command.split()]
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            env=environment,
-            input=stdin,
-            cwd=tmp_path,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    return run
-
-
-@pytest.fixture
-def topic(request: pytest.FixtureRequest, raftka: Any) -> Iterator[str]:
-    name = str(request.node.name)[:200].replace("[", "-").replace("]", "")
-    assert raftka(f"topics create {name} -p 3 -r 3").code == 0
-    yield name
-    assert raftka(f"topics delete {name}").code == 0
 
 
 def test_a_topic_gets_partitions_and_settings(raftka: Any, topic: str) -> None:

@@ -10,9 +10,6 @@ from confluent_kafka import Consumer
 
 from raftka.cli.admin.groups import target
 from raftka.cli.output import CommandFailed
-from tests.cli.test_administration import cluster, raftka, topic
-
-__all__ = ["cluster", "raftka", "topic"]
 
 
 @pytest.fixture

@@ -13,11 +13,8 @@ from raftka.wire.messages.fetch import READ_COMMITTED
 from raftka.wire.messages.list_offsets import LATEST
 from raftka.wire.messages.offsets import OFFSET_FETCH
 from raftka.wire.messages.producers import DESCRIBE_PRODUCERS
-from tests.cli.test_administration import raftka, topic
 from tests.clients.hanging import UNVERIFIED, Producer, begin, hang, unknown
 from tests.clients.workload import wait
-
-__all__ = ["raftka", "topic"]
 
 
 @pytest.fixture(scope="module")

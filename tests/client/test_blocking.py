@@ -19,11 +19,8 @@ from raftka.wire.messages.list_offsets import EARLIEST, LATEST, LIST_OFFSETS, Li
 from raftka.wire.messages.offsets import OFFSET_FETCH, OffsetFetchRequest
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import CRC_POSITION
-from raftka.wire.schema import api
+from tests.client.future_api import NO_BROKER_KNOWS
 
-NO_BROKER_KNOWS = api(
-    "FutureApi", 999, versions="0", flexible="0", request="x int8", response="error_code int16"
-)
 RETRIABLE_OF_PRODUCE = [
     "NOT_LEADER_OR_FOLLOWER",
     "NOT_ENOUGH_REPLICAS",

@@ -18,7 +18,7 @@ from raftka.testing import Cluster
 from raftka.wire.errors import Code
 from raftka.wire.messages.groups import LIST_GROUPS
 from raftka.wire.messages.metadata import METADATA
-from tests.client.test_blocking import NO_BROKER_KNOWS
+from tests.client.future_api import NO_BROKER_KNOWS
 
 WITHIN_S = 1.0
 

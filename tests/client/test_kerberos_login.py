@@ -16,7 +16,7 @@ from raftka.security.kerberos.mechanism import LAYERS, GssapiClient
 from raftka.security.mechanism import GSSAPI, AuthenticationFailed
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from tests.client.test_connection import Broker
+from tests.client.played_broker import Broker
 
 OFFERS = (LAYERS, b"\x07\0\xff\xff")
 

@@ -14,7 +14,10 @@ from raftka.cluster.processes import Processes, running
 from tests.clients.kdc import Kdc
 from tests.clients.kdc import running as kerberos_running
 from tests.clients.kdc import there as kerberos_there
-from tests.clients.toolchains import Missing, Program, Toolchains
+from tests.kit.secured_registry import secured, secured_registry
+from tests.kit.toolchains import Missing, Program, Toolchains
+
+__all__ = ["secured", "secured_registry"]
 
 
 @pytest.fixture

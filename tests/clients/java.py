@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from tests.clients.toolchains import Program
+from tests.kit.toolchains import Program
 
 TOOLS = {
     "kafka-configs": "kafka.admin.ConfigCommand",

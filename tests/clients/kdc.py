@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 from raftka.cluster.ports import HeldPorts
-from tests.clients.toolchains import Missing, Program
 from tests.clients.workload import wait
+from tests.kit.toolchains import Missing, Program
 
 REALM = "RAFTKA.TEST"
 HOST = socket.gethostbyaddr("127.0.0.1")[0]  # as the libraries look it up: `localhost`

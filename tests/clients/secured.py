@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
 
 from raftka.cluster.secured.keys import ClientFiles
 from raftka.testing import Cluster
-from tests.clients.toolchains import Program
 from tests.clients.workload import PATIENCE_S, wait
+from tests.kit.toolchains import Program
 from tests.security.issuer import AUDIENCE, ISSUER
 
 USER, PASSWORD = "alice", "alice-secret"

@@ -23,7 +23,7 @@ from kafka.errors import TopicAuthorizationFailedError
 
 from raftka.metadata.configs.broker import STANDARD_AUTHORIZER
 from raftka.testing import Cluster
-from tests.clients.test_sasl import PASSWORD, PROPERTIES, USER, librdkafka, python
+from tests.clients.sasl import PASSWORD, PROPERTIES, USER, librdkafka, python
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.secured.authority import Authority
 from raftka.testing import Cluster
-from tests.clients.toolchains import Program
+from tests.kit.toolchains import Program
 
 SHELL, ACLS = "org.apache.zookeeper.ZooKeeperMainWithTlsSupportForKafka", "kafka.admin.AclCommand"
 LOGIN = (

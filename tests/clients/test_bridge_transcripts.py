@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from raftka.testing import Cluster
-from tests.cli.test_administration import FROM_CHECKOUT
-from tests.clients.toolchains import Program
+from tests.kit.checkout import FROM_CHECKOUT
+from tests.kit.toolchains import Program
 from zookeeper_bridge.client.blocking import ZooKeeperClient
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "bridge.md"

@@ -2,14 +2,13 @@
 killed under it.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from raftka.cluster.processes import Processes
+from tests.clients.librdkafka_reader import read_all
 from tests.clients.workload import (
-    PARTITIONS,
     TOPIC,
     UNDER_WAY,
     by_key,
@@ -17,29 +16,6 @@ from tests.clients.workload import (
     expected,
     records,
 )
-
-
-def read_all(bootstrap_servers: str) -> Iterator[tuple[bytes, bytes]]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(TOPIC, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
-        ended: set[int] = set()
-        while len(ended) < PARTITIONS:
-            for message in consumer.consume(500, timeout=1):
-                error = message.error()
-                if error is None:
-                    yield message.key(), message.value()
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(message.partition())
-    finally:
-        consumer.close()
 
 
 def test_keyed_records_survive_two_killed_leaders(three_processes: Processes) -> None:

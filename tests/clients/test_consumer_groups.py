@@ -17,8 +17,8 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient
 
 from raftka.cluster.processes import Processes, running
+from tests.clients.group_topics import PARTITIONS, RECORDS, committed, fill, read_up_to
 from tests.clients.members import Member, wait_settled
-from tests.clients.test_groups import PARTITIONS, RECORDS, committed, fill, read_up_to
 from tests.clients.workload import wait
 
 NEW, CLASSIC = "KIP-848", "kafka-python"

@@ -10,8 +10,8 @@ import pytest
 
 from raftka.testing import Cluster
 from tests.clients.java import JavaTools
-from tests.clients.test_sasl import PASSWORD, PROPERTIES, USER, raftka
-from tests.clients.toolchains import Program
+from tests.clients.sasl import PASSWORD, PROPERTIES, USER, raftka
+from tests.kit.toolchains import Program
 
 OPTIONS = [
     "security.protocol=SASL_PLAINTEXT",

@@ -5,8 +5,8 @@ package does.
 import json
 
 from raftka.cluster.processes import Processes
-from tests.clients.toolchains import Program
 from tests.clients.workload import TOPIC, by_key, create_topic, expected, feed, parsed, run
+from tests.kit.toolchains import Program
 
 
 def test_keyed_records_survive_a_killed_leader(

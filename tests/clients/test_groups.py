@@ -5,16 +5,15 @@ coordinator is killed under them.
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer
 
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.cluster.ask import ask_any
 from raftka.cluster.processes import Processes, running
-from tests.clients.members import FAILURES, KINDS, Member, wait_settled
+from tests.clients.group_topics import PARTITIONS, RECORDS, committed, fill, produce, read_up_to
+from tests.clients.members import KINDS, Member, wait_settled
 from tests.clients.workload import wait
 
 OFFSETS = "__consumer_offsets"
-PARTITIONS, RECORDS = 6, 50
 EVERY_WAY = [
     ("kafka-python", False),
     ("kafka-python", True),
@@ -35,40 +34,6 @@ def cluster() -> Iterator[Processes]:
     """Whom nobody kills."""
     with running(nodes=3, settings={"group.initial.rebalance.delay.ms": "0"}) as processes:
         yield processes
-
-
-def fill(cluster: Processes, topic: str, partitions: int = PARTITIONS) -> str:
-    """So many records in each partition. Returns the topic."""
-    admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
-    try:
-        admin.create_topics(
-            {topic: {"num_partitions": partitions, "replication_factor": 3}}, wait_for_metadata=True
-        )
-    finally:
-        admin.close()
-    produce(cluster, topic, partitions)
-    return topic
-
-
-def produce(cluster: Processes, topic: str, partitions: int = PARTITIONS) -> None:
-    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=5)
-    try:
-        for i in range(RECORDS):
-            for partition in range(partitions):
-                producer.send(topic, b"%d" % i, partition=partition)
-        producer.flush(timeout=60)
-    finally:
-        producer.close(timeout=30)
-
-
-def read_up_to(members: list[Member], offset: int, partitions: int = PARTITIONS) -> None:
-    def there() -> bool:
-        return all(
-            any(member.read[p] and member.read[p][-1] == offset - 1 for member in members)
-            for p in range(partitions)
-        )
-
-    wait(there)
 
 
 @pytest.mark.parametrize(("kind", "cooperative"), EVERY_WAY)
@@ -163,21 +128,6 @@ def test_what_is_committed_is_never_taken_back_when_the_coordinator_is_killed(ki
             assert first.committed(range(PARTITIONS)) == dict.fromkeys(
                 range(PARTITIONS), 2 * RECORDS
             )
-
-
-def committed(member: Member) -> dict[int, int]:
-    """Asked again as long as there is no coordinator, or a rebalance."""
-    found: dict[int, int] = {}
-
-    def done() -> bool:
-        try:
-            found.update(member.commit())
-        except FAILURES:
-            return False
-        return True
-
-    wait(done)
-    return found
 
 
 def coordinator(cluster: Processes, group: str) -> int:

@@ -16,8 +16,8 @@ from raftka.cluster.processes import Processes, running
 from raftka.wire.errors import Code
 from tests.clients.hanging import UNVERIFIED, Producer, begin, hang
 from tests.clients.java import JavaTools, ToolFailed
-from tests.clients.toolchains import Program
 from tests.clients.workload import by_key, wait
+from tests.kit.toolchains import Program
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import time
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from raftka.cluster.processes import Processes, running
-from tests.clients.toolchains import Program
 from tests.clients.workload import run
+from tests.kit.toolchains import Program
 
 TOPIC = "compacted"
 HEADER_BYTES = 61  # of a batch without records

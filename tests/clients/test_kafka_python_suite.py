@@ -21,7 +21,7 @@ import pytest
 from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import Processes
-from tests.clients.toolchains import CACHE
+from tests.kit.toolchains import CACHE
 
 VERSION = version("kafka-python")
 NOT_YET = (

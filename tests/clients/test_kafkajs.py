@@ -5,9 +5,9 @@ with confluent-kafka), and its admin client.
 import json
 
 from raftka.cluster.processes import Processes
-from tests.clients.test_confluent_kafka import read_all
-from tests.clients.toolchains import Program
+from tests.clients.librdkafka_reader import read_all
 from tests.clients.workload import TOPIC, by_key, create_topic, expected, feed, run
+from tests.kit.toolchains import Program
 
 
 def test_keyed_records_survive_a_killed_leader(

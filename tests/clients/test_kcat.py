@@ -3,7 +3,6 @@
 import json
 
 from raftka.cluster.processes import Processes
-from tests.clients.toolchains import Program
 from tests.clients.workload import (
     PARTITIONS,
     TOPIC,
@@ -15,6 +14,7 @@ from tests.clients.workload import (
     parsed,
     run,
 )
+from tests.kit.toolchains import Program
 
 
 def test_keyed_records_survive_a_killed_leader(kcat: Program, three_processes: Processes) -> None:

@@ -18,9 +18,9 @@ from kafka.errors import TopicAuthorizationFailedError
 from raftka.testing import Cluster
 from tests.clients.java import JavaTools
 from tests.clients.kdc import HOST, REALM, Kdc
-from tests.clients.test_sasl import raftka
-from tests.clients.toolchains import Program
+from tests.clients.sasl import raftka
 from tests.clients.workload import run
+from tests.kit.toolchains import Program
 
 SESSION_S = 3
 NODE = f"kafka/{HOST}"

@@ -18,7 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from raftka.testing import Cluster
-from tests.clients.test_sasl import USERS, raftka
+from tests.clients.sasl import USERS, raftka
 from tests.security.issuer import AUDIENCE, ISSUER, claims, jwks, rsa_row, token
 
 OURS = "listener.name.plaintext.oauthbearer.sasl.oauthbearer."

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from raftka.cluster.ports import HeldPorts
 from raftka.testing import Cluster
-from tests.clients.toolchains import Program
+from tests.kit.toolchains import Program
 from zookeeper_bridge.client.blocking import ZooKeeperClient
 
 WITHIN_S = 60.0

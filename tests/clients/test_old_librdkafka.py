@@ -5,8 +5,8 @@ a killed leader, and administration.
 import json
 
 from raftka.cluster.processes import Processes
-from tests.clients.toolchains import HERE, Program
 from tests.clients.workload import TOPIC, by_key, create_topic, expected, feed, parsed, run
+from tests.kit.toolchains import HERE, Program
 
 OLD_CLIENT = str(HERE / "old_client.py")
 

@@ -5,8 +5,8 @@ that their metadata do not have.
 import json
 
 from raftka.cluster.processes import Processes
-from tests.clients.toolchains import Program
 from tests.clients.workload import run
+from tests.kit.toolchains import Program
 
 
 def test_consumers_read_all_partitions_of_a_topic_that_grows(

@@ -5,7 +5,6 @@ KafkaJS.
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
@@ -14,20 +13,12 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from raftka.registry.server import RegistryServer
-from tests.clients.toolchains import Program
+from tests.clients.truck_schemas import JSON_TRUCK, TRUCK, truck_class
 from tests.clients.workload import run
+from tests.kit.toolchains import Program
 
-TRUCK = (
-    '{"type":"record","name":"Truck","namespace":"fleet","fields":[{"name":"number",'
-    '"type":"int"},{"name":"at","type":"string","default":""}]}'
-)
-JSON_TRUCK = (
-    '{"$schema":"http://json-schema.org/draft-07/schema#","title":"Truck","type":"object",'
-    '"properties":{"number":{"type":"integer"}},"required":["number"],"additionalProperties":false}'
-)
 VALUE = SerializationContext("trucks", MessageField.VALUE)
 
 
@@ -52,37 +43,6 @@ def test_json_schema(client: SchemaRegistryClient) -> None:
     assert JSONDeserializer(None, schema_registry_client=client)(data, VALUE) == {"number": 7}
     with pytest.raises(Exception, match="number"):
         JSONSerializer(JSON_TRUCK, client)({}, VALUE)
-
-
-def truck_class() -> Any:
-    """As protoc makes it of a file that imports one of Google's and one of its own."""
-    pool = descriptor_pool.Default()
-    field = descriptor_pb2.FieldDescriptorProto
-    place = descriptor_pb2.FileDescriptorProto(
-        name="tests/place.proto", package="tests", syntax="proto3"
-    )
-    place.message_type.add(name="Place").field.add(
-        name="latitude", number=1, type=field.TYPE_DOUBLE, label=field.LABEL_OPTIONAL
-    )
-    truck = descriptor_pb2.FileDescriptorProto(
-        name="tests/truck.proto", package="tests", syntax="proto3"
-    )
-    truck.dependency.extend(["tests/place.proto", "google/protobuf/timestamp.proto"])
-    message = truck.message_type.add(name="Truck")
-    for number, (name, kind) in enumerate(
-        (("at", ".tests.Place"), ("since", ".google.protobuf.Timestamp")), 1
-    ):
-        message.field.add(
-            name=name,
-            number=number,
-            type=field.TYPE_MESSAGE,
-            type_name=kind,
-            label=field.LABEL_OPTIONAL,
-        )
-    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
-    for file in (place, truck):
-        pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tests.Truck"))
 
 
 def test_protobuf(client: SchemaRegistryClient) -> None:

@@ -18,9 +18,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from raftka.registry.server import RegistryServer
 from raftka.testing.cluster import Cluster
-from tests.clients.test_registry import JSON_TRUCK, TRUCK
-from tests.clients.toolchains import Program
-from tests.registry.test_access import secured, secured_registry  # noqa: F401
+from tests.clients.truck_schemas import JSON_TRUCK, TRUCK
+from tests.kit.toolchains import Program
 
 NEWER = TRUCK.replace("]}", ',{"name":"load","type":"double","default":0}]}')
 FLEET = (
@@ -237,8 +236,8 @@ def test_a_topic_with_validation_takes_javas_values(scene: Scene, payload: str) 
 
 def test_passwords(
     confluent_avro: Program,
-    secured: Cluster,  # noqa: F811
-    secured_registry: RegistryServer,  # noqa: F811
+    secured: Cluster,
+    secured_registry: RegistryServer,
 ) -> None:
     """`reader` may look schemas up, and registers none."""
     for name, may in (("writer", True), ("reader", False)):

@@ -8,8 +8,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from raftka.cluster.processes import Processes, running
-from tests.clients.toolchains import Program
 from tests.clients.workload import run
+from tests.kit.toolchains import Program
 
 TOPIC = "times"
 COUNT, STEP_MS = 100, 10

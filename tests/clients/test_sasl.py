@@ -3,8 +3,6 @@ has.
 """
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,20 +18,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaConsumer, KafkaProducer
 
 from raftka.testing import Cluster
-
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-USER, PASSWORD = "alice", "alice-secret"
-NODE = 'username="node" password="node-secret" user_node="node-secret"'
-USERS = (
-    f"org.apache.kafka.common.security.plain.PlainLoginModule required {NODE} "
-    f'user_{USER}="{PASSWORD}";'
-)
-PROPERTIES = {
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-    "sasl.mechanism.inter.broker.protocol": "PLAIN",
-    "listener.name.plaintext.plain.sasl.jaas.config": USERS,
-}
+from tests.clients.sasl import MECHANISMS, PASSWORD, PROPERTIES, USER, librdkafka, python, raftka
 
 
 @pytest.fixture(scope="module")
@@ -47,26 +32,6 @@ def cluster() -> Iterator[Cluster]:
             for future in admin.alter_user_scram_credentials([wanted]).values():
                 future.result(30)
         yield cluster
-
-
-def librdkafka(cluster: Cluster, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.username": USER,
-        "sasl.password": password,
-    }
-
-
-def python(cluster: Cluster, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
-    return {
-        "bootstrap_servers": cluster.bootstrap_servers,
-        "security_protocol": "SASL_PLAINTEXT",
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": USER,
-        "sasl_plain_password": password,
-    }
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -118,20 +83,6 @@ def test_aiokafka_logs_in(cluster: Cluster, mechanism: str) -> None:
             return value
 
     assert asyncio.run(play()) == b"value"
-
-
-def raftka(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "raftka.cli",
-        *arguments,
-        "--bootstrap-server",
-        cluster.bootstrap_servers,
-    ]
-    return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
-    )
 
 
 def test_command_line_logs_in_with_a_file_of_javas_or_with_options(

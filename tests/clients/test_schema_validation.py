@@ -22,8 +22,8 @@ from raftka.registry.access import User
 from raftka.registry.broker_access import as_user
 from raftka.registry.server import Port, RegistryServer, port_tls
 from raftka.testing.cluster import Cluster
-from tests.clients.test_registry import JSON_TRUCK, TRUCK, truck_class
-from tests.registry.test_access import ADMIN, secured  # noqa: F401
+from tests.clients.truck_schemas import JSON_TRUCK, TRUCK, truck_class
+from tests.kit.secured_registry import ADMIN
 
 ON = {"confluent.value.schema.validation": "true"}
 PAYLOAD = ON | {"raftka.value.schema.validation.payload": "true"}
@@ -189,7 +189,7 @@ class Guarded(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def guarded(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:  # noqa: F811
+def guarded(secured: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """The registry of another cluster, which has the passwords and the rights."""
     folder, brokers = tmp_path_factory.mktemp("guarded"), addresses_of(secured.bootstrap_servers)
     authority = Authority()

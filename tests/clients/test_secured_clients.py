@@ -25,8 +25,8 @@ from raftka.testing import Cluster
 from tests.clients.conftest import or_skip
 from tests.clients.secured import CLIENTS, PASSWORD, Clients, Secured, add_scram_user, with_tokens
 from tests.clients.token_server import token_server
-from tests.clients.toolchains import Program, Toolchains
 from tests.clients.workload import PATIENCE_S
+from tests.kit.toolchains import Program, Toolchains
 from tests.security.issuer import jwks, rsa_row
 
 IMPATIENT_S = 3

@@ -15,8 +15,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
 from raftka.cluster.processes import Processes
-from tests.clients.test_transactions import leader
-from tests.clients.toolchains import Program
+from tests.clients.leaders import leader
+from tests.kit.toolchains import Program
 
 SOURCE = Path(__file__).with_name("Streams.java")
 PARTITIONS = 3

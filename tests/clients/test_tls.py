@@ -24,8 +24,8 @@ from raftka.cluster.secured.keys import ClientFiles, ClusterSecurity
 from raftka.testing import Cluster
 from tests.clients.java import JavaTools
 from tests.clients.secured import LOGINS, Secured, add_scram_user
-from tests.clients.toolchains import Program
 from tests.clients.workload import parsed, run
+from tests.kit.toolchains import Program
 
 # In a process of its own: a producer that could not connect leaves sockets that nobody closes.
 KAFKA_PYTHON = """

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 
 from raftka.cluster.processes import Processes
-from tests.clients.toolchains import Program
 from tests.clients.workload import TOPIC, create_topic
+from tests.kit.toolchains import Program
 
 PARTITIONS = 6
 PATIENCE_S = 300

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
-from raftka.cluster.ask import ask_any
 from raftka.cluster.processes import Processes
-from tests.clients.toolchains import Program
+from tests.clients.leaders import leader
 from tests.clients.transformer import BEGINS_ANEW, LIBRARIES, PARTITIONS, SOURCE, TARGET
+from tests.kit.toolchains import Program
 
 RECORDS = 20_000
 PATIENCE_S = 150
@@ -113,15 +113,6 @@ class Client:
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
-
-
-def leader(cluster: Processes, topic: str, partition: int = 0) -> int:
-    alive = [
-        address
-        for node, address in zip(cluster.nodes.values(), cluster.addresses, strict=True)
-        if node.alive
-    ]
-    return ask_any(alive, [topic]).of(topic)[partition].leader
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

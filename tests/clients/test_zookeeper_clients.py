@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from raftka.testing import Cluster
-from tests.clients.toolchains import Program
 from tests.clients.workload import run
+from tests.kit.toolchains import Program
 
 
 @pytest.fixture(scope="module")

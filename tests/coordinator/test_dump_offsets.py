@@ -38,7 +38,7 @@ from raftka.coordinator.records import (
     offset_value,
 )
 from raftka.wire.records import build_batch
-from tests.log.test_dump_log_segments import classpath, pytestmark
+from tests.kit.kafka_jars import classpath, pytestmark
 
 __all__ = ["classpath", "pytestmark"]
 

@@ -15,8 +15,8 @@ from raftka.coordinator.commands import (
 )
 from raftka.coordinator.consumer.group import State
 from raftka.coordinator.machine import Outcome, OutcomeOrSteps
-from tests.coordinator import test_group_costs
-from tests.coordinator.test_group_costs import (
+from tests.coordinator import large_groups
+from tests.coordinator.large_groups import (
     MEMBERS,
     Coordinator,
     consumers_leave_at_once,
@@ -110,7 +110,7 @@ def test_a_long_decision_is_many_short_steps(
             parts.append(made.count)
         return found
 
-    for module in (test_group_costs.__name__, __name__):
+    for module in (large_groups.__name__, __name__):
         monkeypatch.setattr(f"{module}.outcome_of", in_steps)
     act()
 

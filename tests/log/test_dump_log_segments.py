@@ -4,7 +4,6 @@ and mvn are, and says so where not.
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,17 +24,11 @@ from raftka.log.log import Log
 from raftka.runtime.interfaces import File
 from raftka.runtime.real.files import RealFiles
 from raftka.wire.records import build_batch
+from tests.kit.kafka_jars import classpath, pytestmark
 from tests.log.compacting import batches, clean, pairs_batch, records
 from tests.log.given import NOW, append, batch, checkpoint, end_transaction, flush, in_transaction
 
-KAFKA = "4.3.1"
-JARS = Path.home() / ".cache" / "raftka-tests" / f"kafka-tools-{KAFKA}"
-POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>raftka</groupId><artifactId>tests</artifactId><version>1</version>
-<dependencies><dependency>
-<groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{KAFKA}</version>
-</dependency></dependencies>
-</project>"""
+__all__ = ["classpath", "pytestmark"]
 CODECS = (0, 1, 2, 3, 4)
 # of every segment that begins behind 0
 OF_KAFKAS_OWN = re.compile(
@@ -46,34 +39,6 @@ COMPLAINTS = re.compile(
     r"false|should|invalid",
     re.IGNORECASE,
 )
-
-pytestmark = pytest.mark.skipif(
-    not (shutil.which("java") and shutil.which("mvn")),
-    reason="DumpLogSegments needs java and mvn, and not both are here",
-)
-
-
-@pytest.fixture(scope="module")
-def classpath(tmp_path_factory: pytest.TempPathFactory) -> str:
-    if not JARS.is_dir():
-        pom = tmp_path_factory.mktemp("pom") / "pom.xml"
-        pom.write_text(POM)
-        fresh = JARS.with_name(JARS.name + ".new")
-        shutil.rmtree(fresh, ignore_errors=True)
-        command = [
-            "mvn",
-            "-q",
-            "-B",
-            "-f",
-            str(pom),
-            "dependency:copy-dependencies",
-            f"-DoutputDirectory={fresh}",
-        ]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-        if result.returncode:
-            pytest.skip(f"Maven cannot get Kafka's jars: {result.stdout[-300:]}")
-        fresh.rename(JARS)
-    return f"{JARS}/*"
 
 
 def dump(classpath: str, directory: Path, *suffixes: str, options: Sequence[str] = ()) -> str:

@@ -7,7 +7,7 @@ import pytest
 from raftka.log.directory import DirectoryFailure, LogDirectoryError
 from tests.log.files import MemoryFiles
 from tests.log.given import append, batch
-from tests.log.test_manager import CONFIG, ID, OTHER, manager
+from tests.log.managers import CONFIG, ID, OTHER, manager
 
 
 @pytest.mark.parametrize("wanted", [ID, OTHER])

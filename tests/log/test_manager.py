@@ -19,13 +19,7 @@ from raftka.runtime.interfaces import File
 from tests.log.compacting import clean
 from tests.log.files import MemoryFiles, PowerLoss
 from tests.log.given import NOW, append, batch
-
-ID, OTHER = bytes(range(16)), bytes(range(1, 17))
-CONFIG = LogConfig(segment_bytes=500)
-
-
-def manager(files: MemoryFiles, *paths: str, node: int = 1) -> LogManager:
-    return LogManager.open(files, paths or ("data",), node, Random(1), NOW)
+from tests.log.managers import CONFIG, ID, OTHER, manager
 
 
 def restarted(files: MemoryFiles, before: LogManager) -> LogManager:

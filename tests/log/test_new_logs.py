@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.log.files import MemoryFiles
-from tests.log.test_manager import CONFIG, ID, manager
+from tests.log.managers import CONFIG, ID, manager
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -7,31 +7,16 @@ import pytest
 from raftka.log.config import LogConfig
 from raftka.log.log import EMPTY_BYTES, RUNS_KEPT, Log
 from raftka.log.segments.scan import READ_BYTES
-from raftka.wire.records import BATCH_HEADER, BATCH_HEADER_BYTES, iterate
-from raftka.wire.records import seal as sealed
+from raftka.wire.records import BATCH_HEADER_BYTES, iterate
+from tests.kit.compacted_logs import A, B, C, at, copied, first, without_records
 from tests.log.compacting import DAY, clean, pairs_batch, seal
 from tests.log.files import MemoryFiles
 from tests.log.given import NOW, append, content, disk, open_log
-
-A, B, C = b"a", b"b", b"c"
 
 
 @pytest.fixture
 def files() -> MemoryFiles:
     return disk()
-
-
-def first(
-    log: Log, offset: int, up_to: int | None = None, max_bytes: int = 1 << 20
-) -> tuple[int, int]:
-    """Base offset and number of records of the first batch that a consumer gets."""
-    spans, size = log.read_for_consumer(
-        offset, max_bytes, log.end_offset if up_to is None else up_to
-    )
-    data = content(spans)
-    assert len(data) == size
-    header = next(header for header, _ in iterate(memoryview(data)))
-    return header.base_offset, header.count
 
 
 def emptied(files: MemoryFiles, producers: int = 1) -> Log:
@@ -83,9 +68,9 @@ def test_batches_without_records_in_the_active_segment_are_passed_by_too(
 ) -> None:
     log = emptied(files, 3)
     copy = open_log(cleanup_policy="compact")  # as a follower has them, in segments of its own
-    for at in (0, 3):
+    for offset in (0, 3):
         copy.append_as_follower(
-            memoryview(bytearray(content(log.read(at, 1 << 20, log.end_offset)[0]))), 0
+            memoryview(bytearray(content(log.read(offset, 1 << 20, log.end_offset)[0]))), 0
         )
     copy.write_staged()
 
@@ -114,31 +99,6 @@ def test_a_tail_without_records_is_given_as_it_is(files: MemoryFiles) -> None:
     assert first(log, 0) == (0, 0)
     append(log, pairs_batch((B, b"1")))
     assert first(log, 0) == (1, 1)
-
-
-def without_records(number: int, from_offset: int = 0, epoch: int = 0) -> memoryview:
-    """Batches without records, as a cleaner leaves one for each producer."""
-    batches = bytearray()
-    for offset in range(from_offset, from_offset + number):
-        batch = bytearray(BATCH_HEADER_BYTES)
-        BATCH_HEADER.pack_into(
-            batch, 0, offset, BATCH_HEADER_BYTES - 12, epoch, 2, 0, 0, 0, NOW, NOW, offset, 0, 0, 0
-        )
-        sealed(batch)
-        batches += batch
-    return memoryview(batches)
-
-
-def copied(log: Log, *batches: memoryview, epoch: int = 0) -> None:
-    for each in batches:
-        log.append_as_follower(each, epoch)
-        log.write_staged()
-
-
-def at(offset: int, epoch: int = 0) -> memoryview:
-    batch = pairs_batch((C, b"1"))
-    batch[:8], batch[12:16] = offset.to_bytes(8, "big"), epoch.to_bytes(4, "big")
-    return batch
 
 
 RUN = 4 * EMPTY_BYTES // BATCH_HEADER_BYTES + 5  # takes five reads

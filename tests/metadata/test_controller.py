@@ -23,7 +23,7 @@ from raftka.metadata.image import NO_LEADER
 from raftka.metadata.security_commands import CreateAcls
 from raftka.security.acls import ALLOW, LITERAL, TOPIC, WRITE, Acl
 from raftka.wire.errors import Code
-from tests.metadata.world import World, big_world
+from tests.metadata.world import World, big_world, fenced_for_silence
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -57,19 +57,6 @@ def test_the_random_world_does_elect_and_lose() -> None:
                     seen["under way"] += bool(partition.adding and partition.removing)
 
     assert min(seen.values()) > 500
-
-
-def fenced_for_silence() -> tuple[World, int]:
-    """A broker that was unfenced, and then not heard for longer than its session; its epoch."""
-    world = World(1)
-    world.register(1)
-    epoch = world.image.brokers[1].epoch
-    world.decide(Heartbeat(1, epoch, epoch))
-    assert world.image.brokers[1].alive
-    while world.image.brokers[1].alive:
-        world.now += 0.1
-        world.carry_out(world.controller.tick(world.context()))
-    return world, epoch
 
 
 def test_a_broker_that_comes_back_is_unfenced_with_all_that_was_decided_while_it_was_away() -> None:

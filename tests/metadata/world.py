@@ -406,3 +406,16 @@ def big_world(topics: int) -> World:
             CreateTopics(tuple(NewTopic(f"topic.{first + each}", 1, 3) for each in range(1000)))
         )
     return world
+
+
+def fenced_for_silence() -> tuple[World, int]:
+    """A broker that was unfenced, and then not heard for longer than its session; its epoch."""
+    world = World(1)
+    world.register(1)
+    epoch = world.image.brokers[1].epoch
+    world.decide(Heartbeat(1, epoch, epoch))
+    assert world.image.brokers[1].alive
+    while world.image.brokers[1].alive:
+        world.now += 0.1
+        world.carry_out(world.controller.tick(world.context()))
+    return world, epoch

@@ -17,8 +17,8 @@ from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import DELETE_TOPICS
 from raftka.wire.records import NewRecord, build_batch
+from tests.kit.compacted_logs import at, copied, first, without_records
 from tests.log.given import append, batch, open_log
-from tests.log.test_reading_compacted import at, copied, first, without_records
 from tests.mutants.directed import finds
 
 BEGUN_MS = 1_700_000_000_000

@@ -3,15 +3,14 @@
 import json
 
 from tests.broker.stage import Stage
-from tests.broker.test_http import GET, PORT, Browser
+from tests.kit.bridge_logins import AUTHORIZER, IN_THE_OPEN, SASL, TLS, log_in, tls_client
+from tests.kit.broker.http import GET, PORT, Browser
 from tests.mutants.directed import finds
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage
 from tests.zookeeper_bridge.test_guard import (
-    AUTHORIZER,
     test_settings_of_brokers_are_read_by_all_but_for_secrets,
 )
-from tests.zookeeper_bridge.test_login import IN_THE_OPEN, SASL, TLS, log_in, tls_client
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import Acl

@@ -12,8 +12,8 @@ from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
 from tests.broker.requests import fetch
 from tests.broker.stage import Stage
-from tests.broker.test_fetch_session import Growing, late_records_missed
-from tests.broker.test_transactional_partition import Scene as Producing
+from tests.kit.broker.fetch_sessions import Growing, late_records_missed
+from tests.kit.broker.transactional_partition import Scene as Producing
 from tests.mutants.directed import finds
 
 

@@ -5,10 +5,10 @@ directed.py.
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import produced
 from tests.broker.stage import Stage, decoded
-from tests.broker.test_alike_requests import give, many, one, prepared, told
-from tests.broker.test_long_requests import ask_behind_an_early_answer
-from tests.broker.test_owned_bytes import PARTITIONS, busy, sent
-from tests.broker.test_transactions import Client
+from tests.kit.broker.early_answers import ask_behind_an_early_answer
+from tests.kit.broker.sliced_requests import PARTITIONS, busy, sent
+from tests.kit.broker.transactions import Client
+from tests.kit.broker.uniform_produces import give, many, one, prepared, told
 from tests.mutants.directed import finds
 
 

@@ -15,10 +15,10 @@ from tests.broker.rights import (
 )
 from tests.broker.sasl import log_in
 from tests.broker.stage import Stage
-from tests.broker.test_commit_plan import Committer
-from tests.broker.test_transaction_rights import Deny, write
-from tests.broker.test_transactions import Client
-from tests.metadata.test_controller import fenced_for_silence
+from tests.kit.broker.committing import Committer
+from tests.kit.broker.transactions import Client, write
+from tests.kit.broker.transactions import DenyOnResource as Deny
+from tests.metadata.world import fenced_for_silence
 from tests.mutants.directed import finds
 
 

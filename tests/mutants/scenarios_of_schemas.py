@@ -14,8 +14,7 @@ from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, produce, produced
 from tests.broker.rights import pat
-from tests.broker.test_dead_letters import BAD, GOOD, TO_DEAD, guarded
-from tests.broker.test_schema_validation import Scene
+from tests.kit.broker.schema_validation import BAD, GOOD, TO_DEAD, Scene, guarded
 from tests.mutants.directed import finds
 
 

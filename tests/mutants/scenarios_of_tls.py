@@ -4,8 +4,8 @@ from typing import Any
 
 from raftka.limits import LOGIN_SECONDS
 from tests.broker.stage import Stage
-from tests.broker.test_controller_security import CLIENT, NODES, TLS, Dialer, hello, sasl
 from tests.broker.tls import ALICE, AUTHORITY, NODE, SECURE, tls_wire, works
+from tests.kit.broker.controller_security import CLIENT, NODES, TLS, Dialer, hello, sasl
 from tests.mutants.directed import finds
 
 ACLS: dict[str, Any] = {

@@ -9,20 +9,14 @@ from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.transactions import END_TXN
 from tests.broker.stage import Stage
-from tests.broker.test_marker_sender import (
-    Scene,
-    test_a_partition_that_has_nothing_to_end_is_passed_over,
-)
-from tests.broker.test_transactional_partition import Scene as Partitioned
+from tests.broker.test_marker_sender import test_a_partition_that_has_nothing_to_end_is_passed_over
 from tests.broker.test_transactional_partition import (
     test_a_leader_that_was_truncated_meanwhile_has_the_producer_ask_again,
 )
-from tests.broker.test_transactions import (
-    TOPIC,
-    Client,
-    settled,
-    test_a_deleted_topic_holds_no_transaction_up,
-)
+from tests.broker.test_transactions import test_a_deleted_topic_holds_no_transaction_up
+from tests.kit.broker.markers import Scene
+from tests.kit.broker.transactional_partition import Scene as Partitioned
+from tests.kit.broker.transactions import TOPIC, Client, settled
 from tests.mutants.directed import finds
 from tests.scenario import scripts
 

@@ -9,8 +9,8 @@ import pytest
 
 from raftka.pipeline.java import cache_folder, java_home, version_of
 from raftka.testing import Cluster
-from tests.clients.toolchains import Missing, Toolchains
-from tests.pipeline.fast_spark import SETTINGS, prepare
+from tests.kit.spark.fast_spark import SETTINGS, prepare
+from tests.kit.toolchains import Missing, Toolchains
 from tests.pipeline.players import Player
 
 

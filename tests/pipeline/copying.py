@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
+
+from tests.kit.processes import processes
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240  # for what takes twenty where nothing else runs
@@ -141,25 +143,6 @@ class Driver:
 
     def _pids(self) -> list[int]:
         return [each.pid for each in processes() if each.session == self.process.pid]
-
-
-class Process(NamedTuple):
-    pid: int
-    parent: int
-    session: int
-
-
-def processes() -> list[Process]:
-    """Those that run on this machine."""
-    found = []
-    for each in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent, _, session = each.read_text().rpartition(")")[2].split()[:4]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if state != "Z":
-            found.append(Process(int(each.parent.name), int(parent), int(session)))
-    return found
 
 
 def main(kind: Callable[..., Job] = Copy) -> None:

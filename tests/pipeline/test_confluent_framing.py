@@ -9,13 +9,12 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from io import BytesIO
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
-fastavro = pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
+pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
 pytest.importorskip("google.protobuf", reason="needs raftka[pipeline]")
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from raftka.pipeline.records.fields import fields
 from raftka.pipeline.records.protobuf_values import message_indexes
 from raftka.pipeline.records.registry_client import RegistryAccess, RegistryAway, RegistryClient
 from raftka.registry.server import RegistryServer
+from tests.pipeline.framed_values import avro, framed
 from tests.registry.rest import Rest, record
 
 TRUCK = {"truck": "int", "speed": "double?"}
@@ -41,19 +41,6 @@ def rest(raftka_registry: RegistryServer) -> Iterator[Rest]:
 def decoder(registry: RegistryServer | str, declared: Any, *formats: str) -> Decoder:
     url = registry if isinstance(registry, str) else registry.url
     return Decoder(formats, fields(declared, "fields"), registry=RegistryAccess((url,)))
-
-
-def framed(number: int, body: bytes) -> bytes:
-    return b"\0" + number.to_bytes(4, "big") + body
-
-
-def avro(schema: Json, value: Json, **named: Json) -> bytes:
-    known: dict[str, Any] = {}
-    for each in named.values():
-        fastavro.parse_schema(each, named_schemas=known)
-    out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema, named_schemas=known), value)
-    return out.getvalue()
 
 
 # Avro

@@ -19,8 +19,8 @@ from raftka.cluster.ports import HeldPorts
 from raftka.pipeline.flows.flows import bad, good
 from raftka.pipeline.flows.streams import Declared, declared
 from raftka.testing import Cluster
-from tests.clients.test_connect import Connect
-from tests.clients.toolchains import Missing, Program, Toolchains
+from tests.kit.kafka_connect import Connect
+from tests.kit.toolchains import Missing, Program, Toolchains
 from tests.pipeline.postgres import postgres, why_not
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -3,7 +3,6 @@ letter. Bytes in, columns out; no Spark.
 """
 
 import json
-import pickle
 import random
 import sys
 from base64 import b64encode
@@ -23,18 +22,7 @@ from raftka.pipeline.projects.orders.play import Shop
 from raftka.pipeline.records.debezium import UNAVAILABLE
 from raftka.pipeline.records.envelopes import EnvelopeDecoder
 from raftka.pipeline.records.fields import ADDED, Envelope, envelope, fields
-
-ORDERS = {
-    "id": "bigint",
-    "state": "string",
-    "price": "decimal(9,2)?",
-    "due": "date?",
-    "at": "timestamp?",
-    "note": "string?",
-    "blob": "binary?",
-}
-AT = 1_795_596_654_627
-MOMENT = datetime.fromtimestamp(AT / 1000, UTC)
+from tests.pipeline.envelopes import AT, MOMENT, ORDERS, as_bytes, error_of, rows, told
 
 
 def decoder(
@@ -50,20 +38,6 @@ def decoder(
     return EnvelopeDecoder(formats, (*wanted, *ADDED[kind]), found, schemas)
 
 
-def rows(told: EnvelopeDecoder, *records: tuple[Any, Any]) -> list[dict[str, Any]]:
-    """Of records of key and value: bytes, None, or what becomes JSON. As in a task, to which the
-    decoder was pickled.
-    """
-    given = [{"key": as_bytes(key), "value": as_bytes(value)} for key, value in records]
-    kind = pa.struct([("key", pa.binary()), ("value", pa.binary())])
-    found = pickle.loads(pickle.dumps(told)).columns(pa.array(given, kind)).to_pylist()
-    return [{name: value for name, value in row.items() if value is not None} for row in found]
-
-
-def as_bytes(value: Any) -> bytes | None:
-    return value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
-
-
 def event(op: str, before: Any = None, after: Any = None, **more: Any) -> dict[str, Any]:
     return {
         "op": op,
@@ -74,23 +48,6 @@ def event(op: str, before: Any = None, after: Any = None, **more: Any) -> dict[s
         "transaction": None,
         **more,
     }
-
-
-def told(row: dict[str, Any]) -> tuple[Any, ...]:
-    return (
-        row.get("id"),
-        row.get("state"),
-        row.get("_deleted"),
-        row.get("_op"),
-        row.get("error", row.get("_error")),
-    )
-
-
-def error_of(row: dict[str, Any]) -> str:
-    (found,) = [
-        value for name, value in row.items() if name not in ORDERS and isinstance(value, str)
-    ]
-    return found
 
 
 def test_events_of_each_kind() -> None:

@@ -1,5 +1,5 @@
-"""deliveryGuarantee=exactly-once on Apache Kafka: rules of test_exactly_once.py that need no
-planted fault, and a driver of Spark's that is killed.
+"""deliveryGuarantee=exactly-once on Apache Kafka: the rules of exactly_once_rules.py, and a
+driver of Spark's that is killed.
 
 Needs Java and Kafka's jars from Maven, which `./run test --all-clients` fetches.
 """
@@ -18,10 +18,10 @@ pytest.importorskip(
 
 from bench.systems import Kafka
 from raftka.testing import Cluster
-from tests.clients.toolchains import Missing, Toolchains
+from tests.kit.toolchains import Missing, Toolchains
 from tests.pipeline.copying import Copy
-from tests.pipeline.players import Player
-from tests.pipeline.test_exactly_once import (
+from tests.pipeline.copying_job import PARTITIONS, Job
+from tests.pipeline.exactly_once_rules import (
     test_a_batch_is_there_once_behind_whichever_step_its_first_run_ends,
     test_a_failed_task_aborts_the_batch_at_once,
     test_a_second_run_fences_the_first_one,
@@ -31,7 +31,7 @@ from tests.pipeline.test_exactly_once import (
     test_two_tasks_that_write_to_one_partition_are_refused,
     topic,
 )
-from tests.pipeline.test_exactly_once_spark import PARTITIONS, Job
+from tests.pipeline.players import Player
 
 __all__ = [
     "test_a_batch_is_there_once_behind_whichever_step_its_first_run_ends",

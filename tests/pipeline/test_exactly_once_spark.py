@@ -5,7 +5,6 @@ batch, a second run, a batch that fails.
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,88 +20,18 @@ pytest.importorskip(
 from raftka.pipeline.topics import decisions
 from raftka.testing import Cluster
 from raftka.testing.faults import Fault
-from tests.pipeline.copying import SECONDS, Copy, Driver, processes
-from tests.pipeline.exactly_once import committed, found
-from tests.pipeline.fast_spark import SETTINGS
+from tests.kit.processes import processes
+from tests.kit.spark.standalone import SETTINGS as STANDALONE
+from tests.kit.spark.standalone import Standalone, plain_environment
+from tests.pipeline.copying import Copy
+from tests.pipeline.copying_job import ALWAYS, HELD, PARTITIONS, Job
+from tests.pipeline.exactly_once import committed
 from tests.pipeline.players import Player
-from tests.pipeline.standalone import SETTINGS as STANDALONE
-from tests.pipeline.standalone import Standalone, plain_environment
 
 pytestmark = pytest.mark.filterwarnings("default")
 
-PARTITIONS = 3
 # records of each partition: a batch each, of which every partition is a task
 FIRST, SECOND = (20, 20, 20), (30, 20, 10)
-ALWAYS = 1_000_000
-HELD = 2  # a partition whose leader is not that of the decisions
-
-
-class Job:
-    """From a topic to another one with as many partitions."""
-
-    def __init__(self, spark: Any, cluster: Cluster, player: Player, copy: Copy) -> None:
-        self.spark, self.cluster, self.player, self.copy = spark, cluster, player, copy
-        self.filled = [0] * PARTITIONS
-        self._drivers = ExitStack()
-
-    def fill(self, counts: tuple[int, ...]) -> None:
-        for partition, count in enumerate(counts):
-            self.player.fill(self.copy.source, count, partition, first=self.filled[partition])
-            self.filled[partition] += count
-
-    def run(self, value: str = "value") -> None:
-        assert replace(self.copy, value=value).start(self.spark).awaitTermination(SECONDS)
-
-    def driver(
-        self,
-        *,
-        settings: dict[str, str] = SETTINGS,
-        master: str = "local[2]",
-        environment: dict[str, str] | None = None,
-    ) -> Driver:
-        started = Driver(self.copy, settings, master, environment)
-        self._drivers.callback(started.close)
-        return started
-
-    def wait(self, condition: Callable[[], object]) -> None:
-        self.cluster.wait_for(condition, SECONDS)
-
-    def written(self) -> int:
-        """Rows, those of no committed transaction among them."""
-        return len(found(self.cluster, self.copy.topic, "read_uncommitted"))
-
-    def is_held(self, fault: Fault, least: int) -> bool:
-        """Whether a request was held, and there are so many rows."""
-        return fault.hits > 0 and self.has(least)
-
-    def has(self, least: int) -> bool:
-        return self.written() >= least
-
-    def hold_rows(self) -> Fault:
-        """Rows of one partition are not taken; those of others are, and so are claims."""
-        leader = self.cluster.leader(self.copy.topic, HELD)
-        return self.cluster.fail_next(
-            "Produce", "NOT_LEADER_OR_FOLLOWER", times=ALWAYS, nodes=[leader]
-        )
-
-    def forget_last_commit(self) -> None:
-        """As if the driver had died between EndTxn and Spark's own note that the batch is done."""
-        last = max(
-            Path(self.copy.folder, "commits").glob("[0-9]*"), key=lambda each: int(each.name)
-        )
-        last.unlink()
-        last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
-
-    def check(self) -> None:
-        keys = (
-            f"{partition}-k{number:09}"
-            for partition, count in enumerate(self.filled)
-            for number in range(count)
-        )
-        assert committed(self.cluster, self.copy.topic) == sorted(keys)
-
-    def close(self) -> None:
-        self._drivers.close()
 
 
 @pytest.fixture

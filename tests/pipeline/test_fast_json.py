@@ -16,23 +16,8 @@ from hypothesis import strategies as st
 from raftka.pipeline.records.decoding import Decoder
 from raftka.pipeline.records.fast_json import FastJson, valid_one
 from raftka.pipeline.records.fields import fields
+from tests.pipeline.declared_columns import DECLARED
 
-DECLARED: dict[str, Any] = {
-    "flag": "boolean?",
-    "small": "int?",
-    "large": "bigint?",
-    "single": "float?",
-    "number": "double?",
-    "text": "string?",
-    "bytes": "binary?",
-    "moment": "timestamp?",
-    "day": "date?",
-    "price": "decimal(9,2)?",
-    "amount": "decimal(38,10)?",
-    "numbers": ["double"],
-    "stops": [{"name": "string", "since": "timestamp?", "tags": {"*": "int"}}],
-    "at": {"x": "bigint", "y": "double?", "deeper": {"z": ["string"]}},
-}
 GOOD = {
     "numbers": [1, 2.5],
     "stops": [{"name": "a", "since": 5, "tags": {"p": 1}}],

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from raftka.pipeline.records.decoding import Decoder
 from raftka.pipeline.records.fast_json import FastRows
 from raftka.pipeline.records.fields import fields
-from tests.pipeline.test_fast_json import DECLARED
+from tests.pipeline.declared_columns import DECLARED
 
 REQUIRED: dict[str, Any] = {
     "number": "double",

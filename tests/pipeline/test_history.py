@@ -24,7 +24,7 @@ from raftka.pipeline.history import FRESH_S, LONGEST_MINUTES, Past
 from raftka.pipeline.page import Page
 from raftka.pipeline.project import PROJECTS
 from raftka.testing import Cluster
-from tests.pipeline.test_page import ask
+from tests.pipeline.page_requests import ask
 
 NOW_S = 1_800_000_000
 BROWSER = (

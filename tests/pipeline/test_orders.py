@@ -83,7 +83,7 @@ def environment() -> Iterator[None]:
         reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
     )
     pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
-    from tests.pipeline.fast_spark import fast_environment
+    from tests.kit.spark.fast_spark import fast_environment
 
     with fast_environment():
         yield
@@ -91,7 +91,7 @@ def environment() -> Iterator[None]:
 
 def test_the_lake_is_like_the_shop(environment: None, cluster: Cluster, tmp_path: Path) -> None:
     from bench.pipeline_kills import Driver
-    from tests.pipeline.fast_spark import SETTINGS
+    from tests.kit.spark.fast_spark import SETTINGS
 
     settings = {
         name: value

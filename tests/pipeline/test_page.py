@@ -2,7 +2,6 @@
 and no browser.
 """
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +20,7 @@ from raftka.pipeline.page import HTML, Kept, Page, Server, handler_of
 from raftka.pipeline.project import PROJECTS
 from raftka.pipeline.topics.source import Stream
 from raftka.testing import Cluster
+from tests.pipeline.page_requests import ask
 from tests.pipeline.players import Player
 
 
@@ -83,11 +83,6 @@ def page(cluster: Cluster) -> Iterator[Page]:
     page.start()
     yield page
     page.stop()
-
-
-def ask(page: Page, path: str) -> Any:
-    with urlopen(page.url + path, timeout=10) as answer:
-        return json.loads(answer.read())
 
 
 def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> None:

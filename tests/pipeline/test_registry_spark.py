@@ -20,9 +20,9 @@ from raftka.client.blocking.producer import Producer
 from raftka.pipeline.flows.flows import bad, good
 from raftka.pipeline.flows.streams import load
 from raftka.testing import Cluster
+from tests.pipeline.framed_values import avro, framed
 from tests.pipeline.players import Player
-from tests.pipeline.test_confluent_framing import avro, framed
-from tests.pipeline.test_envelopes_protobuf import KEY_PROTO, PROTO, in_protobuf
+from tests.pipeline.protobuf_values import KEY_PROTO, PROTO, in_protobuf
 from tests.registry.rest import Rest, record
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -29,7 +29,7 @@ from raftka.pipeline.topics.security import LARGEST_FILE, security_of
 from raftka.pipeline.topics.sink import sink_options
 from raftka.testing import Cluster
 from tests.clients.secured import LOGINS, PASSWORD, Secured, add_scram_user
-from tests.pipeline.test_page import ask
+from tests.pipeline.page_requests import ask
 
 SECRET = "hush-hush"
 LOGIN = f"""security.protocol=SASL_PLAINTEXT

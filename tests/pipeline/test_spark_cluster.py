@@ -20,9 +20,9 @@ pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
 from bench.spark_kills import Trial
 from raftka.testing import Cluster
+from tests.kit.spark.standalone import SECONDS, SETTINGS, Standalone, plain_environment
 from tests.pipeline.packed import pack
 from tests.pipeline.players import Player
-from tests.pipeline.standalone import SECONDS, SETTINGS, Standalone, plain_environment
 
 DRIVER = """
 import json, os, sys

@@ -20,7 +20,7 @@ pytest.importorskip("grpc", reason="needs raftka[pipeline]")
 pytest.importorskip("deltalake", reason="needs raftka[pipeline]")
 
 from bench.pipeline_kills import ROUNDS, Fleet, Trial, Verdict, crossings
-from tests.pipeline.fast_spark import SETTINGS, fast_environment
+from tests.kit.spark.fast_spark import SETTINGS, fast_environment
 
 MORE = 20
 SESSION = {

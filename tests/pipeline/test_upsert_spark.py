@@ -21,8 +21,8 @@ from deltalake import DeltaTable
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.lake.upsert import STAGE
 from raftka.testing import Cluster
+from tests.kit.spark.fast_spark import SETTINGS
 from tests.pipeline.copying import SECONDS, Driver
-from tests.pipeline.fast_spark import SETTINGS
 from tests.pipeline.following import Follow
 from tests.pipeline.players import Player
 

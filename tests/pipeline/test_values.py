@@ -16,8 +16,8 @@ from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.topics.values import decode
 from raftka.testing import Cluster
+from tests.pipeline.framed_values import avro, framed
 from tests.pipeline.players import Player
-from tests.pipeline.test_confluent_framing import avro, framed
 from tests.registry.rest import Rest, record
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -14,9 +14,9 @@ from raftka.registry.records import Body, Registered, context_record, schema_rec
 from raftka.registry.server import RegistryServer
 from raftka.registry.state import State
 from raftka.testing import Cluster
+from tests.kit.secured_registry import login
 from tests.registry.rest import Rest, record
-from tests.registry.test_access import login, secured, secured_registry  # noqa: F401
-from tests.registry.test_limits import hits, small
+from tests.registry.small_limits import hits, small
 
 INT, LONG, STRING = '"int"', '"long"', '"string"'
 
@@ -352,7 +352,7 @@ def test_names_that_others_wrote_in_another_way_are_one_subject() -> None:
 # rights
 
 
-def test_acls_of_the_topic_hold_in_every_context(secured_registry: RegistryServer) -> None:  # noqa: F811
+def test_acls_of_the_topic_hold_in_every_context(secured_registry: RegistryServer) -> None:
     with login(secured_registry, "writer") as rest:
         assert rest.register(":.one:orders-value", STRING) == 1
         assert rest.try_register(":.one:hidden-value", STRING).status == 403

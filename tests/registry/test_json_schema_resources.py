@@ -8,9 +8,8 @@ import pytest
 
 from raftka.json_values import Json
 from raftka.registry.formats import json_schema
-from raftka.registry.formats.json_schema_parts.documents import Documents, resolve
+from raftka.registry.formats.json_schema_parts.documents import resolve
 from raftka.registry.formats.schema import InvalidSchema, Reference
-from tests.registry import test_json_schema_suite
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
@@ -274,31 +273,3 @@ def test_dynamic_anchors_are_bounded() -> None:
 )
 def test_references_are_resolved_as_rfc_3986_says(base: str, reference: str, found: str) -> None:
     assert resolve(base, reference) == found
-
-
-# bugs, planted
-
-
-def _no_resources(self: Documents, value: Json, document: object) -> object:
-    return document
-
-
-@pytest.mark.parametrize(
-    ("name", "planted", "group"),
-    [
-        ("entered", _no_resources, "draft2020-12/ref: relative refs with absolute uris and defs"),
-        (
-            "_outermost",
-            lambda self, anchor, found, document: found,
-            "draft2020-12/dynamicRef: multiple dynamic paths to the $dynamicRef keyword",
-        ),
-    ],
-)
-def test_bugs_in_resources_are_found(
-    monkeypatch: pytest.MonkeyPatch, name: str, planted: object, group: str
-) -> None:
-    test_json_schema_suite.test_references_lead_where_the_suite_says(group)
-    monkeypatch.setattr(Documents, name, planted)
-
-    with pytest.raises((AssertionError, InvalidSchema)):
-        test_json_schema_suite.test_references_lead_where_the_suite_says(group)

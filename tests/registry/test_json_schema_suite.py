@@ -10,6 +10,7 @@ import pytest
 
 from raftka.json_values import Json
 from raftka.registry.formats.json_schema_parts.documents import Document, Documents, draft_of
+from raftka.registry.formats.schema import InvalidSchema
 from tests.registry.instances import is_valid
 
 SUITE = Path(__file__).with_name("json_schema_suite")
@@ -52,3 +53,31 @@ def test_references_lead_where_the_suite_says(name: str) -> None:
     found = {test["description"]: is_valid(documents, test["data"]) for test in group["tests"]}
 
     assert found == {test["description"]: test["valid"] for test in group["tests"]}
+
+
+# bugs, planted
+
+
+def _no_resources(self: Documents, value: Json, document: object) -> object:
+    return document
+
+
+@pytest.mark.parametrize(
+    ("name", "planted", "group"),
+    [
+        ("entered", _no_resources, "draft2020-12/ref: relative refs with absolute uris and defs"),
+        (
+            "_outermost",
+            lambda self, anchor, found, document: found,
+            "draft2020-12/dynamicRef: multiple dynamic paths to the $dynamicRef keyword",
+        ),
+    ],
+)
+def test_bugs_in_resources_are_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, planted: object, group: str
+) -> None:
+    test_references_lead_where_the_suite_says(group)
+    monkeypatch.setattr(Documents, name, planted)
+
+    with pytest.raises((AssertionError, InvalidSchema)):
+        test_references_lead_where_the_suite_says(group)

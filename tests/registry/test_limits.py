@@ -3,7 +3,6 @@ and harms nobody else.
 """
 
 import json
-import re
 import threading
 
 import pytest
@@ -18,23 +17,7 @@ from raftka.registry.rest.requests import Request
 from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import RegistryServer
 from tests.registry.rest import Rest, connected, record, talk
-
-
-def small(monkeypatch: pytest.MonkeyPatch, module: str, limit: Limit, value: int) -> None:
-    """The limit, as this module of the registry sees it."""
-    name = next(name for name, each in vars(limits).items() if each is limit)
-    monkeypatch.setattr(f"raftka.registry.{module}.{name}", Limit(limit.name, value, limit.reason))
-
-
-def hits(registry: RegistryServer, limit: Limit) -> int:
-    found = re.search(
-        rf"^{limit.metric} (\d+)$",
-        talk(registry, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").decode(),
-        re.MULTILINE,
-    )
-    assert found is not None
-    return int(found[1])
-
+from tests.registry.small_limits import hits, small
 
 # requests
 

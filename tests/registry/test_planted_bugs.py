@@ -31,12 +31,10 @@ from tests.registry import (
     test_takeover,
     test_writers,
 )
+from tests.registry.conftest import Make
 from tests.registry.rest import Rest
-from tests.registry.test_writers import Make
 
 FOUND = (AssertionError, RegistryError, LookupError)
-logs, make_client = test_writers.logs, test_writers.make_client
-secured, secured_registry = test_access.secured, test_access.secured_registry
 
 
 def test_writes_without_a_transaction_are_found(

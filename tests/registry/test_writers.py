@@ -3,12 +3,9 @@ dies in the middle leaves nothing.
 """
 
 import threading
-from collections.abc import Callable, Iterator
 
 import pytest
 
-from raftka.client.blocking.client import Client
-from raftka.client.blocking.connection import addresses_of
 from raftka.client.blocking.producer import Producer
 from raftka.client.blocking.transaction import begin
 from raftka.registry.errors import RegistryError
@@ -19,28 +16,8 @@ from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import Port, RegistryServer
 from raftka.registry.state import State
 from raftka.testing import Cluster
+from tests.registry.conftest import TOPIC, Make
 from tests.registry.rest import Rest
-
-TOPIC = "_schemas-writers"
-Make = Callable[[], Client]
-
-
-@pytest.fixture
-def make_client(raftka_cluster: Cluster) -> Make:
-    brokers = addresses_of(raftka_cluster.bootstrap_servers)
-    return lambda: Client(brokers, "test")
-
-
-@pytest.fixture
-def logs(raftka_cluster: Cluster, make_client: Make) -> Iterator[list[SchemasLog]]:
-    """Of two instances."""
-    both = [SchemasLog(make_client, TOPIC) for _ in range(2)]
-    for log in both:
-        log.start()
-    yield both
-    for log in both:
-        log.stop()
-    raftka_cluster.delete_topic(TOPIC)
 
 
 def registry_of(log: SchemasLog) -> Registry:

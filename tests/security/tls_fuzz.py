@@ -9,7 +9,7 @@ nothing, and does not turn in circles.
 from collections import Counter, deque
 from random import Random
 
-from tests.security.test_tls_connection import AUTHORITY, SERVER, End, Pair, settings
+from tests.security.tls_pair import AUTHORITY, SERVER, End, Pair, settings
 
 MOST_ROOMS = 2000  # that one end asks for in an attack: more is a circle
 RECORDS = (

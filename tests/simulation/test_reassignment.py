@@ -2,7 +2,6 @@
 who loses a replica loses its files.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,17 +13,9 @@ from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code
 from raftka.wire.messages.partitions import CREATE_PARTITIONS
 from raftka.wire.messages.reassignments import (
-    ALTER_PARTITION_REASSIGNMENTS,
     LIST_PARTITION_REASSIGNMENTS,
 )
-
-
-def reassign(scene: Scene, target: Sequence[int] | None, partition: int = 0) -> Code:
-    request = ALTER_PARTITION_REASSIGNMENTS.request
-    move = request.topics.partitions(partition_index=partition, replicas=target)
-    row = request(timeout_ms=5000, topics=[request.topics(name=TOPIC, partitions=[move])])
-    answer = ask(scene, ALTER_PARTITION_REASSIGNMENTS, row)
-    return Code(answer.responses[0].partitions[0].error_code)
+from tests.simulation.reassigning import ask, others, reassign, settled
 
 
 def under_way(scene: Scene) -> list[tuple[int, list[int], list[int], list[int]]]:
@@ -38,26 +29,9 @@ def under_way(scene: Scene) -> list[tuple[int, list[int], list[int], list[int]]]
     ]
 
 
-def ask(scene: Scene, api: Any, row: Any) -> Any:
-    return scene.cluster.do(scene.client, lambda: scene.client.anybody(api, row))
-
-
-def settled(scene: Scene, replicas: set[int]) -> None:
-    def there() -> bool:
-        return set(scene.replicas) == scene.isr == replicas and all(
-            node.image == scene.cluster.newest.image for node in scene.cluster.living.values()
-        )
-
-    assert scene.cluster.settled(there), (scene.replicas, scene.isr)
-
-
 def directory(cluster: Cluster, node_id: int) -> list[str]:
     files = cluster.nodes[node_id].runtime.files
     return [name for name in files.list("/data") if name.startswith(TOPIC)]
-
-
-def others(scene: Scene) -> list[int]:
-    return [node_id for node_id in scene.cluster.nodes if node_id not in scene.replicas]
 
 
 def test_all_replicas_move_to_other_brokers() -> None:

@@ -18,7 +18,7 @@ from raftka.wire.messages.groups import (
     JoinGroupRequest,
     SyncGroupRequest,
 )
-from tests.simulation.test_group_steps import Member, began
+from tests.simulation.group_members import Member, began
 
 HEARTBEAT_S, SESSION_S = 0.3, 10.0
 TOGETHER_S = 0.5

@@ -8,7 +8,7 @@ from raftka.chaos.simulated.scene import Scene
 from raftka.metadata.image import BROKER, TOPIC
 from raftka.runtime.simulated.world import World
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
-from tests.simulation.test_reassignment import others, reassign, settled
+from tests.simulation.reassigning import others, reassign, settled
 
 RATE = 20_000  # bytes a second
 FOREVER_MANY = "1000000000"

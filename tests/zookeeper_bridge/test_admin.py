@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.network.listening import CannotListen
-from tests.broker.test_http import Browser
+from tests.kit.broker.http import Browser
 from tests.zookeeper_bridge.stage import BridgeStage
 from zookeeper_bridge.edge import open_edge
 from zookeeper_bridge.server.admin import ALIASES, COMMANDS

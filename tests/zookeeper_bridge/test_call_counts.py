@@ -4,7 +4,7 @@ how they are counted): on all three nodes.
 
 import pytest
 
-from tests.broker.test_call_counts import TOLERANCE, counted
+from tests.kit.call_counts import TOLERANCE, counted
 from tests.zookeeper_bridge.stage import BridgeStage
 
 

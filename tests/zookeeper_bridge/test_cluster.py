@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from raftka.metadata.extension import of_package
+from tests.zookeeper_bridge.cuts import cut_off_from_the_others, other_than
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from zookeeper_bridge.edge import open_edge
@@ -23,10 +24,6 @@ def stage() -> Iterator[BridgeStage]:
     with BridgeStage(3) as stage:
         yield stage
         assert not stage.world.failures
-
-
-def other_than(*nodes: int) -> int:
-    return next(each for each in (1, 2, 3) if each not in nodes)
 
 
 def trees_agree(stage: BridgeStage) -> bool:
@@ -193,13 +190,6 @@ def test_a_deposed_leader_acknowledges_nothing(stage: BridgeStage) -> None:
     back.must(Op.SYNC, "/a")
     assert back.get("/a")[0] == b"kept"
     stage.wait(lambda: trees_agree(stage))
-
-
-def cut_off_from_the_others(stage: BridgeStage, node_id: int) -> None:
-    """Clients reach it, and it reaches nobody."""
-    stage.world.network.isolate(f"n{node_id}")
-    stage.world.network.mend("client", f"n{node_id}")
-    stage.world.network.mend(f"n{node_id}", "client")
 
 
 def test_a_leader_that_does_not_know_of_the_next_one_answers_no_sync(stage: BridgeStage) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from tests.test_docs import ROOT, rows
+from tests.kit.documents import ROOT, rows
 from zookeeper_bridge.commands import group
 from zookeeper_bridge.tree.rules import RULES
 

@@ -9,20 +9,14 @@ from typing import Any
 import pytest
 
 from raftka.metadata.image import BROKER
+from tests.kit.bridge_logins import AUTHORIZER, IN_THE_OPEN, SUPER, log_in, root
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from tests.zookeeper_bridge.test_login import IN_THE_OPEN, log_in
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import Acl, Stat
 from zookeeper_bridge.protocol.opcodes import Op
 
-SUPER = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="  # super:secret
-AUTHORIZER: dict[str, Any] = {
-    "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super_users": "User:ANONYMOUS",
-    "zookeeper_bridge_super_digest": SUPER,
-}
 TOPIC = json.dumps({"version": 1, "partitions": {"0": [1]}}).encode()
 BROKERS = json.dumps({"version": 1, "config": {"max.connections": "77"}}).encode()
 GUARDED = [Acl(31, "sasl", "kafka"), Acl(1, "world", "anyone")]
@@ -33,13 +27,6 @@ def stage() -> Iterator[BridgeStage]:
     with BridgeStage(**AUTHORIZER, **IN_THE_OPEN) as stage:
         yield stage
         assert not stage.world.failures
-
-
-def root(stage: BridgeStage) -> ZkClient:
-    client = stage.client()
-    client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"super:secret")), xid=-4)
-    assert client.answer(-4) is not None
-    return client
 
 
 def acl_of(client: ZkClient, path: str) -> Any:

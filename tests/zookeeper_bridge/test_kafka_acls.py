@@ -11,9 +11,9 @@ import pytest
 from raftka.metadata.security_commands import CreateAcls
 from raftka.security import acls
 from raftka.security.acls import Acl
+from tests.kit.bridge_logins import AUTHORIZER, SUPER, root
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from tests.zookeeper_bridge.test_guard import AUTHORIZER, SUPER, root
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.tree.kafka_acls import Resource, index_of

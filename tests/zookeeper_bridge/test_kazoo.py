@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -12,8 +11,7 @@ from kazoo.retry import KazooRetry
 from kazoo.security import make_digest_acl
 
 from raftka.testing import Cluster
-
-WAIT_S = 20.0
+from tests.zookeeper_bridge.kazoo_client import WAIT_S, connected
 
 
 @pytest.fixture(scope="module")
@@ -27,22 +25,6 @@ def cluster() -> Iterator[Cluster]:
         },
     ) as cluster:
         yield cluster
-
-
-@contextmanager
-def connected(hosts: str, timeout: float = 5.0) -> Iterator[KazooClient]:
-    client = KazooClient(
-        hosts,
-        timeout=timeout,
-        randomize_hosts=False,
-        connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=1),
-    )
-    client.start(WAIT_S)
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
 
 
 @pytest.fixture

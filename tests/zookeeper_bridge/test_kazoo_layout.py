@@ -18,7 +18,7 @@ from kazoo.exceptions import (
 )
 
 from raftka.testing import Cluster
-from tests.zookeeper_bridge.test_kazoo import WAIT_S, connected
+from tests.zookeeper_bridge.kazoo_client import WAIT_S, connected
 
 
 @pytest.fixture(scope="module")

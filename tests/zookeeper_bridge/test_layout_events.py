@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from raftka.metadata.image import BROKER, TOPIC
+from tests.kit.bridge_logins import SUPER
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from tests.zookeeper_bridge.test_writes import SUPER
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.opcodes import Op

@@ -4,7 +4,6 @@ somebody.
 
 from base64 import b64encode
 from collections.abc import Iterator
-from hashlib import md5
 from typing import Any
 
 import pytest
@@ -14,7 +13,17 @@ from raftka.broker.network.access.authentication import FAILURES, SUCCESSES
 from raftka.limits import LOGIN_SECONDS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.values import SettingError
-from tests.broker.tls import ALICE, AUTHORITY, NODE, STRANGER, wrapped
+from tests.broker.tls import ALICE, AUTHORITY, STRANGER
+from tests.kit.bridge_logins import (
+    IN_THE_OPEN,
+    SASL,
+    SECURE_PORT,
+    TLS,
+    log_in,
+    response,
+    sasl,
+    tls_client,
+)
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from zookeeper_bridge.limits import CONNECT_SECONDS, LOGIN_PACKET_BYTES
@@ -22,88 +31,11 @@ from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import Acl
 from zookeeper_bridge.protocol.opcodes import Op
-from zookeeper_bridge.server.digest_md5 import REALM, DigestMd5, LoginRefused
-
-SECURE_PORT = 2182
-SASL: dict[str, Any] = {
-    "zookeeper_bridge_sasl_jaas_config": (
-        'org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="bobs secret" '
-        'user_root="roots" user_kafka="kafkas";'
-    ),
-    "zookeeper_bridge_sasl_super_users": "root",
-}
-IN_THE_OPEN = SASL | {"zookeeper_bridge_sasl_plaintext_enable": "true"}
-TLS: dict[str, Any] = {
-    "zookeeper_bridge_secure_port": str(SECURE_PORT),
-    "ssl_keystore_key": NODE.key,
-    "ssl_keystore_certificate_chain": NODE.chain,
-    "ssl_truststore_certificates": AUTHORITY.trusted,
-}
-
-
-def hexed(*parts: bytes) -> bytes:
-    return md5(b":".join(parts)).hexdigest().encode()
-
-
-def response(challenge: bytes, user: str, password: str, **changed: str) -> bytes:
-    """As Java's and pure-sasl's clients make it (RFC 2831, 2.1.2)."""
-    found = dict(each.split(b"=", 1) for each in challenge.split(b","))
-    given = {
-        "username": user,
-        "realm": REALM,
-        "nonce": found[b"nonce"].strip(b'"').decode(),
-        "cnonce": "c" * 20,
-        "nc": "00000001",
-        "qop": "auth",
-        "digest-uri": "zookeeper/zk-sasl-md5",
-    } | {name.replace("_", "-"): value for name, value in changed.items()}
-    first = md5(":".join((user, REALM, password)).encode("latin-1")).digest()
-    key = hexed(
-        first, *(given[each].encode() for each in ("nonce", "cnonce", "authzid") if each in given)
-    )
-    asked = hexed(b"AUTHENTICATE", given["digest-uri"].encode())
-    given["response"] = (
-        changed.get("response")
-        or hexed(
-            key, *(given[each].encode() for each in ("nonce", "nc", "cnonce", "qop")), asked
-        ).decode()
-    )
-    bare = ("nc", "qop", "response")
-    return (
-        "charset=utf-8,"
-        + ",".join(
-            f"{name}={value}" if name in bare else f'{name}="{value}"'
-            for name, value in given.items()
-        )
-    ).encode()
-
-
-def sasl(client: ZkClient, token: bytes | None) -> tuple[int, bytes | None] | None:
-    xid = client.request(Op.SASL, jute.BUFFER.encode(token))
-    reply = client.answer(xid)
-    return None if reply is None else (reply.error, jute.BUFFER.decode(reply.body))
-
-
-def log_in(
-    client: ZkClient, user: str, password: str, **changed: str
-) -> tuple[int, bytes | None] | None:
-    challenged = sasl(client, b"")
-    assert challenged is not None
-    return (
-        sasl(client, response(challenged[1] or b"", user, password, **changed))
-        if challenged[0] == 0
-        else challenged
-    )
+from zookeeper_bridge.server.digest_md5 import DigestMd5, LoginRefused
 
 
 def who(client: ZkClient) -> list[Any]:
     return list(jute.IDENTITIES.decode(client.must(Op.WHO_AM_I, body=b"")))
-
-
-def tls_client(stage: BridgeStage, own: Any = None) -> ZkClient:
-    client = ZkClient(stage, port=SECURE_PORT, wrap=wrapped(own))
-    client.connect()
-    return client
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.zookeeper_bridge.cuts import cut_off_from_the_others, other_than
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
-from tests.zookeeper_bridge.test_cluster import cut_off_from_the_others, other_than
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.opcodes import Op

@@ -11,6 +11,7 @@ import pytest
 
 from raftka.metadata.commands import AllocateProducerIds
 from raftka.metadata.image import BROKER, TOPIC, MetadataImage, TopicImage
+from tests.kit.bridge_logins import SUPER
 from tests.zookeeper_bridge.decisions import OPEN_TO_ALL
 from tests.zookeeper_bridge.stage import BridgeStage, ZkClient
 from zookeeper_bridge.protocol import jute
@@ -19,7 +20,6 @@ from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.tree.watches import EventType
 
 CREATED, DELETED, CHANGED, CHILD = EventType
-SUPER = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="  # super:secret
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from raftka.chaos.history import (
     Send,
     Told,
 )
-from tests.chaos.toy_broker import Metadata, Partition, Transaction
+from tests.kit.toy_broker import Metadata, Partition, Transaction
 
 Client = Iterator[None]
 Role = Callable[[int, list[int]], Client]  # its number, its processes

@@ -21,7 +21,7 @@ from bench.load import BenchFailed
 from bench.systems import KAFKA_JARS, fetch_jars
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-clients"
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "clients"
 FRANZ_GO = "github.com/twmb/franz-go/pkg/kgo"
 KAFKAJS = "2.2.4"
 KAFKAJS_REGISTRY = "4.1.0"

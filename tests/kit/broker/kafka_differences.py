@@ -1,0 +1,134 @@
+"""Answers that differ from those of Apache Kafka to the same requests, each with its reason."""
+
+from raftka.metadata.configs.names import OURS
+from tests.broker.odd_batches import AT_PLAIN
+
+NOT_YET = {  # what is sent and gets an answer, no more
+    "internal topics": (526,),
+}
+REQUESTS = [  # (exchanges, field, reason)
+    (
+        (83,),
+        r".*configs\((advertised.listeners|listeners|controller.quorum.voters)\).*",
+        "addresses of that run",
+    ),
+    (
+        (83,),
+        r".*configs\(broker.(session.timeout|heartbeat.interval).ms\).*",
+        "a broker that is gone is replaced sooner",
+    ),
+    (
+        (83,),
+        rf".*configs\(({'|'.join(line.split()[0] for line in OURS.strip().splitlines())})\)",
+        "settings that Kafka does not have",
+    ),
+    ((520,), r".*configs\(log.cleaner.threads\).*", "what is set holds as soon as it is answered"),
+    ((21,), r".*error_message", "the text says what is wrong"),
+    ((79,), r".*documentation", "our own words"),
+    ((152,), "outcome", "null records are answered"),
+    ((172,), r".*records", "batches are not cut: half of one is of no use to a reader"),
+    ((263,), r".*topics\(tx\).*", "the partitions of a transaction are in no order"),
+    ((225,), r".*", "the first block of producer ids is waited for"),
+]
+LOGINS = [  # (exchanges, field, reason)
+    (
+        (24, 26, 28, 30, 301),
+        "outcome",
+        "requests before the login is over are not decoded: the connection ends",
+    ),
+    ((98,), r".*", "names beyond ASCII can log in"),
+    (
+        (110,),
+        r".*",
+        "an extension that is mandatory and unknown is refused at once, as RFC 5802 wants",
+    ),
+    ((111,), "outcome", "so nothing follows"),
+    (
+        (115,),
+        r".*",
+        "a name that is no token's fails with the last message, as one that is no user's does",
+    ),
+    ((146,), r".*", "an extension of the last message is under the proof, as RFC 5802 wants"),
+    ((292,), r".error_message", "the words do not name the users"),
+    ((294,), r".*", "another mechanism is refused at the handshake"),
+]
+TOKENS_OF_ISSUERS = [  # (exchanges, field, reason)
+    (
+        (181,),
+        r".auth_bytes",
+        "a token that has expired is refused, also within the skew of clocks: a session of no "
+        "length has no use",
+    ),
+    ((225,), r".*", "a name with blanks around it is refused: another one would be let in"),
+    (
+        (251,),
+        "outcome",
+        "a message without a token is refused with an answer before the connection ends",
+    ),
+    ((262,), r".*", "after an invalid token the login is over"),
+]
+PIPELINED = [  # (exchanges, field, reason)
+    ((35,), "outcome", "a frame has at most 64 KiB before the login is over"),
+    ((40,), "outcome", "requests before the login is over are not decoded: the connection ends"),
+]
+WORDS = (353, 354, 355, 356, 357, 358, 379, 380, 383, 384, 385, 392, 395, 396, 400)
+RIGHTS = [  # (exchanges, field, reason)
+    (
+        WORDS,
+        r".*error_message",
+        "a refusal does not print the request: Cluster authorization failed.",
+    ),
+    ((383, 384), r".*responses\(secret\)", "the refusal of a whole request stands at its top"),
+    ((381, 382), r".*responses\(2\).error_message", "a refusal of loggers has words too"),
+    (
+        (391,),
+        r".*(error_message|results\(.*\))",
+        "the refusal of a whole request stands at its top, with words",
+    ),
+    (
+        (576, 577, 578, 579),
+        r".*error_(code|message)",
+        "INVALID_REQUEST and why, in place of an unknown server error",
+    ),
+]
+# refused at once there, and here with the last message of the login, by the same words
+LATE = (715, 717, 726)
+TOKEN_LOGINS = [  # (exchanges, field, reason)
+    (
+        LATE,
+        "message",
+        "a name that is no token's, or no user's, fails with the last message of the login",
+    ),
+    ((723,), r".*", "a token that has expired lets in nobody, removed or not"),
+]
+TRANSACTIONS: list[tuple[tuple[int, ...], str, str]] = [  # (exchanges, field, reason)
+    ((28,), r".*topics\(ta\).*", "the partitions of a transaction are in no order"),
+    (
+        (155,),
+        r".*\(tf\)\.(transaction_state|transaction_start_time_ms|producer_epoch)",
+        "the InitProducerId before has waited for the abort",
+    ),
+    ((218,), "outcome", "a request for no transactions is answered"),
+    (
+        (221,),
+        r".*error_code",
+        "a marker of an epoch that is gone has nothing to end: its coordinator goes on",
+    ),
+    ((237,), r".*\(tb1\)\.(transaction_state|topics\(ta\))", "so its coordinator completes"),
+    ((238,), r".*", "and the id goes on"),
+]
+ODD_BATCHES = {  # by what docs/compatibility.md tells of them
+    "compressed records that are longer or shorter than they say": {
+        *(
+            "a record longer than it says",
+            "a first record longer than it says",
+            "a record shorter than it says",
+            "a record of size -1",
+        ),
+        *("a record of size -1000", "a record of 100 MiB", "a record of 2 GiB"),
+    },
+    "records that are more than 64 MiB when they are opened": {
+        name for name in AT_PLAIN if "100 MiB" in name
+    },
+    "compressed bytes that are damaged": {"compressed: a byte changed"},
+}
