@@ -34,7 +34,7 @@ from raftka.broker.handlers import (  # noqa: F401  # nearly every node is asked
 )
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
-from raftka.broker.logs.housekeeping import LogCare
+from raftka.broker.logs.housekeeping import LogHousekeeping
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.broker.network.access.tls import watch_certificates
 from raftka.broker.network.connection_quotas import ConnectionQuotas
@@ -115,7 +115,7 @@ class Node:
         self.web: HttpServer | None = None
         self.web_listener: Listener | None = None
         self.replicas: ReplicaManager
-        self.care: LogCare
+        self.housekeeping: LogHousekeeping
         self.groups: GroupCoordinatorService
         self.marker_writer: MarkerWriter
         self.transactions: TransactionCoordinatorService
@@ -168,7 +168,8 @@ class Node:
         self.replicas = ReplicaManager(
             self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken
         )
-        self.care = self.replicas.care = LogCare(self.replicas)
+        self.housekeeping = self.replicas.housekeeping = LogHousekeeping(self.replicas)
+        self.replicas.failures.directories = self.housekeeping.directories
         self.groups = GroupCoordinatorService(
             self.context,
             self.replicas,
@@ -225,7 +226,7 @@ class Node:
             fetch_sessions=self.fetch_sessions,
             logs=self.logs,
             replicas=self.replicas,
-            care=self.care,
+            housekeeping=self.housekeeping,
             groups=self.groups,
             marker_writer=self.marker_writer,
             transactions=self.transactions,
@@ -307,12 +308,12 @@ class Node:
             self.settings.rack,
             tuple(more),
             len(self.logs.offline),
-            self.care.directories.held() if tell_held else None,
+            self.housekeeping.directories.held() if tell_held else None,
         )
 
     def _registered(self) -> None:
         """The controller has taken the registration; the image may have had it already."""
-        self.care.directories.report()
+        self.housekeeping.directories.report()
         self.replicas.doubtful.report()
         if not self.metadata.published:
             self._publish(Delta())

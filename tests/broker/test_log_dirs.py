@@ -64,7 +64,7 @@ def alter(stage: Stage, path: str, topic: str = "t", *partitions: int) -> list[C
 
 
 def moved(stage: Stage, path: str) -> bool:
-    return stage.partition("t").home.path == path and not stage.nodes[1].care.mover.moves
+    return stage.partition("t").home.path == path and not stage.nodes[1].housekeeping.mover.moves
 
 
 def filled(stage: Stage, batches: int = 8) -> None:
@@ -166,7 +166,7 @@ def test_what_is_refused(stage: Stage) -> None:
     assert alter(stage, SECOND, "t" * 240) == [Code.INVALID_TOPIC_EXCEPTION]
     assert alter(stage, SECOND, "t", 3) == [Code.UNKNOWN_TOPIC_OR_PARTITION]
     assert alter(stage, stage.partition("t").home.path) == [Code.NONE], "where it is already"
-    assert not stage.nodes[1].care.mover.moves
+    assert not stage.nodes[1].housekeeping.mover.moves
 
 
 def test_a_partition_that_is_not_there_yet_is_made_where_it_is_wanted(stage: Stage) -> None:
@@ -216,7 +216,7 @@ def test_a_replica_moves_to_and_fro(stage: Stage) -> None:
         assert alter(stage, SECOND if stage.partition("t").home.path == FIRST else FIRST) == [
             Code.NONE
         ]
-        stage.wait(lambda: not stage.nodes[1].care.mover.moves)
+        stage.wait(lambda: not stage.nodes[1].housekeeping.mover.moves)
         assert (
             produced(stage.wire().ask(PRODUCE, produce("t", batch(b"x")))).base_offset == 3 + number
         )
@@ -252,7 +252,7 @@ def test_a_disk_that_fails_while_names_change_costs_nothing_that_was_acknowledge
 
     stage.nodes[1].logs.end_move = failing  # type: ignore[method-assign, assignment]
     alter(stage, FIRST)
-    stage.wait(lambda: not stage.nodes[1].care.mover.moves)
+    stage.wait(lambda: not stage.nodes[1].housekeeping.mover.moves)
     disk.failing_syncs = 0
     assert not stage.world.failures
     stage.kill(1, power_loss=True)
@@ -268,7 +268,7 @@ def test_a_copy_that_finds_no_room_harms_nobody(stage: Stage) -> None:
     home = stage.partition("t").home.path
     stage.world.disk("n1").room_bytes = 3 * PIECE_BYTES // 2
     assert alter(stage, SECOND if home == FIRST else FIRST) == [Code.NONE]
-    stage.wait(lambda: not stage.nodes[1].care.mover.moves)
+    stage.wait(lambda: not stage.nodes[1].housekeeping.mover.moves)
     stage.world.disk("n1").room_bytes = None
     assert stage.events("log_directory_move_failed")
     assert stage.nodes[1].logs.offline == {}
@@ -287,7 +287,7 @@ def test_a_directory_that_fails_during_a_move_is_the_one_that_is_given_up(
     stage.world.run(stage.world.now + 1.0)
     stage.world.disk("n1").broken.add(broken)
     stage.world.run(stage.world.now + 3.0)
-    assert not stage.nodes[1].care.mover.moves
+    assert not stage.nodes[1].housekeeping.mover.moves
     assert set(stage.nodes[1].logs.offline) <= {broken}
 
 
@@ -299,7 +299,7 @@ def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(
     filled(stage)
     if stage.partition("t").home.path == target:
         alter(stage, SECOND if target == FIRST else FIRST)
-        stage.wait(lambda: not stage.nodes[1].care.mover.moves)
+        stage.wait(lambda: not stage.nodes[1].housekeeping.mover.moves)
     before = content(stage)
     open_log, end_move = Log.open, stage.nodes[1].logs.end_move
 
@@ -312,7 +312,7 @@ def test_a_log_that_cannot_be_opened_under_its_new_name_takes_nothing_more(
 
     monkeypatch.setattr(stage.nodes[1].logs, "end_move", watched)
     alter(stage, target)
-    stage.wait(lambda: not stage.nodes[1].care.mover.moves)
+    stage.wait(lambda: not stage.nodes[1].housekeeping.mover.moves)
     monkeypatch.setattr(Log, "open", open_log)
     wire = stage.wire()
     wire.request(PRODUCE, produce("t", batch(b"lost?")))
@@ -367,7 +367,7 @@ def test_a_move_is_called_off_or_sent_elsewhere(stage: Stage) -> None:
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second="100000")
     alter(stage, target)
     stage.world.run(stage.world.now + 1.0)
-    assert stage.nodes[1].care.mover.moves
+    assert stage.nodes[1].housekeeping.mover.moves
     assert alter(stage, home) == [Code.NONE]
 
     assert moved(stage, home)
@@ -395,7 +395,7 @@ def test_what_the_present_log_loses_meanwhile_the_future_one_loses(stage: Stage)
     target = SECOND if stage.partition("t").home.path == FIRST else FIRST
     stage.set(BROKER, "1", replica_alter_log_dirs_io_max_bytes_per_second=str(PIECE_BYTES))
     alter(stage, target)
-    move: Move = stage.nodes[1].care.mover.moves[partition]
+    move: Move = stage.nodes[1].housekeeping.mover.moves[partition]
     stage.wait(lambda: move.future.flushed_offset == 8 - 2 or move.future.end_offset >= 6)
     partition.log.truncate_to(3)
     partition.log.assign_epoch(partition.leader_epoch + 1)
@@ -417,7 +417,7 @@ def test_a_topic_that_is_deleted_takes_its_future_with_it(stage: Stage) -> None:
     stage.world.run(stage.world.now + 1.0)
     stage.delete("t")
     stage.wait(lambda: not stage.nodes[1].replicas.partitions)
-    assert not stage.nodes[1].care.mover.moves
+    assert not stage.nodes[1].housekeeping.mover.moves
     assert not [
         name for name in stage.world.disk("n1").directory(target).entries if name.startswith("t-0")
     ]
@@ -495,7 +495,7 @@ def change_with_power_cut(at: int, keeps_nothing: bool) -> bool:
             stage.wait(lambda: is_back(stage))
             assert not stage.refused, at
             assert content(stage) == before, at
-            stage.wait(lambda: not stage.nodes[1].care.mover.moves)
+            stage.wait(lambda: not stage.nodes[1].housekeeping.mover.moves)
             assert content(stage) == before, at
             stage.world.kill("n1", power_loss=True)
         return cut.left <= 0

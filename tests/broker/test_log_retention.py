@@ -192,7 +192,7 @@ def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
             table |= update(stage, 60)
             stage.wait(
                 lambda: (
-                    bool(stage.nodes[1].care.retention.cleaner.rounds)
+                    bool(stage.nodes[1].housekeeping.retention.cleaner.rounds)
                     or stage.counted("raftka_compactions_total") > 0
                 )
             )
@@ -212,7 +212,7 @@ def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
 def test_a_topic_that_is_deleted_meanwhile(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 60)
-    cleaner = stage.nodes[1].care.retention.cleaner
+    cleaner = stage.nodes[1].housekeeping.retention.cleaner
     stage.wait(lambda: bool(cleaner.rounds))
     stage.delete("t")
     stage.wait(lambda: not cleaner.rounds)
@@ -230,7 +230,7 @@ def test_a_log_that_is_truncated_meanwhile_is_not_changed_by_the_round(
 ) -> None:
     stage.create("t", configs=COMPACTED)
     update(stage, 70)
-    partition, cleaner = stage.partition("t"), stage.nodes[1].care.retention.cleaner
+    partition, cleaner = stage.partition("t"), stage.nodes[1].housekeeping.retention.cleaner
     stage.wait(lambda: bool(cleaner.rounds))
     stage.world.run(stage.world.now + moment * 0.0005)
     end = partition.log.truncate_to(42)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from raftka.broker.fetch.follower_plan import FollowPlan
 from raftka.broker.fetch.sessions import FetchSession, FetchSessionCache, Reader
 from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
-from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.work.long_work import drained
@@ -286,16 +286,18 @@ def test_a_follower_that_was_refused_once_asks_to_be_let_in_again(
         stage.wire(leader).ask(PRODUCE, produce("t", batch(b"1"), timeout_ms=10_000))
         stage.wait(lambda: away not in stage.partition("t", node_id=leader).image.isr)
         asked: list[Any] = []
-        ask = ReplicaManager.alter_isr
+        ask = AlterPartitionManager.ask
 
-        def refuse_once(self: ReplicaManager, partition: Partition, effect: AlterIsr) -> None:
+        def refuse_once(
+            self: AlterPartitionManager, partition: Partition, effect: AlterIsr
+        ) -> None:
             asked.append(effect)
             if len(asked) > 1:
                 ask(self, partition, effect)
             else:
-                self._altered(partition, effect, Code.INELIGIBLE_REPLICA)
+                self._answered(partition, effect, Code.INELIGIBLE_REPLICA)
 
-        monkeypatch.setattr(ReplicaManager, "alter_isr", refuse_once)
+        monkeypatch.setattr(AlterPartitionManager, "ask", refuse_once)
         stage.world.resume(f"n{away}")
 
         stage.wait(lambda: away in stage.partition("t", node_id=leader).image.isr)

@@ -25,14 +25,14 @@ def leader_counts_what_is_written(flush: Any) -> Any:
     return bug
 
 
-@mutant(Partition, "_look")
+@mutant(Partition, "_check_for_more")
 def what_waits_for_more_is_forgotten(look: Any) -> Any:
     """A produce that waits some turns for others goes neither to the disk nor to followers, unless
     others come.
     """
 
     def bug(self: Partition) -> None:
-        self._looking = False
+        self._check_due = False
 
     return bug
 

@@ -320,7 +320,7 @@ def test_a_log_that_moves_hears_what_the_answer_under_way_has_said() -> None:
         other = SECOND if 0 in lying_in(scene, follower, FIRST) else FIRST
         assert scene.partition(follower).high_watermark < scene.partition(leader).high_watermark
 
-        scene.cluster.nodes[follower].care.mover.alter(other, TOPIC, 0)
+        scene.cluster.nodes[follower].housekeeping.mover.alter(other, TOPIC, 0)
         assert world.run(lambda: 0 in lying_in(scene, follower, other), at_most_s=5.0)
         world.network.heal()
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.coordinators.batching import Pace
+from raftka.broker.coordinators.errors import CoordinatorErrors
 from raftka.broker.coordinators.replies import MarkerTicket, shown_as
 from raftka.broker.replica.partition import Partition
 from raftka.broker.work.long_work import LongWork
@@ -70,23 +71,18 @@ class Runtime(Protocol):
     context: BrokerContext
     clock: Clock
     long_work: LongWork
+    errors: CoordinatorErrors
     compression: int
     timeout_s: float
 
     def turn(self) -> Context: ...
 
     def touch(self, partition: "CoordinatorPartition") -> None:
-        """Append what it has decided at the turn's end."""
+        """Append the records that it has decided at the turn's end."""
 
     def deliver(self, ticket: object, answer: object) -> None: ...
 
     def reload(self, partition: "CoordinatorPartition") -> None: ...
-
-    def broken(self, partition: "CoordinatorPartition", error: Exception) -> None: ...
-
-    def unreadable(
-        self, partition: "CoordinatorPartition", offset: int, error: Exception
-    ) -> None: ...
 
 
 class CoordinatorPartition:
@@ -187,7 +183,7 @@ class CoordinatorPartition:
                         weight = 0
                         yield
         except ProtocolError as error:
-            self._runtime.unreadable(self, self._position, error)
+            self._runtime.errors.record_unreadable(self.partition.name, self._position, error)
 
     def _replay_loaded(self, offset: int, record: Record, producer_id: int | None) -> None:
         try:
@@ -197,7 +193,7 @@ class CoordinatorPartition:
                 self.machine.replay_pending(producer_id, record)
             self.replayed += 1
         except ValueError as error:
-            self._runtime.unreadable(self, offset, error)
+            self._runtime.errors.record_unreadable(self.partition.name, offset, error)
 
     def serve(self) -> None:
         """Begin to decide commands: the whole log is replayed."""
@@ -226,7 +222,7 @@ class CoordinatorPartition:
             # no frames: they would be a cycle with the answer
             outcome = Outcome((), ((ticket, error.with_traceback(None)),))
         except Exception as error:
-            self._runtime.broken(self, error)
+            self._runtime.errors.command_failed(self.partition.name, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
         yield from self._carry_out(outcome)
 
@@ -277,7 +273,7 @@ class CoordinatorPartition:
             found = decide(*arguments, self._runtime.turn())
             outcome = found if isinstance(found, Outcome) else (yield from found)
         except Exception as error:
-            self._runtime.broken(self, error)
+            self._runtime.errors.command_failed(self.partition.name, error)
             self._not_before = self._runtime.clock.now() + TICK_AGAIN_S
             outcome = Outcome()
         yield from self._carry_out(outcome)
@@ -321,7 +317,7 @@ class CoordinatorPartition:
         if self.state is BUSY:
             self.state = ACTIVE
         if error is not None:
-            self._runtime.broken(self, error)
+            self._runtime.errors.command_failed(self.partition.name, error)
             self._runtime.reload(self)
         elif self.state is not CLOSED:
             self._arm()
@@ -380,7 +376,7 @@ class CoordinatorPartition:
                 try:
                     self.machine.replay(records[number])
                 except Exception as error:  # the machine has less than the log will have
-                    self._runtime.broken(self, error)
+                    self._runtime.errors.command_failed(self.partition.name, error)
                     self._runtime.reload(self)
                     return Code.UNKNOWN_SERVER_ERROR
                 if number >= AT_ONCE:

@@ -1,6 +1,6 @@
-"""The coordinators of one topic on this broker: a state machine for each of its partitions that it
-leads. Finds the one that a key belongs to, loads it when a leadership begins, a slice of the log a
-turn, and drops it when that ends. Knows no group and no transaction.
+"""The coordinators of one topic on this broker: a state machine for each partition that it leads.
+Finds the coordinator of a key, loads a coordinator when a leadership begins, one slice of the log a
+turn, and drops it when the leadership ends. Knows no group and no transaction.
 """
 
 from collections import deque
@@ -11,6 +11,7 @@ from typing import Any
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
+from raftka.broker.coordinators.errors import CoordinatorErrors
 from raftka.broker.coordinators.partition import CLOSED, LOADED, CoordinatorPartition
 from raftka.broker.coordinators.topics import WatchedTopics
 from raftka.broker.replica.manager import ReplicaManager
@@ -24,12 +25,12 @@ from raftka.wire.errors import Code, KafkaError
 REPLIES_OF_TURN = 50
 POWERS = tuple([pow(31, exponent, 1 << 32) for exponent in reversed(range(256))])
 KNOWN_KEYS = 10_000
-KNOWN_LENGTH = 100  # characters: a stranger's keys may be long
+KNOWN_LENGTH = 100  # characters: keys of clients may be long
 
 
 def java_hash(text: str) -> int:
-    """String.hashCode, of which every client and tool of Kafka's believes that it picks the
-    partition; in blocks, for strangers' names are long.
+    """Return Java's String.hashCode, by which clients and tools of Kafka find the partition. In
+    blocks, because names that clients choose may be long.
     """
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
@@ -64,9 +65,10 @@ class CoordinatorRuntime:
         self._replicas = replicas
         self.long_work = long_work
         self.clock = context.runtime.clock
+        self.errors = CoordinatorErrors(context)
         self.topic = topic
         self.partitions: dict[int, CoordinatorPartition] = {}
-        self.timeout_s = 5.0  # after which who waits for a commit is told that it may not come
+        self.timeout_s = 5.0  # after which a reply that waits for a commit becomes a timeout
         self.compression = 0
         self._topics = topics
         self._make_machine = make_machine
@@ -74,30 +76,30 @@ class CoordinatorRuntime:
         self._loading: deque[CoordinatorPartition] = deque()
         self._scheduled = False
         self._touched: list[CoordinatorPartition] = []
-        self._turn: Context | None = None  # of what is decided in this turn
+        self._turn: Context | None = None  # for all decisions of this turn
         self._delivered = 0  # replies, in this turn
-        self._undelivered: deque[tuple[Ticket, object]] = deque()  # for which this turn had no time
+        self._undelivered: deque[tuple[Ticket, object]] = deque()  # replies for later turns
         self._image = context.metadata.image
         self._partitions: dict[str, int] = {}  # by key, for `_count` partitions
         self._count = 0
         replicas.leaderships[topic] = self._leadership_changed
 
-    # asking
+    # commands
 
     def submit(self, key: str, command: object, ticket: Ticket) -> None:
-        """`ticket` is called with the answer, perhaps at once. Raises KafkaError for what needs no
-        coordinator to be refused.
+        """Call `ticket` with the answer, perhaps at once. Raises KafkaError when no coordinator
+        here takes the command.
         """
         self.find(key).submit(command, ticket)
 
     def client_gone(self, key: str, ticket: Ticket) -> None:
-        """Who has the ticket has gone away."""
+        """Forget the ticket: its client is gone."""
         coordinator = self.partitions.get(self.partition_for(key)) if self._known() else None
         if coordinator is not None:
             coordinator.client_gone(ticket)
 
     def submit_to_all(self, command: object, done: Callable[[Any], None]) -> Steps[None]:
-        """`done` is called with the list of all answers, or the first KafkaError. Raises
+        """Call `done` with the list of all answers, or the first KafkaError. Raises
         COORDINATOR_LOAD_IN_PROGRESS.
         """
         coordinators = list(self.partitions.values())
@@ -120,7 +122,7 @@ class CoordinatorRuntime:
             yield
 
     def find(self, key: str) -> CoordinatorPartition:
-        """Raises NOT_COORDINATOR, also before the topic exists."""
+        """Return the coordinator of a key. Raises NOT_COORDINATOR, also before the topic exists."""
         coordinator = self.partitions.get(self.partition_for(key)) if self._known() else None
         if coordinator is None or coordinator.partition.leader is None:
             raise KafkaError(Code.NOT_COORDINATOR)
@@ -137,7 +139,7 @@ class CoordinatorRuntime:
         return found
 
     def _known(self) -> bool:
-        """Whether there is such a topic."""
+        """Return whether the topic exists."""
         image = self.context.metadata.image
         topic = image.topics.get(image.topic_ids.get(self.topic, b""))
         count = len(topic.partitions) if topic is not None else 0
@@ -149,7 +151,7 @@ class CoordinatorRuntime:
     # leaderships
 
     def _leadership_changed(self, partition: Partition) -> None:
-        """It began, goes on in another epoch, or ended."""
+        """Load or unload: the leadership began, goes on in another epoch, or ended."""
         coordinator = self.partitions.get(partition.index)
         if partition.leader is None:
             if coordinator is not None and coordinator.partition is partition:
@@ -161,7 +163,7 @@ class CoordinatorRuntime:
             and coordinator.partition is partition
             and epoch <= coordinator.epoch + 1
         ):
-            coordinator.epoch = epoch  # nobody else has led in between
+            coordinator.epoch = epoch  # no other broker has led in between
         else:
             self._load(partition, epoch)
 
@@ -181,7 +183,7 @@ class CoordinatorRuntime:
         self.clock.call_at(self.clock.now(), self._load_more)
 
     def reload(self, coordinator: CoordinatorPartition) -> None:
-        """Its machine is ahead of the log."""
+        """Load the log again: the machine is ahead of it."""
         if self.partitions.get(coordinator.partition.index) is coordinator:
             self._load(coordinator.partition, coordinator.epoch)
 
@@ -191,7 +193,7 @@ class CoordinatorRuntime:
         self.context.events.info("coordinator_unloaded", partition=coordinator.partition.name)
 
     def _load_more(self) -> None:
-        """One slice of one of them: what else this broker does goes on in between."""
+        """Load one slice of one coordinator; requests are handled in between."""
         coordinator = self._loading.popleft()
         if coordinator.state is not CLOSED:
             try:
@@ -212,7 +214,7 @@ class CoordinatorRuntime:
         )
         failure = error if isinstance(error, OSError) else partition.log.failed
         if failure is not None:
-            self._replicas.log_failed(partition, failure)
+            self._replicas.failures.log_failed(partition, failure)
         else:
             self.reload(coordinator)  # the log begins later than it did
 
@@ -230,7 +232,7 @@ class CoordinatorRuntime:
     # the metadata
 
     def on_image(self, image: MetadataImage, delta: Delta) -> None:
-        """Told after the replicas."""
+        """Tell the coordinators of topics that have changed; called after the replicas."""
         before, self._image = self._image, image
         self._topics.on_image(before, image, delta, self.clock.now())
         deleted = [(topic_id, topic.name) for topic_id, topic in delta.topics_deleted.items()]
@@ -285,7 +287,7 @@ class CoordinatorRuntime:
             self.clock.call_at(self.clock.now(), self._deliver_more)
 
     def turn(self) -> Context:
-        """One for all that is decided in this turn."""
+        """Return the context of all decisions of this turn."""
         if self._turn is None:
             self._turn = Context(
                 self.clock.now(),
@@ -296,29 +298,9 @@ class CoordinatorRuntime:
             )
         return self._turn
 
-    # what goes wrong
-
-    def broken(self, coordinator: CoordinatorPartition, error: Exception) -> None:
-        """A mistake of ours: this one command fails."""
-        self.context.metrics.count("raftka_handler_errors_total")
-        self.context.events.error(
-            "coordinator_failed", partition=coordinator.partition.name, error=repr(error)
-        )
-
-    def unreadable(self, coordinator: CoordinatorPartition, offset: int, error: Exception) -> None:
-        self.context.metrics.count("raftka_coordinator_unreadable_records_total")
-        self.context.events.error(
-            "coordinator_record_unreadable",
-            partition=coordinator.partition.name,
-            offset=offset,
-            error=str(error),
-        )
-
 
 class Gathered:
-    """Answers to several questions, for one who asked them all: `done` gets the list, when the last
-    has come.
-    """
+    """Answers to several commands of one request: `done` gets the list when the last has come."""
 
     __slots__ = ("_answers", "_done", "_left")
 

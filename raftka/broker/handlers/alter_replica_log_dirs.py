@@ -61,7 +61,7 @@ def _answer(
 
 def _alter(services: Services, path: str, topic: str, index: int) -> Code:
     try:
-        services.care.mover.alter(path, topic, index)
+        services.housekeeping.mover.alter(path, topic, index)
     except KafkaError as error:
         return error.code
     return Code.NONE

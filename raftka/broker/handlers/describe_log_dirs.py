@@ -77,7 +77,7 @@ def _replicas(
     found: dict[str, Topics] = defaultdict(
         lambda: defaultdict(lambda: request.encoded_rows(of_partition))
     )
-    partitions, moves = services.replicas.partitions, services.care.mover.moves
+    partitions, moves = services.replicas.partitions, services.housekeeping.mover.moves
     for key in asked:
         yield
         partition = partitions.get(key)

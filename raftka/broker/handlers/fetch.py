@@ -427,7 +427,7 @@ class Fetch:
                 else ()
             )
         except OSError as error:
-            self.services.care.directory_failed(partition.home, error)
+            self.services.housekeeping.directories.failed(partition.home, error)
             raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         cached.size = size
         if not size:

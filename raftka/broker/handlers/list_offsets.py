@@ -148,7 +148,7 @@ def _find(
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     except OSError as error:
-        services.care.directory_failed(partition.home, error)
+        services.housekeeping.directories.failed(partition.home, error)
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
 
 

@@ -16,7 +16,7 @@ from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.fetch.sessions import FetchSessionCache
-from raftka.broker.logs.housekeeping import LogCare
+from raftka.broker.logs.housekeeping import LogHousekeeping
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
@@ -47,7 +47,7 @@ class Services:
     fetch_sessions: FetchSessionCache
     logs: LogManager
     replicas: ReplicaManager
-    care: LogCare
+    housekeeping: LogHousekeeping
     groups: GroupCoordinatorService
     transactions: TransactionCoordinatorService
     marker_writer: MarkerWriter

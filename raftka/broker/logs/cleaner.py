@@ -245,7 +245,7 @@ class Round:
             else:
                 more = log.go_on_swap()
         except OSError as error:
-            self.cleaner.replicas.log_failed(self.partition, error)
+            self.cleaner.replicas.failures.log_failed(self.partition, error)
             more = False
         if more:
             self.cleaner.context.runtime.files.flush([log.directory], self._flushed)
@@ -255,7 +255,7 @@ class Round:
 
     def _flushed(self, error: OSError | None) -> None:
         if error is not None:
-            self.cleaner.replicas.flush_failed(self.partition, error)
+            self.cleaner.replicas.failures.flush_failed(self.partition, error)
         if error is None and self._is_wanted:
             self._step()
         else:  # who changed the log has finished the swap first

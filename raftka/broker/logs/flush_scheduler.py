@@ -53,7 +53,7 @@ class FlushScheduler:
             if log.failed is not None or partition.log is not log:
                 return  # nobody asks any more
             if error is not None:
-                self._replicas.flush_failed(partition, error)
+                self._replicas.failures.flush_failed(partition, error)
             else:
                 settle()
 

@@ -254,7 +254,7 @@ class Move:
         self.over = True
         mover.replicas.log_moved(partition, log, self.target)
         if error is not None and not mover.directories.failed(before, error):
-            mover.replicas.fail(error)
+            mover.replicas.failures.fail_node(error)
             return
         mover.context.events.info(
             "log_directory_moved",
@@ -287,7 +287,7 @@ class Move:
             and isinstance(error, OSError)
         ):
             self.partition.home = self.target
-            self.mover.replicas.log_failed(self.partition, error)
+            self.mover.replicas.failures.log_failed(self.partition, error)
 
     def give_up(self) -> None:
         """The copy goes; what is there stays."""

@@ -127,7 +127,7 @@ class LogRetention:
             self.context.events.error(
                 "retention_failed", partition=partition.name, error=str(error)
             )
-            self.replicas.log_failed(partition, error)
+            self.replicas.failures.log_failed(partition, error)
             return False
         if log.retention_waits:
             self._waiting[partition] = None
@@ -147,7 +147,7 @@ class LogRetention:
 
     def _flushed(self, partition: Partition, log: Log, error: OSError | None) -> None:
         if error is not None:
-            self.replicas.flush_failed(partition, error)
+            self.replicas.failures.flush_failed(partition, error)
         else:
             log.spare.directory_flushed()
         self._delete_some()

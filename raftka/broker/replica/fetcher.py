@@ -117,7 +117,7 @@ class PartitionFetchState:
         try:
             self._carry_out(effects)
         except OSError as error:
-            self.partition.manager.log_failed(self.partition, error)
+            self.partition.manager.failures.log_failed(self.partition, error)
         if self.fetch.phase is not self.phase:
             self.fetcher.note_phase(self)
 

@@ -12,8 +12,9 @@ from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.damaged_logs import DamagedLogs
 from raftka.broker.replica.fetcher import ReplicaFetcherManager
 from raftka.broker.replica.high_watermarks import HighWatermarks
-from raftka.broker.replica.housekeeping import Care
+from raftka.broker.replica.housekeeping import Housekeeping
 from raftka.broker.replica.isr_shrinks import IsrShrinks
+from raftka.broker.replica.log_failures import LogFailures
 from raftka.broker.replica.log_opener import LogOpener
 from raftka.broker.replica.partition import Partition, Waiting
 from raftka.broker.replica.stray_logs import StrayLogs
@@ -46,7 +47,7 @@ class ReplicaManager:
         pool: FramePool,
         broken: Callable[[int], None],
     ) -> None:
-        """`broken` hears of a broker whose connection to this node broke."""
+        """`broken` is called with a broker whose connection to this node broke."""
         self.context = context
         self.lifecycle = lifecycle
         self.me = context.node_id
@@ -56,9 +57,10 @@ class ReplicaManager:
         self.by_id: dict[tuple[bytes, int], Partition] = {}
         self.throttles = ReplicationThrottles(context)
         self.fetchers = ReplicaFetcherManager(context, lifecycle, self.throttles, pool, broken)
-        self.care: Care  # the node sets it
+        self.housekeeping: Housekeeping  # the node sets it
+        self.failures = LogFailures(context, lifecycle, self.partitions, self.stop)
         self.isr_changes = IsrChanges(context)
-        self._alter_partition_manager = AlterPartitionManager(
+        self.isr_requests = AlterPartitionManager(
             context, lifecycle, self._altered, self.isr_changes.publish
         )
         self.live: dict[int, int] = {}  # broker id to epoch, of all that may be in an ISR
@@ -68,7 +70,7 @@ class ReplicaManager:
         self._watched: dict[Partition, float] = {}
         self._expiring = False
         self._checkpoint_due = False
-        self._looking: dict[Waiting, None] = {}
+        self._to_read: dict[Waiting, None] = {}  # parked fetches that are read at the turn's end
         self.isr_shrinks = IsrShrinks(context, self.partitions)
         self._loaded = False  # the first image has come
         self._loading = False  # logs that lay here at the start are not open yet
@@ -84,15 +86,15 @@ class ReplicaManager:
         )
         self.strays = StrayLogs(context, logs)
         self._opener = LogOpener(self.clock, self._make_ahead, self._open_more)
-        logs.work_in_turns(self.next_turn)
-        # by topic: who is told when one begins, goes on in another epoch, or ended
+        logs.work_in_turns(self._next_turn)
+        # by topic: called when a leadership begins, goes on in another epoch, or ends
         self.leaderships: dict[str, Callable[[Partition], None]] = {}
         self.prefers_racks = (context.metadata.settings["replica.selector.class"] or "").endswith(
             "RackAwareReplicaSelector"
         )
 
     def start(self) -> None:
-        self.care.start()
+        self.housekeeping.retention.start()
 
     def _rolled(self, partition: Partition) -> None:
         self.context.events.info(
@@ -146,27 +148,27 @@ class ReplicaManager:
             partition.write()
 
     def read_soon(self, fetch: Waiting) -> None:
-        """When everything that this turn changes has changed: it then looks once."""
-        if not self._looking:
+        """Read for a parked fetch at the turn's end: once, after all changes of this turn."""
+        if not self._to_read:
             self.clock.at_turn_end(self._read_parked)
-        self._looking[fetch] = None
+        self._to_read[fetch] = None
 
     def _read_parked(self) -> None:
-        looking, self._looking = self._looking, {}
-        for fetch in looking:
+        fetches, self._to_read = self._to_read, {}
+        for fetch in fetches:
             fetch.records_arrived()
 
     def flush(self, home: LogDirectory, files: "list[File | str]", done: Flushed) -> None:
-        """At the turn's end, together with what else it made dirty there: many files cost little
-        more than one.
+        """Flush at the turn's end, together with all other dirty files of the directory: many files
+        cost little more than one.
         """
         if not self._to_flush:
             self.clock.at_turn_end(self._flush)
         self._to_flush.setdefault(home, []).append((files, done))
 
     def _flush(self) -> None:
-        """Each directory by itself: an error says which has failed, and one that is slow keeps no
-        other waiting.
+        """Flush each directory by itself: an error is that of one directory, and a slow one delays
+        no other.
         """
         asked, self._to_flush = self._to_flush, {}
         for together in asked.values():
@@ -182,30 +184,8 @@ class ReplicaManager:
 
         self.context.runtime.files.flush([file for files, _ in asked for file in files], flushed)
 
-    def fail(self, error: OSError) -> None:
-        """What the disk has is not known any more, and asking again would be told a lie."""
-        self.context.events.error("flush_failed", error=str(error))
-        for partition in self.partitions.values():
-            partition.log.abandon()
-        self.context.runtime.fail(error)
-
-    def flush_failed(self, partition: Partition, error: OSError) -> None:
-        if not self.care.directory_failed(partition.home, error):
-            self.fail(error)
-
-    def log_failed(self, partition: Partition, error: OSError) -> None:
-        """The disk is full or broken: this replica serves no more, nor does any other in its
-        directory.
-
-        When that cannot be spared the broker withdraws, so that others lead; a controller on this
-        node goes on.
-        """
-        if not self.care.directory_failed(partition.home, error):
-            self._unusable(partition.name, error)
-            self.stop(partition)
-
     def log_moved(self, partition: Partition, log: Log, home: LogDirectory) -> None:
-        """To another directory: who follows goes on from there."""
+        """Go on with the log in another directory, also as a follower."""
         self.fetchers.remove(partition)
         log.on_rolled = lambda: self._rolled(partition)
         partition.moved(log, home)
@@ -213,18 +193,11 @@ class ReplicaManager:
             self.fetchers.add(partition, partition.image.leader)
 
     def stop(self, partition: Partition) -> None:
-        """Its log has failed."""
-        self.care.stopped(partition)
+        """Stop a replica whose log has failed."""
+        self.housekeeping.mover.stop(partition)
         partition.stop_leading()
         self.fetchers.remove(partition)
         partition.give_up(Code.KAFKA_STORAGE_ERROR)
-
-    def _unusable(self, partition: str, error: OSError) -> None:
-        self.context.events.error(
-            "log_failed", partition=partition, error=str(error), until="the node is started again"
-        )
-        self.context.metrics.count("raftka_log_failures_total")
-        self.lifecycle.withdraw("a log failed")
 
     # deadlines
 
@@ -237,7 +210,7 @@ class ReplicaManager:
             self.clock.call_at(self.clock.now() + EXPIRE_EVERY_S, self._expire)
 
     def _expire(self) -> None:
-        """Runs only while somebody waits: an idle broker has no timer."""
+        """Expire operations of all partitions. An idle broker has no such timer."""
         now = self.clock.now()
         for partition in [
             each
@@ -253,17 +226,7 @@ class ReplicaManager:
         if self._expiring:
             self.clock.call_at(now + EXPIRE_EVERY_S, self._expire)
 
-    def note_lag(self, leader: LeaderState) -> None:
-        """The leader's log has grown: a follower may fall behind from now on."""
-        self.isr_shrinks.note_lag(leader)
-
-    def written(self, partition: Partition) -> None:
-        self.care.written(partition)
-
-    def high_watermark_changed(self, partition: Partition) -> None:
-        self.checkpoint_later()
-
-    def next_turn(self, step: Callable[[], None]) -> None:
+    def _next_turn(self, step: Callable[[], None]) -> None:
         self.clock.call_at(self.clock.now(), step)
 
     def checkpoint_later(self) -> None:
@@ -276,21 +239,18 @@ class ReplicaManager:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Now; nothing while an earlier one is under way."""
+        """Write a checkpoint now; do nothing while an earlier one is under way."""
         if self.context.stopped:
             return  # closing has written them, and another process may have the directory by now
         self.logs.write_checkpoints(HighWatermarks(self.partitions), self._checkpointed)
 
     def _checkpointed(self, error: OSError | None) -> None:
         if error is not None:
-            self.fail(error)
+            self.failures.fail_node(error)
         else:
-            self.care.checkpointed()
+            self.housekeeping.retention.checkpointed()
 
     # ISR
-
-    def alter_isr(self, partition: Partition, effect: AlterIsr) -> None:
-        self._alter_partition_manager.ask(partition, effect)
 
     def _altered(self, partition: Partition, effect: AlterIsr, answer: Altered | Code) -> None:
         leader = partition.leader
@@ -348,7 +308,7 @@ class ReplicaManager:
                 self.lifecycle.withdraw(LOADING)
 
     def _on_partitions(self, keys: list[tuple[bytes, int]]) -> None:
-        """As the image has them by now."""
+        """Lead, follow, open or remove partitions as the present image has them."""
         topics = self.context.metadata.image.topics
         for topic_id, index in keys:
             if topic_id in topics:
@@ -371,7 +331,9 @@ class ReplicaManager:
         self.context.runtime.offload.run(self.logs.prepare(wanted), lambda _: done())
 
     def _others_have(self, topic: TopicImage, index: int) -> bool:
-        """Else what is left on this broker is the best there is, or will be made good."""
+        """Return whether other brokers have all committed records: else the log of this broker is
+        the best there is, even if it is damaged.
+        """
         isr = topic.partitions[index].isr
         return self.me in isr and len(isr) > 1
 
@@ -409,10 +371,8 @@ class ReplicaManager:
                 self.doubtful.add(topic, index, damage)
                 return
             except DirectoryFailure as error:
-                if self.care.directory_failed(error.home, error):
+                if self.failures.open_failed(f"{topic.name}-{index}", error.home, error):
                     self._on_partition(topic, index)  # in another directory, if it is new
-                else:
-                    self._unusable(f"{topic.name}-{index}", error)
                 return
             if (cut := partition.log.cut) is not None and (cut.bytes or cut.segments):
                 self.context.events.warning(
@@ -448,7 +408,7 @@ class ReplicaManager:
         self.partitions[topic.name, index] = partition
         self.by_id[topic.topic_id, index] = partition
         if self.logs.leftovers:
-            self.care.opened(partition)
+            self.housekeeping.mover.opened(partition)
         return partition
 
     def _lead(self, partition: Partition, image: PartitionImage) -> None:
@@ -479,14 +439,14 @@ class ReplicaManager:
                 self._live_of(image),
             )
             partition.lead(leader)
-            partition.flush()  # what an earlier role left
+            partition.flush()  # records of an earlier role
             partition.wake_all()
-            # the same broker may have led before, and what waits then be committed
+            # produces of an earlier leadership of this broker may be committed by now
             partition.committed(leader.high_watermark)
             self.context.events.debug(
                 "leading", partition=partition.name, epoch=image.leader_epoch, isr=image.isr
             )
-            self.leadership_changed(partition)
+            partition.tell_leadership()
         else:
             isr_before = leader.isr
             partition.apply(leader.on_image(image, self._live_of(image), now, min_isr))
@@ -495,12 +455,10 @@ class ReplicaManager:
             partition.complete_deletions()
         self.isr_shrinks.later(leader.deadline())
 
-    def leadership_changed(self, partition: Partition) -> None:
-        if (told := self.leaderships.get(partition.topic)) is not None:
-            told(partition)
-
     def _live_of(self, image: PartitionImage) -> Mapping[int, int]:
-        """Who may be in its ISR: not those whose directory failed, although they live."""
+        """Return the brokers that may be in the ISR, id to epoch: a live broker whose directory
+        failed may not.
+        """
         return (
             {each: epoch for each, epoch in self.live.items() if each not in image.offline}
             if image.offline
@@ -530,7 +488,7 @@ class ReplicaManager:
             self.fetchers.add(partition, image.leader)
 
     def _review(self, partitions: list[Partition]) -> None:
-        """Which brokers live has changed."""
+        """Use the present set of live brokers, which has changed."""
         now = self.clock.now()
         for partition in partitions:
             if partition.leader is not None:
@@ -541,7 +499,9 @@ class ReplicaManager:
         self.isr_changes.publish()
 
     def _on_configs(self, delta: Delta) -> None:
-        """What a broker, or all, have set is every topic's default."""
+        """Configure partitions again: settings of a broker, or of all, are every topic's
+        defaults.
+        """
         topics = {name for kind, name in delta.configs_changed if kind == TOPIC}
         everyone = delta.reloaded or any(kind == BROKER for kind, _ in delta.configs_changed)
         if everyone or topics:
@@ -595,10 +555,10 @@ class ReplicaManager:
         )
 
     def _remove(self, partitions: list[Partition]) -> None:
-        # what is asked for stays open until it is done; what is closed can not be asked for
+        # flushes that were asked for keep their files open; a closed file could not be flushed
         self._flush()
         for partition in partitions:
-            self.care.stopped(partition)
+            self.housekeeping.mover.stop(partition)
             self.fetchers.remove(partition)
             self.partitions.pop((partition.topic, partition.index), None)
             self.by_id.pop((partition.topic_id, partition.index), None)
@@ -615,7 +575,7 @@ class ReplicaManager:
         self.logs.remove([(partition.topic, partition.index) for partition in partitions])
 
     def close(self) -> None:
-        """Clean shutdown: everything written, indexes and checkpoints too."""
+        """Shut down cleanly: write all records, indexes and checkpoints."""
         for waiting in (
             self._changed,
             self._doomed,
@@ -625,10 +585,11 @@ class ReplicaManager:
             self.strays.namesakes,
         ):
             waiting.clear()
-        self.care.close()
+        self.housekeeping.retention.close()
+        self.housekeeping.mover.close()
         self._write()
         high_watermarks = dict(HighWatermarks(self.partitions))
-        # who comes before the process ends is sent on: what is closed is not written to
+        # requests that come before the process ends get NOT_LEADER_OR_FOLLOWER
         for partition in self.partitions.values():
             self.fetchers.remove(partition)
             partition.stop_leading()

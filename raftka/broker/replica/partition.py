@@ -1,8 +1,8 @@
-"""One replica on this broker: its log joined with its role. Carries out what the pure replication
-state asks for. Knows no request format.
+"""One replica on this broker: its log joined with its role. Carries out the effects of the pure
+replication state. Knows no request format.
 
 Answers wait here: produces for the high watermark or for the leader's own flush, DeleteRecords for
-the low watermark, fetches for more to read.
+the low watermark, fetches for more records.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,40 @@ from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, Followe
 from raftka.runtime.interfaces import Clock, File
 from raftka.wire.errors import Code, KafkaError
 
-# more is passed on at once: to move it takes longer than what waiting would save
+# Larger batches are not delayed: copying them costs more than a shared flush saves.
 LITTLE_BYTES = 512 * 1024
+
+
+class Failures(Protocol):
+    """Failed writes and flushes (log_failures.py)."""
+
+    def log_failed(self, partition: "Partition", error: OSError) -> None: ...
+
+    def flush_failed(self, partition: "Partition", error: OSError) -> None: ...
+
+
+class Writes(Protocol):
+    def written(self, partition: "Partition") -> None:
+        """Flush the log later: it has bytes that are not flushed, and no answer waits for them."""
+
+
+class Cleaning(Protocol):
+    """The housekeeping of logs, as a partition uses it."""
+
+    @property
+    def flushes(self) -> Writes: ...
+
+
+class IsrRequests(Protocol):
+    """Requests to the controller for another ISR (alter_partition_manager.py)."""
+
+    def ask(self, partition: "Partition", effect: AlterIsr) -> None: ...
+
+
+class LagWatch(Protocol):
+    """The check for followers that have lagged for too long (isr_shrinks.py)."""
+
+    def note_lag(self, leader: LeaderState) -> None: ...
 
 
 class Manager(Protocol):
@@ -32,11 +64,23 @@ class Manager(Protocol):
     context: BrokerContext
     prefers_racks: bool
     clock: Clock
+    # by topic: called when a leadership of one of its partitions begins, changes its epoch, or ends
+    leaderships: "dict[str, Callable[[Partition], None]]"
+
+    @property
+    def failures(self) -> Failures: ...
+
+    @property
+    def isr_requests(self) -> IsrRequests: ...
+
+    @property
+    def isr_shrinks(self) -> LagWatch: ...
+
+    @property
+    def housekeeping(self) -> Cleaning: ...
 
     def touch(self, partition: "Partition") -> None:
-        """Write what is staged at the turn's end."""
-
-    def next_turn(self, action: Callable[[], None]) -> None: ...
+        """Write the staged records at the turn's end."""
 
     def flush(
         self,
@@ -45,17 +89,11 @@ class Manager(Protocol):
         done: "Callable[[OSError | None], None]",
     ) -> None: ...
 
-    def written(self, partition: "Partition") -> None: ...
-
     def watch(self, partition: "Partition", deadline: float) -> None:
-        """Expire what waits at the deadline."""
+        """Expire the operations that wait at the deadline."""
 
-    def note_lag(self, leader: LeaderState) -> None: ...
-    def alter_isr(self, partition: "Partition", effect: AlterIsr) -> None: ...
-    def high_watermark_changed(self, partition: "Partition") -> None: ...
-    def leadership_changed(self, partition: "Partition") -> None: ...
-    def log_failed(self, partition: "Partition", error: OSError) -> None: ...
-    def flush_failed(self, partition: "Partition", error: OSError) -> None: ...
+    def checkpoint_later(self) -> None:
+        """Write high watermarks and log starts down within seconds."""
 
 
 class IdleReader(Protocol):
@@ -65,7 +103,7 @@ class IdleReader(Protocol):
 
     @property
     def follower(self) -> tuple[int, float] | None:
-        """Broker id and the time when it last asked; None: a consumer."""
+        """Broker id and time of the last fetch; None: a consumer."""
 
     def changed(self, *, wake: bool) -> None: ...
 
@@ -79,8 +117,8 @@ class Waiting(Protocol):
 
 
 class Traffic:
-    """What came from producers in earlier leaderships, and where the log was when the present one
-    began.
+    """Bytes and messages of producers in earlier leaderships, and the log's end when the present
+    one began.
     """
 
     __slots__ = ("begun_at", "bytes_in", "messages_in")
@@ -91,8 +129,8 @@ class Traffic:
 
 class Partition:
     __slots__ = (
+        "_check_due",
         "_flushes_to",
-        "_looking",
         "_looks",
         "_new",
         "_passed_on",
@@ -147,7 +185,7 @@ class Partition:
         self.delayed_by_flush = Purgatory()
         # DeleteRecords, by the offset where the logs of all replicas that live must begin
         self.delayed_by_low_watermark = Purgatory()
-        # readers that have looked here since anything happened
+        # readers that have seen all records and changes of this partition
         self.idle_consumers: dict[IdleReader, None] = {}
         self.idle_followers: dict[IdleReader, None] = {}
         # connections whose answers are right only if this turn's write succeeds
@@ -156,10 +194,10 @@ class Partition:
         self.flushing = False
         self._flushes_to = -1  # the offset that the flush under way makes durable
         self._looks = Looks()
-        self._looking = False  # the next turn looks whether more has come
-        self._new = 0  # produces that wait for a commit, since anything was passed on
+        self._check_due = False  # the next turn calls `_check_for_more`
+        self._new = 0  # produces that wait for a commit, since the last flush was begun
         self._passed_on = 0  # `appended_bytes` of the log then
-        self.on_quiet: Callable[[], None] | None = None  # who waits for a moment without a flush
+        self.on_quiet: Callable[[], None] | None = None  # called when no flush is under way
         self.on_flushed: Callable[[int], None] | None = None  # the replica fetcher, while following
         # requests for this partition, and bytes sent to consumers
         self.produced = self.fetched = self.bytes_out = 0
@@ -178,7 +216,7 @@ class Partition:
             self.leader = None
 
     def moved(self, log: Log, home: LogDirectory) -> None:
-        """The same log lies in another directory; all of it is on the disk there."""
+        """Go on with the same log in another directory; all of it is on the disk there."""
         self.traffic.bytes_in, self.traffic.messages_in = self.bytes_in, self.messages_in
         self.log, self.home = log, home
         self.traffic.begun_at = log.appended_bytes
@@ -188,7 +226,7 @@ class Partition:
 
     @property
     def bytes_in(self) -> int:
-        """Of producers. Read off the log, so that no append counts it."""
+        """Bytes of producers: computed from the log, so that no append counts them."""
         led = self.log.appended_bytes - self.traffic.begun_at if self.leader is not None else 0
         return self.traffic.bytes_in + led
 
@@ -209,7 +247,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where readers of what is committed stop."""
+        """The end of the records that readers of committed transactions may see."""
         return self.log.last_stable_offset(self.high_watermark)
 
     @property
@@ -247,12 +285,12 @@ class Partition:
         *,
         later: bool = False,
     ) -> tuple[int, int, int, bool]:
-        """As leader: (base offset, next offset, log append time, duplicate). Raises KafkaError with
-        the answer's code.
+        """Append as leader; return (base offset, next offset, log append time, duplicate). Raises
+        KafkaError with the answer's code.
 
-        With `later` it raises TakesLong rather than keep the loop from its work, and NeedsSchemas
-        for a client's records; what comes of these is a Prepared. The broker's own records are
-        compared with no schema.
+        With `later` it raises TakesLong rather than block the loop, and NeedsSchemas for a client's
+        records; the caller then appends a Prepared. The broker's own records are compared with no
+        schema.
         """
         leader = self.leader or self.leading()
         if acks == -1 and leader.under_min_isr:
@@ -276,7 +314,7 @@ class Partition:
                     batch = Prepared(needed.batch, None, needed.rules)
         except KafkaError:
             if self.log.failed is not None:  # it had to begin a segment
-                self.manager.log_failed(self, self.log.failed)
+                self.manager.failures.log_failed(self, self.log.failed)
             raise
         self.appended(1, -1 if result[3] else result[1], connection)
         return result
@@ -285,7 +323,7 @@ class Partition:
         """As leader, end a transaction here; returns the next offset, -1: there is nothing to end.
         Raises KafkaError.
 
-        `connection` hears by its `abort` when the log cannot be written.
+        `abort` of `connection` is called when the log cannot be written.
         """
         return self._append_own(
             lambda epoch: self.log.append_marker(marker, epoch, now_ms), connection
@@ -317,13 +355,13 @@ class Partition:
             end = append(leader.leader_epoch)
         except KafkaError:
             if self.log.failed is not None:  # it had to begin a segment
-                self.manager.log_failed(self, self.log.failed)
+                self.manager.failures.log_failed(self, self.log.failed)
             raise
         self.appended(0, end, connection)
         return end
 
     def appended(self, requests: int, end: int, connection: object) -> None:
-        """What follows from appends of a connection to the log; `end` is where the last of them
+        """Do what follows from appends of a connection to the log; `end` is where the last of them
         ended, -1: they were duplicates.
         """
         self.produced += requests
@@ -337,14 +375,14 @@ class Partition:
                 if len(leader.isr) > 1:
                     self._watch_followers(leader)
         if self.log.failed is not None:
-            self.manager.log_failed(self, self.log.failed)  # it had to begin a segment
+            self.manager.failures.log_failed(self, self.log.failed)  # it had to begin a segment
 
     def _watch_followers(self, leader: LeaderState) -> None:
-        """The log has grown: who is silent from now on falls behind."""
+        """Count a follower that does not fetch from now on as lagging: the log has grown."""
         for reader in self.idle_followers:
             if reader.follower is not None:
                 leader.was_there(*reader.follower)
-        self.manager.note_lag(leader)
+        self.manager.isr_shrinks.note_lag(leader)
 
     def wait_for_commit(self, offset: int, deadline: float, operation: Operation) -> None:
         """Complete `operation` when everything below `offset` is committed."""
@@ -358,10 +396,10 @@ class Partition:
 
     @property
     def answers_after_flush(self) -> bool:
-        """Whether the answer to acks=1 waits for this leader's flush.
+        """Return whether the answer to acks=1 waits for this leader's flush.
 
         A leader that is alone in the ISR moves the high watermark when it has flushed: before that,
-        nobody can read the record.
+        no consumer can read the record.
         """
         leader = self.leader
         return leader is not None and len(leader.isr) == 1 and self.log.syncs
@@ -378,7 +416,7 @@ class Partition:
             self.delayed_by_flush.add(offset, operation)
 
     def write(self) -> None:
-        """At the end of a turn: what was appended goes to the file."""
+        """Write the batches of this turn to the file, at the turn's end."""
         self.touched = False
         try:
             self.log.write_staged()
@@ -386,7 +424,7 @@ class Partition:
             for connection in self.staged_by:
                 connection.abort("the log could not be written")
             self.staged_by.clear()
-            self.manager.log_failed(self, error)
+            self.manager.failures.log_failed(self, error)
             return
         self.staged_by.clear()
         if self._new:
@@ -395,26 +433,27 @@ class Partition:
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """To the disk as soon as the flush before is done, and to followers."""
+        """Flush as soon as the flush before is done, and wake followers."""
         self.flush()
         if self.idle_followers:
             self._grown()
 
     def _pass_on_soon(self) -> None:
-        """A few turns later, while more is likely to come and this is little."""
+        """Pass on now, or a few turns later while more is likely to come and this is little."""
         size = self.log.appended_bytes
         if size - self._passed_on < LITTLE_BYTES and self._looks.looks_for_more(
             self._new, self.manager.clock.now()
         ):
-            if not self._looking:
-                self._looking = True
-                self.manager.next_turn(self._look)
+            if not self._check_due:
+                self._check_due = True
+                clock = self.manager.clock
+                clock.call_at(clock.now(), self._check_for_more)
         else:
             self._new, self._passed_on = 0, size
             self._pass_on()
 
-    def _look(self) -> None:
-        self._looking = False
+    def _check_for_more(self) -> None:
+        self._check_due = False
         if self._new:
             self._pass_on_soon()
 
@@ -425,7 +464,7 @@ class Partition:
         if not files:
             self._durable(offset)
             if self.log.config.flush_ms != FOREVER:
-                self.manager.written(self)
+                self.manager.housekeeping.flushes.written(self)
             return
         self.flushing = True
         self._flushes_to = offset
@@ -434,7 +473,7 @@ class Partition:
     def _flush_done(self, error: OSError | None) -> None:
         self.flushing = False
         if error is not None:
-            self.manager.flush_failed(self, error)
+            self.manager.failures.flush_failed(self, error)
         if self.log.failed is not None or error is not None:
             return
         self.log.flushed(self._flushes_to)
@@ -446,8 +485,8 @@ class Partition:
             self.flush()
 
     def configure(self, config: LogConfig) -> None:
-        """The topic's settings changed. Where answers do not wait for the disk any more, what
-        waited for it is answered now.
+        """Use changed settings of the topic. Where answers do not wait for the disk any more, those
+        that did are sent now.
         """
         self.log.configure(config)
         self._durable(self.log.flushed_offset)
@@ -469,7 +508,7 @@ class Partition:
             if effect.__class__ is AdvanceHighWatermark:
                 self.committed(effect.offset)
             elif effect.__class__ is AlterIsr:
-                self.manager.alter_isr(self, effect)
+                self.manager.isr_requests.ask(self, effect)
 
     def committed(self, offset: int) -> None:
         waiting = self.delayed_by_commit.waiting
@@ -480,20 +519,20 @@ class Partition:
                 offset, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if under_min_isr else Code.NONE
             )
             self._looks.answered(waited - len(self.delayed_by_commit.waiting))
-        self.manager.high_watermark_changed(self)
+        self.manager.checkpoint_later()
         if self.idle_consumers:
             idle, self.idle_consumers = self.idle_consumers, {}
             for reader in idle:
                 reader.changed(wake=True)
-        # it is told with its next answer; at once where consumers read from followers
+        # a follower has the high watermark with its next answer; at once where consumers read there
         for reader in self.idle_followers:
             reader.changed(wake=self.manager.prefers_racks)
 
     # readers
 
     def watched_by(self, reader: IdleReader) -> None:
-        """Whatever happens from now on, it is told of it: followers when the log has grown,
-        consumers when more is committed.
+        """Call `changed` of the reader once: of a follower when the log has grown, of a consumer
+        when more is committed.
         """
         (self.idle_followers if reader.follower is not None else self.idle_consumers)[reader] = None
 
@@ -503,8 +542,8 @@ class Partition:
             reader.changed(wake=True)
 
     def start_moved(self) -> None:
-        """Records may be gone at the log's start. Nobody is woken for it, but it is told with the
-        next answer.
+        """Mark readers for whom records may be gone at the log's start. None is woken for it; the
+        next answer has the new start.
         """
         start = self.log.start_offset
         for reader in (*self.idle_consumers, *self.idle_followers):
@@ -512,18 +551,23 @@ class Partition:
                 reader.changed(wake=False)
 
     def wake_all(self) -> None:
-        """Leader, epoch, ISR or log start changed, or the partition is gone."""
+        """Wake all readers: leader, epoch, ISR or log start changed, or the partition is gone."""
         for reader in (*self.idle_consumers, *self.idle_followers):
             reader.changed(wake=True)
         self.idle_consumers, self.idle_followers = {}, {}
 
     def give_up(self, code: Code) -> None:
-        """No longer the leader: nothing that waits here would be completed."""
+        """Fail everything that waits here: this broker is not the leader any more."""
         self.delayed_by_commit.fail(code)
         self.delayed_by_flush.fail(code)
         self.wake_all()
         self.delayed_by_low_watermark.fail(code)
-        self.manager.leadership_changed(self)
+        self.tell_leadership()
+
+    def tell_leadership(self) -> None:
+        """Tell the part that follows the leaderships of this topic, if there is one."""
+        if (on_change := self.manager.leaderships.get(self.topic)) is not None:
+            on_change(self)
 
     # deleting records
 
@@ -532,8 +576,8 @@ class Partition:
         return self.leading().low_watermark(self.log.start_offset)
 
     def delete_before(self, offset: int) -> int:
-        """As leader: the log starts at `offset`, or later already; -1: at the high watermark.
-        Returns what that was. Raises KafkaError.
+        """Start the log at `offset` (-1: the high watermark), as leader; return that offset. Raises
+        KafkaError.
         """
         leader, config = self.leading(), self.log.config
         if config.compacted and not config.deleted_by_age:
@@ -547,10 +591,10 @@ class Partition:
         return start
 
     def start_set(self) -> None:
-        self.manager.high_watermark_changed(self)  # the same checkpoint tells where logs start
+        self.manager.checkpoint_later()
 
     def start_told(self, replica: int, log_start: int) -> None:
-        """By a follower's fetch."""
+        """Note where the log of a follower begins, which its fetch has said."""
         if self.leader is not None and self.leader.start_told(replica, log_start):
             self.complete_deletions()
 
@@ -563,7 +607,9 @@ class Partition:
         self.complete_deletions()
 
     def complete_deletions(self) -> None:
-        """A replica told where its log begins, or which replicas live has changed."""
+        """Complete DeleteRecords, after a replica's log start or the set of live replicas has
+        changed.
+        """
         if self.delayed_by_low_watermark:
             self.delayed_by_low_watermark.reached(self.low_watermark)
 
@@ -572,9 +618,7 @@ class Partition:
         return bool(self.delayed_by_commit or self.delayed_by_low_watermark)
 
     def expire(self, now: float) -> float | None:
-        """Complete what has waited too long; returns the next deadline, None when nothing waits for
-        one.
-        """
+        """Time out what has waited too long; return the next deadline, None: nothing waits."""
         deadline = inf
         for purgatory in (self.delayed_by_commit, self.delayed_by_low_watermark):
             purgatory.expire(now)

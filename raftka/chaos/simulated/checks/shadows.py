@@ -191,7 +191,8 @@ class _Opened:
     def _doubtful(self, key: Key, log: Log) -> bool:
         """Return whether the log has failed or is moving to another directory."""
         return log.failed is not None or any(
-            (partition.topic, partition.index) == key for partition in self._node.care.mover.moves
+            (partition.topic, partition.index) == key
+            for partition in self._node.housekeeping.mover.moves
         )
 
     def _opened(self, logs: LogManager) -> list[Key]:

@@ -103,7 +103,7 @@ class Waiting:
         """
         if (
             not hasattr(node, "replicas")
-            or node.replicas._alter_partition_manager._busy
+            or node.replicas.isr_requests._busy
             or node.image.offset < self._newest
         ):
             return

@@ -125,6 +125,6 @@ def move_directory(it: Incident) -> None:
 
 def _alter(it: Incident, happened: Happened, node: Node, path: str, partition: int) -> None:
     try:
-        node.care.mover.alter(path, it.topic, partition)
+        node.housekeeping.mover.alter(path, it.topic, partition)
     except KafkaError as error:
         happened.what += f" (no: {error})"

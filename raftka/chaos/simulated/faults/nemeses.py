@@ -19,6 +19,7 @@ from raftka.broker.controller.controller_host import ControllerHost
 from raftka.broker.controller.quorum import Quorum
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
@@ -46,7 +47,7 @@ MOMENTS: dict[str, Moment] = {
     "a leader is elected": Moment(ReplicaManager, "_lead"),
     "a follower begins": Moment(PartitionFetchState, "start"),
     "a follower has appended": Moment(PartitionFetchState, "_append"),
-    "an ISR is asked for": Moment(ReplicaManager, "alter_isr"),
+    "an ISR is asked for": Moment(AlterPartitionManager, "ask"),
     "an ISR is answered": Moment(ReplicaManager, "_altered", before=True),
     "a log is cut": Moment(Log, "truncate_to"),
     "a log is to be cut": Moment(Log, "truncate_to", before=True),

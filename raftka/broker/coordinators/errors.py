@@ -1,0 +1,23 @@
+"""Reports of bugs in a coordinator's machine and of records that it cannot read."""
+
+from raftka.broker.context import BrokerContext
+
+
+class CoordinatorErrors:
+    """Each takes the name of the coordinator's partition."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+
+    def command_failed(self, partition: str, error: Exception) -> None:
+        """Report a bug of the broker: this one command fails."""
+        self._context.metrics.count("raftka_handler_errors_total")
+        self._context.events.error("coordinator_failed", partition=partition, error=repr(error))
+
+    def record_unreadable(self, partition: str, offset: int, error: Exception) -> None:
+        self._context.metrics.count("raftka_coordinator_unreadable_records_total")
+        self._context.events.error(
+            "coordinator_record_unreadable", partition=partition, offset=offset, error=str(error)
+        )
