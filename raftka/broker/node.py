@@ -128,9 +128,9 @@ class Node:
         self._unused: frozenset[str] = frozenset()
         # registered, unfenced, serving; a controller that is no broker: in a cluster that is formed
         self.ready = trio.Event()
-        self.dispatcher.on_opened = self.quotas.opened
-        self.dispatcher.on_closed = self.quotas.closed
-        self.dispatcher.on_broken = self.suspects.broken
+        self.dispatcher.reports.on_opened = self.quotas.opened
+        self.dispatcher.reports.on_closed = self.quotas.closed
+        self.dispatcher.reports.on_broken = self.suspects.broken
 
     @property
     def image(self) -> MetadataImage:

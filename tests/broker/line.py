@@ -16,6 +16,7 @@ class Line:
 
     def __init__(self) -> None:
         self.metrics = Metrics()
+        self.reports = self
         self.now: Callable[[], float] = lambda: 0.0
         self.cpu_s: Callable[[], float] = lambda: 0.0
         self.began, self.kind = 0.0, None
@@ -65,9 +66,9 @@ class Line:
     def refused(self, connection: ServerConnection, reason: str) -> None:
         self.refusals.append(reason)
 
-    def connection_opened(self, connection: ServerConnection) -> None: ...
+    def opened(self, connection: ServerConnection) -> None: ...
 
-    def connection_closed(self, connection: ServerConnection, reason: str) -> None: ...
+    def closed(self, connection: ServerConnection, reason: str) -> None: ...
 
     def end_turn(self) -> None:
         for action in self.turn:

@@ -123,7 +123,7 @@ def test_the_next_long_request_enters_when_the_one_before_is_freed(
             inside.append(len(requests._inside))
             yield
 
-    monkeypatch.setattr("raftka.broker.network.dispatch.free", freed)
+    monkeypatch.setattr("raftka.broker.network.request.free", freed)
     wires = [stage.wire() for _ in range(2)]
     for wire in wires:
         wire.request(METADATA, unknown(MANY))
@@ -249,7 +249,7 @@ def test_a_long_frame_that_cannot_be_decoded_ends_its_connection_alone(stage: St
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("broken", ["_decoded", "_answer"])
+@pytest.mark.parametrize("broken", ["_on_decoded", "_answer"])
 def test_an_error_where_a_long_request_ends_closes_its_connection_alone(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:

@@ -3,7 +3,6 @@ else later, then it is a Delayed. Knows no API.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable
-from functools import partial
 from typing import Any, Generic
 
 from raftka.broker.coordinators.runtime import Gathered
@@ -44,22 +43,22 @@ class CoordinatorRequest(Generic[Req, Resp]):
             return
         if isinstance(row, Generator):
             self.pending = self.pending or Delayed(self.request)
-            failed = partial(self.request.dispatcher.request_failed, self.request)
-            self.long_work.run(self.request.api.name, row, self._complete, self._has_client, failed)
+            self.long_work.run(
+                self.request.api.name, row, self._complete, self._has_client, self.request.fail
+            )
         else:
             self._complete(row)
 
     def _has_client(self) -> bool:
-        """Whether the client is still there."""
-        dispatcher = self.request.dispatcher
+        """Return whether the client is still there."""
         if self.pending is not None and self.pending.over:
-            dispatcher.answered(self.request)
+            self.request.free()
             return False
-        return dispatcher.wanted(self.request)
+        return self.request.is_wanted()
 
     def _complete(self, result: Resp | Exception) -> None:
         if self.request.stays:
-            self.request.dispatcher.answered(self.request)
+            self.request.free()
         if self.pending is None:
             if isinstance(result, Exception):
                 self.error = result

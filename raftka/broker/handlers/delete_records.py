@@ -5,8 +5,6 @@ Where logs start is written down with the next checkpoint, as in Kafka; the file
 retention.
 """
 
-from functools import partial
-
 from raftka.broker.handlers.by_topic import rows_by_topic
 from raftka.broker.handlers.finding import check, find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
@@ -117,10 +115,8 @@ class _Deletion:
     def partition_done(self) -> None:
         self.waiting -= 1
         if not self.waiting and self.pending is not None:
-            dispatcher = self.services.dispatcher
-            failed = partial(dispatcher.request_failed, self.request)
-            dispatcher.long_work.run(
-                self.request.api.name, self._row(), self.pending.settle, failed=failed
+            self.services.dispatcher.long_work.run(
+                self.request.api.name, self._row(), self.pending.settle, failed=self.request.fail
             )
 
     def _row(self) -> Steps[DeleteRecordsResponse]:

@@ -1,8 +1,8 @@
 """One client connection, sans-IO: bytes in, frames to dispatch, answers out in the order of their
 requests. Knows no API.
 
-A request is *answered*, *waiting* (its effect is made: appended, parked; what follows goes on) or
-*holding* (it asks the controller or authenticates: nothing behind it is decoded until it has its
+A request is *answered*, *waiting* (its effect is made: appended, parked; requests behind it go on)
+or *holding* (it asks the controller or authenticates: nothing behind it is decoded until it has its
 answer).
 """
 
@@ -18,6 +18,7 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import Authorizer
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.session import Session
+from raftka.broker.telemetry.event_log import Events
 from raftka.broker.telemetry.metrics import BOUNDS_S, FAST_S, Latency, Metrics
 from raftka.limits import (
     IDLE_SECONDS,
@@ -36,9 +37,9 @@ from raftka.wire.frame import FrameBuffer
 REPLANS = 32  # of one connection
 TURN_S = 0.005  # CPU time of one connection's requests in a row, before others have theirs
 HEAD = Struct(">hhi")  # api key, api version, correlation id
-# while no long frame is to be read: such a frame does not come whole in one go
+# while no long frame is to be read: such a frame does not come whole in one read
 SHORT_READ_BYTES = 16 * 1024
-DRIP_BYTES = 16 * 1024  # between two looks, of a frame that is not whole: less is no progress
+DRIP_BYTES = 16 * 1024  # of a frame between two calls of `overdue`: less is no progress
 
 
 class Arrival(Enum):
@@ -120,7 +121,7 @@ class Gate(Protocol):
 
 
 class LongFrames(Protocol):
-    """Whether further long frames may be read (long_requests.py)."""
+    """The long requests of the node (long_requests.py), as a connection uses them."""
 
     is_full: bool
 
@@ -132,6 +133,7 @@ class Dispatching(Protocol):
 
     context: BrokerContext
     metrics: Metrics
+    reports: "ConnectionReports"
     authorizer: Authorizer
     now: Callable[[], float]
     cpu_s: Callable[[], float]
@@ -142,7 +144,7 @@ class Dispatching(Protocol):
     def long_requests(self) -> LongFrames: ...
 
     def dispatch(self, connection: "ServerConnection", frame: memoryview) -> None:
-        """Raises ProtocolError."""
+        """Handle one request. Raises ProtocolError."""
 
     def dispatch_many(
         self,
@@ -152,18 +154,10 @@ class Dispatching(Protocol):
     ) -> int:
         """Return how many requests from the front are answered."""
 
-    def connection_opened(self, connection: "ServerConnection") -> None: ...
-
-    def connection_closed(self, connection: "ServerConnection", reason: str) -> None: ...
-
-    def refused(self, connection: "ServerConnection", reason: str) -> None: ...
-
-    def failed(self, connection: "ServerConnection", error: Exception) -> None: ...
-
 
 class Slot:
-    """A request's place in the order of answers; `complete_early`: answer now with what there is, a
-    request of another kind waits behind.
+    """A request's place in the order of answers. `complete_early` is called when a request of
+    another kind waits behind: it answers with the records that there are.
     """
 
     __slots__ = ("began", "complete_early", "connection", "kind", "parts", "requests")
@@ -187,7 +181,7 @@ class Slot:
             if not self.connection.gone:
                 pin(parts)
             self.parts = parts
-            self.complete_early = None  # it leads to the request, and that to us
+            self.complete_early = None  # it refers to the request, and the request to this slot
             self.connection.settle()
 
 
@@ -228,9 +222,9 @@ class ServerConnection:
         self.plans: dict[int, Plan] = {}
         # the one of them for requests that come many at a time
         self.pipeline: PipelinePlan | None = None
-        self.follower = -1  # the broker that follows us on this connection
+        self.follower = -1  # id of the broker that fetches on this connection as a follower
         self.silent_s = 0.0
-        self.active = True  # something came since `overdue` was asked
+        self.active = True  # bytes have come since the last call of `overdue`
         self._pending_bytes = 0  # of a frame that was not whole then
         self._frames = FrameBuffer(REQUEST_BYTES.value, pool)
         self._arrival = OPEN
@@ -251,7 +245,7 @@ class ServerConnection:
     def opened(self, transport: Transport) -> None:
         self.transport = transport
         self.session.peer = transport.peer
-        self.dispatcher.connection_opened(self)
+        self.dispatcher.reports.opened(self)
 
     def room(self) -> memoryview | None:
         if self.dispatcher.long_requests.is_full and self._arrival is not DROPPED:
@@ -298,17 +292,17 @@ class ServerConnection:
         return out
 
     def closed(self, reason: str) -> None:
-        if not self.session.peer:  # it was never opened: turned away at the door
-            self.dispatcher.refused(self, reason)
+        if not self.session.peer:  # it was never opened: connection quotas have refused it
+            self.dispatcher.reports.refused(self, reason)
         self.transport = None
-        if self._unmutes is not None:  # it may be hours away
+        if self._unmutes is not None:  # its time may be hours away
             self._unmutes.cancel()
             self._unmutes = None
         self._drop_requests()
         self._drop_output()
         self.plans.clear()
         self.pipeline = None
-        self.dispatcher.connection_closed(self, reason)
+        self.dispatcher.reports.closed(self, reason)
 
     # answers
 
@@ -318,8 +312,8 @@ class ServerConnection:
         return slot
 
     def answer(self, parts: Parts, size_bytes: int = 0) -> None:
-        """An answer that is there at once; it still leaves behind those before it. Its pieces of
-        files may wait for long: they are pinned.
+        """Send an answer behind those of earlier requests. Its pieces of files may wait for long:
+        they are pinned.
         """
         if self.transport is not None:
             pin(parts)
@@ -375,12 +369,12 @@ class ServerConnection:
         self._resume()
 
     def mute(self, until: float) -> None:
-        """Nothing more is read before (seconds on the runtime's clock); what has come is answered.
-        For quotas (KIP-219); now: a turn later.
+        """Read nothing more before `until` (seconds on the runtime's clock; now: the next turn).
+        Requests that have come are answered. For quotas (KIP-219).
         """
         if self._unmutes is None:
             self.hold()
-        else:  # it is muted already
+        else:
             self._unmutes.cancel()
             until = max(until, self._muted_until)
         self._muted_until = until
@@ -391,42 +385,42 @@ class ServerConnection:
         self.release()
 
     def release_soon(self) -> None:
-        """In a turn of its own: requests that lie behind are dispatched then."""
+        """Release in the next turn, which then dispatches the requests behind."""
         self.dispatcher.context.runtime.clock.call_at(self.dispatcher.now(), self.release)
 
     def postpone(self, frame: memoryview, until: float) -> None:
-        """Dispatch it again at `until` (seconds on the runtime's clock), before what came behind
-        it.
+        """Dispatch the frame again at `until` (seconds on the runtime's clock), before the frames
+        behind it.
         """
         self._backlog.appendleft(bytearray(frame))
         self.mute(until)
 
     def complete_early(self) -> None:
-        """A request of another kind has come, or none will: whoever waits for more to send need not
-        wait on.
+        """Complete the requests that wait only to send more in one answer: a request of another
+        kind has come, or the client sends no more.
         """
         for slot in tuple(self.slots):
             if slot.parts is None and slot.complete_early is not None:
                 slot.complete_early()
 
     def refuse(self, error: ProtocolError | LimitExceeded) -> None:
-        """The other side does not keep to the protocol: one line in the log, and the connection
-        ends when what was answered has left.
+        """End the connection of a client that breaks the protocol, when the answers to earlier
+        requests have left; the log gets one line.
         """
         if self.transport is not None and self._arrival is not DROPPED:
             if error.limit is not None:
                 self.dispatcher.metrics.refused(error.limit)
-            self.dispatcher.refused(self, str(error))
+            self.dispatcher.reports.refused(self, str(error))
             self.end(str(error))
 
     def end(self, reason: str) -> None:
-        """Close when what was answered has left; what still waits gets no answer."""
+        """Close when the answers that are complete have left; requests that wait get none."""
         self._drop_requests()
         if self.transport is not None:
             self.transport.close(reason)
 
     def abort(self, reason: str) -> None:
-        """Close without what has not left yet."""
+        """Close at once; answers that have not left are dropped."""
         self._drop_requests()
         self._drop_output()
         if self.transport is not None:
@@ -449,7 +443,7 @@ class ServerConnection:
         self._frames.drop()
 
     def _dispatch(self, frames: Sequence[memoryview]) -> None:
-        """One after the other, until one holds."""
+        """Dispatch one frame after the other, until one holds."""
         dispatcher = self.dispatcher
         dispatch = dispatcher.dispatch if self.gate is None else self._dispatch_guarded
         dispatcher.began = dispatcher.now()
@@ -484,7 +478,7 @@ class ServerConnection:
         except ProtocolError as error:
             self.refuse(error)
         except Exception as error:
-            dispatcher.failed(self, error)
+            dispatcher.reports.failed(self, error)
 
     def _dispatch_alike(self, pipeline: PipelinePlan, view: memoryview) -> bool:
         """Return whether the pipeline has answered the bytes: whole requests, all alike."""
@@ -495,7 +489,7 @@ class ServerConnection:
         try:
             return dispatcher.dispatch_many(self, pipeline.run_alike, view) > 0
         except Exception as error:
-            dispatcher.failed(self, error)
+            dispatcher.reports.failed(self, error)
             return True
 
     @staticmethod
@@ -513,13 +507,15 @@ class ServerConnection:
 
     @property
     def abandoned(self) -> bool:
-        """Return whether the client is gone or has closed its side; for connections that hold.
+        """Return whether the client is gone or has closed its side, also while nothing is read.
         Costs a syscall.
         """
         return self.gone or self.transport is None or self.transport.left()
 
     def overdue(self, passed_s: float) -> Limit | None:
-        """Asked now and then: whether it has been silent for too long (a drip is silence)."""
+        """Return the limit that the connection has broken by its silence; None: it goes on. Called
+        every few seconds, `passed_s` after the last call. A few bytes of a frame are silence, too.
+        """
         pending, before = self._frames.pending_bytes, self._pending_bytes
         self._pending_bytes = pending
         goes_on = self.active and (not before or not before <= pending < before + DRIP_BYTES)
@@ -528,7 +524,7 @@ class ServerConnection:
         if self.gate is not None and self.gate.is_late:
             return LOGIN_SECONDS
         if self._muted_until > self.dispatcher.now():
-            self.silent_s = 0.0  # nothing is read, so nothing is missed
+            self.silent_s = 0.0  # the broker reads nothing: the client is not to blame
             return IDLE_SECONDS if self.abandoned else None
         # a client that is not read from cannot finish its frame
         limit = (
@@ -581,7 +577,7 @@ class ServerConnection:
             self.refuse(error)
             return
         except Exception as error:
-            dispatcher.failed(self, error)
+            dispatcher.reports.failed(self, error)
             return
         if self._arrival is DROPPED:
             return
@@ -598,3 +594,58 @@ class ServerConnection:
         if api_key in self.plans:
             self._replanned += 1
         return self._replanned <= REPLANS
+
+
+class ConnectionReports:
+    """Reports of connections to other parts of the node: the log, metrics, quotas, suspects."""
+
+    def __init__(self, metrics: Metrics, events: Events) -> None:
+        self._metrics = metrics
+        self._events = events
+        self.on_opened: Callable[[ServerConnection], None] = _ignore
+        self.on_closed: Callable[[ServerConnection], None] = _ignore
+        # with the broker id of a follower whose connection has ended
+        self.on_broken: Callable[[int], None] = _ignore
+
+    def opened(self, connection: ServerConnection) -> None:
+        self.on_opened(connection)
+
+    def closed(self, connection: ServerConnection, reason: str) -> None:
+        self.on_closed(connection)
+        if connection.follower >= 0:
+            self.on_broken(connection.follower)
+        self._events.debug("connection_closed", peer=connection.session.peer, reason=reason)
+
+    def refused(self, connection: ServerConnection, reason: str) -> None:
+        self._metrics.count("raftka_protocol_errors_total")
+        self._events.warning(
+            "connection_refused",
+            peer=connection.session.peer,
+            listener=connection.session.listener,
+            reason=reason,
+        )
+
+    def failed(self, connection: ServerConnection, error: Exception) -> None:
+        """End the connection after a bug of the broker outside of a handler: the state of its
+        requests is unknown. Other connections are not affected.
+        """
+        self._metrics.count("raftka_handler_errors_total")
+        self._events.error(
+            "plan_failed",
+            peer=connection.session.peer,
+            error=repr(error),
+            where=raised_at(error),
+        )
+        connection.end("a request failed")
+
+
+def raised_at(error: Exception) -> str:
+    """Return file and line where the exception was raised."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
+
+
+def _ignore(_: object) -> None:
+    pass

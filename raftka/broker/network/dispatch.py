@@ -1,11 +1,11 @@
 """From a frame to its handler and back: decode, authorise, call, encode. Knows no API beyond
 ApiVersions' special case, and no socket.
 
-A handler is a plain function that answers with a row, or hands back a Delayed (parked produce,
-fetch). The handler of a request that can have many items is a generator: it yields between items,
-so that one long request does not keep the loop (long_work.py); a long frame is decoded in the same
-way. Handlers that must ask the controller are `async`. The connection holds behind all that is not
-done at once.
+A handler is a plain function that returns a row, or a Delayed (a parked produce or fetch). The
+handler of a request that can have many items is a generator: it yields between items, so that one
+long request does not keep the loop (long_work.py); a long frame is decoded in the same way.
+Handlers that must ask the controller are `async`. The connection holds behind every request that
+goes on in a later turn.
 """
 
 from collections.abc import Awaitable, Callable, Generator, Iterable
@@ -17,26 +17,30 @@ from typing import Any, TypeVar, Union
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import AllowAll, Authorizer
-from raftka.broker.network.connection import HEAD, Parts, ServerConnection
+from raftka.broker.network.connection import (
+    HEAD,
+    ConnectionReports,
+    Parts,
+    ServerConnection,
+    raised_at,
+)
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.quotas.client_quotas import ClientQuotas
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.telemetry.metrics import SAMPLED, Latency
-from raftka.broker.work.long_requests import CLOSED, LongRequests
+from raftka.broker.work.long_requests import LongRequests
 from raftka.broker.work.long_work import LongWork, Steps, Unfinished, drained
 from raftka.runtime.memory import Owned, owned
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
-from raftka.wire.rows import free
 from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
 
-PRODUCE_KEY = 0
 API_VERSIONS_KEY = 18
 FETCH_KEY = 1
 LONG_FRAME_BYTES = 16 * 1024  # from this size on a request is decoded in steps
 
 Received = TypeVar("Received")
-Services = TypeVar("Services")  # what handlers are given: handlers/services.py
+Services = TypeVar("Services")  # the second argument of handlers: handlers/services.py
 
 
 class Postponed(Exception):
@@ -52,7 +56,7 @@ AnswerOf = Union[Resp, Delayed, None]  # noqa: UP007
 Answers = Union[AnswerOf[Resp], Steps[AnswerOf[Resp]], Awaitable[AnswerOf[Resp]]]  # noqa: UP007
 Handler = Callable[[Request[Req], Services], Answers[Resp]]
 Refusal = Callable[[Request[Req], Code], Resp | Steps[Resp | None] | None]
-# the answer; None: as if it was not there. May raise KafkaError and Postponed
+# returns the answer; None: the handler is called. May raise KafkaError and Postponed
 Interceptor = Callable[[Request[Any]], Row | None]
 
 
@@ -66,9 +70,11 @@ def _missing(request: Request[Any], services: Any) -> Any:
 
 @dataclass(slots=True)
 class Registration:
+    """An API and its handler."""
+
     api: AnyApi
-    module: str  # imported when the first request comes; it sets what follows
-    # a Handler: what it returns tell `waits` and `in_steps`
+    module: str  # imported when the first request comes; the import sets the following fields
+    # a Handler; `waits` and `in_steps` say what it returns
     handler: Callable[[Request[Any], Any], Any] = _missing
     refused: Refusal[Any, Any] = _refused
     waits: bool = False  # async: asks the controller
@@ -112,15 +118,12 @@ class Dispatcher:
     def __init__(self, context: BrokerContext, pool: FramePool) -> None:
         self.context = context
         self.pool = pool
-        # what handlers are given: the node sets it when it has all its parts
+        # the second argument of handlers: the node sets it when it has all its parts
         self.services: Any = None
-        self.on_opened: Callable[[ServerConnection], None] = _ignore
-        self.on_closed: Callable[[ServerConnection], None] = _ignore
-        # the connection of a follower, by its broker id
-        self.on_broken: Callable[[int], None] = _ignore
+        self.reports = ConnectionReports(context.metrics, context.events)
         self.long_work = LongWork(context.runtime.clock, self.work_failed)
         self.long_requests: LongRequests[Request[Row]] = LongRequests(
-            context.metrics, self._abandoned
+            context.metrics, Request.is_abandoned
         )
         self.events = context.events
         self.metrics = context.metrics
@@ -130,14 +133,14 @@ class Dispatcher:
         self.connections: dict[ServerConnection, None] = {}
         self.now = context.runtime.clock.now
         self.cpu_s = context.runtime.clock.cpu_s
-        self.began = 0.0  # when the bytes under way were handed to us
-        # of the request under way, until somebody else answers for its time
+        self.began = 0.0  # the time when the bytes under way were received
+        # of the request under way, until a Slot takes it and adds the request's time
         self.kind: Latency | None = None
 
-    # the way of a request
+    # from a frame to its handler
 
     def dispatch(self, connection: ServerConnection, frame: memoryview) -> None:
-        """One whole frame, without its size. Raises ProtocolError."""
+        """Handle one whole frame, without its size. Raises ProtocolError."""
         if len(frame) < HEAD.size:
             raise ProtocolError(f"a request of {len(frame)} bytes")
         key, version, correlation_id = HEAD.unpack_from(frame)
@@ -185,7 +188,7 @@ class Dispatcher:
         run: Callable[[ServerConnection, Received], int],
         received: Received,
     ) -> int:
-        """Return how many requests from the front a plan has answered together; `run` is its way,
+        """Return how many requests from the front a plan has answered together, by its method
         `run_many` or `run_alike`.
         """
         plan = connection.pipeline
@@ -203,7 +206,7 @@ class Dispatcher:
             connection.check_crowded()
         self.kind = plan.kind
         count = run(connection, received)
-        if self.kind is not None:  # else their slot answers for their time
+        if self.kind is not None:  # else their slot adds their time
             plan.kind.at_once += count
             plan.kind.sum_s += count * (self.now() - self.began)
         return count
@@ -264,16 +267,16 @@ class Dispatcher:
             position,
         )
         steps = api.decode_request_in_steps(version, frame, position)
-        done, wanted = partial(self._decoded, registration, request), partial(self.wanted, request)
+
         if self.quotas.active:
             request.meter = self.quotas.meter(request, self.cpu_s())
         resume = partial(
             self.long_work.resume,
             api.name,
             steps,
-            done,
-            wanted,
-            partial(self.request_failed, request),
+            partial(self._on_decoded, registration, request),
+            request.is_wanted,
+            request.fail,
             request.spent,
         )
         try:
@@ -297,40 +300,7 @@ class Dispatcher:
             if request.meter is not None:
                 request.meter.pause()
 
-    def wanted(self, request: Request[Row]) -> bool:
-        """Return whether the client is still there; else the request is over."""
-        connection = request.connection
-        if not connection.gone and self.long_requests.has(request) and self._abandoned(request):
-            connection.end(CLOSED)
-        if connection.gone:
-            self.answered(request)
-            return False
-        return True
-
-    @staticmethod
-    def _abandoned(request: Request[Row]) -> bool:
-        """Records with acks=0 come from clients that do not wait; else who sends no more is not
-        worth the time of a long request.
-        """
-        return (
-            request.connection.gone
-            if request.api.key == PRODUCE_KEY
-            else request.connection.abandoned
-        )
-
-    def answered(self, request: Request[Row]) -> None:
-        """Free the request, which no code reads any more; in steps, before the next one enters,
-        because a long one takes longer than a slice.
-        """
-        if self.long_requests.has(request):
-            self.long_work.resume(
-                "freeing a request", free(request.body), lambda _: self._freed(request)
-            )
-
-    def _freed(self, request: Request[Row]) -> None:
-        self.long_requests.leave(request)
-
-    def _decoded(
+    def _on_decoded(
         self, registration: Registration, request: Request[Row], result: tuple[Row, int] | Exception
     ) -> None:
         connection = request.connection
@@ -346,8 +316,8 @@ class Dispatcher:
         except ProtocolError as error:
             connection.refuse(error)
         except Exception as error:
-            self.failed(connection, error)
-        self.kind = None  # its slot answers for the time
+            self.reports.failed(connection, error)
+        self.kind = None  # its slot adds its time
         if not request.goes_on and not request.stays:
             self.long_requests.leave(request)
         connection.release()
@@ -389,7 +359,7 @@ class Dispatcher:
             self.metrics.hit(limit)
 
     def _in_steps(self, registration: Registration, request: Request[Row]) -> Steps[Answer]:
-        """The handler, and if it fails the refusal of every item of the request."""
+        """Take the steps of the handler; if it fails, those of the refusal of every item."""
         try:
             steps: Steps[Answer] = registration.handler(request, self.services)
             return (yield from steps)
@@ -399,8 +369,8 @@ class Dispatcher:
             return (yield from refusal) if isinstance(refusal, Generator) else refusal
 
     def _call_later(self, request: Request[Row], steps: Steps[Answer]) -> None:
-        """The handler of a long request goes on in later turns; nothing behind it on its connection
-        is looked at meanwhile.
+        """Go on with the handler of a long request in later turns; requests behind it on its
+        connection wait.
         """
         connection = request.connection
         request.keep(self.pool)
@@ -411,7 +381,7 @@ class Dispatcher:
         def done(result: Answer | Exception) -> None:
             self._answer(request, result)
             if not isinstance(result, Delayed):
-                self.answered(request)
+                request.free()
             elif not request.stays:
                 self.long_requests.leave(request)
             connection.release()
@@ -420,8 +390,8 @@ class Dispatcher:
             request.api.name,
             steps,
             done,
-            partial(self.wanted, request),
-            partial(self.request_failed, request),
+            request.is_wanted,
+            request.fail,
             request.spent,
         )
 
@@ -463,8 +433,8 @@ class Dispatcher:
         if isinstance(answer, Row):
             pending.complete(answer)
         if not isinstance(answer, Delayed):
-            self.answered(request)
-        elif not request.stays:  # else what makes the answer reads the request, and frees it
+            request.free()
+        elif not request.stays:  # else the code that completes the Delayed frees the request
             self.long_requests.leave(request)
         request.connection.release()
 
@@ -481,8 +451,8 @@ class Dispatcher:
             return self.broken(request, error)
 
     def broken(self, request: Request[Row], error: Exception) -> Parts:
-        """A bug of ours: this one request is answered with UNKNOWN_SERVER_ERROR, or its connection
-        ends; nobody else hears of it.
+        """Return the answer after a bug of the broker: UNKNOWN_SERVER_ERROR, or none, and the
+        connection ends. Other requests are not affected.
         """
         self.metrics.count("raftka_handler_errors_total")
         self.events.error(
@@ -491,7 +461,7 @@ class Dispatcher:
             version=request.version,
             peer=request.session.peer,
             error=repr(error),
-            where=_where(error),
+            where=raised_at(error),
         )
         try:
             row = _drained(HANDLERS[request.api.key].refused(request, Code.UNKNOWN_SERVER_ERROR))
@@ -500,25 +470,10 @@ class Dispatcher:
             request.connection.end("an error without text")
             return ()
 
-    def failed(self, connection: ServerConnection, error: Exception) -> None:
-        """End the connection after a bug of ours outside of a handler: the state of its requests is
-        unknown. Other connections are not affected.
-        """
-        self.metrics.count("raftka_handler_errors_total")
-        self.events.error(
-            "plan_failed", peer=connection.session.peer, error=repr(error), where=_where(error)
-        )
-        connection.end("a request failed")
-
-    def request_failed(self, request: Request[Row], error: Exception) -> None:
-        """A bug of ours where the answer of a long request is handed over."""
-        self.long_requests.leave(request)
-        self.failed(request.connection, error)
-
     def work_failed(self, name: str, error: Exception) -> None:
-        """A bug of ours at the end of long work that no connection waits for."""
+        """Report a bug of the broker at the end of long work that no connection waits for."""
         self.metrics.count("raftka_handler_errors_total")
-        self.events.error("long_work_failed", work=name, error=repr(error), where=_where(error))
+        self.events.error("long_work_failed", work=name, error=repr(error), where=raised_at(error))
 
     def _unsupported(
         self,
@@ -528,13 +483,13 @@ class Dispatcher:
         version: int,
         correlation_id: int,
     ) -> None:
-        """Closed without an answer, but for ApiVersions: that one is answered as version 0, so that
-        client and broker find a common version.
+        """Close the connection without an answer; but answer ApiVersions as version 0, so that
+        client and broker find a common version. Raises ProtocolError.
         """
         if key != API_VERSIONS_KEY:
             raise ProtocolError(f"API key {key} version {version} is not supported")
         api = HANDLERS[key].api
-        # what has none is no such request
+        # raises when the frame has no header, and so is no request
         decode_request_header(frame, flexible=version > api.max_version)
         entry = api.response.api_keys(
             api_key=key, min_version=api.announced.low, max_version=api.announced.high
@@ -542,38 +497,7 @@ class Dispatcher:
         row = api.response(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[entry])
         connection.answer(encode_response(api, 0, correlation_id, row))
 
-    # what connections report
-
-    def connection_opened(self, connection: ServerConnection) -> None:
-        self.on_opened(connection)
-
-    def connection_closed(self, connection: ServerConnection, reason: str) -> None:
-        self.on_closed(connection)
-        if connection.follower >= 0:
-            self.on_broken(connection.follower)
-        self.events.debug("connection_closed", peer=connection.session.peer, reason=reason)
-
-    def refused(self, connection: ServerConnection, reason: str) -> None:
-        self.metrics.count("raftka_protocol_errors_total")
-        self.events.warning(
-            "connection_refused",
-            peer=connection.session.peer,
-            listener=connection.session.listener,
-            reason=reason,
-        )
-
 
 def _drained(refusal: Row | Steps[Row | None] | None) -> Row | None:
-    """At once: for requests of few items, and after a bug of ours."""
+    """Take all steps now: for requests of few items, and after a bug of the broker."""
     return drained(refusal) if isinstance(refusal, Generator) else refusal
-
-
-def _where(error: Exception) -> str:
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    return f"{frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
-
-
-def _ignore(_: object) -> None:
-    pass

@@ -5,19 +5,22 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from raftka.broker.network.access.authorizer import Authorizer, Resource, authorized_operations
-from raftka.broker.network.connection import Parts, ServerConnection, Slot
+from raftka.broker.network.connection import ConnectionReports, Parts, ServerConnection, Slot
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.quotas.meter import Meter
 from raftka.broker.network.session import Session
 from raftka.broker.telemetry.metrics import Latency, Metrics
+from raftka.broker.work.long_requests import CLOSED, LongRequests
 from raftka.broker.work.long_work import LongWork, Steps, T
 from raftka.runtime.memory import NO_BYTES, Owned
 from raftka.wire.codec import Piece
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.frame import encode_response
+from raftka.wire.rows import free
 from raftka.wire.schema import AnyApi, Element, Row
 
 Body_co = TypeVar("Body_co", bound=Row, covariant=True)
+PRODUCE_KEY = 0
 
 
 class Answering(Protocol):
@@ -25,26 +28,18 @@ class Answering(Protocol):
 
     authorizer: Authorizer
     long_work: LongWork
+    long_requests: "LongRequests[Request[Row]]"
     metrics: Metrics
+    reports: ConnectionReports
     kind: Latency | None
 
     def encoded(self, request: "Request[Row]", row: Row) -> Parts: ...
 
     def broken(self, request: "Request[Row]", error: Exception) -> Parts: ...
 
-    def answered(self, request: "Request[Row]") -> None:
-        """Free the request: no code reads it any more."""
-
-    def wanted(self, request: "Request[Row]") -> bool:
-        """Return whether the client is still there."""
-
-    def request_failed(self, request: "Request[Row]", error: Exception) -> None: ...
-
 
 class Delayed:
-    """An answer that comes later. What it waits for calls `complete`; a second call does
-    nothing.
-    """
+    """An answer that comes later, by one call of `complete`; a second call does nothing."""
 
     __slots__ = ("request", "slot")
 
@@ -65,14 +60,14 @@ class Delayed:
             slot.complete(request.dispatcher.encoded(request, row))
 
     def broken(self, error: Exception) -> None:
-        """Complete with an error: making the answer has failed."""
+        """Complete with an error: the code that makes the answer has failed."""
         slot, self.slot = self.slot, None
         if slot is not None:
             request = self.request
             slot.complete(request.dispatcher.broken(request, error))
 
     def settle(self, result: Row | Exception) -> None:
-        """Complete it with the row, or say what has failed."""
+        """Complete with the row, or with an error."""
         if isinstance(result, Row):
             self.complete(result)
         else:
@@ -80,12 +75,14 @@ class Delayed:
 
     @property
     def over(self) -> bool:
-        """Answered, or nobody is there any more to be answered."""
+        """Return whether the request is answered, or its client is gone."""
         return self.slot is None or self.slot.connection.gone
 
 
 @dataclass(slots=True)
 class Request(Generic[Body_co]):
+    """One decoded request of a client."""
+
     api: AnyApi
     version: int
     correlation_id: int
@@ -93,39 +90,77 @@ class Request(Generic[Body_co]):
     session: Session
     connection: ServerConnection
     dispatcher: Answering = field(repr=False)
-    # empty from the first later turn on; the body's records are parts of it
+    # empty from the second turn on; the body's records are parts of it
     frame: Owned = field(repr=False)
     body_position: int  # in the frame
-    goes_on: bool = False  # its handler is at work in later turns too
-    # among the long requests until its answer is written, also when that comes later
+    goes_on: bool = False  # its handler goes on in later turns
+    # a long request until its answer is written, also when the handler has returned a Delayed
     stays: bool = False
-    slot: Slot | None = None  # its place among the answers, once it goes on in a later turn
+    slot: Slot | None = None  # its place among the answers, when its handler goes on
     # the place of a Delayed, which its handler may make before it is interrupted
     promised: Slot | None = None
     meter: Meter | None = field(default=None, repr=False)  # of a client with quotas
 
     def keep(self, pool: FramePool) -> None:
-        """The request goes on in a later turn: its frame's buffer is given to no other frame."""
+        """Give the frame's buffer to no other frame: the request goes on in a later turn."""
         pool.hold(self.frame)
         self.frame = NO_BYTES
 
-    def encoded_rows(self, row: type[Element], count: int = 0) -> EncodedRows[Element]:
-        """For an array of the answer that may be long; `row` is the class of its elements, `count`
-        the number of all, if it is known.
+    # the life of a long request
+
+    def is_abandoned(self) -> bool:
+        """Return whether the answer is not worth the time of a long request: the client has gone,
+        or has closed its side. Clients that produce with acks=0 do not wait: theirs is worth it.
         """
+        return self.connection.gone if self.api.key == PRODUCE_KEY else self.connection.abandoned
+
+    def is_wanted(self) -> bool:
+        """Return whether the client is still there; else the request is freed."""
+        connection = self.connection
+        if not connection.gone and self.dispatcher.long_requests.has(self) and self.is_abandoned():
+            connection.end(CLOSED)
+        if connection.gone:
+            self.free()
+            return False
+        return True
+
+    def free(self) -> None:
+        """Free the body, which no code reads any more; in steps, before the next long request
+        enters, because that takes longer than a slice.
+        """
+        dispatcher = self.dispatcher
+        if dispatcher.long_requests.has(self):
+            dispatcher.long_work.resume(
+                "freeing a request", free(self.body), lambda _: self._leave()
+            )
+
+    def _leave(self) -> None:
+        self.dispatcher.long_requests.leave(self)
+
+    def fail(self, error: Exception) -> None:
+        """End the connection after a bug of the broker behind the handler."""
+        self.dispatcher.long_requests.leave(self)
+        self.dispatcher.reports.failed(self.connection, error)
+
+    # for handlers
+
+    def encoded_rows(self, row: type[Element]) -> EncodedRows[Element]:
+        """Return an array of the answer that may be long; `row` is the class of its elements."""
         return self.api.encoded_rows(self.version, row)
 
     def encoded_strings(self) -> EncodedRows[str]:
-        """For an array of strings in the answer that may be long."""
+        """Return an array of strings of the answer that may be long."""
         return self.api.encoded_strings(self.version)
 
     async def finish(self, steps: Steps[T]) -> T:
-        """For async handlers: work over many items, in slices."""
+        """Do the work of an async handler over many items, in slices."""
         return await self.dispatcher.long_work.finish(self.api.name, steps, self.spent)
 
     @property
     def spent(self) -> Callable[[float], None] | None:
-        """Is told of CPU time that goes into the request, when that is counted."""
+        """Return the function that adds seconds of CPU time to the client's quota; None: it has
+        none.
+        """
         return None if self.meter is None else self.meter.spent
 
     def may(self, operation: str, resource: Resource) -> bool:

@@ -238,7 +238,7 @@ class SaslGate:
         except (ProtocolError, LimitExceeded) as error:
             self._connection.refuse(error)
         except Exception as error:
-            self._connection.dispatcher.failed(self._connection, error)
+            self._connection.dispatcher.reports.failed(self._connection, error)
 
     def _step(
         self,
