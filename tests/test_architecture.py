@@ -45,6 +45,7 @@ FLOORS = {
     "raftka.replication": 2,
     "raftka.coordinator": 2,
     "raftka.security": 0,
+    "raftka.schemas": 0,
     "raftka.broker": 3,
     "raftka.client.blocking": 4,
     "raftka.runtime.real": 3,
@@ -97,9 +98,10 @@ REAL_CLIENTS = ("raftka.cluster.demo", "raftka.cluster.traffic", "raftka.chaos.l
 # These alone make frames of requests: TLS and SASL are built in the first; the checker's client
 # stands apart.
 OPENS = ("raftka.client.connection", "raftka.chaos.live.clients.wire")
-# The registry knows the broker as a client, and its libraries come with an extra.
+# The registry knows the broker as a client. The libraries of formats and values come with extras.
 REGISTRY = "raftka.registry"
 REGISTRY_SEES = (
+    "raftka.schemas",
     "raftka.client",
     "raftka.wire",
     "raftka.runtime",
@@ -108,11 +110,20 @@ REGISTRY_SEES = (
     "raftka.json_values",
     "raftka.properties_file",
 )
-PIPELINE = "raftka.pipeline"  # its extra has the first of these, too
-REGISTRY_LIBRARIES = ("google.protobuf", "jsonschema_rs", "grpc_tools", "h11", "avro")
-FORMATS = "raftka.registry.formats"
 # These plant bugs and run the tests of others under them, to show that each test finds its bug.
 RUN_TESTS = re.compile(r"tests/mutants/scenarios\w*\.py|tests/\w+/test_planted\w*\.py")
+PIPELINE = "raftka.pipeline"
+SCHEMAS = "raftka.schemas"
+SCHEMA_LIBRARIES = ("google.protobuf", "jsonschema_rs", "grpc_tools", "h11", "avro", "fastavro")
+# The broker imports the rest of raftka.schemas: these two import the libraries.
+FORMATS, VALUES = "raftka.schemas.formats", "raftka.schemas.values"
+# They touch the outside although they are on floor 0: protoc is a process, and the others make
+# values of the standard library.
+OUTSIDE_OF_SCHEMAS = {
+    "raftka.schemas.formats.protobuf.protoc": {"subprocess", "tempfile", "pathlib"},
+    "raftka.schemas.values.avro": {"io"},
+    "raftka.schemas.values.protobuf": {"datetime"},
+}
 ENGINE = "pysyncobj"
 ENGINE_USERS = ("raftka.metadata.quorum.pysyncobj_core",)
 
@@ -155,16 +166,14 @@ def check_room(module: str, target: str) -> str | None:
     return None
 
 
-def check_registry(module: str, target: str) -> str | None:
-    if within(module, PIPELINE) and within(target, REGISTRY_LIBRARIES[0]):
-        return None
-    if any(within(target, library) for library in REGISTRY_LIBRARIES):
+def check_schemas(module: str, target: str) -> str | None:
+    if any(within(target, library) for library in SCHEMA_LIBRARIES):
         return (
             None
-            if within(module, REGISTRY)
+            if within(module, FORMATS) or within(module, VALUES)
             else (
-                f"imports {target}: it comes with raftka[registry], and only raftka/registry/ "
-                "imports it"
+                f"imports {target}: it comes with an extra, and only raftka/schemas/formats/ and "
+                "values/ import it"
             )
         )
     if (
@@ -172,7 +181,15 @@ def check_registry(module: str, target: str) -> str | None:
         and within(target, "raftka")
         and not any(within(target, each) for each in (FORMATS, "raftka.json_values"))
     ):
-        return f"imports {target}: types of schemas know nothing but texts"
+        return f"imports {target}: formats of schemas know nothing but texts"
+    if any(within(target, each) for each in (FORMATS, VALUES)) and not any(
+        within(module, each) for each in (SCHEMAS, REGISTRY, PIPELINE)
+    ):
+        return f"imports {target}: it needs the libraries of an extra"
+    return None
+
+
+def check_registry(module: str, target: str) -> str | None:
     seen = (REGISTRY, *REGISTRY_SEES, "raftka.__version__")
     if (
         within(module, REGISTRY)
@@ -193,6 +210,8 @@ def check_purity(module: str, target: str) -> str | None:
         return None
     if top == ENGINE and not module.startswith(ENGINE_USERS):
         return f"imports {ENGINE}: only metadata/quorum/pysyncobj_core.py imports it"
+    if top in OUTSIDE_OF_SCHEMAS.get(module, ()):
+        return None
     if target in FORBIDDEN_NAMES:
         return f"imports {target}: ask the runtime"
     if target != "random.Random" and top in (OUTSIDE_OF_PURE if floor < 3 else OUTSIDE):
@@ -313,7 +332,7 @@ def violations(path: str, source: str) -> list[str]:
             found.append((line, said))
     if module is not None:
         for line, target in imports(tree, path):
-            checks = (check_floor, check_room, check_registry, check_purity)
+            checks = (check_floor, check_room, check_schemas, check_registry, check_purity)
             found += [(line, said) for check in checks if (said := check(module, target))]
         found += check_calls(tree, module)
     found += [*check_functions(tree, module), *check_raises(tree), *check_width(path, source)]
@@ -540,15 +559,35 @@ PLANTED = {
         "from raftka.log.log import Log",
         "the registry knows the broker as a client only",
     ),
-    "the registry in its formats": (
-        "raftka/registry/formats/avro.py",
-        "import raftka.registry.state",
-        "types of schemas know nothing but texts",
+    "framing in the formats of schemas": (
+        "raftka/schemas/formats/avro/parser.py",
+        "import raftka.schemas.framing",
+        "formats of schemas know nothing but texts",
     ),
-    "the registry's libraries": (
+    "the registry below it": (
+        "raftka/schemas/client.py",
+        "import raftka.registry.state",
+        "floor 0 imports raftka.registry.state of floor 4",
+    ),
+    "a library of schemas": (
         "raftka/cli/x.py",
         "from google.protobuf import descriptor_pb2",
-        "it comes with raftka[registry]",
+        "only raftka/schemas/formats/ and values/ import it",
+    ),
+    "a library of schemas in the pipeline": (
+        "raftka/pipeline/records/columns.py",
+        "def f():\n    import fastavro",
+        "only raftka/schemas/formats/ and values/ import it",
+    ),
+    "formats of schemas in the broker": (
+        "raftka/broker/produce/schemas/checks.py",
+        "from raftka.schemas.formats.avro import parse",
+        "it needs the libraries of an extra",
+    ),
+    "a process in the formats of schemas": (
+        "raftka/schemas/formats/avro/parser.py",
+        "import subprocess",
+        "imports subprocess: floor 0",
     ),
     "a client library": (
         "raftka/broker/handlers/fetch.py",
@@ -675,6 +714,8 @@ def test_a_planted_violation_is_found(rule: str) -> None:
         ("tests/broker/test_x.py", "from tests.broker.stage import Stage"),
         ("tests/mutants/scenarios_x.py", "from tests.broker.test_fetch import test_x"),
         ("tests/registry/test_planted_bugs.py", "from tests.registry import test_api"),
+        ("raftka/schemas/formats/protobuf/protoc.py", "import subprocess, tempfile"),
+        ("raftka/schemas/values/avro.py", "from io import BytesIO\nimport fastavro"),
         ("raftka/chaos/live/clients/clients.py", "import kafka, confluent_kafka, aiokafka"),
         ("raftka/chaos/live/clients/wire.py", "from raftka.wire.frame import encode_request"),
         (

@@ -25,9 +25,9 @@ from raftka.registry.limits import (
     IDLE_SECONDS,
     REQUEST_BYTES,
 )
+from raftka.registry.metrics import RegistryMetrics
 from raftka.registry.rest.api import Api, Raw
 from raftka.registry.rest.requests import Request
-from raftka.registry.schema_ids import Numbers
 
 JSON_TYPE = b"application/vnd.schemaregistry.v1+json"
 CHUNK_BYTES = 64 * 1024
@@ -70,7 +70,7 @@ class HttpServer:
     def __init__(
         self,
         api: Api,
-        numbers: Numbers,
+        numbers: RegistryMetrics,
         login: Login | None = None,
         report: Callable[[str, str], None] = lambda what, error: None,
     ) -> None:
@@ -357,7 +357,7 @@ class HttpConnection:
             return error
         if known:
             return None
-        self._server.numbers.login_refused()
+        self._server.numbers.count_refused_login()
         return RegistryError(UNAUTHORIZED, "Unauthorized")
 
     async def _refuse(self, error: RegistryError, head: Head | None = None) -> None:
@@ -390,7 +390,7 @@ class HttpConnection:
         head: Head | None = None,
         more: bytes = b"",
     ) -> None:
-        self._server.numbers.answered(status)
+        self._server.numbers.count_answer(status)
         reason = HTTPStatus(status).phrase.encode()
         start = b"HTTP/1.1 %d %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n%b\r\n" % (
             status,

@@ -25,9 +25,9 @@ from raftka.registry.errors import (
     version_deleted,
     version_not_deleted,
 )
-from raftka.registry.formats.schema import Parsed, Reference
 from raftka.registry.limits import CONTEXTS, SCHEMA_CHARACTERS, STORED_CHARACTERS, VERSIONS
 from raftka.registry.log import Decided, SchemasLog
+from raftka.registry.parsed_schemas import ParsedSchemas, Resolved, format_of, incompatibilities
 from raftka.registry.records import (
     AVRO,
     LARGEST_NUMBER,
@@ -44,12 +44,12 @@ from raftka.registry.records import (
     settings_record,
     used_ids_record,
 )
-from raftka.registry.schemas import ParsedSchemas, Resolved, format_of, problems
 from raftka.registry.settings import contracts
 from raftka.registry.settings.changes import SettingsChanges, check_writable
 from raftka.registry.settings.names import GROUP, METADATA, NORMALIZE, RULE_SETS, VALIDATE_NEW
 from raftka.registry.state import LATEST, State
 from raftka.registry.subjects import DEFAULT, context_of, prefix_of, within
+from raftka.schemas.formats.schema import Parsed, Reference
 
 CONFLICT, NOT_FOUND = 409, 404
 DIGEST_BYTES = 16
@@ -580,7 +580,7 @@ class Registry:
             except RegistryError as error:  # another registry may have written it
                 found.append(f"version {each.version} cannot be parsed here: {error}")
                 continue
-            found += problems(level, body.schema_type, new, each.version, old)
+            found += incompatibilities(level, body.schema_type, new, each.version, old)
         return found
 
     def serialized(self, body: Body, subject: str) -> str:

@@ -18,10 +18,10 @@ from raftka.registry.broker_access import BrokerAccess
 from raftka.registry.errors import RegistryError
 from raftka.registry.http import HttpServer
 from raftka.registry.log import TOPIC, MakeClient, SchemasLog
+from raftka.registry.metrics import RegistryMetrics
+from raftka.registry.parsed_schemas import ParsedSchemas
 from raftka.registry.registry import Registry
 from raftka.registry.rest.api import Api
-from raftka.registry.schema_ids import Numbers
-from raftka.registry.schemas import ParsedSchemas
 
 CLIENT_ID = "raftka-registry"
 BACKLOG = 100
@@ -54,7 +54,7 @@ class RegistryServer:
         """
         self._port, self._report = port, report
         self._log = SchemasLog(make_client, topic, failed=lost)
-        numbers = Numbers()
+        numbers = RegistryMetrics()
         users = BrokerAccess(client_of, hit=numbers.hit) if client_of is not None else None
         api = Api(Registry(self._log, ParsedSchemas(numbers.hit)), users or Everybody())
         self._http = HttpServer(api, numbers, users, report)

@@ -56,13 +56,13 @@ def test_record_with_a_schema_of_its_subject_is_taken(scene: Scene) -> None:
 BAD = {
     "no magic byte": (
         b"plain text",
-        "the value does not begin with a zero byte and the number of a schema",
+        "the value does not begin with a zero byte and a schema id",
     ),
     "too short": (
         b"\0\0\0\0",
-        "the value does not begin with a zero byte and the number of a schema",
+        "the value does not begin with a zero byte and a schema id",
     ),
-    "empty": (b"", "the value does not begin with a zero byte and the number of a schema"),
+    "empty": (b"", "the value does not begin with a zero byte and a schema id"),
     "unknown number": (framed(8), "schema 8 of the value is not registered under subject t-value"),
     "another subject": (framed(9), "schema 9 of the value is not registered under subject t-value"),
     "negative number": (
@@ -147,7 +147,7 @@ def test_messages_of_protobuf_name_subjects_by_their_indexes(scene: Scene) -> No
     assert [each.batch_index_error_message for each in answer.record_errors] == [
         "schema 5 of the value is not registered under subject shop.Second",
         "schema 5 of the value is not registered, or has no name of a record for its subject",
-        "the value of schema 5 has no indexes of a message",
+        "the value of schema 5 has no message indexes behind its schema id",
     ]
 
 
@@ -361,8 +361,8 @@ def test_topics_without_the_setting_call_nothing_new(scene: Scene) -> None:
     finally:
         sys.setprofile(None)
     assert codes == [0] * 5
-    assert any(name.endswith("fastpath/produce.py") for name in called)
-    assert not [name for name in called if "/broker/schemas/" in name]
+    assert any(name.endswith("broker/produce/plan.py") for name in called)
+    assert not [name for name in called if "/produce/schemas/" in name]
 
 
 def test_internal_topics_are_written_whatever_is_set(scene: Scene) -> None:
@@ -467,7 +467,7 @@ def test_payload_is_compared_with_its_schema_and_all_that_it_refers_to(
     ] == [
         (1, "it is no value of schema 8: b'b' has no dot"),
         (2, "it is no value of schema 7: b'c' has no dot"),
-        (3, "the value does not begin with a zero byte and the number of a schema"),
+        (3, "the value does not begin with a zero byte and a schema id"),
     ]
     assert sorted(judge.schemas)[0] == (
         7,

@@ -8,8 +8,8 @@ from typing import Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from raftka.registry.formats import avro, json_schema, protobuf
-from raftka.registry.formats.schema import InvalidSchema, Reference
+from raftka.schemas.formats import avro, json_schema, protobuf
+from raftka.schemas.formats.schema import InvalidSchema, Reference
 from raftka.wire.errors import Code
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, produce, produced
@@ -19,11 +19,11 @@ from tests.mutants.directed import finds
 
 
 def avro_problems(reader: Any, writer: Any) -> list[str]:
-    return avro.problems(*(avro.parse(json.dumps(each), []) for each in (reader, writer)))
+    return avro.incompatibilities(*(avro.parse(json.dumps(each), []) for each in (reader, writer)))
 
 
 def json_problems(reader: Any, writer: Any) -> list[str]:
-    return json_schema.problems(
+    return json_schema.incompatibilities(
         *(json_schema.parse(json.dumps(each), []) for each in (reader, writer))
     )
 
@@ -70,7 +70,7 @@ def zigzag_is_taken_for_plain() -> None:
         protobuf.parse(f'syntax = "proto3"; message M {{ {each} a = 1; }}', [])
         for each in ("sint32", "int32")
     ]
-    assert protobuf.problems(*schemas), "a reader reads other numbers"
+    assert protobuf.incompatibilities(*schemas), "a reader reads other numbers"
 
 
 @finds

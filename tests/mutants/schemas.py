@@ -10,14 +10,13 @@ from raftka.broker.produce.schemas.dead_letters import DeadLetters
 from raftka.broker.produce.schemas.registry import RegistryAway
 from raftka.log import log
 from raftka.log.config import LogConfig
-from raftka.registry.formats import pairs
-from raftka.registry.formats.avro_parts import rules as avro_rules
-from raftka.registry.formats.avro_parts.types import Field, Type
-from raftka.registry.formats.json_schema_parts import rules as json_rules
-from raftka.registry.formats.json_schema_parts import typed
-from raftka.registry.formats.json_schema_parts.nodes import Choice, Part, Typed
-from raftka.registry.formats.pairs import Expanded
-from raftka.registry.formats.protobuf_parts import printer, protoc, types
+from raftka.schemas.formats import pairs
+from raftka.schemas.formats.avro import compatibility as avro_rules
+from raftka.schemas.formats.avro.types import Field, Type
+from raftka.schemas.formats.json_schema import compatibility as json_rules
+from raftka.schemas.formats.json_schema.nodes import Choice, Part, Typed
+from raftka.schemas.formats.pairs import Expanded
+from raftka.schemas.formats.protobuf import printer, protoc, types
 from raftka.wire.records import read_header
 from tests.mutants.registry import mutant
 
@@ -51,7 +50,7 @@ def problems_stay_where_they_are(_: Any) -> Any:
     return bug
 
 
-@mutant(typed, "_other_properties")
+@mutant(json_rules, "_other_properties")
 def closed_model_takes_what_was_open(_: Any) -> Any:
     """A reader that takes no further properties is compatible with a writer that has some."""
 
@@ -99,7 +98,7 @@ def references_leave_their_folder(_: Any) -> Any:
     return lambda name: None
 
 
-@mutant(SchemaChecks, "_errors")
+@mutant(SchemaChecks, "_find_errors")
 def silent_registry_takes_everything(errors: Any) -> Any:
     """While the registry does not answer, records are stored that were compared with no schema."""
 
@@ -148,7 +147,7 @@ def letters_leave_a_gap_in_sequences(repair: Any) -> Any:
     return bug
 
 
-@mutant(DeadLetters, "unfit")
+@mutant(DeadLetters, "find_obstacle")
 def letters_lend_the_right_to_write(unfit: Any) -> Any:
     """A client writes to a topic that it may not write to, by a dead letter of the broker."""
     return lambda self, topic, batch, may_write: unfit(self, topic, batch, lambda _: True)

@@ -20,12 +20,12 @@ pytest.importorskip("google.protobuf", reason="needs raftka[pipeline]")
 import pyarrow as pa
 
 from raftka.json_values import Json
-from raftka.pipeline.records.confluent_framing import FromRegistry
 from raftka.pipeline.records.decoding import Decoder
 from raftka.pipeline.records.fields import fields
-from raftka.pipeline.records.protobuf_values import message_indexes
 from raftka.pipeline.records.registry_client import RegistryAccess, RegistryAway, RegistryClient
+from raftka.pipeline.records.schema_readers import RegistryReader
 from raftka.registry.server import RegistryServer
+from raftka.schemas.framing import message_indexes
 from tests.pipeline.framed_values import avro, framed
 from tests.registry.rest import Rest, record
 
@@ -212,10 +212,7 @@ def test_unknown_numbers_and_other_types_are_dead_letters(
         reading.row(framed(number, b"{}"))[1]
         == f"schema {number} is of the type JSON, and this stream is avro"
     )
-    assert (
-        reading.row(b"{}")[1]
-        == "no Avro: it does not begin with a zero byte and the number of a schema"
-    )
+    assert reading.row(b"{}")[1] == "no Avro: it does not begin with a zero byte and a schema id"
 
 
 def test_several_formats_in_one_topic(raftka_registry: RegistryServer, rest: Rest) -> None:
@@ -409,8 +406,8 @@ def test_bytes_that_are_no_message_are_a_dead_letter(
 
 
 def test_indexes_of_the_first_message_are_one_byte() -> None:
-    assert message_indexes(b"\x00rest") == ((0,), 1)
-    assert message_indexes(b"\x04\x02\x06rest") == ((1, 3), 3)
+    assert message_indexes(b"\x00rest", 0) == ((0,), 1)
+    assert message_indexes(b"\x04\x02\x06rest", 0) == ((1, 3), 3)
 
 
 def test_confluents_decimals(
@@ -436,7 +433,7 @@ def test_confluents_decimals(
     ).encode()
     client = RegistryClient(RegistryAccess(("http://a",)), lambda url, path: (200, answer))
 
-    assert FromRegistry(client, ("protobuf",)).value(
+    assert RegistryReader(client, ("protobuf",)).value(
         framed(1, b"\x00\x0a\x08\x0a\x02\xfb\x2e\x10\x09\x18\x02")
     ) == {"price": Decimal("-12.34")}
 
@@ -487,7 +484,7 @@ def test_an_id_that_a_new_registry_gives_again_has_its_new_schema() -> None:
         lambda url, path: (200, json.dumps({"schema": answers[which[0]]}).encode()),
         lambda: now[0],
     )
-    worker = FromRegistry(client, ("avro",), lambda: now[0])
+    worker = RegistryReader(client, ("avro",), lambda: now[0])
     value = framed(1, b"\x04")
     assert worker.value(value) == {"a": 2}
     which[0] = "new"

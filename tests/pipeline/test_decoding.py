@@ -156,7 +156,7 @@ def test_an_error_that_nobody_has_thought_of_is_one_dead_letter(
             raise RuntimeError("half of a pair: \ud800")
         return {"truck": int(value), "latitude": 1}
 
-    monkeypatch.setattr("raftka.pipeline.records.decoding.parsed_json", failing)
+    monkeypatch.setattr("raftka.pipeline.records.decoding.parse_json", failing)
 
     found = decoder().columns(pa.array([b"1", b"2", b"3"], pa.binary())).to_pylist()
 

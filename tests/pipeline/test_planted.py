@@ -12,8 +12,7 @@ pytest.importorskip("fastavro", reason="needs raftka[pipeline]")
 
 from raftka.cluster.tally import Tally
 from raftka.pipeline.errors import PipelineError
-from raftka.pipeline.records import confluent_framing as framed
-from raftka.pipeline.records import registry_client
+from raftka.pipeline.records import registry_client, schema_readers
 from raftka.pipeline.records.batches import Fetched
 from raftka.pipeline.running.lag import Ends, Seen
 from raftka.pipeline.topics import progress, reader
@@ -92,7 +91,7 @@ def schemas_are_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def readers_are_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(framed.FromRegistry, "refresh", lambda known: None)
+    patch.setattr(schema_readers.RegistryReader, "refresh", lambda known: None)
 
 
 def progress_is_told_once(patch: pytest.MonkeyPatch) -> None:

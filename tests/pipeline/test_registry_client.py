@@ -17,17 +17,15 @@ import trustme
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.records.registry_client import (
     FRESH_S,
-    GRACE_S,
     PAUSES_S,
     UNKNOWN_S,
     Http,
-    Reference,
     RegistryAccess,
     RegistryAway,
     RegistryClient,
-    Schema,
     UnknownSchema,
 )
+from raftka.schemas.client import GRACE_S, Reference, Schema
 
 URL = "http://registry:8081"
 NOT_FOUND = (404, {"error_code": 40403, "message": "Schema not found"})
@@ -69,9 +67,9 @@ def test_a_schema_is_asked_for_once() -> None:
     )
 
     assert [registry.client.schema(7), registry.client.schema(7)] == [
-        Schema("AVRO", '"string"')
+        Schema("AVRO", '"string"', (), "string")
     ] * 2
-    assert registry.client.schema(8).type == "PROTOBUF"
+    assert registry.client.schema(8).kind == "PROTOBUF"
     assert registry.client.version("a/b", 3) == Schema("AVRO", "{}", (Reference("a.B", "b", 3),))
     assert registry.asked == [
         "/schemas/ids/7",
@@ -123,13 +121,13 @@ def test_a_descriptor_is_another_answer_than_the_text() -> None:
     registry = Registry(
         {
             "/schemas/ids/7": (200, {"schema": "text"}),
-            "/schemas/ids/7?format=serialized": (200, {"schema": "base64"}),
+            "/schemas/ids/7?format=serialized": (200, {"schema": "YmFzZTY0"}),
         }
     )
 
     assert [registry.client.schema(7).text, registry.client.schema(7, serialized=True).text] == [
         "text",
-        "base64",
+        "YmFzZTY0",
     ]
 
 

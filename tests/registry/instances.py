@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from raftka.json_values import Json, JsonObject
-from raftka.registry.formats.json_schema import _validate
-from raftka.registry.formats.json_schema_parts.documents import (
+from raftka.schemas.formats.json_schema.documents import (
     METASCHEMAS,
     Document,
     Documents,
     is_known,
 )
-from raftka.registry.formats.schema import InvalidSchema
+from raftka.schemas.formats.json_schema.parser import _validate
+from raftka.schemas.formats.schema import InvalidSchema
 
 TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),

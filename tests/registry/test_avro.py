@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from raftka.registry.formats import avro as ours
-from raftka.registry.formats import pairs
-from raftka.registry.formats.schema import MAX_BYTES, InvalidSchema, Reference
+from raftka.schemas.formats import avro as ours
+from raftka.schemas.formats import pairs
+from raftka.schemas.formats.schema import MAX_BYTES, InvalidSchema, Reference
 
 
 def parse(value: Any, *references: tuple[str, Any]) -> ours.AvroSchema:
@@ -35,7 +35,7 @@ def enum(*symbols: str, **more: Any) -> dict:
 
 
 def problems(reader: Any, writer: Any) -> list[str]:
-    return ours.problems(parse(reader), parse(writer))
+    return ours.incompatibilities(parse(reader), parse(writer))
 
 
 FIXED = {"type": "fixed", "name": "F", "size": 4}
@@ -304,7 +304,7 @@ def test_references_are_known_by_their_full_names() -> None:
     parsed = parse(person, ("street", street), ("city", city))
 
     assert parsed.text == json.dumps(person, separators=(",", ":"))
-    assert ours.problems(parsed, parsed) == []
+    assert ours.incompatibilities(parsed, parsed) == []
     with pytest.raises(InvalidSchema, match=r'reference "city": "geo.Street" is neither'):
         parse(person, ("city", city), ("street", street))
     changed = parse(
@@ -312,7 +312,7 @@ def test_references_are_known_by_their_full_names() -> None:
         ("street", record(field("int", "name"), name="Street", namespace="geo")),
         ("city", city),
     )
-    assert ours.problems(changed, parsed) == [
+    assert ours.incompatibilities(changed, parsed) == [
         "TYPE_MISMATCH at /fields/1/type/fields/0/type: the reader has int, the writer string",
     ]
 
@@ -364,8 +364,8 @@ def test_chains_of_types_and_of_defaults_end() -> None:
     names = [record(*([field(f"R{n - 1}")] if n else []), name=f"R{n}") for n in range(10_000)]
     long = parse([*names, record(field("R9999"), name="Last")])
 
-    assert ours.problems(chained, chained) == []
-    assert ours.problems(long, long) == []
+    assert ours.incompatibilities(chained, chained) == []
+    assert ours.incompatibilities(long, long) == []
 
 
 def test_large_schemas_have_linear_cost() -> None:
@@ -375,8 +375,8 @@ def test_large_schemas_have_linear_cost() -> None:
     wide = parse(record(*(field("int", f"f{n}") for n in range(20_000))))
     union = parse([record(field("int"), name=f"R{n}") for n in range(5_000)])
 
-    assert ours.problems(wide, wide) == []
-    assert ours.problems(union, union) == []
+    assert ours.incompatibilities(wide, wide) == []
+    assert ours.incompatibilities(union, union) == []
 
 
 def test_more_combinations_than_are_allowed_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +400,7 @@ def test_fields_of_many_pairs_are_counted() -> None:
         record(*(field("int", f"f{n}", default=0) for n in range(10_000)), aliases=names)
     )
 
-    found = ours.problems(reader, parse([record(name=name) for name in names]))
+    found = ours.incompatibilities(reader, parse([record(name=name) for name in names]))
 
     assert found == ["TOO_COMPLEX at /: the schemas have too many combinations of parts to compare"]
 
@@ -515,7 +515,7 @@ def test_verdicts_are_those_of_the_avro_package(data: Any) -> None:
         reader_of_avro, writer_of_avro
     )
 
-    found = ours.problems(reader, writer)
+    found = ours.incompatibilities(reader, writer)
 
     assert (found == []) == (
         verdict.compatibility is avro.compatibility.SchemaCompatibilityType.compatible
@@ -560,7 +560,7 @@ def test_what_has_no_problems_is_really_read(data: Any) -> None:
     writer, writer_of_avro = parsed_by_both(writer_value)
     reader_value = data.draw(changed(writer_value))
     reader, _ = parsed_by_both(reader_value)
-    assume("n.A" not in reader.text + writer.text and ours.problems(reader, writer) == [])
+    assume("n.A" not in reader.text + writer.text and ours.incompatibilities(reader, writer) == [])
     out = io.BytesIO()
     fastavro.schemaless_writer(out, writer_value, datum(data.draw, writer_of_avro))
     fastavro.schemaless_reader(io.BytesIO(out.getvalue()), writer_value, reader_value)
@@ -574,4 +574,4 @@ def test_normalized_schemas_are_schemas_and_stay_as_they_are(value: Any) -> None
     again = ours.parse(schema.normalized, [])
 
     assert again.normalized == again.canonical == schema.normalized
-    assert ours.problems(schema, again) == ours.problems(again, schema) == []
+    assert ours.incompatibilities(schema, again) == ours.incompatibilities(again, schema) == []

@@ -11,8 +11,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftka.registry.formats import avro, json_schema, protobuf
-from raftka.registry.formats.schema import Format, InvalidSchema, Parsed, Reference
+from raftka.schemas.formats import avro, json_schema, protobuf
+from raftka.schemas.formats.schema import Format, InvalidSchema, Parsed, Reference
 
 FORMATS: dict[str, Format] = {"AVRO": avro, "JSON": json_schema, "PROTOBUF": protobuf}
 KEYWORDS = """
@@ -49,10 +49,10 @@ def test_any_json_is_refused_or_taken(
     for each in taken:
         again = format_.parse(each.normalized, [Reference("other", json.dumps(reference))])
         assert again.normalized == each.normalized
-        assert format_.problems(again, each) == []
+        assert format_.incompatibilities(again, each) == []
     if len(taken) == 2:
-        format_.problems(*taken)
-        format_.problems(*reversed(taken))
+        format_.incompatibilities(*taken)
+        format_.incompatibilities(*reversed(taken))
 
 
 @pytest.mark.parametrize("format_", FORMATS.values(), ids=FORMATS)
@@ -63,7 +63,7 @@ def test_any_text_is_refused_or_taken(format_: Format, text: str) -> None:
         parsed = format_.parse(text, [])
     except InvalidSchema:
         return
-    assert format_.problems(parsed, parsed) == []
+    assert format_.incompatibilities(parsed, parsed) == []
 
 
 WHOLE = FileDescriptorProto(
@@ -142,7 +142,7 @@ def test_any_descriptor_is_refused_or_taken(changes: list[tuple[int, int]]) -> N
     except InvalidSchema:
         return
     assert protobuf.parse(protobuf.serialized(parsed), []).canonical == parsed.canonical
-    assert protobuf.problems(parsed, parsed) == []
+    assert protobuf.incompatibilities(parsed, parsed) == []
 
 
 def nested_descriptor(levels: int) -> str:
@@ -178,7 +178,7 @@ def test_the_deepest_schemas_are_taken_from_a_deep_stack(name: str) -> None:
             at_depth(frames - 1)
             return
         schema = format_.parse(text, [])
-        assert format_.problems(schema, schema) == []
+        assert format_.incompatibilities(schema, schema) == []
         assert format_.parse(schema.normalized, []).canonical
 
     at_depth(200)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from raftka.registry.formats import json_schema
-from raftka.registry.formats.schema import InvalidSchema, Reference
+from raftka.schemas.formats import json_schema
+from raftka.schemas.formats.schema import InvalidSchema, Reference
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -20,7 +20,7 @@ def parse(value: Any, *references: tuple[str, Any]) -> json_schema.JsonSchema:
 
 
 def problems(reader: Any, writer: Any) -> list[str]:
-    return json_schema.problems(parse(reader), parse(writer))
+    return json_schema.incompatibilities(parse(reader), parse(writer))
 
 
 def kinds(reader: Any, writer: Any) -> list[str]:
@@ -521,8 +521,12 @@ def test_references_lead_to_schemas(schema: Any) -> None:
     plain, number = parse({"properties": {"x": STRING}}), parse({"properties": {"x": NUMBERS}})
     parsed = parse(schema, OTHER, CHAIN)
 
-    assert json_schema.problems(parsed, plain) == json_schema.problems(plain, parsed) == []
-    assert [each.partition(":")[0] for each in json_schema.problems(number, parsed)] == [
+    assert (
+        json_schema.incompatibilities(parsed, plain)
+        == json_schema.incompatibilities(plain, parsed)
+        == []
+    )
+    assert [each.partition(":")[0] for each in json_schema.incompatibilities(number, parsed)] == [
         "TYPE_CHANGED at /properties/x"
     ]
 
@@ -699,7 +703,7 @@ def test_expressions_that_backtrack_end(pattern: str) -> None:
 def test_combinations_are_bounded(schema: Any) -> None:
     parsed = parse(schema)
 
-    assert json_schema.problems(parsed, parsed) in (
+    assert json_schema.incompatibilities(parsed, parsed) in (
         [],
         ["TOO_COMPLEX at /: the schemas have too many combinations of parts to compare"],
     )
@@ -724,8 +728,8 @@ def test_long_chains_of_references_end() -> None:
         }
     )
 
-    assert json_schema.problems(chain, chain) == []
-    assert json_schema.problems(nested, nested) == []
+    assert json_schema.incompatibilities(chain, chain) == []
+    assert json_schema.incompatibilities(nested, nested) == []
 
 
 def test_large_schemas_have_bounded_cost() -> None:
@@ -743,9 +747,13 @@ def test_large_schemas_have_bounded_cost() -> None:
         }
     )
 
-    assert json_schema.problems(wide, wide) == json_schema.problems(events, events) == []
+    assert (
+        json_schema.incompatibilities(wide, wide)
+        == json_schema.incompatibilities(events, events)
+        == []
+    )
     for schema in (options, patterns):
-        assert json_schema.problems(schema, schema)[0].startswith("TOO_COMPLEX at /")
+        assert json_schema.incompatibilities(schema, schema)[0].startswith("TOO_COMPLEX at /")
 
 
 def test_problems_are_bounded() -> None:

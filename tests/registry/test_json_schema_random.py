@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from raftka.registry.formats import json_schema
-from raftka.registry.formats.json_schema_parts import rules
-from raftka.registry.formats.schema import InvalidSchema
+from raftka.schemas.formats import json_schema
+from raftka.schemas.formats.json_schema import compatibility
+from raftka.schemas.formats.schema import InvalidSchema
 
 INT, NUMBERS, STRING, NULL = ({"type": each} for each in ("integer", "number", "string", "null"))
 
@@ -20,7 +20,7 @@ def parse(value: Any) -> json_schema.JsonSchema:
 
 
 def problems(reader: Any, writer: Any) -> list[str]:
-    return json_schema.problems(parse(reader), parse(writer))
+    return json_schema.incompatibilities(parse(reader), parse(writer))
 
 
 LEAVES = st.sampled_from(
@@ -187,5 +187,5 @@ def test_options_that_are_left_out_at_a_glance_would_not_fit(
     found = problems(*schemas)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rules, "_hopeless", lambda one, other: False)
+        patch.setattr(compatibility, "_hopeless", lambda one, other: False)
         assert (problems(*schemas) == []) == (found == [])

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from raftka.json_values import Json
-from raftka.registry.formats import json_schema
-from raftka.registry.formats.json_schema_parts.documents import resolve
-from raftka.registry.formats.schema import InvalidSchema, Reference
+from raftka.schemas.formats import json_schema
+from raftka.schemas.formats.json_schema.documents import resolve
+from raftka.schemas.formats.json_schema.parser import MAX_DYNAMIC
+from raftka.schemas.formats.schema import InvalidSchema, Reference
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
@@ -24,7 +25,10 @@ def parse(schema: Json, *references: tuple[str, Json]) -> json_schema.JsonSchema
 
 def faults(reader: Json, writer: Json) -> list[str]:
     """Return the rules that are broken."""
-    return [each.partition(" ")[0] for each in json_schema.problems(parse(reader), parse(writer))]
+    return [
+        each.partition(" ")[0]
+        for each in json_schema.incompatibilities(parse(reader), parse(writer))
+    ]
 
 
 def bundle(draft: str, plate: Json, root_plate: Json = True) -> Json:
@@ -74,7 +78,7 @@ def test_relative_references_are_resolved_against_their_resource(draft: str) -> 
     changed["definitions"]["near"]["type"] = "boolean"
 
     assert faults(schema, schema) == []
-    found = json_schema.problems(parse(changed), parse(schema))
+    found = json_schema.incompatibilities(parse(changed), parse(schema))
     assert found
     assert all("/x" in each and "/y" not in each for each in found), found
 
@@ -111,7 +115,7 @@ def test_an_anchor_is_its_resources_own(anchor: Json, draft: str) -> None:
     changed = json.loads(json.dumps(schema))
     changed["definitions"]["inner"]["definitions"]["q"]["type"] = "boolean"
 
-    found = json_schema.problems(parse(changed), parse(schema))
+    found = json_schema.incompatibilities(parse(changed), parse(schema))
     assert {name for name in "xyz" for each in found if f"/{name}" in each} == {"y", "z"}
     del schema["definitions"]["outer"]
     with pytest.raises(InvalidSchema, match=r"\$ref #p leads to no schema"):
@@ -172,8 +176,8 @@ def test_the_same_resource_by_another_place_is_no_change() -> None:
     assert faults(moved, inside) == faults(inside, moved) == []
     other = parse(apart, ("truck.json", truck))
     assert (
-        json_schema.problems(other, parse(inside))
-        == json_schema.problems(parse(inside), other)
+        json_schema.incompatibilities(other, parse(inside))
+        == json_schema.incompatibilities(parse(inside), other)
         == []
     )
 
@@ -203,8 +207,8 @@ def test_a_reference_without_a_schema_keyword_is_of_the_draft_of_its_referrer() 
             {"$schema": draft, "properties": {"a": {"$ref": "other.json"}}}, ("other.json", bundled)
         )
 
-    assert json_schema.problems(schema("integer"), schema("number")) != []
-    assert json_schema.problems(schema("number"), schema("integer")) == []
+    assert json_schema.incompatibilities(schema("integer"), schema("number")) != []
+    assert json_schema.incompatibilities(schema("number"), schema("integer")) == []
     with pytest.raises(InvalidSchema, match="part leads to no schema"):
         schema("number", DRAFT_7)  # which knows no $defs
 
@@ -235,7 +239,7 @@ def test_a_dynamic_reference_leads_to_the_outermost_anchor() -> None:
         }
 
     assert faults(strict("string"), strict("string")) == []
-    found = json_schema.problems(parse(strict("integer")), parse(strict("string")))
+    found = json_schema.incompatibilities(parse(strict("integer")), parse(strict("string")))
     assert any("children" in each for each in found), found
 
 
@@ -252,7 +256,7 @@ def test_a_property_that_both_require_and_the_reader_alone_describes_is_no_safe_
 
 
 def test_dynamic_anchors_are_bounded() -> None:
-    anchors = {f"a{at}": {"$dynamicAnchor": f"a{at}"} for at in range(json_schema.MAX_DYNAMIC + 1)}
+    anchors = {f"a{at}": {"$dynamicAnchor": f"a{at}"} for at in range(MAX_DYNAMIC + 1)}
 
     with pytest.raises(InvalidSchema, match="dynamic anchors"):
         parse({"$schema": DRAFT_2020, "$defs": anchors})

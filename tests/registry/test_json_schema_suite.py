@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from raftka.json_values import Json
-from raftka.registry.formats.json_schema_parts.documents import Document, Documents, draft_of
-from raftka.registry.formats.schema import InvalidSchema
+from raftka.schemas.formats.json_schema.documents import Document, Documents, draft_of
+from raftka.schemas.formats.schema import InvalidSchema
 from tests.registry.instances import is_valid
 
 SUITE = Path(__file__).with_name("json_schema_suite")

@@ -12,9 +12,9 @@ from raftka.registry import limits
 from raftka.registry.access import User
 from raftka.registry.broker_access import BrokerAccess, Rights
 from raftka.registry.http import Incoming
+from raftka.registry.parsed_schemas import ParsedSchemas
 from raftka.registry.rest.api import Api
 from raftka.registry.rest.requests import Request
-from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import RegistryServer
 from tests.registry.rest import Rest, connected, record, talk
 from tests.registry.small_limits import hits, small

@@ -14,10 +14,10 @@ from raftka.registry import log, records, registry, state
 from raftka.registry.broker_access import BrokerAccess
 from raftka.registry.errors import RegistryError
 from raftka.registry.log import SchemasLog
+from raftka.registry.parsed_schemas import ParsedSchemas
 from raftka.registry.records import no_schema_record
 from raftka.registry.registry import Registry
 from raftka.registry.rest import api, requests
-from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import RegistryServer
 from raftka.registry.settings import changes
 from raftka.registry.subjects import Name

@@ -13,9 +13,9 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from raftka.registry.formats import protobuf
-from raftka.registry.formats.protobuf_parts import protoc
-from raftka.registry.formats.schema import InvalidSchema, Reference
+from raftka.schemas.formats import protobuf
+from raftka.schemas.formats.protobuf import protoc
+from raftka.schemas.formats.schema import InvalidSchema, Reference
 
 
 @cache
@@ -24,7 +24,7 @@ def parse(text: str, *references: tuple[str, str]) -> protobuf.ProtobufSchema:
 
 
 def problems(reader: str, writer: str) -> list[str]:
-    return protobuf.problems(parse(reader), parse(writer))
+    return protobuf.incompatibilities(parse(reader), parse(writer))
 
 
 def proto3(body: str) -> str:
@@ -255,11 +255,11 @@ def test_types_of_references_are_compared() -> None:
         ("n.proto", proto3("package r; message N { int32 a = 1; N n = 2; }")),
     )
 
-    assert protobuf.problems(after, before) == [
+    assert protobuf.incompatibilities(after, before) == [
         "FIELD_SCALAR_KIND_CHANGED at /M/1/1: field a = 1 is string for the reader, int32 for the "
         "writer",
     ]
-    assert protobuf.problems(elsewhere, before) == []
+    assert protobuf.incompatibilities(elsewhere, before) == []
 
 
 FILES = {
@@ -318,7 +318,7 @@ def test_text_and_descriptor_are_one_schema(name: str) -> None:
     assert parse(schema.canonical).canonical == schema.canonical
     assert from_descriptor.text == from_descriptor.canonical == schema.canonical
     assert protobuf.serialized(from_descriptor) == protobuf.serialized(schema)
-    assert protobuf.problems(schema, from_descriptor) == []
+    assert protobuf.incompatibilities(schema, from_descriptor) == []
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -328,7 +328,9 @@ def test_normalized_schemas_stay_as_they_are(name: str) -> None:
     again = parse(schema.normalized)
 
     assert again.normalized == schema.normalized
-    assert protobuf.problems(schema, again) == protobuf.problems(again, schema) == []
+    assert (
+        protobuf.incompatibilities(schema, again) == protobuf.incompatibilities(again, schema) == []
+    )
 
 
 def test_white_space_comments_and_qualification_make_no_difference() -> None:
@@ -569,7 +571,7 @@ def test_large_schemas_are_compared() -> None:
     fields = " ".join(f"int32 f{n} = {n};" for n in range(1, 15_000))
     schema = parse(proto3(f"message M {{ {fields} }}"))
 
-    assert protobuf.problems(schema, schema) == []
+    assert protobuf.incompatibilities(schema, schema) == []
     assert schema.canonical.count("\n") == 15_002
 
 
@@ -616,7 +618,7 @@ def test_what_has_no_problems_is_really_read(reader: str, writer: str, random: A
         parse(proto3(f"message M {{ {body} }} enum E {{ A = 0; B = 1; }}"))
         for body in (reader, writer)
     ]
-    if protobuf.problems(*schemas):
+    if protobuf.incompatibilities(*schemas):
         return
     read_class, written_class = (message_class(schema) for schema in schemas)
     written = written_class()

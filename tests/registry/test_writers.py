@@ -10,9 +10,9 @@ from raftka.client.blocking.producer import Producer
 from raftka.client.blocking.transaction import begin
 from raftka.registry.errors import RegistryError
 from raftka.registry.log import TRANSACTION_MS, Decided, SchemasLog
+from raftka.registry.parsed_schemas import ParsedSchemas
 from raftka.registry.records import Body, Registered, schema_record
 from raftka.registry.registry import Asked, Registry
-from raftka.registry.schemas import ParsedSchemas
 from raftka.registry.server import Port, RegistryServer
 from raftka.registry.state import State
 from raftka.testing import Cluster

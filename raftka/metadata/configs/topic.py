@@ -343,7 +343,7 @@ def _schema_settings(part: str) -> tuple[Setting, ...]:
             False,
             None,
             "",
-            f"The {part} must begin with the number of a schema of its subject.",
+            f"The {part} must begin with the id of a schema of its subject.",
         ),
         _topic(
             f"confluent.{part}.subject.name.strategy",

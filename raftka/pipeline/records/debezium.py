@@ -20,7 +20,7 @@ import msgspec
 
 from raftka.json_values import Json
 from raftka.pipeline.records.fast_json import valid_one
-from raftka.pipeline.records.fields import Misfit
+from raftka.schemas.values import Misfit
 
 EPOCH, DAY_ONE, MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1), datetime(1970, 1, 1)
 ROWS, DELETED, TRUNCATED = ("c", "u", "r"), "d", "t"
@@ -111,7 +111,7 @@ ESCAPED = b"\\u00"  # a letter may be written so: the placeholder would not be s
 
 
 def quick(text: bytes | None) -> Quick:
-    """An event that has a row now; None: `change_of` is to say. As strict as `parsed_json`."""
+    """An event that has a row now; None: `change_of` is to say. As strict as `parse_json`."""
     try:
         if (
             text is None

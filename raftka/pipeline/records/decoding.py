@@ -1,9 +1,9 @@
-"""Values of records to columns: JSON, Avro behind the number of its schema, text. What does not fit
-has an error instead. Knows Arrow, no Spark.
+"""Columns of the values of records: JSON, text, Avro and Protobuf behind a schema id. A value that
+does not fit has an error instead. Knows Arrow, no Spark.
 
-A record of Avro or Protobuf begins with a zero byte and four bytes of a schema's number
-(`framed.py`); the schema is in a registry, or the file 7.avsc of a folder. It is read as it was
-written, then judged by the declared fields, like JSON: so all change by the same rules.
+A record of Avro or Protobuf is in Confluent's framing; its schema is in a registry, or is the file
+7.avsc of a folder. It is read as it was written, then judged by the declared fields, like JSON: so
+all formats change by the same rules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,13 @@ import pyarrow.compute as pc
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.records.arrow_types import ERROR, arrow_type, struct_array
-from raftka.pipeline.records.confluent_framing import HEADER, AvroFolder, FromRegistry
 from raftka.pipeline.records.fast_json import FastJson, FastRows
-from raftka.pipeline.records.fields import Field, Group, Misfit, fitting, parsed_json
+from raftka.pipeline.records.fields import Field, Group, fitting
 from raftka.pipeline.records.registry_client import RegistryAccess
+from raftka.pipeline.records.schema_readers import FolderReader, RegistryReader
+from raftka.schemas.framing import HEADER_BYTES
+from raftka.schemas.values import Misfit
+from raftka.schemas.values.json_text import parse_json
 
 TEXT = (Field("value", "string", nullable=True),)  # all there is of the format string
 
@@ -28,9 +31,7 @@ def storable(text: str) -> str:
 
 
 class Decoder:
-    """Goes to the workers, pickled; `schemas` are Avro's, by number, where there is no
-    `registry`.
-    """
+    """Goes to the workers, pickled; `schemas` are Avro's, by id, where there is no `registry`."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Decoder:
         )
         self._group = Group(self._wanted)
         self._registry = registry
-        self._framed: AvroFolder | FromRegistry | None = None
+        self._framed: FolderReader | RegistryReader | None = None
         self._fast: FastRows | None = None
 
     def __getstate__(self) -> JsonObject:
@@ -54,7 +55,7 @@ class Decoder:
 
     @staticmethod
     def input_of(batch: pa.RecordBatch) -> pa.Array:
-        """Return what `columns` is to be given of a batch of records."""
+        """Return the argument of `columns` for a batch of records."""
         return batch.column("value")
 
     def columns(self, values: pa.Array) -> pa.StructArray:
@@ -73,7 +74,7 @@ class Decoder:
         return fast.columns(self._bare(values), lambda places: slow(values.take(places)))
 
     def errors(self, values: pa.Array) -> pa.Array:
-        """The error of each row, null where it fits."""
+        """Return the error of each row, null where it fits."""
         return self.columns(values).field(ERROR)
 
     def _framed_columns(self, values: pa.Array) -> pa.StructArray:
@@ -84,22 +85,23 @@ class Decoder:
         return self._fast.columns(values, lambda places: self.one_by_one(values.take(places)))
 
     def _bare(self, values: pa.Array) -> pa.Array:
-        """JSON without the number of its schema, where that says nothing."""
+        """Remove the schema ids from JSON: they say nothing there."""
         if self._registry is None or self._formats != ("json",):
             return values
         framed = pc.fill_null(
             pc.and_(
-                pc.starts_with(values, b"\0"), pc.greater_equal(pc.binary_length(values), HEADER)
+                pc.starts_with(values, b"\0"),
+                pc.greater_equal(pc.binary_length(values), HEADER_BYTES),
             ),
             False,
         )
         # pyarrow 26's binary_slice fails on short values
-        bare = [value[HEADER:] for value in values.filter(framed).to_pylist()]
+        bare = [value[HEADER_BYTES:] for value in values.filter(framed).to_pylist()]
         return pc.replace_with_mask(values, framed, pa.array(bare, values.type)) if bare else values
 
     def one_by_one(self, values: pa.Array) -> pa.StructArray:
-        """The same, each row judged in Python. What it says of a row stands; the fast way says the
-        same or nothing.
+        """Do the same as `columns`, each row judged in Python. The fast way must give the same rows
+        and errors, or leave a row to this one.
         """
         rows, errors = self._rows(values.to_pylist())
         try:
@@ -110,15 +112,14 @@ class Decoder:
         return struct_array(self._wanted, arrays, pa.array(errors, pa.string()))
 
     def row(self, value: bytes | None) -> tuple[JsonObject | None, str | None]:
-        """The fields, or the error that makes this record a dead letter. Raises RegistryAway."""
+        """Return the fields, or the error of a dead letter. Raise RegistryAway."""
         try:
             return self._row(value), None
         except Misfit as misfit:
             return None, storable(str(misfit))
         except PipelineError:  # the registry is away: no fault of this record
             raise
-        # a kind of wrong value that nobody has thought of: the record is a dead letter, the flow
-        # goes on
+        # An error of a library on a wrong value: the record is a dead letter, the flow goes on.
         except Exception as error:
             return None, storable(f"the decoder failed: {type(error).__name__} {error}")
 
@@ -159,12 +160,12 @@ class Decoder:
         return fitting(self.parsed(value), self._group, "")  # type: ignore[no-any-return]
 
     def parsed(self, value: bytes) -> Json:
-        """The value as its format has it, before the declared fields judge it. Raises Misfit and
-        RegistryAway.
+        """Return the value as its format has it, before the declared fields judge it. Raise Misfit
+        or RegistryAway.
         """
-        # no JSON begins with it
+        # No JSON begins with the zero byte of a frame.
         framed = "json" not in self._formats or (value[:1] == b"\0" and self._may_be_framed)
-        return self._framed_value(value) if framed else parsed_json(value)
+        return self._framed_value(value) if framed else parse_json(value)
 
     @property
     def _may_be_framed(self) -> bool:
@@ -173,11 +174,11 @@ class Decoder:
     def _framed_value(self, value: bytes) -> Json:
         if self._framed is None:
             self._framed = (
-                AvroFolder(self._schemas)
+                FolderReader(self._schemas)
                 if self._registry is None
-                else FromRegistry.of(self._registry, self._formats)
+                else RegistryReader.of(self._registry, self._formats)
             )
-            # the registry's readers are this process's: tasks before this one have made them
+            # The registry's readers belong to this process: earlier tasks have made them.
             self._framed.refresh()
         return self._framed.value(value)
 

@@ -21,11 +21,11 @@ from raftka.pipeline.records.fields import (
     Envelope,
     Field,
     Group,
-    Misfit,
     fitting,
     member,
 )
 from raftka.pipeline.records.registry_client import RegistryAccess
+from raftka.schemas.values import Misfit
 
 SCALARS = (str, int, float, bool)
 

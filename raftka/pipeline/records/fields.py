@@ -8,7 +8,6 @@ A name may be missing where its kind ends in `?`. What a record has beside these
 a producer may add fields before its readers do.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from uuid import UUID
 
 from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import OptionRefused
+from raftka.schemas.values import Misfit
 
 SHOWN = 60  # characters of a value that is wrong
 LARGEST_DECIMAL = 38  # digits: Spark's, and Arrow's of 128 bits
@@ -27,10 +27,6 @@ MAP = "*"  # the one name of a mapping that declares a map
 PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,60}(\.[0-9]{1,60})?")
 PLAIN_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 DECIMAL_KIND = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
-
-
-class Misfit(Exception):
-    """A value is not of its declared kind: the text names the value and the kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,24 +283,6 @@ def _spark(kind: Kind) -> Json:
             "valueContainsNull": True,
         }
     return str(kind) if isinstance(kind, Exact) else SPARK.get(kind, kind)
-
-
-def parsed_json(value: bytes) -> Json:
-    """Strictly: NaN is none, and bytes that are no UTF-8 are none. Raises Misfit."""
-    try:
-        return json.loads(value.decode(), parse_constant=_refuse)
-    except UnicodeDecodeError as error:
-        raise Misfit(f"no JSON: {error.reason} at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        raise Misfit(f"no JSON: {error.msg} at character {error.pos}") from None
-    except ValueError as error:  # such as a number with more digits than Python reads
-        raise Misfit(f"no JSON of ours: {error}") from None
-    except RecursionError:
-        raise Misfit("no JSON of ours: it is nested too deeply") from None
-
-
-def _refuse(text: str) -> Json:
-    raise Misfit(f"no JSON: {text}")
 
 
 # records that change rows by key

@@ -1,67 +1,61 @@
-"""A client of a schema registry with Confluent's REST API, for the workers of a query. Knows
-neither Spark nor a format.
+"""The pipeline's client of a schema registry: the protocol of raftka.schemas.client by blocking
+HTTP, for the workers of a query. Knows neither Spark nor a format.
 
-A schema keeps its number as long as its registry lives, so what was found is kept. But a registry
-may be made anew, and a subject too: what is kept is compared with the registry every few minutes,
-while it is used. When the registry does not answer then, or knows the number no more, the kept
-schema stays: records were written with it. An unknown number is asked for again after some seconds.
-A registry that does not answer, or refuses our name, is no fault of a record: that raises
-RegistryAway, and the batch is tried again.
+A kept schema is compared with the registry every few minutes while it is used, because a registry
+or a subject may be made anew. When the registry does not answer then, or does not know the id any
+more, the kept schema stays: records were written with it. An unknown id is asked for again after
+some seconds. A registry that does not answer, or refuses the login, is no fault of a record: that
+raises RegistryAway, and the batch is tried again.
 """
 
-import json
 import logging
 import ssl
 import time
-from base64 import b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import NamedTuple
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from raftka.json_values import Json, JsonObject
 from raftka.pipeline.errors import OptionRefused, PipelineError
+from raftka.schemas.client import (
+    GRACE_S,
+    Answer,
+    AnswerCache,
+    BadAnswer,
+    LoginRefused,
+    Missing,
+    Question,
+    Schema,
+    ask_schema,
+    ask_version,
+    is_registry_url,
+    read_answer,
+    request_headers,
+)
 
-ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 ANSWER_BYTES = 8 << 20
 TIMEOUT_S = 10.0  # for one answer, in all
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)  # before each registry is asked again
-GRACE_S = 0.5  # an instance of a registry may be a moment behind the one that registered a schema
-UNKNOWN_S = 10.0  # an unknown number is not asked for again so soon
-KEPT = 10_000  # schemas; unknown numbers: the oldest one leaves first
+UNKNOWN_S = 10.0  # an unknown id is not asked for again so soon
 FRESH_S = 100.0  # a kept schema is compared with the registry when it is older and used
-NO_SUBJECT, NO_VERSION, NO_SCHEMA = 40401, 40402, 40403
 
 log = logging.getLogger(__name__)
 
 
 class RegistryAway(PipelineError):
-    """No registry answered, or it did not let us in. The same batch is tried again when the query
+    """No registry answered, or none lets the user in. The same batch is tried again when the query
     is.
     """
 
 
 class UnknownSchema(Exception):
-    """The registry knows no such schema, or none that this user may see: the text says it."""
-
-
-class Reference(NamedTuple):
-    name: str
-    subject: str
-    version: int
-
-
-class Schema(NamedTuple):
-    type: str  # AVRO, JSON or PROTOBUF
-    text: str
-    references: tuple[Reference, ...] = ()
+    """The registry has no such schema, or none that this user may see: the text says it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryAccess:
-    """Where a registry is and how to get in: goes to the workers, pickled. Files are read there."""
+    """The URLs of a registry and the login. Goes to the workers, pickled; files are read there."""
 
     urls: tuple[str, ...]
     user: str | None = None
@@ -72,19 +66,11 @@ class RegistryAccess:
 
     def __post_init__(self) -> None:
         for url in self.urls:
-            parts = urlsplit(url)
-            try:
-                right = (
-                    parts.scheme in ("http", "https")
-                    and parts.hostname is not None
-                    and parts.port != 0
-                )
-            except ValueError:
-                right = False
-            if not right or parts.query or parts.fragment:
+            if not is_registry_url(url):
                 raise OptionRefused(
                     f"{url!r} is no URL of a registry, such as http://localhost:8081"
                 )
+            parts = urlsplit(url)
             if parts.username is not None or parts.password is not None:
                 raise OptionRefused(
                     "a registry's URL has no name and password in it: they come from the "
@@ -92,24 +78,21 @@ class RegistryAccess:
                 )
 
 
-# status and body, of a URL and a path below it. Raises OSError
+# Returns status and body, of a URL and a path below it. Raises OSError.
 Get = Callable[[str, str], tuple[int, bytes]]
 
 
 class Http:
-    """Asks by HTTP, with a connection for each request: there are few."""
+    """Sends each request on a connection of its own: there are few."""
 
     def __init__(self, access: RegistryAccess, clock: Callable[[], float] = time.monotonic) -> None:
         self._access, self._clock = access, clock
 
     def __call__(self, url: str, path: str) -> tuple[int, bytes]:
         parts = urlsplit(url)
-        headers = {"Accept": ACCEPT}
-        if self._access.user is not None:
-            headers["Authorization"] = (
-                "Basic "
-                + b64encode(f"{self._access.user}:{self._access.password}".encode()).decode()
-            )
+        access = self._access
+        user_info = None if access.user is None else f"{access.user}:{access.password}"
+        headers = request_headers(user_info)
         connection = self._connection(parts.scheme == "https", parts.hostname or "", parts.port)
         until = self._clock() + TIMEOUT_S
         try:
@@ -149,134 +132,89 @@ class RegistryClient:
     ) -> None:
         self._access, self._clock, self._pause = access, clock, pause
         self._get = get or Http(access, clock)
-        self._found: dict[str, tuple[Schema, float]] = {}  # and when the registry was asked last
-        self._unknown: dict[str, tuple[str, float]] = {}  # why, and when it may be asked for again
+        # Two caches: records may name thousands of ids that are none, and these must not push
+        # schemas out.
+        self._found: AnswerCache[Schema] = AnswerCache()
+        self._missing: AnswerCache[Missing] = AnswerCache()
         self._grace_from = float("-inf")
 
     @staticmethod
     @lru_cache(maxsize=64)
     def of(access: RegistryAccess) -> "RegistryClient":
-        """The one of this process."""
+        """Return the one of this process."""
         return RegistryClient(access)
 
-    def schema(self, number: int, *, serialized: bool = False) -> Schema:
+    def schema(self, schema_id: int, *, serialized: bool = False) -> Schema:
         """`serialized`: a Protobuf schema as its descriptor in base64."""
-        return self._schema(f"/schemas/ids/{number}", f"schema {number}", serialized)
+        return self._schema(ask_schema(schema_id, serialized=serialized))
 
     def version(self, subject: str, version: int, *, serialized: bool = False) -> Schema:
-        return self._schema(
-            f"/subjects/{quote(subject, safe='')}/versions/{version}",
-            f"version {version} of {subject}",
-            serialized,
-        )
+        return self._schema(ask_version(subject, version, serialized=serialized))
 
-    def _schema(self, path: str, what: str, serialized: bool) -> Schema:
-        # A schema that others refer to may be deleted: it is still to be had.
-        deleted = "deleted=true" if path.startswith("/subjects") else ""
-        query = "&".join(
-            each for each in (deleted, "format=serialized" if serialized else "") if each
-        )
-        path += f"?{query}" if query else ""
-        kept, asked_at = self._found.get(path, (None, 0.0))
-        if kept is not None and self._clock() - asked_at < FRESH_S:
-            return kept
-        found = self._asked(path, what) if kept is None else self._compared(path, what, kept)
-        _keep(self._found, path, (found, self._clock()))
-        return found
+    def _schema(self, question: Question[Schema]) -> Schema:
+        kept = self._found.get(question.path, float("-inf"))
+        if kept is not None and self._clock() - kept.asked_at < FRESH_S:
+            return kept.value
+        found = self._ask(question) if kept is None else self._compare(question, kept)
+        self._found.keep(question.path, replace(found, asked_at=self._clock()))
+        return found.value
 
-    def _compared(self, path: str, what: str, kept: Schema) -> Schema:
-        """The schema that has this number now. Without an answer it is the kept one."""
+    def _compare(self, question: Question[Schema], kept: Answer[Schema]) -> Answer[Schema]:
+        """Return the schema that has this id now. Without an answer it is the kept one."""
         try:
-            answer = self._answer(path, what, pauses=())
+            answer = self._answer(question, pauses=())
         except RegistryAway as away:
-            log.warning("%s is used as it was: %s", what, away)
+            log.warning("%s is used as it was: %s", question.subject, away)
             return kept
-        if isinstance(answer, str):
+        if isinstance(answer, Missing):
             return kept
-        if answer != kept:
+        if answer.value != kept.value:
             log.warning(
                 "%s is another one than before: the registry, or the subject, was made anew. "
                 "Records are read by the new one",
-                what,
+                question.subject,
             )
         return answer
 
-    def _asked(self, path: str, what: str) -> Schema:
+    def _ask(self, question: Question[Schema]) -> Answer[Schema]:
         now = self._clock()
-        why, again = self._unknown.get(path, ("", now))
-        if again > now:
-            raise UnknownSchema(why)
-        answer = self._answer(path, what)
-        # not for each one: records may name thousands that are none
-        if isinstance(answer, str) and now >= self._grace_from:
+        missing = self._missing.get(question.path, float("-inf"))
+        if missing is not None and now - missing.asked_at < UNKNOWN_S:
+            raise UnknownSchema(missing.value.reason)
+        answer = self._answer(question)
+        # One pause for all unknown ids of this time: records may name thousands.
+        if isinstance(answer, Missing) and now >= self._grace_from:
             self._grace_from = now + UNKNOWN_S
             self._pause(GRACE_S)
-            answer = self._answer(path, what)
-        if isinstance(answer, str):
-            _keep(self._unknown, path, (answer, now + UNKNOWN_S))
-            raise UnknownSchema(answer)
+            answer = self._answer(question)
+        if isinstance(answer, Missing):
+            self._missing.keep(question.path, Answer(answer, 0, now))
+            raise UnknownSchema(answer.reason)
         return answer
 
-    def _answer(self, path: str, what: str, pauses: Sequence[float] = PAUSES_S) -> Schema | str:
-        """A text: why there is no such schema. Raises RegistryAway."""
-        why = ""
-        for pause in (0.0, *pauses):
+    def _answer(
+        self, question: Question[Schema], pauses: Sequence[float] | None = None
+    ) -> Answer[Schema] | Missing:
+        """Ask each registry, and all again after each pause. Raise RegistryAway."""
+        reason = ""
+        for pause in (0.0, *(PAUSES_S if pauses is None else pauses)):
             if pause:
                 self._pause(pause)
             for url in self._access.urls:
                 try:
-                    status, body = self._get(url, path)
-                except (OSError, ssl.SSLError) as error:
-                    why = f"{url}: {type(error).__name__} {error}"
-                    continue
-                document = _document(body)
-                if (
-                    status == 200
-                    and document is not None
-                    and isinstance(document.get("schema"), str)
-                ):
-                    return _schema(document, url)
-                code = document.get("error_code") if document is not None else None
-                if status == 404 and code in (NO_SUBJECT, NO_VERSION, NO_SCHEMA):
-                    return f"the registry has no {what}"
-                # any record may name a schema that is others'
-                if status == 403 and str(code).startswith("403"):
-                    return f"the registry does not let this user see {what}"
-                why = f"{url}{path}: HTTP {status}" + (
-                    f", {code}: {document.get('message')}" if document else ""
-                )
-                if status in (401, 403):
+                    status, body = self._get(url, question.path)
+                    value = read_answer(question, status, body)
+                except LoginRefused as error:
                     raise RegistryAway(
-                        f"the registry does not let us in. {why}. Look at its user and password "
-                        "(docs/pipeline/streams.md)"
-                    )
-        raise RegistryAway(f"no registry answers. {why}. The batch is tried again")
-
-
-def _document(body: bytes) -> JsonObject | None:
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _schema(document: JsonObject, url: str) -> Schema:
-    try:
-        references: Json = document.get("references") or ()
-        found = tuple(
-            Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
-            for each in references
-        )
-    except (TypeError, KeyError, ValueError):
-        raise RegistryAway(
-            f"{url} gives references that are none: is it a schema registry?"
-        ) from None
-    return Schema(str(document.get("schemaType") or "AVRO"), document["schema"], found)
-
-
-def _keep(found: dict[str, Json], path: str, value: object) -> None:
-    if len(found) >= KEPT:
-        del found[next(iter(found))]
-    found.pop(path, None)
-    found[path] = value
+                        f"the registry does not let us in. {url}: {error}. Look at its user and "
+                        "password (docs/pipeline/streams.md)"
+                    ) from None
+                except BadAnswer as error:
+                    reason = f"{url}: {error}"
+                except (OSError, ssl.SSLError) as error:
+                    reason = f"{url}: {type(error).__name__} {error}"
+                else:
+                    if isinstance(value, Missing):
+                        return value
+                    return Answer(value, len(body), self._clock())
+        raise RegistryAway(f"no registry answers. {reason}. The batch is tried again")

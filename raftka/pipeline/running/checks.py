@@ -13,11 +13,10 @@ from raftka.pipeline.flows.statements import FOLDER, Statement, lake_of, stateme
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, load
 from raftka.pipeline.lake.options import WRITTEN, lake_options
 from raftka.pipeline.project import Project
-from raftka.pipeline.records.avro_values import reader
-from raftka.pipeline.records.fields import Misfit
 from raftka.pipeline.topics.options import source_options
 from raftka.pipeline.topics.security import check_stores, security_of
 from raftka.pipeline.topics.sink import sink_options
+from raftka.schemas.values import Misfit, avro
 
 STREAMS = "streams.yml"
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -91,7 +90,7 @@ def _stream(found: Declared, stream: StreamSpec) -> None:
     )
     for number, schema in stream.schemas.items():
         try:
-            reader(schema, number)
+            avro.make_reader(schema, number)
         except Misfit as misfit:
             raise OptionRefused(str(misfit)) from None
     if stream.watermark is None:

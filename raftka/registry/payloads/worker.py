@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from raftka.json_values import Json, JsonObject
-from raftka.registry.formats.schema import InvalidSchema, Reference
-from raftka.registry.payloads.avro import Unfit
+from raftka.schemas.formats.schema import InvalidSchema, Reference
+from raftka.schemas.values import Misfit
 
 KEPT = 200  # schemas
 MEMORY_BYTES = 2 << 30
@@ -49,11 +49,11 @@ class Matchers:
 
 def _matcher(kind: str) -> Callable[[str, tuple[Reference, ...]], Match]:
     if kind == "AVRO":
-        from raftka.registry.payloads.avro import matcher
+        from raftka.schemas.values.avro import matcher
     elif kind == "JSON":
-        from raftka.registry.payloads.json_values import matcher
+        from raftka.schemas.values.json_schema import matcher
     elif kind == "PROTOBUF":
-        from raftka.registry.payloads.protobuf import matcher
+        from raftka.schemas.values.protobuf import matcher
     else:
         raise InvalidSchema(f"payloads of {kind} are not known")
     return matcher
@@ -62,8 +62,8 @@ def _matcher(kind: str) -> Callable[[str, tuple[Reference, ...]], Match]:
 def _reason(match: Match, payload: bytes) -> str | None:
     try:
         match(payload)
-    except Unfit as unfit:
-        return str(unfit)
+    except Misfit as misfit:
+        return str(misfit)
     # whatever a library raises on bytes of strangers: other payloads go on
     except Exception as error:
         return f"{type(error).__name__} {error}".rstrip()

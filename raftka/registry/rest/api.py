@@ -15,10 +15,10 @@ from raftka import __version__
 from raftka.json_values import Json, JsonObject
 from raftka.registry.access import ALTER, DELETE, SEE, WRITE, Access
 from raftka.registry.errors import INVALID_MODE, UNPROCESSABLE, RegistryError, no_schema, no_subject
+from raftka.registry.parsed_schemas import MODULES
 from raftka.registry.records import AVRO, Body, Registered, read_references
 from raftka.registry.registry import Registry
 from raftka.registry.rest.requests import Request, of_context, page, read_schema_of, read_version
-from raftka.registry.schemas import MODULES
 from raftka.registry.settings.contracts import properties
 from raftka.registry.settings.names import LEVEL, read_changes
 from raftka.registry.state import State

@@ -1,9 +1,9 @@
-"""Compares the records of a batch with the schemas of their subjects, as Confluent's broker does,
-and their payloads where the topic asks for it.
+"""Checks that the records of a batch are of schemas of their subjects, as Confluent's broker does,
+and that their payloads fit these schemas where the topic asks for it.
 
-A check is a generator: it goes on at once as long as answers of the registry are kept, and yields a
-function that begins what takes longer. What cannot be found out is refused with an error that
-producers try again: no record is taken that was not compared.
+A check is a generator: it goes on at once as long as the answers of the registry are kept, and
+yields a function that begins longer work. When the registry or the judge does not answer, the batch
+is refused with an error after which producers try again: the broker takes no unchecked record.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -13,23 +13,13 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.produce.schemas.dead_letters import DeadLetters, Origin, letters_of
-from raftka.broker.produce.schemas.names import Indexes
-from raftka.broker.produce.schemas.registry import (
-    Document,
-    Question,
-    RegistryAway,
-    SchemaRegistry,
-    messages_of,
-    schema_of,
-    subjects_of,
-    version_of,
-)
+from raftka.broker.produce.schemas.registry import Known, RegistryAway, SchemaRegistry
 from raftka.broker.produce.schemas.schema_ids import (
     Errors,
-    Numbers,
     Part,
+    SchemaIds,
     Use,
-    numbers_of,
+    find_schema_ids,
     payloads_of,
     rules_of,
 )
@@ -43,28 +33,37 @@ from raftka.log.validation import (
     opened_bytes,
     wrong_records,
 )
+from raftka.schemas.client import (
+    GRACE_S,
+    Question,
+    Reference,
+    ask_message_names,
+    ask_schema,
+    ask_subjects,
+    ask_version,
+)
+from raftka.schemas.framing import Indexes
 from raftka.wire.errors import Code, KafkaError, without_frames
 
 KEPT_S = 300.0  # a schema that was found under its subject may be deleted there for so long
-AGAIN_S = 1.0  # between two questions for what is not there
-GRACE_S = 0.5  # an instance of a registry may be a moment behind the one that registered a schema
-MOST_REFERENCES = 1_000
+AGAIN_S = 1.0  # between two questions for a schema that is not there
+MAX_REFERENCES = 1_000
 TOLD = 1_000  # records that a refusal names
-SHOWN = 300  # characters of why
-# Kafka's own choice where a leader cannot ask what it must ask first
+SHOWN = 300  # characters of a reason
+# Kafka's own choice where a leader cannot check a batch that it must check
 TRY_AGAIN = Code.NOT_ENOUGH_REPLICAS
 TOO_LARGE = frozenset({Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE})
 REJECTED = "raftka_schema_rejected_records_total"
 
 T = TypeVar("T")
-# calls the function that it is given with a result or an exception, in a later turn
+# Calls the given function with a result or an exception, in a later turn.
 Begin = Callable[[Callable[[object], None]], None]
 Steps = Generator[Begin, object, T]
 Wanted = Callable[[], bool]
 
 
 class WholeSchema(NamedTuple):
-    number: int
+    schema_id: int
     kind: str
     text: str
     references: tuple[tuple[str, str], ...]  # name and text, each after those that it needs itself
@@ -72,20 +71,20 @@ class WholeSchema(NamedTuple):
 
 class PayloadJudge(Protocol):
     def judge(self, schema: WholeSchema, payloads: list[bytes]) -> list[str | None]:
-        """Off the loop: why each is no value of the schema; None: it is one. Raises OSError when
-        that cannot be found out now.
+        """Return the reason why each payload is no value of the schema; None: it is one. Called off
+        the loop. Raise OSError when the judge cannot answer now.
         """
 
 
 class Check(NamedTuple):
-    """Of one batch; `topic` names subjects."""
+    """A batch to check, and the request that brought it."""
 
     needed: NeedsSchemas
     origin: Origin
-    may_write: Callable[[str], bool]  # whether the client may write to that topic
+    may_write: Callable[[str], bool]  # the client may write to that topic
     wanted: Wanted
-    came_at: float  # on the runtime's clock: what was registered before is seen
-    hold: Callable[[], None]  # called before anything that ends in a later turn
+    came_at: float  # on the runtime's clock: the check sees all schemas registered before
+    hold: Callable[[], None]  # called once, before the first work that ends in a later turn
 
     def rule(self, part: Part) -> SchemaRule:
         return dict(rules_of(self.needed.rules))[part]
@@ -96,20 +95,20 @@ class SchemaChecks:
         self, context: BrokerContext, registry: SchemaRegistry, letters: DeadLetters
     ) -> None:
         self.registry = registry
-        self.judge: PayloadJudge | None = None  # the code that starts the node puts it here
+        self.judge: PayloadJudge | None = None  # set by the code that starts the node
         self._context = context
         self._letters = letters
-        # Its own: a judge's thread waits for another process most of the time, and batches that are
-        # compressed anew need not wait for that.
+        # A worker of its own: the judge's thread waits for another process most of the time, and
+        # batches that are compressed anew need not wait for that.
         self._worker = BackgroundWorker(context.runtime.offload, context.metrics)
 
     def begin(self, check: Check, done: Callable[[Prepared | BaseException], None]) -> None:
         """`done` is called once, perhaps at once: with the batch for the log, or with the error to
         answer.
         """
-        self._go_on(check, self._steps(check), None, done, is_first=True)
+        self._advance(check, self._check_batch(check), None, done, is_first=True)
 
-    def _go_on(
+    def _advance(
         self,
         check: Check,
         steps: Steps[Prepared],
@@ -144,20 +143,20 @@ class SchemaChecks:
         else:
             if is_first:
                 check.hold()
-            begin(lambda came: self._go_on(check, steps, came, done))
+            begin(lambda came: self._advance(check, steps, came, done))
 
     # steps
 
-    def _steps(self, check: Check) -> Steps[Prepared]:
+    def _check_batch(self, check: Check) -> Steps[Prepared]:
         needed = check.needed
-        errors = yield from self._errors(check)
+        errors = yield from self._find_errors(check)
         if not errors:
             return Prepared(needed.batch, None, needed.rules)
         self._context.metrics.count(REJECTED, len(errors))
         topic = needed.rules.dead_letter_topic
         if not topic:
             raise refusal(errors)
-        reason = self._letters.unfit(topic, needed.batch, check.may_write)
+        reason = self._letters.find_obstacle(topic, needed.batch, check.may_write)
         if reason is not None:
             raise refusal(errors, reason)
         most_bytes = self._letters.most_bytes(topic)
@@ -165,7 +164,7 @@ class SchemaChecks:
             needed.without(errors),
             letters_of(needed.batch, errors, check.origin, most_bytes),
         )
-        prepared, letters = yield from self._work(check, work)
+        prepared, letters = yield from self._run_beside(check, work)
         try:
             yield partial(self._letters.send, topic, letters)
         except KafkaError as error:
@@ -180,105 +179,111 @@ class SchemaChecks:
             raise KafkaError(TRY_AGAIN, text) from None
         return prepared
 
-    def _errors(self, check: Check) -> Steps[Errors]:
-        found = yield from self._numbers(check, frozenset())
-        messages = yield from self._messages(check, found)
+    def _find_errors(self, check: Check) -> Steps[Errors]:
+        found = yield from self._find_schema_ids(check, frozenset())
+        messages = yield from self._message_names(check, found)
         if messages:
-            found = yield from self._numbers(check, frozenset(messages))
+            found = yield from self._find_schema_ids(check, frozenset(messages))
         errors = found.errors
         has_waited = False
         right: dict[tuple[Part, int], set[int]] = {}
         for use, places in found.uses.items():
-            reason, has_waited = yield from self._wrong(
-                check, use, messages.get(use.number, {}), has_waited
+            reason, has_waited = yield from self._find_fault(
+                check, use, messages.get(use.schema_id, {}), has_waited
             )
             if reason is not None:
                 errors |= {place: reason for place in places if place not in errors}
             elif check.rule(use.part).payload:
-                right.setdefault((use.part, use.number), set()).update(
+                right.setdefault((use.part, use.schema_id), set()).update(
                     place for place in places if place not in errors
                 )
-        for (_, number), reasons in (yield from self._judged(check, right)).items():
+        for (_, schema_id), reasons in (yield from self._judge_payloads(check, right)).items():
             errors |= {
-                place: f"it is no value of schema {number}: {reason}"
+                place: f"it is no value of schema {schema_id}: {reason}"
                 for place, reason in reasons
                 if place not in errors
             }
         return dict(sorted(errors.items()))
 
-    def _numbers(self, check: Check, messages: frozenset[int]) -> Steps[Numbers]:
+    def _find_schema_ids(self, check: Check, with_indexes: frozenset[int]) -> Steps[SchemaIds]:
         needed = check.needed
         if needed.is_small:
-            return numbers_of(needed.batch, needed.rules, messages)
+            return find_schema_ids(needed.batch, needed.rules, with_indexes)
         return (
-            yield from self._work(check, lambda: numbers_of(needed.batch, needed.rules, messages))
+            yield from self._run_beside(
+                check, lambda: find_schema_ids(needed.batch, needed.rules, with_indexes)
+            )
         )
 
-    def _work(self, check: Check, work: Callable[[], T]) -> Steps[T]:
-        """In a thread. Raises REQUEST_TIMED_OUT where too much waits for that."""
+    def _run_beside(self, check: Check, work: Callable[[], T]) -> Steps[T]:
+        """Run work in a thread. Raise REQUEST_TIMED_OUT where too much work waits for it."""
         size = opened_bytes(check.needed.batch)
         self._worker.check_room(size)
         return cast(T, (yield lambda done: self._worker.run(size, work, done, check.wanted)))
 
-    def _messages(self, check: Check, found: Numbers) -> Steps[dict[int, Mapping[Indexes, str]]]:
-        """The names of messages by number, of the Protobuf schemas whose subjects are named after
-        them.
+    def _message_names(
+        self, check: Check, found: SchemaIds
+    ) -> Steps[dict[int, Mapping[Indexes, str]]]:
+        """Return the names of messages by schema id, of the Protobuf schemas whose subjects are
+        named after messages.
         """
         messages: dict[int, Mapping[Indexes, str]] = {}
-        for number in sorted(
-            {use.number for use in found.uses if check.rule(use.part).strategy != TOPIC_NAME}
+        for schema_id in sorted(
+            {use.schema_id for use in found.uses if check.rule(use.part).strategy != TOPIC_NAME}
         ):
-            schema = yield from self._document(check, schema_of(number))
+            schema = yield from self._fetch(check, ask_schema(schema_id))
             if schema is not None and schema.kind == "PROTOBUF":
-                messages[number] = (yield from self._document(check, messages_of(number))) or {}
+                messages[schema_id] = (
+                    yield from self._fetch(check, ask_message_names(schema_id))
+                ) or {}
         return messages
 
-    def _document(self, check: Check, question: Question[T]) -> Steps[T | None]:
-        """The value of what never changes once it is there, None where there was none when the
-        batch came. Raises RegistryAway.
+    def _fetch(self, check: Check, question: Question[T]) -> Steps[T | None]:
+        """Return the value of an answer that never changes once it is there; None: there was none
+        when the batch came. Raise RegistryAway.
         """
         found = self.registry.known(question, inf)
-        if found is None or (found.value is None and found.at < check.came_at):
-            found = yield from self._asked(check, question, found)
+        if found is None or (found.value is None and found.asked_at < check.came_at):
+            found = yield from self._ask_registry(check, question, found)
         return cast(T | None, found.value)
 
-    def _asked(
-        self, check: Check, question: Question[T], before: Document | None
-    ) -> Steps[Document]:
-        """What the registry has said since the batch came. Batches that name what is not there wait
-        for each other: one question in AGAIN_S.
+    def _ask_registry(
+        self, check: Check, question: Question[T], before: Known | None
+    ) -> Steps[Known]:
+        """Ask the registry, if no other batch has done so since this one came. Batches that name a
+        missing schema wait for each other: one question in AGAIN_S.
         """
         if before is not None:
-            yield partial(self._pause, before.at + AGAIN_S - self._now())
+            yield partial(self._pause, before.asked_at + AGAIN_S - self._now())
             found = self.registry.known(question, inf)
-            if found is not None and found.at >= check.came_at:
+            if found is not None and found.asked_at >= check.came_at:
                 return found
-        return cast(Document, (yield partial(self.registry.ask, question)))
+        return cast(Known, (yield partial(self.registry.ask, question)))
 
-    def _wrong(
+    def _find_fault(
         self, check: Check, use: Use, messages: Mapping[Indexes, str], has_waited: bool
     ) -> Steps[tuple[str | None, bool]]:
-        """Why the schema is none of the subject's; and whether this batch has waited for a registry
-        that may be behind.
+        """Return the reason why the schema is none of the subject's, or None; and True when this
+        batch has waited for a registry that may be behind.
         """
-        subject = yield from self._subject(check, use, messages)
+        subject = yield from self._subject_of(check, use, messages)
         if subject is None:
             return (
-                f"schema {use.number} of the {use.part} is not registered, or has no name of a "
+                f"schema {use.schema_id} of the {use.part} is not registered, or has no name of a "
                 "record for its subject",
                 has_waited,
             )
-        question = subjects_of(use.number)
-        here = f"schema {use.number} of the {use.part} is not registered under subject {subject}"
+        question = ask_subjects(use.schema_id)
+        here = f"schema {use.schema_id} of the {use.part} is not registered under subject {subject}"
         found = self.registry.known(question, KEPT_S)
         if _has(found, subject):
             return None, has_waited
-        if found is None or found.at < check.came_at:
-            found = yield from self._asked(check, question, found)
+        if found is None or found.asked_at < check.came_at:
+            found = yield from self._ask_registry(check, question, found)
         if not _has(found, subject) and not has_waited:
             has_waited = True
             yield partial(self._pause, GRACE_S)
-            found = cast(Document, (yield partial(self.registry.ask, question)))
+            found = cast(Known, (yield partial(self.registry.ask, question)))
         return (None if _has(found, subject) else here), has_waited
 
     def _pause(self, seconds: float, done: Callable[[None], None]) -> None:
@@ -287,13 +292,13 @@ class SchemaChecks:
     def _now(self) -> float:
         return self._context.runtime.clock.now()
 
-    def _subject(
+    def _subject_of(
         self, check: Check, use: Use, messages: Mapping[Indexes, str]
     ) -> Steps[str | None]:
         strategy = check.rule(use.part).strategy
         if strategy == TOPIC_NAME:
             return f"{check.origin.topic}-{use.part}"
-        schema = yield from self._document(check, schema_of(use.number))
+        schema = yield from self._fetch(check, ask_schema(use.schema_id))
         if schema is None:
             return None
         name = messages.get(use.indexes) if schema.kind == "PROTOBUF" else schema.name
@@ -301,7 +306,7 @@ class SchemaChecks:
 
     # payloads
 
-    def _judged(
+    def _judge_payloads(
         self, check: Check, uses: dict[tuple[Part, int], set[int]]
     ) -> Steps[dict[tuple[Part, int], list[tuple[int, str]]]]:
         if not uses:
@@ -314,8 +319,8 @@ class SchemaChecks:
                 "raftka[registry]",
             )
         schemas = {}
-        for number in sorted({number for _, number in uses}):
-            schemas[number] = yield from self._whole(check, number)
+        for schema_id in sorted({schema_id for _, schema_id in uses}):
+            schemas[schema_id] = yield from self._with_references(check, schema_id)
 
         def work() -> dict[tuple[Part, int], list[tuple[int, str]]]:
             wrong: dict[tuple[Part, int], list[tuple[int, str]]] = {}
@@ -329,51 +334,49 @@ class SchemaChecks:
             return wrong
 
         try:
-            return (yield from self._work(check, work))
+            return (yield from self._run_beside(check, work))
         except OSError as error:
             self._context.events.warning("schema_payloads_not_judged", reason=str(error))
             raise KafkaError(
                 TRY_AGAIN, "Payloads cannot be compared with their schemas now: send them again"
             ) from error
 
-    def _whole(self, check: Check, number: int) -> Steps[WholeSchema]:
-        """The schema with the texts of all that it refers to."""
-        schema = yield from self._document(check, schema_of(number))
+    def _with_references(self, check: Check, schema_id: int) -> Steps[WholeSchema]:
+        """Return the schema with the texts of all schemas that it refers to."""
+        schema = yield from self._fetch(check, ask_schema(schema_id))
         if schema is None:
             raise KafkaError(
                 TRY_AGAIN,
-                f"The schema registry has schema {number} no more: send the records again",
+                f"The schema registry has schema {schema_id} no more: send the records again",
             )
         texts: dict[str, str] = {}
         seen: set[tuple[str, int]] = set()
         waiting = [(each, False) for each in reversed(schema.references)]
         while waiting:
             (name, subject, version), is_ready = waiting.pop()
-            other = yield from self._document(check, version_of(subject, version))
+            other = yield from self._fetch(check, ask_version(subject, version))
             if other is None:
                 continue  # the judge finds that the schema cannot be used
             if is_ready:
                 texts.setdefault(name, other.text)
             elif (subject, version) not in seen:
                 seen.add((subject, version))
-                if len(seen) > MOST_REFERENCES:
+                if len(seen) > MAX_REFERENCES:
                     raise RefusedRecords(
                         Code.INVALID_RECORD,
-                        f"schema {number} refers to more than {MOST_REFERENCES} others",
+                        f"schema {schema_id} refers to more than {MAX_REFERENCES} others",
                     )
-                waiting.append(((name, subject, version), True))
+                waiting.append((Reference(name, subject, version), True))
                 waiting += [(each, False) for each in reversed(other.references)]
-        return WholeSchema(number, schema.kind, schema.text, tuple(texts.items()))
+        return WholeSchema(schema_id, schema.kind, schema.text, tuple(texts.items()))
 
 
-def _has(found: Document | None, subject: str) -> bool:
+def _has(found: Known | None, subject: str) -> bool:
     return found is not None and subject in cast(frozenset[str], found.value or frozenset())
 
 
 def refusal(errors: Errors, also: str = "") -> RefusedRecords:
-    """INVALID_RECORD for the whole batch, which names the first thousand records of it that are
-    wrong.
-    """
+    """Return INVALID_RECORD for the whole batch, which names its first thousand wrong records."""
     shown = [
         (place, (reason if len(reason) <= SHOWN else f"{reason[:SHOWN]}...") + also)
         for place, reason in list(errors.items())[:TOLD]

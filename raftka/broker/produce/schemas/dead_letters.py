@@ -1,8 +1,8 @@
-"""Writes records that their schemas refuse to the topic that takes them, with headers that tell
-where they come from and why.
+"""Dead letters: records that do not fit their schemas, written to the dead letter topic with
+headers for their origin and the reason.
 
-The broker writes them, outside of any transaction and without a producer id: a batch that a
-producer sends twice may leave its letters twice, and none is lost: the batch goes on only when they
+The broker writes them outside of any transaction and without a producer id. A batch that a producer
+sends twice may leave its letters twice. No letter is lost: the batch goes on only when its letters
 are committed.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.coordinators.broker_channels import BrokerChannels
-from raftka.broker.produce.schemas.schema_ids import Errors, walk
+from raftka.broker.produce.schemas.schema_ids import Errors, numbered_records
 from raftka.broker.replica.partition import Partition
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError, code_of
@@ -39,7 +39,7 @@ Done = Callable[[KafkaError | None], None]
 
 
 class Origin(NamedTuple):
-    """The partition for which records came."""
+    """The partition to which the client produced the records."""
 
     topic: str
     partition: int
@@ -50,24 +50,23 @@ class Replicas(Protocol):
 
 
 def letters_of(batch: memoryview, errors: Errors, origin: Origin, most_bytes: int) -> list[bytes]:
-    """Batches of the records at these places, none larger than `most_bytes` but for a single
-    record. Takes time. Raises RefusedRecords.
+    """Return batches of the records at these places, none larger than `most_bytes` but for a single
+    record. Slow. Raise RefusedRecords.
     """
     made: list[bytes] = []
     records: list[NewRecord] = []
     size = 0
     codec = read_header(batch).compression
 
-    def end() -> None:
+    def end_batch() -> None:
         if records:
             made.append(bytes(build_batch(records, compression=codec)))
             records.clear()
 
-    def look(place: int, record: Record) -> None:
-        nonlocal size
+    for place, record in numbered_records(batch):
         reason = errors.get(place)
         if reason is None:
-            return
+            continue
         letter = _letter(record, reason, origin)
         added = (
             sum(
@@ -77,18 +76,16 @@ def letters_of(batch: memoryview, errors: Errors, origin: Origin, most_bytes: in
             + OVERHEAD_BYTES
         )
         if size + added > most_bytes:
-            end()
+            end_batch()
             size = 0
         records.append(letter)
         size += added
-
-    walk(batch, look)
-    end()
+    end_batch()
     return made
 
 
 def _letter(record: Record, reason: str, origin: Origin) -> NewRecord:
-    told = {
+    origin_headers = {
         "topic": origin.topic,
         "partition": str(origin.partition),
         "timestamp": str(record.timestamp),
@@ -96,7 +93,7 @@ def _letter(record: Record, reason: str, origin: Origin) -> NewRecord:
     }
     headers = (
         *record.headers,
-        *((f"{PREFIX}{name}", value.encode()) for name, value in told.items()),
+        *((f"{PREFIX}{name}", value.encode()) for name, value in origin_headers.items()),
     )
     return record.key, record.value, headers, record.timestamp
 
@@ -117,8 +114,12 @@ class DeadLetters:
     def close(self) -> None:
         self.channels.close()
 
-    def unfit(self, topic: str, batch: memoryview, may_write: Callable[[str], bool]) -> str | None:
-        """Why no record of the batch can become a letter there, as an addition to a sentence."""
+    def find_obstacle(
+        self, topic: str, batch: memoryview, may_write: Callable[[str], bool]
+    ) -> str | None:
+        """Return the reason why no record of the batch can become a letter there, as an addition to
+        a sentence; None: there is none.
+        """
         metadata = self._context.metadata
         if read_header(batch).attributes & TRANSACTIONAL:
             return (
@@ -134,7 +135,7 @@ class DeadLetters:
         return None
 
     def most_bytes(self, topic: str) -> int:
-        """Of a batch of letters there."""
+        """Return the size that a batch of letters may have in that topic."""
         metadata = self._context.metadata
         return min(
             LETTERS_BYTES,
@@ -143,8 +144,8 @@ class DeadLetters:
         )
 
     def send(self, topic: str, batches: Sequence[bytes], done: Done) -> None:
-        """Write one after the other to one partition; `done` is called once, in a later turn, when
-        they are committed, or with the error.
+        """Write the batches one after the other to one partition; `done` is called once, in a later
+        turn, when they are committed, or with the error.
         """
         found = self._context.metadata.image.topic_named(topic)
         leaders = (
@@ -192,7 +193,7 @@ class DeadLetters:
         error.
         """
 
-    def sent(self, records: int) -> None:
+    def count_letters(self, records: int) -> None:
         self._context.metrics.count(LETTERS, records)
 
 
@@ -215,7 +216,7 @@ class _Sending:
             self._done(error)
             return
         if self._batch:
-            self._letters.sent(read_header(self._batch).count)
+            self._letters.count_letters(read_header(self._batch).count)
         if not self._batches:
             self._done(None)
             return

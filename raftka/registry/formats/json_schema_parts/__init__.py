@@ -1,1 +1,0 @@
-"""What `json_schema.py` is made of: documents and references, nodes, regular expressions, rules."""

@@ -1,1 +1,0 @@
-"""What `protobuf.py` is made of: protoc, descriptors as text, types, their rules."""
