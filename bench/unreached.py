@@ -50,17 +50,18 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("metadata/quorum/journal", "JournalDamaged|WrongDirectory", ROT),
     ("metadata/quorum/recovery", "NotRecoverable", ADMIN),
     ("metadata/quorum/raft", "Malformed|WrongCluster|NotLeader|ValueError", VOTERS),
-    ("metadata/configs/(validate|describe)", "raise", ADMIN),
+    ("metadata/configs/describe", "raise", ADMIN),
     ("metadata/configs/", "", START),
     ("metadata/(commands|records)", "", NEWER),
     (
         "metadata/controller/"
-        "(topics|assignment|reassignments|features|elections|placement|directories)",
+        "(topics|assignment|configs|acls|client_quotas|scram_credentials|delegation_tokens|"
+        "reassignments|features|elections|directories)",
         "raise",
         ADMIN,
     ),
     (
-        "metadata/(controller/(draft|features|controller)|extension|image)",
+        "metadata/(controller/(draft|features|controller|extensions)|extension|image)",
         'UNSUPPORTED_VERSION|INVALID_|UnknownRecord|NOT_REGISTERED|^return "',
         ADMIN,
     ),

@@ -508,12 +508,12 @@ PLANTED = {
         "imports time: floor 3",
     ),
     "random": (
-        "raftka/metadata/controller/placement.py",
+        "raftka/metadata/controller/assignment.py",
         "import random",
         "imports random: floor 2",
     ),
     "random function": (
-        "raftka/metadata/controller/placement.py",
+        "raftka/metadata/controller/assignment.py",
         "from random import Random, choice",
         "imports random: floor 2",
     ),

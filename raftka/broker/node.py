@@ -336,7 +336,7 @@ class Node:
             return
         for entry in found:
             before, host = self.metadata.image, self.quorum.host
-            replayed = host.replayed(entry, before) if host is not None else None
+            replayed = host.take_replayed(entry, before) if host is not None else None
             self.metadata.image, delta = replayed or before.apply_entry(entry.index, entry.data)
             if not delta.of_extensions_alone:
                 self.metadata_events.publish(before, self.image, delta)

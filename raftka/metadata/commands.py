@@ -1,9 +1,9 @@
-"""Commands of brokers to the controller, and their replies: frozen values of plain fields, in one
-process and over the controller port alike.
+"""Commands to the controller and their replies: frozen values of plain fields, in one process and
+over the controller port alike.
 
-`to_wire` gives a name and a tuple that msgpack takes as it is; `from_wire` is for what another node
-sent and raises ValueError for anything else. A reply is what REPLIES says of its command; over the
-wire it is bare, and `read_reply` gives the names back. Decides nothing.
+`to_wire` returns a name and a tuple that msgpack can write. `from_wire` reads a command of another
+node and raises ValueError for anything else. REPLIES has the type of each command's reply. Over the
+wire a reply is a plain tuple; `read_reply` turns it into that type.
 """
 
 from collections import defaultdict
@@ -29,12 +29,13 @@ Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, secu
 
 
 class Registered(NamedTuple):
-    # TELL_HELD: a directory that was there before is not any more, so which replicas are? Nothing
-    # is registered yet
+    # TELL_HELD: not registered; a directory is missing, so send RegisterBroker with `held`
     broker_epoch: int
 
 
 TELL_HELD = -1
+SET, DELETE, APPEND, SUBTRACT = range(4)  # operations on a setting, as in IncrementalAlterConfigs
+OPERATIONS = ("set", "delete", "append", "subtract")
 NO_DIRECTORY = bytes(16)
 
 
@@ -45,9 +46,7 @@ class HeartbeatAnswer(NamedTuple):
 
 
 class AlteredPartition(NamedTuple):
-    """With error 0 and with errors that know the partition: its state now, as the controller has
-    it.
-    """
+    """The result of a Change, with the partition's present state if the partition exists."""
 
     topic_id: bytes
     partition: int
@@ -106,13 +105,13 @@ class OngoingTopic(NamedTuple):
 class QuorumReplica(NamedTuple):
     node_id: int
     log_end_offset: int
-    last_fetch_ms: int  # wall clock of the controller; -1: not heard of
+    last_fetch_ms: int  # wall clock of the controller; -1: unknown
     last_caught_up_ms: int
     directory_id: bytes = NO_DIRECTORY
 
 
 class QuorumState(NamedTuple):
-    """As the one that leads it sees it."""
+    """The quorum as its leader sees it."""
 
     leader: int
     term: int
@@ -127,7 +126,7 @@ class ProducerIdBlock(NamedTuple):
 
 
 class StaticSettings(NamedTuple):
-    """A controller's number, and what its properties file gives that topics inherit."""
+    """A controller's node id, and the settings of its properties file that topics inherit."""
 
     node_id: int
     given: tuple[tuple[str, str], ...]
@@ -156,8 +155,8 @@ class NewTopic(NamedTuple):
 
 class MorePartitions(NamedTuple):
     name: str
-    total: int  # of all partitions, those that are there included
-    # of each new one; None: the controller places them
+    total: int  # of partitions, old and new
+    # of each new partition; None: the controller places them
     assignments: tuple[tuple[int, ...], ...] | None = None
 
 
@@ -168,7 +167,7 @@ class TopicPartitions(NamedTuple):
 
 class Move(NamedTuple):
     partition: int
-    replicas: tuple[int, ...] | None  # None: call off what is under way
+    replicas: tuple[int, ...] | None  # None: cancel the reassignment under way
 
 
 class MovedTopic(NamedTuple):
@@ -178,13 +177,13 @@ class MovedTopic(NamedTuple):
 
 class FeatureUpdate(NamedTuple):
     name: str
-    level: int  # 0: not finalized any more
+    level: int  # 0: remove the feature
     upgrade_type: int  # 1 upgrade, 2 safe downgrade, 3 unsafe downgrade
 
 
 class ConfigChange(NamedTuple):
     name: str
-    operation: int  # Kafka's: 0 set, 1 delete, 2 append, 3 subtract
+    operation: int  # SET, DELETE, APPEND or SUBTRACT
     value: str | None
 
 
@@ -226,7 +225,7 @@ class HeldReplicas(NamedTuple):
 
 
 class DoomedTopic(NamedTuple):
-    """Exactly one of them is to be given."""
+    """A topic to be deleted: its name or its id."""
 
     name: str | None = None
     topic_id: bytes | None = None
@@ -242,7 +241,7 @@ class RegisterBroker(NamedTuple):
     more_directories: tuple[bytes, ...] = ()  # ids of all that it can use beside the first
     # how many of its log.dirs it cannot use: their ids may not be readable
     failed_directories: int = 0
-    held: tuple[HeldReplicas, ...] | None = None  # only when it was asked for them
+    held: tuple[HeldReplicas, ...] | None = None  # only after a reply TELL_HELD
 
     @property
     def directories(self) -> frozenset[bytes]:
@@ -262,8 +261,8 @@ class Heartbeat(NamedTuple):
 
 
 class BrokerLost(NamedTuple):
-    """Its connection broke and its port refuses: the process is gone, no need to wait for the
-    session's end.
+    """A broker's process has ended: its connection broke and its port refuses connections. The
+    controller need not wait for the end of its session.
     """
 
     broker_id: int
@@ -271,8 +270,8 @@ class BrokerLost(NamedTuple):
 
 
 class ReplicasOffline(NamedTuple):
-    """One of the broker's log directories failed: what lay in it, while the broker goes on with the
-    others.
+    """A log directory of the broker failed; `topics` has the replicas in it. The broker goes on
+    with its other directories.
     """
 
     broker_id: int
@@ -282,8 +281,8 @@ class ReplicasOffline(NamedTuple):
 
 
 class ReplicasLost(NamedTuple):
-    """Records of these are gone from the broker's disk, which is there; others of their ISRs may
-    have them.
+    """Records of these replicas are missing on the broker's disk, which works; other members of
+    their ISRs may have them.
     """
 
     broker_id: int
@@ -336,7 +335,7 @@ class DescribeQuorum(NamedTuple):
 
 class AlterConfigs(NamedTuple):
     resources: tuple[ConfigResource, ...]
-    replace_all: bool = False  # what is not named goes back to its default
+    replace_all: bool = False  # settings that are not named go back to their defaults
     validate_only: bool = False
 
 
@@ -346,8 +345,8 @@ class AllocateProducerIds(NamedTuple):
 
 
 class TopicDefaults(NamedTuple):
-    """Ask for the settings of a topic that sets none, from the controller's file: CreateTopics
-    shows them, whichever broker gets the request.
+    """Ask for the settings that topics inherit from the controller's properties file. CreateTopics
+    returns them, and any broker may get that request.
     """
 
 
@@ -356,14 +355,12 @@ class WriteExtension(NamedTuple):
 
     package: str
     changes: tuple[tuple[bytes, bytes | None], ...]
-    # not to be done if the package's entries changed after this offset; None: in any case
+    # refused if the package's entries changed after this offset; None: never refused
     read_at: int | None = None
 
 
 class ExtensionCommand(NamedTuple):
-    """For the package's own machine beside the controller; what is in it, and in the reply, is the
-    package's matter.
-    """
+    """A command to the package's machine; only the package reads payload and reply."""
 
     package: str
     payload: bytes
@@ -378,7 +375,6 @@ Administration = (
     | AlterReassignments
     | ListReassignments
     | UpdateFeatures
-    | DescribeQuorum
     | AlterScramCredentials
     | CreateAcls
     | DeleteAcls
@@ -393,12 +389,12 @@ OfBrokers = (
     | ReplicasLost
     | AlterPartition
     | AllocateProducerIds
-    | TopicDefaults
 )
 OfTokens = AddToken | RenewToken | ExpireToken
-Command = OfBrokers | WriteExtension | ExtensionCommand | OfTokens | Administration
+OfNodes = TopicDefaults | DescribeQuorum  # questions
+Command = OfBrokers | OfNodes | WriteExtension | ExtensionCommand | OfTokens | Administration
 
-REPLIES: dict[type[Command], object] = {  # their types, as `read_reply` reads them
+REPLIES: dict[type[Command], object] = {  # types of the replies, as `read_reply` reads them
     RegisterBroker: Registered,
     UnregisterBroker: None,
     Heartbeat: HeartbeatAnswer,
@@ -411,7 +407,7 @@ REPLIES: dict[type[Command], object] = {  # their types, as `read_reply` reads t
     WriteExtension: int,  # the offset of the write
     ExtensionCommand: bytes,
     AddToken: TokenTimes,
-    RenewToken: int,  # when it expires
+    RenewToken: int,  # its expiry
     ExpireToken: int,
     CreateTopics: tuple[CreatedTopic, ...],
     DeleteTopics: tuple[DeletedTopic, ...],
@@ -424,7 +420,7 @@ REPLIES: dict[type[Command], object] = {  # their types, as `read_reply` reads t
     DescribeQuorum: QuorumState,
     AlterScramCredentials: tuple[ScramResult, ...],
     CreateAcls: int,  # how many are new
-    DeleteAcls: tuple[tuple[Acl, ...], ...],  # what each filter has found
+    DeleteAcls: tuple[tuple[Acl, ...], ...],  # the matches of each filter
     AlterClientQuotas: tuple[QuotaResult, ...],
 }
 COMMANDS: dict[str, type[Command]] = {each.__name__: each for each in REPLIES}
@@ -443,7 +439,7 @@ def from_wire(name: str, values: object) -> Command:
 
 
 def read_reply(command: Command, plain: object) -> Any:
-    """The reply of another node's controller, with its names. Raises ValueError when it is none."""
+    """Turn another node's reply into its type. Raises ValueError for any other value."""
     return _reader_of(REPLIES[type(command)])(plain)
 
 

@@ -1,5 +1,5 @@
-"""Commands to the controller about users, their rights and their quotas, as those of commands.py:
-frozen values of plain fields. Decides nothing.
+"""Commands to the controller about users, their rights and their quotas: frozen values of plain
+fields, as in commands.py.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from raftka.security.delegation_tokens import TokenCredential
 
 
 class ScramUpsertion(NamedTuple):
-    """As the cluster keeps it: the broker that was asked has made the keys."""
+    """A credential as the cluster keeps it; the broker that got the request has made the keys."""
 
     user: str
     mechanism: int
@@ -47,7 +47,7 @@ class QuotaResult(NamedTuple):
 
 
 class TokenTimes(NamedTuple):
-    """Wall clock, ms."""
+    """Times of a token on the wall clock, in ms."""
 
     issued_ms: int
     expires_ms: int
@@ -55,8 +55,8 @@ class TokenTimes(NamedTuple):
 
 
 class AddToken(NamedTuple):
-    """The broker that was asked has made the HMAC and the credentials. The same id twice is one
-    token.
+    """A new token; the broker that got the request has made the HMAC and the credentials. A second
+    command with the same id adds no second token.
     """
 
     token_id: str
@@ -74,7 +74,7 @@ class AddToken(NamedTuple):
 class RenewToken(NamedTuple):
     hmac: bytes
     requester: str
-    period_ms: int  # not above 0: as long as may be
+    period_ms: int  # not above 0: the longest
 
     def __repr__(self) -> str:
         return f"RenewToken({self.requester!r}, {self.period_ms!r})"  # without the key
@@ -90,7 +90,7 @@ class ExpireToken(NamedTuple):
 
 
 class CreateAcls(NamedTuple):
-    """What is there already is left as it is."""
+    """ACLs to add; those that exist already stay."""
 
     acls: tuple[Acl, ...]
 
@@ -100,14 +100,14 @@ class DeleteAcls(NamedTuple):
 
 
 class AlterScramCredentials(NamedTuple):
-    """No user twice. Each is decided by itself."""
+    """Changes of users' credentials, no user twice. Each has a result of its own."""
 
     deletions: tuple[ScramDeletion, ...]
     upsertions: tuple[ScramUpsertion, ...]
 
 
 class AlterClientQuotas(NamedTuple):
-    """Each entity is decided by itself; one that is named twice is refused."""
+    """Changes of entities, each with a result of its own; one that is named twice is refused."""
 
     alterations: tuple[QuotaAlteration, ...]
     validate_only: bool = False

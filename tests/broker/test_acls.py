@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from raftka.broker.handlers import acls as handler
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.limits import ACLS, ACLS_OF_REQUEST, DECISIONS_OF_SESSION, FILTERED_ACLS
-from raftka.metadata import acls as controller
 from raftka.metadata.configs.settings import SettingError
+from raftka.metadata.controller import acls as controller
 from raftka.metadata.image import MetadataImage
 from raftka.security import acls
 from raftka.security.acls import Acl
@@ -219,16 +220,16 @@ def test_node_does_not_start_with_an_authorizer_that_is_not_there() -> None:
 def test_cluster_has_no_more_acls_than_the_limit(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit in (ACLS, ACLS_OF_REQUEST):
+    for place, limit in ((controller, ACLS), (handler, ACLS_OF_REQUEST)):
         with monkeypatch.context() as patch:
-            patch.setattr(controller, limit.name.upper(), replace(limit, value=1))
+            patch.setattr(place, limit.name.upper(), replace(limit, value=1))
             assert (
                 create_acls(stage, topic_acl(acls.READ), topic_acl(acls.WRITE))
                 == [Code.INVALID_REQUEST] * 2
             )
         assert stage.counted(limit.metric) == 1
     assert create_acls(stage, topic_acl(acls.READ), topic_acl(acls.WRITE)) == [0, 0]
-    monkeypatch.setattr(controller, "FILTERED_ACLS", replace(FILTERED_ACLS, value=1))
+    monkeypatch.setattr(handler, "FILTERED_ACLS", replace(FILTERED_ACLS, value=1))
     row = DELETE_ACLS.request
     every = row.filters(
         resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1

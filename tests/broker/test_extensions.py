@@ -5,12 +5,19 @@ and every node is told what became so.
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from raftka.broker.controller.controller_host import _Replayed
-from raftka.metadata.commands import CreateTopics, ExtensionCommand, NewTopic, WriteExtension
+from raftka.metadata.commands import (
+    CreatedTopic,
+    CreateTopics,
+    ExtensionCommand,
+    NewTopic,
+    WriteExtension,
+)
+from raftka.metadata.controller.administration import decide_in_draft
 from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.extension import of_package
@@ -51,7 +58,9 @@ class Counting:
         whole = draft.branch()
         for name in names:
             part = whole.branch()
-            (created,) = part.decide(CreateTopics((NewTopic(name),)))
+            (created,) = cast(
+                "tuple[CreatedTopic]", decide_in_draft(part, CreateTopics((NewTopic(name),)))
+            )
             if created.error:
                 return Outcome(reply=str(Code(created.error).name).encode())
             whole.take(part)
@@ -240,7 +249,7 @@ def test_only_this_very_entry_on_this_very_image_is_taken_as_replayed(other: str
                 b"another" if changed == "entry" else b"entry",
             )
 
-            found = host.replayed(entry, replace(before) if changed == "image" else before)
+            found = host.take_replayed(entry, replace(before) if changed == "image" else before)
 
             assert found == (None if changed else (after, delta))
             assert not host._replayed

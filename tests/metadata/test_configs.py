@@ -1,14 +1,25 @@
-"""What the scripts in tests/scripts/controller do not reach: limits, and what strangers put into
-patterns.
+"""Decisions on settings that the scripts in tests/scripts/controller do not reach: limits, and
+invalid patterns of client metrics.
 """
+
+from random import Random
+from typing import cast
 
 import pytest
 
 from raftka import limits
-from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
-from raftka.metadata.configs import validate as configs
+from raftka.metadata.commands import (
+    SET,
+    AlterConfigs,
+    AlteredConfigs,
+    ConfigChange,
+    ConfigResource,
+)
 from raftka.metadata.configs.settings import NodeSettings
-from raftka.metadata.configs.validate import SET, alter_configs
+from raftka.metadata.controller import configs
+from raftka.metadata.controller.configs import decide_alter_configs
+from raftka.metadata.controller.draft import Draft, Environment
+from raftka.metadata.controller.topic_names import TopicNames
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.metadata.records import BrokerRegistered, ConfigSet, Record, TopicCreated
 from raftka.wire.errors import Code
@@ -36,7 +47,12 @@ def resource(kind: int, name: str, **values: str) -> ConfigResource:
 def alter(
     now: MetadataImage, *resources: ConfigResource
 ) -> tuple[list[Record], tuple[AlteredConfigs, ...]]:
-    return alter_configs(now, AlterConfigs(resources), SETTINGS, [])
+    environment = Environment(
+        SETTINGS, Random(1), 0, [], lambda topic: False, lambda image: [], None
+    )
+    draft = Draft(now, TopicNames(now), now.offset + 1, environment)
+    records, results = decide_alter_configs(draft, AlterConfigs(resources))
+    return records, cast("tuple[AlteredConfigs, ...]", results)
 
 
 def test_settings_of_many_resources_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

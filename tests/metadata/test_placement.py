@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from raftka.metadata.controller.assignment import choose
-from raftka.metadata.controller.placement import Place, place
+from raftka.metadata.controller.assignment import Place, choose, place
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import (
     BrokerFenced,

@@ -11,6 +11,7 @@ from raftka.broker.replica.alter_partition_manager import CHANGES_OF_REQUEST
 from raftka.limits import BROKERS as BROKER_LIMIT
 from raftka.limits import PARTITIONS, RAFT_ENTRY_BYTES, TOPICS
 from raftka.metadata.commands import (
+    SET,
     AlterConfigs,
     BrokerLost,
     Command,
@@ -26,8 +27,8 @@ from raftka.metadata.commands import (
     TopicReplicas,
     UnregisterBroker,
 )
-from raftka.metadata.configs.validate import SET, UNCLEAN
 from raftka.metadata.controller import walks
+from raftka.metadata.controller.configs import UNCLEAN
 from raftka.metadata.controller.controller import REBALANCED_AT_ONCE, Controller
 from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.partitions import changed

@@ -18,7 +18,7 @@ def deposed_controller_confirms(_: Any) -> Any:
     return property(lambda self: self.machine is not None)
 
 
-@mutant(ControllerHost, "_release")
+@mutant(ControllerHost, "_release_replies")
 def controller_answers_at_once(release: Any) -> Any:
     """The controller answers before what it decided is committed."""
 
@@ -29,7 +29,7 @@ def controller_answers_at_once(release: Any) -> Any:
     return bug
 
 
-@mutant(controller, "current")
+@mutant(controller, "find_broker")
 def stale_broker_epoch_accepted(_: Any) -> Any:
     """An earlier process of a broker is heard as if it were the one that is registered."""
 
@@ -39,8 +39,8 @@ def stale_broker_epoch_accepted(_: Any) -> Any:
     return bug
 
 
-@mutant(partitions, "_altered")
-def isr_change_without_partition_epoch(altered: Any) -> Any:
+@mutant(partitions, "_change_isr")
+def isr_change_without_partition_epoch(change_isr: Any) -> Any:
     """A leader's ISR change is carried out although it was thought of before the last one: who has
     left is in again.
     """
@@ -53,7 +53,7 @@ def isr_change_without_partition_epoch(altered: Any) -> Any:
             if partition is None
             else change._replace(partition_epoch=partition.partition_epoch)
         )
-        return altered(image, partition, known, leader)
+        return change_isr(image, partition, known, leader)
 
     return bug
 
@@ -97,17 +97,17 @@ def election_in_the_same_epoch(moved: Any) -> Any:
     return bug
 
 
-@mutant(partitions, "_completed")
-def reassignment_ends_too_early(completed: Any) -> Any:
+@mutant(partitions, "_complete_reassignment")
+def reassignment_ends_too_early(complete: Any) -> Any:
     """A reassignment is complete before those that it adds have everything: the old replicas go,
     and take it with them.
     """
 
     def bug(partition: PartitionImage) -> PartitionImage:
         if not partition.adding or partition.leader == NO_LEADER:
-            return completed(partition)  # type: ignore[no-any-return]
+            return complete(partition)  # type: ignore[no-any-return]
         isr = tuple(dict.fromkeys((*partition.isr, *partition.adding)))
-        return completed(partition._replace(isr=isr))  # type: ignore[no-any-return]
+        return complete(partition._replace(isr=isr))  # type: ignore[no-any-return]
 
     return bug
 

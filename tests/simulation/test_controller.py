@@ -17,7 +17,7 @@ from raftka.limits import PROPOSALS_IN_FLIGHT, Limit
 from raftka.metadata.commands import AllocateProducerIds, Command, CreateTopics, NewTopic
 from raftka.metadata.controller import walks
 from raftka.metadata.controller.controller import Controller
-from raftka.metadata.controller.decision import Outcome
+from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.quorum.raft_types import ProposalsFull
 from raftka.metadata.records import Record
 from raftka.runtime.simulated.world import World
@@ -112,20 +112,20 @@ def test_many_commands_at_once_are_decided_in_order_and_in_several_turns(
         host, turns = node.quorum.host, [0]
         decided: list[tuple[str, int]] = []
         assert host is not None
-        decide = ControllerHost._decide
+        decide = Controller.decide
 
-        def counted(self: ControllerHost, machine: Controller, command: Command) -> Outcome:
+        def counted(self: Controller, command: Command, context: Context) -> Outcome:
             if isinstance(command, CreateTopics):
                 decided.append((command.topics[0].name, turns[0]))
-            return decide(self, machine, command)
+            return decide(self, command, context)
 
-        monkeypatch.setattr(ControllerHost, "_decide", counted)
+        monkeypatch.setattr(Controller, "decide", counted)
 
-        def next_turn() -> None:
+        def execute_in_next_turn() -> None:
             turns[0] += 1
-            ControllerHost._next_turn(host)
+            ControllerHost._execute_waiting(host)
 
-        monkeypatch.setattr(host, "_next_turn", next_turn)
+        monkeypatch.setattr(host, "_execute_waiting", execute_in_next_turn)
         told: list[object] = []
         names = [f"t{i}" for i in range(COMMANDS)]
 

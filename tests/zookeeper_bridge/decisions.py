@@ -9,7 +9,7 @@ from typing import Any
 
 from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.controller.draft import Draft
-from raftka.metadata.controller.topics import TopicNames
+from raftka.metadata.controller.topic_names import TopicNames
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import Record
 from zookeeper_bridge.machine.machine import Machine

@@ -1,13 +1,13 @@
-"""The controller on the node that leads the metadata quorum: decide, append, replay, hold every
-reply until what was replayed before it is committed.
+"""The controller on the node that leads the metadata quorum.
 
-The machine runs ahead of what is committed; whenever this node's leadership begins or ends it is
-made anew from the committed image.
+For each command the host has the machine decide, appends the records to the metadata log, replays
+them at once, and holds the reply until all that was replayed so far is committed. So the machine is
+ahead of the committed image. The host makes a new machine of the committed image when this node
+becomes the leader, and drops it when the leadership ends.
 """
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,11 +36,12 @@ from raftka.wire.errors import Code, KafkaError, limit_of
 if TYPE_CHECKING:
     from raftka.metadata.quorum.raft import RaftCore
 
-Done = Callable[[KafkaError | None, Any], None]  # the refusal, or the reply
+Done = Callable[[KafkaError | None, Any], None]  # called with the refusal, or with the reply
 PROBES, PROBE_AGAIN_S, PROBE_S = 20, 0.01, 1.0
 SILENT = "no answer came"
-LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are looked for
-# of CPU in a turn; the commands behind wait for the next turn, whose requests come first
+LINKS_SETTLE_S = 0.02  # after an election, before silent brokers are probed
+# CPU time for commands in a turn. Further commands wait for the next turn, whose requests come
+# first.
 DECIDING_S = 0.005
 
 
@@ -62,102 +63,141 @@ class ControllerHost:
         self._extensions = extensions
         self._term = -1  # in which the machine decides
         self._delayed = Purgatory()  # replies, by the index that must be committed
-        # (index, when) of what is not committed yet
+        # (index, time) of entries that are not committed yet
         self._proposed: deque[tuple[int, float]] = deque()
         # entries that the machine has replayed, and that are not committed yet
         self._replayed: deque[_Replayed] = deque()
-        self._last_index = 0  # of what the machine has replayed
+        self._last_index = 0  # of the last entry that the machine has replayed
         self._timer_at = inf
-        self._behind: deque[tuple[Command, Done]] = deque()  # commands that wait for another turn
-        self._decided_s = 0.0  # in this turn
+        self._waiting: deque[tuple[Command, Done]] = deque()  # commands for the next turn
+        self._deciding_s = 0.0  # CPU time for commands in this turn
         self.view = QuorumView(core, self.clock)
-        self.heard: dict[int, float] = {}  # when each voter last said anything
+        self.heard: dict[int, float] = {}  # times at which each voter was last heard
 
     @property
     def active(self) -> bool:
-        """Not from the moment on in which the core steps down: the commit index may then be that of
-        another leader's entries.
+        """Return whether this node is the controller. From the moment in which the core steps down
+        it is not: the commit index may then be that of another leader's entries.
         """
         return self.machine is not None and self.core.active_in(self._term)
 
     def submit(self, command: Command, done: Done) -> None:
-        """`done` is called when the outcome is committed, and all that it or its refusal was
-        decided on. NOT_CONTROLLER: ask another node.
+        """Execute a command, now or in the next turn. `done` is called when the outcome is
+        committed, and all that the outcome or the refusal was decided on.
+
+        The refusal NOT_CONTROLLER means: ask another node, or ask again.
         """
-        if len(self._behind) >= PROPOSALS_IN_FLIGHT.value:  # it passes, and the link asks again
+        if len(self._waiting) >= PROPOSALS_IN_FLIGHT.value:
             self.context.metrics.hit(PROPOSALS_IN_FLIGHT)
             done(KafkaError(Code.NOT_CONTROLLER), None)
-        elif self._behind or self._decided_s >= DECIDING_S:
-            if not self._behind:
-                self.clock.call_at(self.clock.now(), self._next_turn)
-            self._behind.append((command, done))
+        elif self._waiting or self._deciding_s >= DECIDING_S:
+            if not self._waiting:
+                self.clock.call_at(self.clock.now(), self._execute_waiting)
+            self._waiting.append((command, done))
         else:
-            self._decide_and_append(command, done)
+            self._execute(command, done)
 
-    def _decide_and_append(self, command: Command, done: Done) -> None:
+    def _execute_waiting(self) -> None:
+        waiting = self._waiting
+        while waiting and self._deciding_s < DECIDING_S:
+            self._execute(*waiting.popleft())
+        if waiting:
+            self.clock.call_at(self.clock.now(), self._execute_waiting)
+
+    def _execute(self, command: Command, done: Done) -> None:
+        """Have the machine decide, then append the records and hold the reply."""
         machine = self.machine
         if machine is None or not self.active:
             done(KafkaError(Code.NOT_CONTROLLER), None)
             return
-        if not self._decided_s:
-            self.clock.at_turn_end(self._turn_ended)
+        if not self._deciding_s:
+            self.clock.at_turn_end(self._reset_deciding_time)
         began = self.clock.cpu_s()
-        self._carry_out(partial(self._decide, machine, command), done)
-        self._decided_s += self.clock.cpu_s() - began
-
-    def _turn_ended(self) -> None:
-        self._decided_s = 0.0
-
-    def _next_turn(self) -> None:
-        behind = self._behind
-        while behind and self._decided_s < DECIDING_S:
-            self._decide_and_append(*behind.popleft())
-        if behind:
-            self.clock.call_at(self.clock.now(), self._next_turn)
-
-    def _carry_out(self, decide: Callable[[], Outcome], done: Done) -> None:
-        refused, reply = None, None
+        if isinstance(command, Heartbeat):
+            self.view.broker_heard(command)
         try:
-            outcome = decide()
+            if isinstance(command, DescribeQuorum):
+                reply = self.view.describe(self.context.node_id, machine, self.heard)
+                outcome = Outcome(reply=reply)
+            else:
+                outcome = machine.decide(command, self._context())
+        except Exception as error:
+            self._hold_reply(done, self._make_refusal(error, type(command).__name__))
+        else:
+            self._append_outcome(machine, outcome, done)
+        self._deciding_s += self.clock.cpu_s() - began
+
+    def _reset_deciding_time(self) -> None:
+        self._deciding_s = 0.0
+
+    def _append_outcome(self, machine: Controller, outcome: Outcome, done: Done) -> None:
+        for limit in machine.take_hits():
+            self.context.metrics.hit(limit)
+        try:
             self._append(outcome.records)
-            reply = outcome.reply
-            if outcome.rest is not None:
-                self._continue_later(outcome.rest, done)
-                return
-            if outcome.hand_over:
-                done = self._handing_over(done)
-            if outcome.confirm and not outcome.records:
-                self._confirm(done, reply)
-                return
-        except KafkaError as error:
-            refused = error
-            for limit in limit_of(error):
-                self.context.metrics.hit(limit)
-        except ProposalsFull as error:  # it passes, and the link asks again
-            self.context.metrics.hit(error.limit)
-            refused = KafkaError(Code.NOT_CONTROLLER)
         except LimitExceeded as error:
-            self.context.metrics.hit(error.limit)
-            refused = KafkaError(Code.POLICY_VIOLATION, str(error))
+            self._hold_reply(done, self._make_refusal(error))
+            return
+        if outcome.rest is not None:
+            self._continue_later(machine, outcome.rest, done)
+            return
+        if outcome.hand_over:
+            done = self._hand_over_after(done)
+        if outcome.confirm and not outcome.records:
+            self._confirm_leadership(done, outcome.reply)
+        else:
+            self._hold_reply(done, None, outcome.reply)
+
+    def _make_refusal(self, error: Exception, command: str = "") -> KafkaError:
+        """Return the refusal for an error in a decision, and count it.
+
+        A command that the machine cannot decide, of a newer version perhaps, is refused: no state
+        has changed yet.
+        """
+        match error:
+            case KafkaError():
+                for limit in limit_of(error):
+                    self.context.metrics.hit(limit)
+                return error
+            case ProposalsFull():  # for a moment only: the client of the controller asks again
+                self.context.metrics.hit(error.limit)
+                return KafkaError(Code.NOT_CONTROLLER)
+            case LimitExceeded():
+                self.context.metrics.hit(error.limit)
+                return KafkaError(Code.POLICY_VIOLATION, str(error))
+        self.context.metrics.count("raftka_handler_errors_total")
+        self.context.events.error("command_failed", command=command, error=repr(error))
+        return KafkaError(Code.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}")
+
+    def _hold_reply(self, done: Done, refused: KafkaError | None, reply: object = None) -> None:
+        """Answer when all that the machine has replayed is committed."""
         self._delayed.add(self._last_index, _Reply(done, refused, reply))
         if self.active:
-            self._release()
+            self._release_replies()
         self._arm()
 
-    def _continue_later(self, rest: Rest, done: Done) -> None:
-        """With what did not go into one entry, in another turn: others are served in between."""
-        machine = self.machine
+    def _continue_later(self, machine: Controller, rest: Rest, done: Done) -> None:
+        """Decide the rest of a command, which did not fit into one entry, in another turn: other
+        commands are executed in between.
+        """
 
-        def go_on() -> None:
-            if self.machine is machine and machine is not None and self.active:
-                self._carry_out(lambda: self._guarded(machine, rest, "a further portion"), done)
-            else:
+        def decide_rest() -> None:
+            if self.machine is not machine or not self.active:
                 done(KafkaError(Code.NETWORK_EXCEPTION), None)
+                return
+            try:
+                outcome = rest(self._context())
+            except Exception as error:
+                self._hold_reply(done, self._make_refusal(error, "a further portion"))
+            else:
+                self._append_outcome(machine, outcome, done)
 
-        self.clock.call_at(self.clock.now(), go_on)
+        self.clock.call_at(self.clock.now(), decide_rest)
         self._arm()
 
-    def _handing_over(self, done: Done) -> Done:
+    def _hand_over_after(self, done: Done) -> Done:
+        """Return a `done` that also hands the leadership over to another node."""
+
         def answered(error: KafkaError | None, reply: object) -> None:
             done(error, reply)
             if error is None:
@@ -165,9 +205,9 @@ class ControllerHost:
 
         return answered
 
-    def _confirm(self, done: Done, reply: object) -> None:
-        """A read that must not be of the past: another controller may have begun without our
-        knowing.
+    def _confirm_leadership(self, done: Done, reply: object) -> None:
+        """Answer a read when a majority has confirmed that this node leads: another controller may
+        have begun without this node's knowledge.
         """
         term, index = self._term, self._last_index
 
@@ -176,36 +216,11 @@ class ControllerHost:
                 done(KafkaError(Code.NOT_CONTROLLER), None)
             else:
                 self._delayed.add(index, _Reply(done, None, reply))
-                self._release()
+                self._release_replies()
 
         self.core.read_index(confirmed)
         self._poke()
         self._arm()
-
-    def _decide(self, machine: Controller, command: Command) -> Outcome:
-        if isinstance(command, Heartbeat):
-            self.view.broker_heard(command)
-        elif isinstance(command, DescribeQuorum):
-            return Outcome(reply=self.view.describe(self.context.node_id, machine, self.heard))
-        return self._guarded(machine, partial(machine.decide, command), type(command).__name__)
-
-    def _guarded(self, machine: Controller, decide: Rest, name: str) -> Outcome:
-        """A command that the machine can not bear, a stranger's perhaps, is refused: nothing has
-        changed yet.
-        """
-        try:
-            outcome = decide(self._context())
-            for limit in machine.take_hits():
-                self.context.metrics.hit(limit)
-            return outcome
-        except (KafkaError, LimitExceeded):
-            raise
-        except Exception as error:
-            self.context.metrics.count("raftka_handler_errors_total")
-            self.context.events.error("command_failed", command=name, error=repr(error))
-            raise KafkaError(
-                Code.UNKNOWN_SERVER_ERROR, f"the controller failed: {error!r}"
-            ) from error
 
     def _context(self) -> Context:
         return Context(
@@ -230,7 +245,7 @@ class ControllerHost:
         assert index == decided_at, "only the controller appends while it leads"
         self._proposed.append((index, self.clock.now()))
         if machine.image.offset == committed.offset:
-            # the same state; an image made from this object can become the committed one
+            # the same state: an image that is made from this object can become the committed one
             machine.image = committed
         before = machine.image
         delta = machine.replay(index, records)
@@ -239,14 +254,14 @@ class ControllerHost:
         self._last_index = index
         self._poke()
 
-    def replayed(
+    def take_replayed(
         self, entry: Committed, before: MetadataImage
     ) -> tuple[MetadataImage, Delta] | None:
-        """Return the image and the delta that the machine has made of this very image by this very
-        entry; None: it has not.
+        """Return the image and the delta that the machine has already made of this image and this
+        entry; None if it has not.
 
-        It keeps them for a package's changes alone: these are bytes, the same here as in the log.
-        In other records a list may become a tuple there.
+        They are kept only for changes of packages. These are bytes, the same here as in the log. In
+        other records a list may become a tuple in the log.
         """
         waiting = self._replayed
         while waiting and waiting[0].at <= entry.index:
@@ -255,31 +270,31 @@ class ControllerHost:
                 return after, delta
         return None
 
-    # what the quorum tells
+    # events of the quorum
 
-    def advanced(self) -> None:
-        """Leadership or the commit index may have changed."""
+    def on_quorum_progress(self) -> None:
+        """React to a change of the leadership or the commit index."""
         active = self.active
         if self.machine is not None and not active:
-            self._end()
+            self._end_leadership()
         if not active:
             if not self.core.active:
                 return
-            self._begin()
+            self._begin_leadership()
         self.view.voters_heard(self.heard)
-        self._release()
+        self._release_replies()
 
-    def _release(self) -> None:
-        """Called while this node is active."""
+    def _release_replies(self) -> None:
+        """Send the replies whose entries are committed. Called only while this node is active."""
         committed = self.core.commit_index
         while self._proposed and self._proposed[0][0] <= committed:
             self.context.metrics.commits.add(self.clock.now() - self._proposed.popleft()[1])
         self._delayed.reached(committed)
 
-    def _begin(self) -> None:
+    def _begin_leadership(self) -> None:
         image = self.context.metadata.image
         assert image.offset == self.core.last_index, (
-            "an active leader has applied its own term's first entry, and nobody has appended since"
+            "an active leader has applied its own term's first entry, and no entry came since"
         )
         self._last_index, self._term = image.offset, self.core.term
         formation = Formation(self.context.runtime.random(SECRETS), self.context.first_users)
@@ -288,7 +303,7 @@ class ControllerHost:
             self.context.metadata.settings,
             self.clock.now(),
             self.heard,
-            self._machines(image),
+            self._make_machines(image),
             formation,
         )
         if formation.first_users and image.cluster_id is not None:
@@ -298,23 +313,24 @@ class ControllerHost:
         self._tick_now()
         self.clock.call_at(self.clock.now() + LINKS_SETTLE_S, self._probe_silent_brokers)
 
-    def _machines(self, image: MetadataImage) -> dict[str, ExtensionMachine]:
+    def _make_machines(self, image: MetadataImage) -> dict[str, ExtensionMachine]:
         return {
             package: each.machine(image, self.clock.now())
             for package, each in self._extensions.items()
         }
 
-    def _end(self) -> None:
+    def _end_leadership(self) -> None:
         self.machine = None
         self._proposed.clear()
         self._replayed.clear()
         self.context.events.info("controller_resigned", term=self.core.term)
-        # nobody knows what becomes of it; with NOT_CONTROLLER nothing was decided
+        # these entries may be committed or not; NOT_CONTROLLER would mean that none was appended
         self._delayed.fail(Code.NETWORK_EXCEPTION)
 
     # time
 
     def _arm(self) -> None:
+        """Set the timer for the machine's next tick."""
         if self.machine is None:
             return
         when = max(self.machine.deadline(), self.clock.now())
@@ -336,8 +352,8 @@ class ControllerHost:
     # brokers that died
 
     def _probe_silent_brokers(self) -> None:
-        """Connect to brokers that send nothing: one that died together with the last controller is
-        noticed by no other node.
+        """Connect to brokers that send nothing: no other node notices a broker that died together
+        with the last controller.
         """
         if self.machine is not None:
             for broker in self.context.metadata.image.brokers.values():
@@ -345,8 +361,8 @@ class ControllerHost:
                     self.connection_lost(broker.broker_id)
 
     def connection_lost(self, broker_id: int) -> None:
-        """A broker's connection to us broke. When its port refuses as well the process is gone: no
-        need to wait for its session's end.
+        """React to a broken connection of a broker. If its port refuses connections too, its
+        process has ended, and its session need not run out.
         """
         broker = self.context.metadata.image.brokers.get(broker_id)
         if self.machine is None or broker is None or not broker.alive or not broker.endpoints:
@@ -358,28 +374,28 @@ class ControllerHost:
         self._probe(endpoint, BrokerLost(broker_id, broker.epoch), PROBES)
 
     def _probe(self, endpoint: Endpoint, command: BrokerLost, probes: int) -> None:
-        """A process that is being killed closes its listener last: it may still take a connection,
-        and then breaks it without an answer.
+        """Connect to the broker; if it breaks the connection without an answer, try again. A
+        process that is being killed closes its listener last, and may still accept connections.
         """
 
         def refused() -> None:
             self.context.events.info("broker_process_gone", broker=command.broker_id)
             self.submit(command, lambda error, reply: None)
 
-        def again() -> None:
+        def probe_again() -> None:
             if probes > 1:
                 self.clock.call_at(
                     self.clock.now() + PROBE_AGAIN_S,
                     lambda: self._probe(endpoint, command, probes - 1),
                 )
 
-        # it hangs: its session will end
+        # a broker that hangs is fenced when its session ends
         self.clock.call_at(self.clock.now() + PROBE_S, lambda: probe.close(SILENT))
         probe = open_probe(
             self.context.runtime.network,
             (endpoint.host, endpoint.port),
             refused,
-            again,
+            probe_again,
             self.context.secured(),
         )
 
@@ -393,7 +409,7 @@ class _Replayed(NamedTuple):
 
 
 class _Reply:
-    """The answer to a command, to be sent when its outcome is committed."""
+    """The reply to a command, held until its outcome is committed."""
 
     __slots__ = ("_done", "_refused", "_reply")
 
@@ -416,8 +432,8 @@ def open_probe(
     broken: Callable[[], None],
     secured: Secured = PLAIN,
 ) -> ClientConnection:
-    """Connect and ask for the versions: a broker that answers lives. `broken`: the connection was
-    taken, and ended without an answer.
+    """Connect and send ApiVersions: a broker that answers is alive. `broken` is called when the
+    connection was accepted and then closed without an answer.
     """
 
     def closed(reason: str) -> None:

@@ -202,7 +202,7 @@ class Quorum:
             if link.up and link.peer is not None:
                 link.peer.send(Kind.RAFT, message)
         self.feed_image()
-        host.advanced()
+        host.on_quorum_progress()
         for peer in self.inbound:
             if peer.observed is not None:
                 self._feed(peer)

@@ -36,13 +36,13 @@ from raftka.wire.messages.acls import (
     DescribeAclsResponse,
 )
 
-ACLS_OF_COMMAND = 200  # more are several commands: the controller decides on a command in one go
-LOOKS_BETWEEN = 500  # ACLs that are looked at in one go
+ACLS_OF_COMMAND = 200  # the controller decides a command in one piece
+ACLS_OF_STEP = 500  # compared with a filter between two yields
 DISABLED = "No Authorizer is configured on the broker"
 REFUSED = "Cluster authorization failed."
 
 
-def _check(
+def _check_rights(
     request: Request[DescribeAclsRequest | CreateAclsRequest | DeleteAclsRequest],
     services: Services,
     operation: str,
@@ -63,7 +63,8 @@ def _check_limit(services: Services, limit: Limit, value: int) -> None:
         raise
 
 
-def _fault_of_filter(filter_: AclFilter) -> str | None:
+def _find_fault(filter_: AclFilter) -> str | None:
+    """Return a text if a field of the filter is invalid."""
     if not ANY <= filter_.resource_type <= USER:
         return f"Invalid resource type {filter_.resource_type}"
     if not ANY <= filter_.pattern <= PREFIXED:
@@ -92,8 +93,8 @@ def describe_acls(
         body.permission_type,
     )
     try:
-        _check(request, services, "DESCRIBE")
-        if (fault := _fault_of_filter(wanted)) is not None:
+        _check_rights(request, services, "DESCRIBE")
+        if (fault := _find_fault(wanted)) is not None:
             raise KafkaError(Code.INVALID_REQUEST, fault)
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message)
@@ -101,7 +102,7 @@ def describe_acls(
     row = response.resources
     for at, acl in enumerate(services.metadata.image.acls):
         if wanted.matches(acl):
-            told = row.acls(
+            description = row.acls(
                 principal=acl.principal,
                 host=acl.host,
                 operation=acl.operation,
@@ -110,9 +111,9 @@ def describe_acls(
             resource = acl.resource_type, acl.name, acl.pattern
             if resource not in rows:
                 rows[resource] = request.encoded_rows(row.acls)
-            rows[resource].add(told)
+            rows[resource].add(description)
             yield
-        elif not at % LOOKS_BETWEEN:
+        elif not at % ACLS_OF_STEP:
             yield
     resources = request.encoded_rows(row)
     for (kind, name, pattern), found in rows.items():
@@ -121,7 +122,7 @@ def describe_acls(
     return response(error_message="", resources=resources)
 
 
-def _none_created(
+def _refuse_creations(
     request: Request[CreateAclsRequest], error: KafkaError
 ) -> Steps[CreateAclsResponse]:
     rows = request.encoded_rows(CREATE_ACLS.response.results)
@@ -133,24 +134,24 @@ def _none_created(
     return CREATE_ACLS.response(results=rows)
 
 
-@handles(CREATE_ACLS, lambda request, code: _none_created(request, KafkaError(code)))
+@handles(CREATE_ACLS, lambda request, code: _refuse_creations(request, KafkaError(code)))
 async def create_acls(
     request: Request[CreateAclsRequest], services: Services
 ) -> CreateAclsResponse:
     try:
-        _check(request, services, "ALTER")
-        faults, acls = await request.finish(_creations(request.body, services))
+        _check_rights(request, services, "ALTER")
+        faults, acls = await request.finish(_read_creations(request.body, services))
         for first in range(0, len(acls), ACLS_OF_COMMAND):
             await services.controller.ask(CreateAcls(tuple(acls[first : first + ACLS_OF_COMMAND])))
     except KafkaError as error:
-        return await request.finish(_none_created(request, error))
-    return await request.finish(_created(request, faults))
+        return await request.finish(_refuse_creations(request, error))
+    return await request.finish(_make_created(request, faults))
 
 
-def _creations(
+def _read_creations(
     body: CreateAclsRequest, services: Services
 ) -> Steps[tuple[list[str | None], list[Acl]]]:
-    """What is wrong with each, and those of the others that are new, each once. Raises
+    """Return the fault of each ACL, or None; and the valid ACLs that are new, each once. Raises
     INVALID_REQUEST for too many.
     """
     faults: list[str | None] = []
@@ -175,7 +176,7 @@ def _creations(
     return faults, list(acls)
 
 
-def _created(
+def _make_created(
     request: Request[CreateAclsRequest], faults: list[str | None]
 ) -> Steps[CreateAclsResponse]:
     row = CREATE_ACLS.response.results
@@ -191,7 +192,7 @@ def _created(
     return CREATE_ACLS.response(results=rows)
 
 
-def _none_deleted(
+def _refuse_deletions(
     request: Request[DeleteAclsRequest], error: KafkaError
 ) -> Steps[DeleteAclsResponse]:
     rows = request.encoded_rows(DELETE_ACLS.response.filter_results)
@@ -205,32 +206,32 @@ def _none_deleted(
     return DELETE_ACLS.response(filter_results=rows)
 
 
-@handles(DELETE_ACLS, lambda request, code: _none_deleted(request, KafkaError(code)))
+@handles(DELETE_ACLS, lambda request, code: _refuse_deletions(request, KafkaError(code)))
 async def delete_acls(
     request: Request[DeleteAclsRequest], services: Services
 ) -> DeleteAclsResponse:
     try:
-        _check(request, services, "ALTER")
-        faults, filters = await request.finish(_filters(request.body, services))
+        _check_rights(request, services, "ALTER")
+        faults, filters = await request.finish(_read_filters(request.body, services))
         found: list[tuple[Acl, ...]] = []
         for first in range(0, len(filters), ACLS_OF_COMMAND):
             found += await services.controller.ask(
                 DeleteAcls(tuple(filters[first : first + ACLS_OF_COMMAND]))
             )
     except KafkaError as error:
-        return await request.finish(_none_deleted(request, error))
-    return await request.finish(_deleted(request, faults, found))
+        return await request.finish(_refuse_deletions(request, error))
+    return await request.finish(_make_deleted(request, faults, found))
 
 
-def _filters(
+def _read_filters(
     body: DeleteAclsRequest, services: Services
 ) -> Steps[tuple[list[str | None], list[AclFilter]]]:
-    """What is wrong with each, and the others. Raises INVALID_REQUEST for too many looks at
-    ACLs.
+    """Return the fault of each filter, or None; and the valid filters. Raises INVALID_REQUEST for
+    too many comparisons with ACLs.
     """
     faults: list[str | None] = []
     filters: list[AclFilter] = []
-    known, looks = len(services.metadata.image.acls), 0
+    known, comparisons = len(services.metadata.image.acls), 0
     for each in body.filters:
         wanted = AclFilter(
             each.resource_type_filter,
@@ -241,19 +242,19 @@ def _filters(
             each.operation,
             each.permission_type,
         )
-        faults.append(_fault_of_filter(wanted))
+        faults.append(_find_fault(wanted))
         if faults[-1] is None:
             filters.append(wanted)
-            looks += known if wanted.exact is None else 0
+            comparisons += known if wanted.exact is None else 0
         yield
-    _check_limit(services, FILTERED_ACLS, looks)
+    _check_limit(services, FILTERED_ACLS, comparisons)
     return faults, filters
 
 
-def _deleted(
+def _make_deleted(
     request: Request[DeleteAclsRequest], faults: list[str | None], found: Sequence[tuple[Acl, ...]]
 ) -> Steps[DeleteAclsResponse]:
-    row, answers = DELETE_ACLS.response.filter_results, iter(found)
+    row, matches = DELETE_ACLS.response.filter_results, iter(found)
     rows = request.encoded_rows(row)
     for fault in faults:
         if fault is not None:
@@ -261,7 +262,7 @@ def _deleted(
             yield
             continue
         acls = request.encoded_rows(row.matching_acls)
-        for acl in next(answers):
+        for acl in next(matches):
             acls.add(
                 row.matching_acls(
                     resource_type=acl.resource_type,

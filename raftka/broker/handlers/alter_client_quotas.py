@@ -1,5 +1,5 @@
-"""AlterClientQuotas: v0-1 (KIP-546). The controller checks; answers when it has committed, and
-every node applies the quotas as they come.
+"""AlterClientQuotas: v0-1 (KIP-546). Answered when the controller has committed the change; every
+node applies the quotas when it replays the records.
 """
 
 from raftka.broker.handlers.services import Services
@@ -8,14 +8,14 @@ from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.broker.work.long_work import Steps
 from raftka.metadata.image import QuotaEntity
-from raftka.metadata.quotas import entity_of, unknown_type
+from raftka.metadata.quotas import TYPES, entity_of
 from raftka.metadata.security_commands import (
     AlterClientQuotas,
     QuotaAlteration,
     QuotaOp,
     QuotaResult,
 )
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, quoted
 from raftka.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS,
     AlterClientQuotasEntry,
@@ -26,37 +26,37 @@ from raftka.wire.messages.client_quotas import (
 response = ALTER_CLIENT_QUOTAS.response
 
 
-def _all(
+def _refuse_request(
     request: Request[AlterClientQuotasRequest], code: Code
 ) -> Steps[AlterClientQuotasResponse]:
-    return _refused(
+    return _refuse_all(
         request,
         code,
         "Cluster authorization failed." if code is Code.CLUSTER_AUTHORIZATION_FAILED else None,
     )
 
 
-@handles(ALTER_CLIENT_QUOTAS, _all)
+@handles(ALTER_CLIENT_QUOTAS, _refuse_request)
 async def alter_client_quotas(
     request: Request[AlterClientQuotasRequest], services: Services
 ) -> AlterClientQuotasResponse:
     if not request.may("ALTER_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
-    command, refused = await request.finish(_read(request.body))
+    command, refused = await request.finish(_make_command(request.body))
     try:
         results: tuple[QuotaResult, ...] = (
             await services.controller.ask(command) if command.alterations else ()
         )
     except KafkaError as error:
-        return await request.finish(_refused(request, error.code, error.message))
-    return await request.finish(_answer(request, (*refused, *results)))
+        return await request.finish(_refuse_all(request, error.code, error.message))
+    return await request.finish(_make_response(request, (*refused, *results)))
 
 
-def _read(
+def _make_command(
     body: AlterClientQuotasRequest,
 ) -> Steps[tuple[AlterClientQuotas, tuple[QuotaResult, ...]]]:
-    """The command for the controller, and the answers to entities that it is not asked about, which
-    may have thousands of types.
+    """Return the command, and the results of entities that are refused without the controller:
+    those may have thousands of types.
     """
     alterations: list[QuotaAlteration] = []
     refused: dict[QuotaEntity, QuotaResult] = {}
@@ -65,16 +65,16 @@ def _read(
         for op in entry.ops:
             ops.append(QuotaOp(op.key, op.value, op.remove))
             yield
-        entity = yield from _entity(entry)
-        if (wrong := unknown_type(entity)) is not None:
-            refused[entity] = QuotaResult(entity, int(Code.INVALID_REQUEST), wrong)
+        entity = yield from _read_entity(entry)
+        if (fault := _find_unknown_type(entity)) is not None:
+            refused[entity] = QuotaResult(entity, int(Code.INVALID_REQUEST), fault)
         else:
             alterations.append(QuotaAlteration(entity, tuple(ops)))
         yield
     return AlterClientQuotas(tuple(alterations), body.validate_only), tuple(refused.values())
 
 
-def _entity(entry: AlterClientQuotasEntry) -> Steps[QuotaEntity]:
+def _read_entity(entry: AlterClientQuotasEntry) -> Steps[QuotaEntity]:
     components: dict[str, str | None] = {}
     for each in entry.entity:
         components[each.entity_type] = each.entity_name
@@ -82,22 +82,30 @@ def _entity(entry: AlterClientQuotasEntry) -> Steps[QuotaEntity]:
     return entity_of(components.items())
 
 
-def _refused(
+def _find_unknown_type(entity: QuotaEntity) -> str | None:
+    """Return Kafka's words if a component has an unknown type. Unknown types come last."""
+    if not entity or entity[-1][0] in TYPES:
+        return None
+    unknown = next(kind for kind, _ in entity if kind not in TYPES)
+    return f"Unhandled client quota entity type: {quoted(unknown)}"
+
+
+def _refuse_all(
     request: Request[AlterClientQuotasRequest], code: Code, message: str | None
 ) -> Steps[AlterClientQuotasResponse]:
     """The same error for every entity."""
     entities: dict[QuotaEntity, None] = {}
     for entry in request.body.entries:
-        entities[(yield from _entity(entry))] = None
+        entities[(yield from _read_entity(entry))] = None
         yield
     return (
-        yield from _answer(
+        yield from _make_response(
             request, tuple([QuotaResult(entity, int(code), message) for entity in entities])
         )
     )
 
 
-def _answer(
+def _make_response(
     request: Request[AlterClientQuotasRequest], results: tuple[QuotaResult, ...]
 ) -> Steps[AlterClientQuotasResponse]:
     rows = request.encoded_rows(response.entries)

@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs: v0-1, and AlterConfigs: v0-2, which replaces all that a resource has.
+"""IncrementalAlterConfigs: v0-1, and AlterConfigs: v0-2, which replaces all settings of a resource.
 
-The controller decides; what is set holds on every node as soon as it has applied the records. The
-level of this node's log alone is set here, and is forgotten with the process, as in Kafka.
+The controller decides, and every node uses the settings when it has replayed the records. Only the
+level of this node's log is set here; it lasts until the process ends, as in Kafka.
 """
 
 from typing import Any
@@ -14,8 +14,13 @@ from raftka.broker.network.request import Request
 from raftka.broker.work.long_work import Steps
 from raftka.limits import SETTINGS_OF_RESOURCE
 from raftka.metadata import image
-from raftka.metadata.commands import AlterConfigs, AlteredConfigs, ConfigChange, ConfigResource
-from raftka.metadata.configs.validate import SET
+from raftka.metadata.commands import (
+    SET,
+    AlterConfigs,
+    AlteredConfigs,
+    ConfigChange,
+    ConfigResource,
+)
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import (
     ALTER_CONFIGS,
@@ -34,16 +39,16 @@ DENIED = {TOPIC: Code.TOPIC_AUTHORIZATION_FAILED, GROUP: Code.GROUP_AUTHORIZATIO
 Asked = Request[AlterConfigsRequest] | Request[IncrementalAlterConfigsRequest]
 Key = tuple[int, str]  # resource type and name
 Answers = dict[Key, AlteredConfigs]
-CHANGES_OF_COMMAND = 200  # more are several commands: the controller decides on a command in one go
+CHANGES_OF_COMMAND = 200  # the controller decides a command in one piece
 
 
-def _refused(request: Asked, code: Code) -> Steps[Any]:
+def _refuse_all(request: Asked, code: Code) -> Steps[Any]:
     answer = AlteredConfigs(int(code), None)
     keys = [(resource.resource_type, resource.resource_name) for resource in request.body.resources]
-    return (yield from _row(request, dict.fromkeys(keys, answer)))
+    return (yield from _make_response(request, dict.fromkeys(keys, answer)))
 
 
-@handles(INCREMENTAL_ALTER_CONFIGS, refused=_refused)
+@handles(INCREMENTAL_ALTER_CONFIGS, refused=_refuse_all)
 async def incremental_alter_configs(
     request: Request[IncrementalAlterConfigsRequest], services: Services
 ) -> IncrementalAlterConfigsResponse:
@@ -51,7 +56,7 @@ async def incremental_alter_configs(
     return answer
 
 
-@handles(ALTER_CONFIGS, refused=_refused)
+@handles(ALTER_CONFIGS, refused=_refuse_all)
 async def alter_configs(
     request: Request[AlterConfigsRequest], services: Services
 ) -> AlterConfigsResponse:
@@ -60,21 +65,23 @@ async def alter_configs(
 
 
 async def _alter(request: Asked, services: Services, *, replace_all: bool) -> Any:
-    """Each resource is altered as a whole; very many of them are several commands."""
+    """Send the resources in one or several commands; each resource is altered as a whole."""
     answers: Answers = {}
     for resources in await request.finish(
-        _commands(request, services, answers, replace_all=replace_all)
+        _make_commands(request, services, answers, replace_all=replace_all)
     ):
-        answers |= await _ask(
+        answers |= await _ask_controller(
             services, resources, replace_all=replace_all, validate_only=request.body.validate_only
         )
-    return await request.finish(_row(request, answers))
+    return await request.finish(_make_response(request, answers))
 
 
-def _commands(
+def _make_commands(
     request: Asked, services: Services, answers: Answers, *, replace_all: bool
 ) -> Steps[list[list[ConfigResource]]]:
-    """What the controller is asked for. Resources that are answered without it go to `answers`."""
+    """Return the resources by command; `answers` gets those that are answered without the
+    controller.
+    """
     times: dict[Key, int] = {}
     for resource in request.body.resources:
         key = (resource.resource_type, resource.resource_name)
@@ -91,26 +98,28 @@ def _commands(
                 raise KafkaError(Code.INVALID_REQUEST, "Each resource must appear at most once.")
             check_allowed(request, "ALTER_CONFIGS", *key)
             check_limit(SETTINGS_OF_RESOURCE, len(resource.configs))
-            asked = _resource(resource)
-            if asked.resource_type == image.BROKER_LOGGER and not replace_all:
-                set_levels(services, asked, validate_only=request.body.validate_only)
+            wanted = _read_resource(resource)
+            if wanted.resource_type == image.BROKER_LOGGER and not replace_all:
+                set_levels(services, wanted, validate_only=request.body.validate_only)
                 answers[key] = AlteredConfigs(0, None)
                 continue
-            _check_own(services, *key)
+            _check_own_broker(services, *key)
         except KafkaError as error:
             for limit in limit_of(error):
                 services.context.metrics.hit(limit)
             answers[key] = AlteredConfigs(int(error.code), error.message)
             continue
-        if command and len(asked.changes) >= room:
+        if command and len(wanted.changes) >= room:
             commands.append(command)
             command, room = [], CHANGES_OF_COMMAND
-        command.append(asked)
-        room -= 1 + len(asked.changes)
+        command.append(wanted)
+        room -= 1 + len(wanted.changes)
     return [*commands, command] if command else commands
 
 
-def _resource(resource: AlterConfigsResource | IncrementalAlterConfigsResource) -> ConfigResource:
+def _read_resource(
+    resource: AlterConfigsResource | IncrementalAlterConfigsResource,
+) -> ConfigResource:
     changes = [
         ConfigChange(
             each.name,
@@ -122,7 +131,7 @@ def _resource(resource: AlterConfigsResource | IncrementalAlterConfigsResource) 
     return ConfigResource(resource.resource_type, resource.resource_name, tuple(changes))
 
 
-async def _ask(
+async def _ask_controller(
     services: Services, resources: list[ConfigResource], *, replace_all: bool, validate_only: bool
 ) -> Answers:
     replies: tuple[AlteredConfigs, ...]
@@ -139,7 +148,7 @@ async def _ask(
 
 
 def check_allowed(request: Request[Row], operation: str, kind: int, name: str) -> None:
-    """Raises KafkaError."""
+    """Raise KafkaError if the client may not do this with the resource."""
     resources: dict[int, Resource] = {image.TOPIC: (TOPIC, name), image.GROUP: (GROUP, name)}
     resource = resources.get(kind, THE_CLUSTER)
     if not request.may(operation, resource):
@@ -148,20 +157,20 @@ def check_allowed(request: Request[Row], operation: str, kind: int, name: str) -
         )
 
 
-def _check_own(services: Services, kind: int, name: str) -> None:
-    """A broker's settings are asked of that very broker: only there its file is known."""
+def _check_own_broker(services: Services, kind: int, name: str) -> None:
+    """Refuse settings of another broker: only that broker knows its properties file."""
     if kind == image.BROKER and name and name != str(services.context.node_id):
-        known = name.isascii() and name.isdigit()
-        wrong = (
+        is_id = name.isascii() and name.isdigit()
+        fault = (
             f"Unexpected broker id, expected {services.context.node_id}, but received {name}"
-            if known
+            if is_id
             else f"Node id must be an integer, but it is: {name}"
         )
-        raise KafkaError(Code.INVALID_REQUEST, wrong)
+        raise KafkaError(Code.INVALID_REQUEST, fault)
 
 
-def _row(request: Asked, answers: Answers) -> Steps[Any]:
-    """The response of either API."""
+def _make_response(request: Asked, answers: Answers) -> Steps[Any]:
+    """Return the response of either API."""
     row = request.api.response.responses
     rows = request.encoded_rows(row)
     for resource in request.body.resources:

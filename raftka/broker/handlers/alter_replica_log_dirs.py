@@ -1,5 +1,5 @@
-"""AlterReplicaLogDirs: v1-2; this broker's replicas are to lie in other directories of its
-(KIP-113). Answered when that has begun.
+"""AlterReplicaLogDirs: v1-2 (KIP-113). Move replicas of this broker to other log directories of it.
+Answered when the moves have begun.
 """
 
 from collections.abc import Callable
@@ -21,25 +21,25 @@ response = ALTER_REPLICA_LOG_DIRS.response
 of_partition = response.results.partitions
 
 
-def _refused(
+def _refuse_all(
     request: Request[AlterReplicaLogDirsRequest], code: Code
 ) -> Steps[AlterReplicaLogDirsResponse]:
-    return (yield from _answer(request, lambda path, topic, index: code))
+    return (yield from _move_replicas(request, lambda path, topic, index: code))
 
 
-@handles(ALTER_REPLICA_LOG_DIRS, refused=_refused)
+@handles(ALTER_REPLICA_LOG_DIRS, refused=_refuse_all)
 def alter_replica_log_dirs(
     request: Request[AlterReplicaLogDirsRequest], services: Services
 ) -> Steps[AlterReplicaLogDirsResponse]:
     if not request.may("ALTER", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
-    return (yield from _answer(request, partial(_alter, services)))
+    return (yield from _move_replicas(request, partial(_move_replica, services)))
 
 
-def _answer(
-    request: Request[AlterReplicaLogDirsRequest], alter: Callable[[str, str, int], Code]
+def _move_replicas(
+    request: Request[AlterReplicaLogDirsRequest], move: Callable[[str, str, int], Code]
 ) -> Steps[AlterReplicaLogDirsResponse]:
-    """A partition that is named for two directories is to lie in the last."""
+    """Call `move` for each partition. Of a partition with two directories the last one counts."""
     wanted: dict[str, dict[int, str]] = {}
     for each in request.body.dirs:
         for topic in each.topics:
@@ -52,14 +52,14 @@ def _answer(
     for name, paths in wanted.items():
         rows = request.encoded_rows(of_partition)
         for index, path in paths.items():
-            rows.add(of_partition(partition_index=index, error_code=int(alter(path, name, index))))
+            rows.add(of_partition(partition_index=index, error_code=int(move(path, name, index))))
             yield
         results.add(response.results(topic_name=name, partitions=rows))
         yield
     return response(results=results)
 
 
-def _alter(services: Services, path: str, topic: str, index: int) -> Code:
+def _move_replica(services: Services, path: str, topic: str, index: int) -> Code:
     try:
         services.housekeeping.mover.alter(path, topic, index)
     except KafkaError as error:

@@ -1,5 +1,5 @@
-"""AlterUserScramCredentials: v0 (KIP-554). The client has salted the password; the cluster keeps
-two keys made of that, and never the password.
+"""AlterUserScramCredentials: v0 (KIP-554). The client sends a salted password; the cluster keeps
+two keys made of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,11 +35,11 @@ TEXTS = {
 }
 KEY_BYTES = {1: 32, 2: 64}  # of a salted password, by mechanism
 LONGEST_SALT_BYTES = 1024
-USERS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
-Refused = tuple[Code, str]
+USERS_OF_COMMAND = 100  # the controller decides a command in one piece
+Fault = tuple[Code, str]
 
 
-def _all(
+def _refuse_all(
     request: Request[AlterUserScramCredentialsRequest], code: Code
 ) -> Steps[AlterUserScramCredentialsResponse]:
     names: dict[str, None] = {}
@@ -56,13 +56,13 @@ def _all(
     return response(results=rows)
 
 
-@handles(ALTER_USER_SCRAM_CREDENTIALS, _all)
+@handles(ALTER_USER_SCRAM_CREDENTIALS, _refuse_all)
 async def alter_user_scram_credentials(
     request: Request[AlterUserScramCredentialsRequest], services: Services
 ) -> AlterUserScramCredentialsResponse:
     if not request.may("ALTER", THE_CLUSTER):
-        return await request.finish(_all(request, Code.CLUSTER_AUTHORIZATION_FAILED))
-    deletions, upsertions, refused = await request.finish(_read(request.body))
+        return await request.finish(_refuse_all(request, Code.CLUSTER_AUTHORIZATION_FAILED))
+    deletions, upsertions, refused = await request.finish(_read_changes(request.body))
     results: list[ScramResult] = []
     for first in range(0, len(deletions), USERS_OF_COMMAND):
         results += await services.controller.ask(
@@ -72,48 +72,48 @@ async def alter_user_scram_credentials(
         results += await services.controller.ask(
             AlterScramCredentials((), tuple(upsertions[first : first + USERS_OF_COMMAND]))
         )
-    return await request.finish(_answer(request, results, refused))
+    return await request.finish(_make_response(request, results, refused))
 
 
-def _read(
+def _read_changes(
     body: AlterUserScramCredentialsRequest,
-) -> Steps[tuple[list[ScramDeletion], list[ScramUpsertion], dict[str, Refused]]]:
-    """The changes that the controller is asked for, and the users that it is not asked about."""
+) -> Steps[tuple[list[ScramDeletion], list[ScramUpsertion], dict[str, Fault]]]:
+    """Return deletions, upsertions, and the users that are refused without the controller."""
     users: dict[str, int] = {}
     for each in chain[ScramCredentialDeletion | ScramCredentialUpsertion](
         body.deletions, body.upsertions
     ):
         users[each.name] = users.get(each.name, 0) + 1
         yield
-    refused: dict[str, Refused] = {}
+    refused: dict[str, Fault] = {}
     deletions: list[ScramDeletion] = []
     upsertions: list[ScramUpsertion] = []
     for deletion in body.deletions:
-        if (wrong := _wrong(deletion, users)) is not None:
-            refused[deletion.name] = wrong
+        if (fault := _find_fault(deletion, users)) is not None:
+            refused[deletion.name] = fault
         else:
             deletions.append(ScramDeletion(deletion.name, deletion.mechanism))
         yield
     for upsertion in body.upsertions:
-        if (wrong := _wrong(upsertion, users) or _unacceptable(upsertion)) is not None:
-            refused[upsertion.name] = wrong
+        if (fault := _find_fault(upsertion, users) or _find_unacceptable(upsertion)) is not None:
+            refused[upsertion.name] = fault
         else:
-            upsertions.append(_with_keys(upsertion))
+            upsertions.append(_make_keys(upsertion))
         yield
     return deletions, upsertions, refused
 
 
-def _wrong(
+def _find_fault(
     alteration: ScramCredentialDeletion | ScramCredentialUpsertion, users: Mapping[str, int]
-) -> Refused | None:
+) -> Fault | None:
     if users[alteration.name] > 1:
-        return _known(Code.DUPLICATE_RESOURCE)
+        return _with_text(Code.DUPLICATE_RESOURCE)
     if not alteration.name:
         return Code.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
-    return None if alteration.mechanism in NUMBERS else _known(Code.UNSUPPORTED_SASL_MECHANISM)
+    return None if alteration.mechanism in NUMBERS else _with_text(Code.UNSUPPORTED_SASL_MECHANISM)
 
 
-def _unacceptable(upsertion: ScramCredentialUpsertion) -> Refused | None:
+def _find_unacceptable(upsertion: ScramCredentialUpsertion) -> Fault | None:
     if upsertion.iterations < FEWEST_ITERATIONS:
         return Code.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
     if upsertion.iterations > MOST_ITERATIONS:
@@ -129,7 +129,7 @@ def _unacceptable(upsertion: ScramCredentialUpsertion) -> Refused | None:
     return None
 
 
-def _with_keys(upsertion: ScramCredentialUpsertion) -> ScramUpsertion:
+def _make_keys(upsertion: ScramCredentialUpsertion) -> ScramUpsertion:
     mechanism, salt = NUMBERS[upsertion.mechanism], bytes(upsertion.salt)
     credential = credential_of(
         mechanism, bytes(upsertion.salted_password), salt, upsertion.iterations
@@ -137,14 +137,14 @@ def _with_keys(upsertion: ScramCredentialUpsertion) -> ScramUpsertion:
     return ScramUpsertion(upsertion.name, upsertion.mechanism, *credential)
 
 
-def _known(code: Code) -> Refused:
+def _with_text(code: Code) -> Fault:
     return code, TEXTS[code]
 
 
-def _answer(
+def _make_response(
     request: Request[AlterUserScramCredentialsRequest],
     results: Sequence[ScramResult],
-    refused: dict[str, Refused],
+    refused: dict[str, Fault],
 ) -> Steps[AlterUserScramCredentialsResponse]:
     rows = request.encoded_rows(response.results)
     for result in results:

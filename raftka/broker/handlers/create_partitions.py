@@ -1,5 +1,5 @@
-"""CreatePartitions: v0-3. Answers when the controller has committed; brokers open the logs as they
-apply the record.
+"""CreatePartitions: v0-3. Answered when the controller has committed the partitions. Brokers open
+the logs when they replay the records.
 """
 
 from functools import partial
@@ -23,20 +23,20 @@ from raftka.wire.messages.partitions import (
 
 response = CREATE_PARTITIONS.response
 STRICT = 3  # from this version on a client knows THROTTLING_QUOTA_EXCEEDED
-TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
+TOPICS_OF_COMMAND = 100  # the controller decides a command in one piece
 
 
-@handles(CREATE_PARTITIONS, refused=lambda request, code: _refused(request, code, None))
+@handles(CREATE_PARTITIONS, refused=lambda request, code: _refuse_all(request, code, None))
 async def create_partitions(
     request: Request[CreatePartitionsRequest], services: Services
 ) -> CreatePartitionsResponse:
-    """A request for very many topics is several commands, each of which is committed as a whole."""
+    """Send a request for very many topics as several commands; each is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.results)
     mutations = Mutations[MorePartitions](
-        request.meter, partial(_costs, services), strictly=request.version >= STRICT
+        request.meter, partial(_count_new_partitions, services), strictly=request.version >= STRICT
     )
-    for wanted in await request.finish(_commands(request, rows)):
+    for wanted in await request.finish(_make_commands(request, rows)):
         topics, throttled = mutations.admit(wanted)
         try:
             command = CreatePartitions(topics, body.validate_only)
@@ -62,15 +62,15 @@ async def create_partitions(
     return response(results=rows)
 
 
-def _costs(services: Services, topic: MorePartitions) -> int:
+def _count_new_partitions(services: Services, topic: MorePartitions) -> int:
     known = services.metadata.image.topic_named(topic.name)
     return 0 if known is None else max(0, topic.total - len(known.partitions))
 
 
-def _commands(
+def _make_commands(
     request: Request[CreatePartitionsRequest], rows: EncodedRows[CreatePartitionsTopicResult]
 ) -> Steps[list[tuple[MorePartitions, ...]]]:
-    """What the controller is asked for. Topics that are refused without it go to `rows`."""
+    """Return topics by command; add rows for topics that are refused without the controller."""
     times: dict[str, int] = {}
     for topic in request.body.topics:
         times[topic.name] = times.get(topic.name, 0) + 1
@@ -95,14 +95,14 @@ def _commands(
                 )
             )
         else:
-            command.append(_more(topic))
+            command.append(_read_topic(topic))
         if len(command) == TOPICS_OF_COMMAND:
             commands.append(tuple(command))
             command = []
     return [*commands, tuple(command)] if command else commands
 
 
-def _more(topic: CreatePartitionsTopic) -> MorePartitions:
+def _read_topic(topic: CreatePartitionsTopic) -> MorePartitions:
     given = topic.assignments
     return MorePartitions(
         topic.name,
@@ -111,7 +111,7 @@ def _more(topic: CreatePartitionsTopic) -> MorePartitions:
     )
 
 
-def _refused(
+def _refuse_all(
     request: Request[CreatePartitionsRequest], code: Code, message: str | None
 ) -> Steps[CreatePartitionsResponse]:
     rows = request.encoded_rows(response.results)

@@ -1,5 +1,5 @@
-"""CreateTopics: v2-7. The controller decides; answers when it has committed, brokers open their
-logs as they apply the records.
+"""CreateTopics: v2-7. Answered when the controller has committed the topics. Brokers open the logs
+when they replay the records.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,11 @@ from raftka.metadata.commands import (
     TopicDefaults,
 )
 from raftka.metadata.configs.describe import ConfigRow, OfController, Static, TopicRows
-from raftka.metadata.controller.topics import check_topic_name
+from raftka.metadata.controller.topics import (
+    TOO_MANY_PARTITIONS,
+    check_topic_name,
+    count_partitions,
+)
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.topics import (
@@ -33,19 +37,19 @@ from raftka.wire.messages.topics import (
 from raftka.wire.schema import ZERO_UUID
 
 response = CREATE_TOPICS.response
-# more are several commands: the controller decides on a command in one go
+# the controller decides a command in one piece
 TOPICS_OF_COMMAND, PARTITIONS_OF_COMMAND = 100, 500
 STRICT = 6  # from this version on a client knows THROTTLING_QUOTA_EXCEEDED
 DEFAULTS_S = 2.0
-# all settings of a topic that sets these itself
+# returns all settings of a topic, given those that it sets itself
 Inherit = Callable[[dict[str, str]], list[ConfigRow]]
 
 
-@handles(CREATE_TOPICS, refused=lambda request, code: _refused(request, code, None))
+@handles(CREATE_TOPICS, refused=lambda request, code: _refuse_all(request, code, None))
 async def create_topics(
     request: Request[CreateTopicsRequest], services: Services
 ) -> CreateTopicsResponse:
-    """A request for very many topics is several commands, each of which is committed as a whole."""
+    """Send a request for very many topics as several commands; each is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.topics)
     inherit: Inherit = partial(
@@ -53,13 +57,13 @@ async def create_topics(
         services.metadata.settings,
         services.metadata.image,
     )
-    asked = False  # whose settings the topics have
+    defaults_known = False  # the controller's defaults have been fetched for this request
     mutations = Mutations[NewTopic](
-        request.meter, partial(_costs, services), strictly=request.version >= STRICT
+        request.meter, partial(_count_new_partitions, services), strictly=request.version >= STRICT
     )
-    for wanted in await request.finish(_commands(request, services, rows)):
+    for wanted in await request.finish(_make_commands(request, services, rows)):
         topics, throttled = mutations.admit(wanted)
-        created = await _created(services, body, topics)
+        created = await _create(services, body, topics)
         for topic, result in zip(topics, created, strict=True):
             mutations.refused((topic,), result.error)
         created += tuple(
@@ -68,24 +72,29 @@ async def create_topics(
                 for topic in throttled
             ]
         )
-        if not asked and request.version >= 5 and any(not topic.error for topic in created):
-            asked, inherit = True, await _inherited(services)
-        await request.finish(_add_created(request, rows, topics, created, inherit))
+        if (
+            not defaults_known
+            and request.version >= 5
+            and any(not topic.error for topic in created)
+        ):
+            defaults_known, inherit = True, await _fetch_defaults(services)
+        await request.finish(_add_rows(request, rows, topics, created, inherit))
     return response(topics=rows)
 
 
-async def _created(
+async def _create(
     services: Services, body: CreateTopicsRequest, topics: tuple[NewTopic, ...]
 ) -> tuple[CreatedTopic, ...]:
-    """A result for each of the topics, in order."""
+    """Ask the controller; return a result for each of the topics, in order."""
+    if not topics:
+        return ()
+    command = CreateTopics(topics, body.validate_only)
     try:
-        created: tuple[CreatedTopic, ...] = ()
-        if topics:
-            created = await services.controller.ask(
-                CreateTopics(topics, body.validate_only), body.timeout_ms / 1000
-            )
+        created: tuple[CreatedTopic, ...] = await services.controller.ask(
+            command, body.timeout_ms / 1000
+        )
     except KafkaError as error:
-        created = tuple(
+        return tuple(
             [
                 CreatedTopic(topic.name, ZERO_UUID, int(error.code), error.message)
                 for topic in topics
@@ -94,25 +103,23 @@ async def _created(
     return created
 
 
-def _costs(services: Services, topic: NewTopic) -> int:
-    return (
-        0
-        if services.metadata.image.topic_named(topic.name) is not None
-        else _partitions_asked(services, topic)
-    )
+def _count_new_partitions(services: Services, topic: NewTopic) -> int:
+    if services.metadata.image.topic_named(topic.name) is not None:
+        return 0
+    return _count_partitions(services, topic)
 
 
-def _commands(
+def _make_commands(
     request: Request[CreateTopicsRequest],
     services: Services,
     rows: EncodedRows[CreatableTopicResult],
 ) -> Steps[list[tuple[NewTopic, ...]]]:
-    """What the controller is asked for. Topics that are refused without it go to `rows`."""
+    """Return topics by command; add rows for topics that are refused without the controller."""
     times: dict[str, int] = {}
-    asked = 0
+    wanted = 0  # partitions of the request
     for topic in request.body.topics:
         times[topic.name] = times.get(topic.name, 0) + 1
-        asked += _partitions_asked(services, topic)
+        wanted += _count_partitions(services, _read_topic(topic))
         yield
     everything = request.may("CREATE", THE_CLUSTER)
     commands: list[tuple[NewTopic, ...]] = []
@@ -128,39 +135,31 @@ def _commands(
                 raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
             if count > 1:
                 raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            check_limit(
-                PARTITIONS_OF_REQUEST, asked, "Excessively large number of partitions per request."
-            )
+            check_limit(PARTITIONS_OF_REQUEST, wanted, TOO_MANY_PARTITIONS)
             check_topic_name(topic.name)
         except KafkaError as error:
             for limit in limit_of(error):
                 services.context.metrics.hit(limit)
-            rows.add(_not_created(topic.name, error))
+            rows.add(_make_refused_row(topic.name, error))
             continue
-        more = _partitions_asked(services, topic)
+        new_topic = _read_topic(topic)
+        more = _count_partitions(services, new_topic)
         if command and (
             len(command) == TOPICS_OF_COMMAND or partitions + more > PARTITIONS_OF_COMMAND
         ):
             commands.append(tuple(command))
             command, partitions = [], 0
-        command.append(_new_topic(topic))
+        command.append(new_topic)
         partitions += more
     return [*commands, tuple(command)] if command else commands
 
 
-def _partitions_asked(services: Services, topic: CreatableTopic | NewTopic) -> int:
-    """At least one: also a request that asks for none has to be decided."""
-    if topic.assignments:
-        return len(topic.assignments)
-    return max(
-        1,
-        int(services.metadata.settings["num.partitions"])
-        if topic.num_partitions == -1
-        else topic.num_partitions,
-    )
+def _count_partitions(services: Services, topic: NewTopic) -> int:
+    """Return at least one: the controller decides an invalid number too."""
+    return max(1, count_partitions(topic, services.metadata.settings))
 
 
-def _add_created(
+def _add_rows(
     request: Request[CreateTopicsRequest],
     rows: EncodedRows[CreatableTopicResult],
     topics: tuple[NewTopic, ...],
@@ -169,39 +168,39 @@ def _add_created(
 ) -> Steps[None]:
     configs = {topic.name: dict(topic.configs) for topic in topics}
     for topic in created:
-        rows.add(_row(request, topic, configs.get(topic.name, {}), inherit))
+        rows.add(_make_row(request, topic, configs.get(topic.name, {}), inherit))
         yield
 
 
-async def _inherited(services: Services) -> Inherit:
-    """All settings of a new topic, given its own: as the node has them that has created it."""
-    defaults = await _defaults(services)
+async def _fetch_defaults(services: Services) -> Inherit:
+    """Return an Inherit with the defaults of the controller, which has created the topics."""
+    defaults = await _ask_for_defaults(services)
     described = (
         services.metadata.topic_rows if defaults is services.metadata.settings else TopicRows()
     )
     return partial(described.of_one_with, defaults, services.metadata.image)
 
 
-async def _defaults(services: Services) -> Static:
-    """Of the node that has created them; our own when it does not answer any more."""
+async def _ask_for_defaults(services: Services) -> Static:
+    """Return the controller's defaults, or this node's when the controller does not answer."""
     try:
-        told: StaticSettings = await services.controller.ask(TopicDefaults(), DEFAULTS_S)
+        reply: StaticSettings = await services.controller.ask(TopicDefaults(), DEFAULTS_S)
     except KafkaError:
         return services.metadata.settings
     return (
-        OfController(told.node_id, dict(told.given))
-        if told.node_id != services.context.node_id
+        OfController(reply.node_id, dict(reply.given))
+        if reply.node_id != services.context.node_id
         else services.metadata.settings
     )
 
 
-def _not_created(name: str, error: KafkaError) -> CreatableTopicResult:
+def _make_refused_row(name: str, error: KafkaError) -> CreatableTopicResult:
     return response.topics(
         name=name, error_code=int(error.code), error_message=error.message, configs=[]
     )
 
 
-def _new_topic(topic: CreatableTopic) -> NewTopic:
+def _read_topic(topic: CreatableTopic) -> NewTopic:
     return NewTopic(
         topic.name,
         topic.num_partitions,
@@ -211,7 +210,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _row(
+def _make_row(
     request: Request[CreateTopicsRequest],
     topic: CreatedTopic,
     overrides: dict[str, str | None],
@@ -251,7 +250,7 @@ def _row(
     )
 
 
-def _refused(
+def _refuse_all(
     request: Request[CreateTopicsRequest], code: Code, message: str | None
 ) -> Steps[CreateTopicsResponse]:
     rows = request.encoded_rows(response.topics)

@@ -1,8 +1,8 @@
 """CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken: v1-3
 (KIP-48, KIP-373).
 
-A client that logged in with a token may use none of them, and one that nobody knows neither. The
-HMAC is a password: no log has it.
+A client that has logged in with a token may use none of these APIs, and an anonymous client
+neither. The HMAC is a password: it is never logged.
 """
 
 from functools import partial
@@ -45,12 +45,12 @@ from raftka.wire.messages.delegation_tokens import (
     RenewDelegationTokenResponse,
 )
 
-WORK_BYTES = 64 * 1024  # a place in the queue beside the loop
+WORK_BYTES = 64 * 1024  # size of the work for the background worker
 ANONYMOUS = "User:ANONYMOUS"
 
 
 def _allowed(session: Session, services: Services) -> bool:
-    """Return whether the client is known by something better than a token."""
+    """Return whether the client has logged in, and not with a token."""
     protocol = next(
         (
             each.security_protocol
@@ -63,8 +63,10 @@ def _allowed(session: Session, services: Services) -> bool:
     return known and not session.by_token
 
 
-def _check(request: Request[CreateDelegationTokenRequest], services: Services, owner: str) -> None:
-    """Kafka's checks in Kafka's order. Raises KafkaError."""
+def _check_creation(
+    request: Request[CreateDelegationTokenRequest], services: Services, owner: str
+) -> None:
+    """Make Kafka's checks in Kafka's order. Raises KafkaError."""
     if not _allowed(request.session, services):
         raise KafkaError(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if owner != request.session.principal and not request.may("CREATE_TOKENS", (USER, owner)):
@@ -88,22 +90,22 @@ async def create_delegation_token(
         else requester
     )
     try:
-        _check(request, services, owner)
+        _check_creation(request, services, owner)
         random = services.context.runtime.random(SECRETS)
         token_id = new_token_id(random.randbytes)
         token_hmac = hmac_of(services.metadata.settings["delegation.token.secret.key"], token_id)
-        credentials = await _credentials(services, token_hmac, salts_of(random.randbytes))
+        credentials = await _make_credentials(services, token_hmac, salts_of(random.randbytes))
         renewers = tuple(dict.fromkeys(f"User:{each.principal_name}" for each in body.renewers))
         command = AddToken(
             token_id, owner, requester, renewers, body.max_lifetime_ms, token_hmac, credentials
         )
         times: TokenTimes = await services.controller.ask(command)
     except KafkaError as error:
-        return _created(owner, requester, TokenTimes(-1, -1, -1), code=error.code)
-    return _created(owner, requester, times, token_id, token_hmac)
+        return _make_created(owner, requester, TokenTimes(-1, -1, -1), code=error.code)
+    return _make_created(owner, requester, times, token_id, token_hmac)
 
 
-def _created(
+def _make_created(
     owner: str,
     requester: str,
     times: TokenTimes,
@@ -131,10 +133,10 @@ def _split(principal: str) -> tuple[str, str]:
     return kind, name
 
 
-async def _credentials(
+async def _make_credentials(
     services: Services, token_hmac: bytes, salts: tuple[bytes, ...]
 ) -> tuple[TokenCredential, ...]:
-    """Made beside the loop. Raises KafkaError."""
+    """Compute the credentials in the background worker. Raises KafkaError if its queue is full."""
     services.background.check_room(WORK_BYTES)
     made = trio.Event()
     found: list[tuple[TokenCredential, ...] | BaseException] = []
@@ -150,8 +152,10 @@ async def _credentials(
     return found[0]
 
 
-async def _expiry(session: Session, services: Services, command: OfTokens) -> tuple[int, int]:
-    """An error code and when the token expires."""
+async def _ask_controller(
+    session: Session, services: Services, command: OfTokens
+) -> tuple[int, int]:
+    """Return an error code and the token's expiry."""
     if not _allowed(session, services):
         return int(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED), -1
     if not services.metadata.settings["delegation.token.secret.key"]:
@@ -169,7 +173,7 @@ async def renew_delegation_token(
     command = RenewToken(
         bytes(request.body.hmac), request.session.principal, request.body.renew_period_ms
     )
-    code, expires_ms = await _expiry(request.session, services, command)
+    code, expires_ms = await _ask_controller(request.session, services, command)
     return RENEW_DELEGATION_TOKEN.response(error_code=code, expiry_timestamp_ms=expires_ms)
 
 
@@ -180,7 +184,7 @@ async def expire_delegation_token(
     command = ExpireToken(
         bytes(request.body.hmac), request.session.principal, request.body.expiry_time_period_ms
     )
-    code, expires_ms = await _expiry(request.session, services, command)
+    code, expires_ms = await _ask_controller(request.session, services, command)
     return EXPIRE_DELEGATION_TOKEN.response(error_code=code, expiry_timestamp_ms=expires_ms)
 
 
@@ -201,13 +205,13 @@ def describe_delegation_token(
             yield
     rows = request.encoded_rows(response.tokens)
     for token in services.metadata.image.tokens.values():
-        if (owners is None or token.owner in owners) and _sees(request, token):
-            rows.add(_row(token))
+        if (owners is None or token.owner in owners) and _may_see(request, token):
+            rows.add(_make_row(token))
         yield
     return response(tokens=rows)
 
 
-def _sees(request: Request[DescribeDelegationTokenRequest], token: DelegationToken) -> bool:
+def _may_see(request: Request[DescribeDelegationTokenRequest], token: DelegationToken) -> bool:
     principal = request.session.principal
     if principal == token.requester or token.may_be_renewed_by(principal):
         return True
@@ -216,7 +220,7 @@ def _sees(request: Request[DescribeDelegationTokenRequest], token: DelegationTok
     )
 
 
-def _row(token: DelegationToken) -> DescribedDelegationToken:
+def _make_row(token: DelegationToken) -> DescribedDelegationToken:
     row = DESCRIBE_DELEGATION_TOKEN.response.tokens
     (owner_type, owner_name), (requester_type, requester_name) = (
         _split(token.owner),

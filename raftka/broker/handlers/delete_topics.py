@@ -1,7 +1,7 @@
 """DeleteTopics: v1-6; by name until v5, by name or id from v6 (KIP-516).
 
-Answers when the controller has committed, not when the logs are gone: every broker unlinks by
-itself as it applies the records.
+Answered when the controller has committed the deletion. Each broker removes its logs later, when it
+replays the records.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ from raftka.broker.network.quotas.mutations import Mutations
 from raftka.broker.network.request import Request
 from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import DeletedTopic, DeleteTopics, DoomedTopic
-from raftka.metadata.controller.topics import wrongly_named
 from raftka.metadata.image import TopicImage
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError
@@ -29,25 +28,25 @@ from raftka.wire.schema import ZERO_UUID
 response = DELETE_TOPICS.response
 STRICT = 5  # from this version on a client knows THROTTLING_QUOTA_EXCEEDED
 ABSENT = "This server does not host this topic-partition."  # Kafka's words
-TOPICS_OF_COMMAND = 100  # more are several commands: the controller decides on a command in one go
+TOPICS_OF_COMMAND = 100  # the controller decides a command in one piece
 
 
-@handles(DELETE_TOPICS, refused=lambda request, code: _refused(request, code, None))
+@handles(DELETE_TOPICS, refused=lambda request, code: _refuse_all(request, code, None))
 async def delete_topics(
     request: Request[DeleteTopicsRequest], services: Services
 ) -> DeleteTopicsResponse:
-    """A request for very many topics is several commands, each of which is committed as a whole."""
+    """Send a request for very many topics as several commands; each is committed as a whole."""
     rows = request.encoded_rows(response.responses)
     mutations = Mutations[DoomedTopic](
-        request.meter, partial(_costs, services), strictly=request.version >= STRICT
+        request.meter, partial(_count_partitions, services), strictly=request.version >= STRICT
     )
-    for wanted in await request.finish(_commands(request, services, rows)):
+    for wanted in await request.finish(_make_commands(request, services, rows)):
         topics, throttled = mutations.admit(wanted)
         for each in throttled:
-            rows.add(_throttled(services, each))
+            rows.add(_make_throttled_row(services, each))
         by_name: dict[str | None, list[DoomedTopic]] = {}
         for each in topics:
-            by_name.setdefault(_name(services, each), []).append(each)
+            by_name.setdefault(_name_of(services, each), []).append(each)
         try:
             deleted: tuple[DeletedTopic, ...] = ()
             if topics:
@@ -76,56 +75,56 @@ async def delete_topics(
     return response(responses=rows)
 
 
-def _known(services: Services, doomed: DoomedTopic) -> TopicImage | None:
-    name = _name(services, doomed)
+def _find_topic(services: Services, doomed: DoomedTopic) -> TopicImage | None:
+    name = _name_of(services, doomed)
     return None if name is None else services.metadata.image.topic_named(name)
 
 
-def _costs(services: Services, doomed: DoomedTopic) -> int:
-    known = _known(services, doomed)
+def _count_partitions(services: Services, doomed: DoomedTopic) -> int:
+    known = _find_topic(services, doomed)
     return 0 if known is None else len(known.partitions)
 
 
-def _throttled(services: Services, doomed: DoomedTopic) -> DeletableTopicResult:
-    known = _known(services, doomed)
+def _make_throttled_row(services: Services, doomed: DoomedTopic) -> DeletableTopicResult:
+    known = _find_topic(services, doomed)
     name, topic_id = (doomed.name, ZERO_UUID) if known is None else (known.name, known.topic_id)
     return response.responses(
         name=name, topic_id=topic_id, error_code=int(Code.THROTTLING_QUOTA_EXCEEDED)
     )
 
 
-def _commands(
+def _make_commands(
     request: Request[DeleteTopicsRequest],
     services: Services,
     rows: EncodedRows[DeletableTopicResult],
 ) -> Steps[list[tuple[DoomedTopic, ...]]]:
-    """What the controller is asked for. Topics that are refused without it go to `rows`.
+    """Return topics by command; add rows for topics that are refused without the controller.
 
-    The controller refuses a topic that one command names twice; all namings of a topic are in one
-    command.
+    The controller refuses a topic that a command names twice, by its name or its id. So all
+    mentions of a topic go into one command.
     """
     times: dict[DoomedTopic, int] = {}
-    for doomed in _doomed(request):
+    for doomed in _read_topics(request):
         times[doomed] = times.get(doomed, 0) + 1
         yield
     by_topic: dict[object, list[DoomedTopic]] = {}
     for doomed, count in times.items():
-        name = _name(services, doomed)
+        name = _name_of(services, doomed)
         if (
             name is not None
             and not request.may("DELETE", THE_CLUSTER)
             and not request.may("DELETE", (TOPIC, name))
         ):
-            rows.add(_denied(request, services, doomed, name))
-        elif (wrong := wrongly_named(doomed)) is not None:
-            yield from _add_wrong(rows, doomed, wrong, count)
+            rows.add(_make_denied_row(request, services, doomed, name))
+        elif (fault := _find_fault(doomed)) is not None:
+            yield from _add_faulty(rows, doomed, fault, count)
         else:
             by_topic.setdefault(name or doomed, []).extend([doomed] * min(count, 2))
         yield
     commands: list[tuple[DoomedTopic, ...]] = []
     command: list[DoomedTopic] = []
-    for namings in by_topic.values():
-        command += namings
+    for mentions in by_topic.values():
+        command += mentions
         if len(command) >= TOPICS_OF_COMMAND:
             commands.append(tuple(command))
             command = []
@@ -133,21 +132,33 @@ def _commands(
     return [*commands, tuple(command)] if command else commands
 
 
-def _add_wrong(
-    rows: EncodedRows[DeletableTopicResult], doomed: DoomedTopic, wrong: str, count: int
+def _find_fault(doomed: DoomedTopic) -> str | None:
+    """Return Kafka's words for an entry with both a name and an id, or with neither."""
+    by_id = doomed.topic_id is not None
+    if by_id is not (doomed.name is not None):
+        return None
+    return (
+        "You may not specify both topic name and topic id."
+        if by_id
+        else "Neither topic name nor id were specified."
+    )
+
+
+def _add_faulty(
+    rows: EncodedRows[DeletableTopicResult], doomed: DoomedTopic, fault: str, count: int
 ) -> Steps[None]:
-    """One answer for each time that it was named."""
+    """Add a row for each time that the entry was named."""
     topic_id, code = doomed.topic_id or ZERO_UUID, int(Code.INVALID_REQUEST)
     for _ in range(count):
         rows.add(
             response.responses(
-                name=doomed.name, topic_id=topic_id, error_code=code, error_message=wrong
+                name=doomed.name, topic_id=topic_id, error_code=code, error_message=fault
             )
         )
         yield
 
 
-def _doomed(request: Request[DeleteTopicsRequest]) -> Iterator[DoomedTopic]:
+def _read_topics(request: Request[DeleteTopicsRequest]) -> Iterator[DoomedTopic]:
     if request.version < 6:
         return (DoomedTopic(name) for name in request.body.topic_names)
     return (
@@ -156,35 +167,35 @@ def _doomed(request: Request[DeleteTopicsRequest]) -> Iterator[DoomedTopic]:
     )
 
 
-def _name(services: Services, topic: DoomedTopic) -> str | None:
-    """None: an id that is nobody's."""
+def _name_of(services: Services, topic: DoomedTopic) -> str | None:
+    """Return the topic's name; None for an unknown id."""
     known = (
         services.metadata.image.topics.get(topic.topic_id) if topic.topic_id is not None else None
     )
     return topic.name or (known.name if known is not None else None)
 
 
-def _denied(
+def _make_denied_row(
     request: Request[DeleteTopicsRequest], services: Services, topic: DoomedTopic, name: str
 ) -> DeletableTopicResult:
-    """A client that may not DESCRIBE the name is told neither the name of an id nor whether the
-    name is there.
+    """Refuse the deletion. Without the right to DESCRIBE the topic, the client learns neither the
+    name of an id nor whether the name exists.
     """
-    code, text, told = Code.TOPIC_AUTHORIZATION_FAILED, REFUSED[TOPIC], topic.name
+    code, text, shown = Code.TOPIC_AUTHORIZATION_FAILED, REFUSED[TOPIC], topic.name
     if request.may("DESCRIBE", (TOPIC, name)):
-        told = name
+        shown = name
         if topic.topic_id is None and services.metadata.image.topic_named(name) is None:
             code, text = Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT
     return response.responses(
-        name=told, topic_id=topic.topic_id or ZERO_UUID, error_code=int(code), error_message=text
+        name=shown, topic_id=topic.topic_id or ZERO_UUID, error_code=int(code), error_message=text
     )
 
 
-def _refused(
+def _refuse_all(
     request: Request[DeleteTopicsRequest], code: Code, message: str | None
 ) -> Steps[DeleteTopicsResponse]:
     rows = request.encoded_rows(response.responses)
-    for topic in _doomed(request):
+    for topic in _read_topics(request):
         rows.add(
             response.responses(
                 name=topic.name or "",

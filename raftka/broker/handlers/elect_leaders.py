@@ -1,4 +1,4 @@
-"""ElectLeaders: v0-2 (KIP-460); before v1 only the preferred leader can be meant."""
+"""ElectLeaders: v0-2 (KIP-460); v0 can elect the preferred leader only."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,23 +15,23 @@ from raftka.wire.messages.partitions import ELECT_LEADERS, ElectLeadersRequest, 
 response = ELECT_LEADERS.response
 
 
-@handles(ELECT_LEADERS, refused=lambda request, code: _refused(request, code, None))
+@handles(ELECT_LEADERS, refused=lambda request, code: _refuse_all(request, code, None))
 async def elect_leaders(
     request: Request[ElectLeadersRequest], services: Services
 ) -> ElectLeadersResponse:
-    """A request for very many partitions is several commands, each of which is committed as a
-    whole.
-    """
+    """Send a request for very many partitions as several commands; each is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
         return await request.finish(
-            _refused(request, Code.CLUSTER_AUTHORIZATION_FAILED, REFUSED[CLUSTER])
+            _refuse_all(request, Code.CLUSTER_AUTHORIZATION_FAILED, REFUSED[CLUSTER])
         )
     results: dict[str, list[PartitionResult]] = {}
-    asked = body.topic_partitions
+    wanted = body.topic_partitions
     for topics in await request.finish(
         partition_commands(
-            _every(services) if asked is None else ((t.topic, t.partitions) for t in asked)
+            _all_partitions(services)
+            if wanted is None
+            else ((t.topic, t.partitions) for t in wanted)
         )
     ):
         try:
@@ -39,25 +39,25 @@ async def elect_leaders(
                 ElectLeaders(body.election_type, topics), body.timeout_ms / 1000
             )
         except KafkaError as error:
-            return await request.finish(_refused(request, error.code, error.message))
+            return await request.finish(_refuse_all(request, error.code, error.message))
         for topic in found:
-            told = [
+            partitions = [
                 each
                 for each in topic.partitions
-                if asked is not None or each.error != Code.ELECTION_NOT_NEEDED
+                if wanted is not None or each.error != Code.ELECTION_NOT_NEEDED
             ]
-            results.setdefault(topic.name, []).extend(told)
-    return await request.finish(_answer(request, results))
+            results.setdefault(topic.name, []).extend(partitions)
+    return await request.finish(_make_response(request, results))
 
 
-def _every(services: Services) -> Iterator[tuple[str, Sequence[int]]]:
+def _all_partitions(services: Services) -> Iterator[tuple[str, Sequence[int]]]:
     return (
         (topic.name, range(len(topic.partitions)))
         for topic in services.metadata.image.topics.values()
     )
 
 
-def _answer(
+def _make_response(
     request: Request[ElectLeadersRequest], results: dict[str, list[PartitionResult]]
 ) -> Steps[ElectLeadersResponse]:
     row = response.replica_election_results
@@ -74,10 +74,10 @@ def _answer(
     return response(replica_election_results=topics)
 
 
-def _refused(
+def _refuse_all(
     request: Request[ElectLeadersRequest], code: Code, message: str | None
 ) -> Steps[ElectLeadersResponse]:
-    """At the top, and of each partition."""
+    """Put the error at the top of the response and into each partition."""
     row = response.replica_election_results
     topics = request.encoded_rows(row)
     for topic in request.body.topic_partitions or ():

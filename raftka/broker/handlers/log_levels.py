@@ -3,9 +3,8 @@ request.
 """
 
 from raftka.broker.handlers.services import Services
-from raftka.metadata.commands import ConfigResource
+from raftka.metadata.commands import DELETE, OPERATIONS, SET, ConfigResource
 from raftka.metadata.configs.describe import LOGGER_SOURCE, ConfigRow
-from raftka.metadata.configs.validate import DELETE, NAMES, SET
 from raftka.metadata.configs.values import Type
 from raftka.wire.errors import Code, KafkaError
 
@@ -67,7 +66,7 @@ def set_levels(services: Services, resource: ConfigResource, *, validate_only: b
 
 def _level(logger: str, operation: int, value: str | None) -> str:
     if operation not in (SET, DELETE):
-        name = NAMES[operation].upper() if 0 <= operation < len(NAMES) else str(operation)
+        name = OPERATIONS[operation].upper() if 0 <= operation < len(OPERATIONS) else str(operation)
         raise KafkaError(
             Code.INVALID_REQUEST, f"{name} operation is not allowed for the BROKER_LOGGER resource"
         )

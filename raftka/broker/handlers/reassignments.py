@@ -1,5 +1,5 @@
-"""AlterPartitionReassignments: v0-1; ListPartitionReassignments: v0 (KIP-455). Answered when it has
-begun, not when the replicas have caught up.
+"""AlterPartitionReassignments: v0-1; ListPartitionReassignments: v0 (KIP-455). An alteration is
+answered when it has begun, not when the replicas have caught up.
 """
 
 from collections.abc import Sequence
@@ -38,16 +38,14 @@ altered, listed = ALTER_PARTITION_REASSIGNMENTS.response, LIST_PARTITION_REASSIG
 async def alter_partition_reassignments(
     request: Request[AlterPartitionReassignmentsRequest], services: Services
 ) -> AlterPartitionReassignmentsResponse:
-    """A request for very many partitions is several commands, each of which is committed as a
-    whole.
-    """
+    """Send a request for very many partitions as several commands; each is committed as a whole."""
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
         return altered(
             error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
         )
     results: dict[str, list[PartitionResult]] = {}
-    for topics in await request.finish(_commands(request)):
+    for topics in await request.finish(_make_commands(request)):
         try:
             command = AlterReassignments(topics, body.allow_replication_factor_change)
             found: tuple[TopicResults, ...] = await services.controller.ask(
@@ -57,10 +55,10 @@ async def alter_partition_reassignments(
             return altered(error_code=int(error.code), error_message=error.message)
         for topic in found:
             results.setdefault(topic.name, []).extend(topic.partitions)
-    return await request.finish(_altered(request, results))
+    return await request.finish(_make_altered(request, results))
 
 
-def _commands(
+def _make_commands(
     request: Request[AlterPartitionReassignmentsRequest],
 ) -> Steps[list[tuple[MovedTopic, ...]]]:
     commands: list[tuple[MovedTopic, ...]] = []
@@ -85,7 +83,7 @@ def _commands(
     return [*commands, tuple(command)]
 
 
-def _altered(
+def _make_altered(
     request: Request[AlterPartitionReassignmentsRequest], results: dict[str, list[PartitionResult]]
 ) -> Steps[AlterPartitionReassignmentsResponse]:
     row = altered.responses
@@ -109,7 +107,7 @@ def _altered(
 async def list_partition_reassignments(
     request: Request[ListPartitionReassignmentsRequest], services: Services
 ) -> ListPartitionReassignmentsResponse:
-    """By the controller, so that who has just asked for one finds it."""
+    """Ask the controller, so that a client sees the reassignment that it has just begun."""
     body = request.body
     if not request.may("DESCRIBE", THE_CLUSTER):
         return listed(
@@ -130,10 +128,10 @@ async def list_partition_reassignments(
             return listed(error_code=int(error.code), error_message=error.message)
         for topic in found:
             ongoing.setdefault(topic.name, []).extend(topic.partitions)
-    return await request.finish(_listed(request, ongoing))
+    return await request.finish(_make_listed(request, ongoing))
 
 
-def _listed(
+def _make_listed(
     request: Request[ListPartitionReassignmentsRequest], ongoing: dict[str, list[OngoingPartition]]
 ) -> Steps[ListPartitionReassignmentsResponse]:
     row = listed.topics

@@ -1,4 +1,4 @@
-"""UnregisterBroker: v0. For a broker that is gone for good; one that lives registers anew."""
+"""UnregisterBroker: v0. For a broker that is gone for good; a living broker registers again."""
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER

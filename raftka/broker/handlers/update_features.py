@@ -1,4 +1,4 @@
-"""UpdateFeatures: v0-2 (KIP-584). All that is asked for is done, or none of it."""
+"""UpdateFeatures: v0-2 (KIP-584). All updates of a request are made, or none."""
 
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
@@ -28,7 +28,7 @@ async def update_features(
         return response(
             error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
         )
-    updates = await request.finish(_updates(request))
+    updates = await request.finish(_read_updates(request))
     try:
         await services.controller.ask(
             UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000
@@ -39,22 +39,24 @@ async def update_features(
     return response(results=rows)
 
 
-def _updates(request: Request[UpdateFeaturesRequest]) -> Steps[tuple[FeatureUpdate, ...]]:
-    """One for each feature that is named; of names that nobody knows the first is refused, so many
-    are not needed.
+def _read_updates(request: Request[UpdateFeaturesRequest]) -> Steps[tuple[FeatureUpdate, ...]]:
+    """Return one update for each feature, at most MOST_UPDATES: with so many, one names an unknown
+    feature, and the controller refuses the first of these.
     """
     updates: dict[str, FeatureUpdate] = {}
     for each in request.body.feature_updates:
         if len(updates) < MOST_UPDATES:
             updates.setdefault(
                 each.feature,
-                FeatureUpdate(each.feature, each.max_version_level, _upgrade_type(request, each)),
+                FeatureUpdate(
+                    each.feature, each.max_version_level, _read_upgrade_type(request, each)
+                ),
             )
         yield
     return tuple(updates.values())
 
 
-def _upgrade_type(request: Request[UpdateFeaturesRequest], update: FeatureUpdateKey) -> int:
+def _read_upgrade_type(request: Request[UpdateFeaturesRequest], update: FeatureUpdateKey) -> int:
     if request.version == 0:
         return SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
     return int(update.upgrade_type)

@@ -1,28 +1,27 @@
-"""Which brokers a new partition goes to: chosen, or given by the client and checked. Both for
-CreateTopics, CreatePartitions and reassignments.
+"""Assign new partitions to brokers: the controller chooses, or the client gives an assignment that
+is checked. For CreateTopics, CreatePartitions and reassignments.
 
-As in Kafka, brokers that are fenced count (a machine that is down for a moment is no reason to
-refuse a topic); those that are shutting down do not, with one exception: where a rack has no other
-brokers and a replica would have to share a rack without it, one of them gets the replica, and
-fetches it when it is back. So a host that is started anew does not make two replicas of a new topic
-share another host. Knows no topic.
+As in Kafka, fenced brokers count: a machine that is down for a moment is no reason to refuse a
+topic. Brokers that are shutting down do not count, with one exception. If two replicas would share
+a rack, while all brokers of another rack are shutting down, one of these gets a replica and fetches
+it when it is back. So a restart of a host does not put two replicas of a new topic on another host.
 """
 
 from collections.abc import Sequence
 from random import Random
 
-from raftka.metadata.controller.placement import Place, place
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import Replicas
 from raftka.wire.errors import Code, KafkaError
 
+Place = tuple[int, str | None]  # (broker id, rack)
 NewPartition = tuple[Replicas, Replicas, int]  # (replicas, isr, leader)
 
 
 def choose(
     image: MetadataImage, count: int, factor: int, random: Random
 ) -> tuple[NewPartition, ...]:
-    """Raises INVALID_REPLICATION_FACTOR."""
+    """Choose replicas, ISR and leader for `count` partitions. Raises INVALID_REPLICATION_FACTOR."""
     alive = [(broker.broker_id, broker.rack) for broker in image.brokers.values() if broker.alive]
     fenced = [
         (broker.broker_id, broker.rack)
@@ -46,7 +45,7 @@ def choose(
 
 
 def _of_missing_racks(image: MetadataImage, usable: Sequence[Place], factor: int) -> list[Place]:
-    """Brokers that are shutting down, of racks that no usable broker is on; none where each replica
+    """Return brokers that are shutting down, of racks without a usable broker; none if each replica
     has a rack of its own anyway.
     """
     racks = {rack for _, rack in usable if rack is not None}
@@ -79,8 +78,8 @@ def _begun(replicas: Replicas, living: set[int]) -> NewPartition:
 def assigned(
     image: MetadataImage, assignments: Sequence[Replicas], first: int, factor: int
 ) -> tuple[NewPartition, ...]:
-    """As the client wants it; `first`: the index of the first one. Raises
-    INVALID_REPLICA_ASSIGNMENT.
+    """Check the client's assignment and add ISRs and leaders. `first`: index of the first
+    partition. Raises INVALID_REPLICA_ASSIGNMENT.
     """
     return tuple(
         [
@@ -124,3 +123,59 @@ def check_assigned(image: MetadataImage, replicas: Replicas, factor: int | None 
 
 def bad_assignment(message: str) -> KafkaError:
     return KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def place(
+    partitions: int,
+    replication_factor: int,
+    brokers: Sequence[Place],
+    random: Random,
+    fenced: Sequence[Place] = (),
+) -> list[tuple[int, ...]]:
+    """Return the replicas of each partition in order of preference: leaders one after the other
+    over the brokers, the other replicas at shifting distances behind them.
+
+    So all brokers lead about the same number of partitions. When one dies, its partitions do not
+    all go to one neighbour. With racks, two replicas of a partition share a rack only when there
+    are more replicas than racks. Then no rack has two more than another that has brokers left, as
+    in Kafka. A fenced broker is never the first replica; it is chosen only if a rack or the
+    replication factor needs it.
+    """
+    assert 0 < replication_factor <= len(brokers) + len(fenced)
+    assert brokers
+    ring, behind = _by_racks(brokers), _by_racks(fenced)
+    start, shift = random.randrange(len(ring)), random.randrange(len(ring))
+    return [
+        _replicas(ring, behind, start + each, shift + each // len(ring), replication_factor)
+        for each in range(partitions)
+    ]
+
+
+def _by_racks(brokers: Sequence[Place]) -> list[Place]:
+    """Order brokers so that neighbours are on different racks: one of each rack, then the next of
+    each.
+    """
+    turn: dict[str | None, int] = {}
+    keyed = []
+    for broker_id, rack in sorted(brokers, key=lambda broker: broker[0]):
+        turn[rack] = turn.get(rack, -1) + 1
+        keyed.append((turn[rack] if rack is not None else 0, rack or "", broker_id, rack))
+    return [(broker_id, rack) for _, _, broker_id, rack in sorted(keyed)]
+
+
+def _replicas(
+    ring: list[Place], behind: list[Place], first: int, shift: int, count: int
+) -> tuple[int, ...]:
+    leader = ring[first % len(ring)]
+    others = [
+        ring[(first + 1 + (shift + each) % (len(ring) - 1)) % len(ring)]
+        for each in range(len(ring) - 1)
+    ]
+    others += [behind[(first + each) % len(behind)] for each in range(len(behind))]
+    turn = {leader[1]: 0}
+    keyed = [(0, leader[0])]
+    for broker_id, rack in others:
+        turn[rack] = turn.get(rack, -1) + 1 if rack is not None else 0
+        keyed.append((turn[rack], broker_id))
+    keyed.sort(key=lambda each: each[0])  # the first of each rack, then the second of each
+    return tuple([broker_id for _, broker_id in keyed[:count]])

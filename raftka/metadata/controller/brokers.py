@@ -1,13 +1,12 @@
-"""Which brokers are alive: sessions, registration, what a heartbeat asks for, controlled shutdown
-(KIP-631). Knows no topic.
+"""Sessions, registrations and heartbeats of brokers, and their controlled shutdown (KIP-631).
 
 A broker is *fenced* (no leadership, in no ISR, not in Metadata) until it has caught up with the
-metadata log, and again when its heartbeats stop. One that registers must have its own registration;
-one that comes back without registering must have all that there was when it was heard again, so
-that it leads, and lets clients in, by what was decided while it was away.
+metadata log, and again when its heartbeats stop. After a registration it must have applied that
+registration. A broker that comes back without registering must have applied all entries from before
+its first heartbeat: so it knows the decisions that were made while it was away.
 
-Who was heard when is soft state, never replicated: a new controller gives everyone one full
-session, unless it knows from elsewhere how long a node has been silent.
+The times of heartbeats are soft state and never replicated. A new controller gives each broker one
+full session, unless Raft has heard that node before.
 """
 
 from collections.abc import Mapping
@@ -15,43 +14,52 @@ from enum import Enum, auto
 from math import inf
 
 from raftka.limits import BROKERS
-from raftka.metadata.commands import Heartbeat, RegisterBroker
+from raftka.metadata.commands import (
+    AllocateProducerIds,
+    Heartbeat,
+    ProducerIdBlock,
+    RegisterBroker,
+)
+from raftka.metadata.controller.decision import Decision
 from raftka.metadata.image import BrokerImage, MetadataImage
+from raftka.metadata.records import ProducerIdsAllocated
 from raftka.wire.errors import Code, KafkaError, check_limit
+
+PRODUCER_IDS = 1000  # in one block, as in Kafka
 
 
 class Sessions:
-    """When each broker's session ends. Times are in seconds."""
+    """The end of each broker's session. Times are in seconds."""
 
     def __init__(self, timeout: float, now: float, heard: Mapping[int, float]) -> None:
         self.timeout = timeout
         self.leading_since = now
         self._grace = timeout / 4
-        # Only the leader before us must have been heard regularly; what is older than a session
-        # says nothing about a follower.
+        # Raft hears only the leader regularly: silence of a follower for a session means nothing.
         self._ends = {
             broker_id: max(when + timeout, now + timeout / 2)
             for broker_id, when in heard.items()
             if when + timeout > now
         }
-        # by those who spoke to this controller: how far they are in the metadata log
+        # offsets of the metadata log, of brokers that this controller has heard
         self._applied: dict[int, int] = {}
-        self._returning: dict[int, int] = {}  # of fenced brokers: how far they must be
+        self._returning: dict[int, int] = {}  # offsets that fenced brokers must have applied
 
     def heard(self, broker_id: int, now: float, applied_offset: int = -1) -> None:
         self._ends[broker_id] = now + self.timeout
         self._applied[broker_id] = applied_offset
 
     def registered(self, broker_id: int, now: float) -> None:
-        """It must have its registration, and no more."""
+        """Note a registration: the broker must have applied it, and no more."""
         self.heard(broker_id, now)
         self._returning[broker_id] = -1
 
     def must_apply(self, broker: BrokerImage, now: float, end: int) -> int:
-        """How far a broker that is heard now must be to be unfenced. `end`: of the metadata log.
+        """Return the offset that a broker heard now must have applied to be unfenced. `end`: of the
+        metadata log.
 
-        A fenced broker must have what there is as it is heard for the first time again. What comes
-        later it need not have: else a busy log could keep it fenced for ever.
+        A fenced broker must have applied all entries from before its first heartbeat. Later entries
+        do not count: else a busy log could keep it fenced for ever.
         """
         if not broker.fenced:
             self._returning.pop(broker.broker_id, None)
@@ -61,14 +69,14 @@ class Sessions:
         return max(broker.epoch, self._returning[broker.broker_id])
 
     def remove(self, broker_id: int) -> None:
-        """Its process has ended: another one that registers in its place need not wait."""
+        """Forget a process that has ended, so that the next one may register at once."""
         self._applied.pop(broker_id, None)
 
     def ends(self, broker_id: int) -> float:
         return self._ends.get(broker_id, self.leading_since + self.timeout)
 
     def spoke(self, broker_id: int, now: float) -> bool:
-        """This very controller heard it, within a session."""
+        """Return whether this controller itself has heard the broker within a session."""
         return broker_id in self._applied and now < self.ends(broker_id)
 
     def applied(self, broker_id: int) -> int:
@@ -82,10 +90,10 @@ class Sessions:
         )
 
     def expired(self, image: MetadataImage, now: float) -> list[BrokerImage]:
-        """Those to be fenced now.
+        """Return the brokers to be fenced now.
 
-        When we look far too late, it was us who slept, and their heartbeats may still be unread:
-        then a quarter of a session more for everybody.
+        If this node looks far too late, it was itself suspended, and heartbeats may still be
+        unread: then these brokers get a quarter of a session more.
         """
         silent = [
             each
@@ -101,7 +109,7 @@ class Sessions:
 def check_registration(
     command: RegisterBroker, image: MetadataImage, sessions: Sessions, now: float
 ) -> None:
-    """Raises what a broker is told that may not register."""
+    """Raise KafkaError if the broker may not register."""
     if command.cluster_id is not None and command.cluster_id != image.cluster_id:
         raise KafkaError(
             Code.INCONSISTENT_CLUSTER_ID,
@@ -138,9 +146,9 @@ def _still_there(
 ) -> bool:
     """Return whether the registered process may be alive.
 
-    A directory's lock is proof that the earlier process is gone, unless we heard that one ourselves
-    (then somebody copied the directory). With other directories there is no such proof: whoever is
-    not fenced has its whole session.
+    The lock of a directory proves that the earlier process has ended, unless this controller has
+    heard that process itself: then the directory is a copy. With other directories there is no such
+    proof: a process that is not fenced keeps its whole session.
     """
     if known.incarnation_id == command.incarnation_id:
         return False
@@ -150,7 +158,7 @@ def _still_there(
 
 
 def registered_already(command: RegisterBroker, known: BrokerImage | None) -> bool:
-    """The same process asks again because the answer got lost."""
+    """Return whether the same process asks again, because the answer was lost."""
     if known is None or (known.incarnation_id, known.endpoints, known.rack) != (
         command.incarnation_id,
         command.endpoints,
@@ -163,8 +171,8 @@ def registered_already(command: RegisterBroker, known: BrokerImage | None) -> bo
     )
 
 
-def current(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
-    """Raises STALE_BROKER_EPOCH for an earlier process, or none, of that number."""
+def find_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+    """Return the registered broker. Raises STALE_BROKER_EPOCH if its epoch is another one."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
         raise KafkaError(
@@ -174,7 +182,7 @@ def current(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerIm
     return broker
 
 
-class Wish(Enum):
+class NextState(Enum):
     """The state that a heartbeat leads to."""
 
     STAY = auto()
@@ -184,15 +192,27 @@ class Wish(Enum):
     SHUTDOWN = auto()  # they are moved, and all others know
 
 
-def wish(heartbeat: Heartbeat, broker: BrokerImage, must_apply: int, everybody_knows: bool) -> Wish:
+def choose_state(
+    heartbeat: Heartbeat, broker: BrokerImage, must_apply: int, all_brokers_know: bool
+) -> NextState:
+    """`all_brokers_know`: all living brokers have applied the move of its leaderships."""
     if broker.fenced:
         if heartbeat.want_shutdown:
-            return Wish.SHUTDOWN
-        # who has said goodbye must register anew
+            return NextState.SHUTDOWN
+        # a broker that was shutting down must register again
         may = not heartbeat.want_fenced and not broker.shutting_down
-        return Wish.UNFENCE if may and heartbeat.applied_offset >= must_apply else Wish.STAY
+        return (
+            NextState.UNFENCE if may and heartbeat.applied_offset >= must_apply else NextState.STAY
+        )
     if heartbeat.want_shutdown:
         if not broker.shutting_down:
-            return Wish.BEGIN_SHUTDOWN
-        return Wish.SHUTDOWN if everybody_knows else Wish.STAY
-    return Wish.FENCE if heartbeat.want_fenced else Wish.STAY
+            return NextState.BEGIN_SHUTDOWN
+        return NextState.SHUTDOWN if all_brokers_know else NextState.STAY
+    return NextState.FENCE if heartbeat.want_fenced else NextState.STAY
+
+
+def decide_allocate_producer_ids(image: MetadataImage, command: AllocateProducerIds) -> Decision:
+    """Allocate a block; the reply is a ProducerIdBlock. The caller has checked the epoch."""
+    first = image.next_producer_id
+    record = ProducerIdsAllocated(command.broker_id, command.broker_epoch, first + PRODUCER_IDS)
+    return [record], ProducerIdBlock(first, PRODUCER_IDS)

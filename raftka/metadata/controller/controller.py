@@ -1,11 +1,12 @@
-"""The controller: decides the commands of brokers and the effects of their silence, and answers
-with records for the metadata log.
+"""The controller: decides commands, and fences brokers that are silent. It is a state machine
+without Raft, connections and clock; its decisions are records for the metadata log.
 
-decide() and tick() change no replicated state; replay() does, on an image of its own that runs
-ahead of the committed one. The controller's host appends each Outcome's records as one entry at
-`next_offset`, replays them at once, and holds the reply until the entry is committed; with the loss
-of leadership the whole object is dropped, and a new leader makes one of its committed image. Knows
-no Raft, no connection, no clock.
+`decide` and `tick` change no replicated state. `replay` does, on the controller's own image, which
+is ahead of the committed one. `ControllerHost` appends the records of each Outcome as one entry at
+`next_offset`, replays them at once, and holds the reply until the entry is committed. It drops the
+controller when this node loses the leadership; a new leader makes one of its committed image.
+
+Commands of brokers are decided here, all others by the table in `administration.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,39 +25,42 @@ from raftka.metadata.commands import (
     ExtensionCommand,
     Heartbeat,
     HeartbeatAnswer,
-    ProducerIdBlock,
     RegisterBroker,
     Registered,
     ReplicasLost,
     ReplicasOffline,
-    StaticSettings,
-    TopicDefaults,
     UnregisterBroker,
-    WriteExtension,
 )
-from raftka.metadata.configs.settings import INHERITED, NodeSettings, TopicConfigs
+from raftka.metadata.configs.settings import NodeSettings, TopicConfigs
+from raftka.metadata.controller.administration import DECISIONS
 from raftka.metadata.controller.brokers import (
+    NextState,
     Sessions,
-    Wish,
     check_registration,
-    current,
+    choose_state,
+    decide_allocate_producer_ids,
+    find_broker,
     registered_already,
-    wish,
 )
 from raftka.metadata.controller.decision import Context, Formation, Outcome
+from raftka.metadata.controller.delegation_tokens import remove_expired_tokens
 from raftka.metadata.controller.directories import (
     DirectoriesHere,
-    offline,
+    mark_directory_failed,
     when_lost,
     when_registered,
 )
-from raftka.metadata.controller.draft import Draft, Standing
+from raftka.metadata.controller.draft import Draft, Environment
 from raftka.metadata.controller.features import FORMED_WITH
-from raftka.metadata.controller.partitions import Unclean, alter, settling, to_preferred
-from raftka.metadata.controller.topics import TopicNames
+from raftka.metadata.controller.partitions import (
+    Unclean,
+    decide_alter_partition,
+    settling,
+    to_preferred,
+)
+from raftka.metadata.controller.topic_names import TopicNames
 from raftka.metadata.controller.walks import After, Walk
-from raftka.metadata.delegation_tokens import decide_token, expired_tokens
-from raftka.metadata.extension import ExtensionMachine, write
+from raftka.metadata.extension import ExtensionMachine
 from raftka.metadata.image import BrokerImage, Delta, MetadataImage
 from raftka.metadata.records import (
     BrokerFenced,
@@ -66,17 +70,13 @@ from raftka.metadata.records import (
     BrokerUnregistered,
     ClusterFormed,
     FeatureLevelSet,
-    ProducerIdsAllocated,
     Record,
     Replicas,
-    ScramCredentialSet,
     TopicCreated,
     TopicDeleted,
 )
-from raftka.metadata.security_commands import AddToken, ExpireToken, RenewToken
 from raftka.wire.errors import Code, KafkaError
 
-PRODUCER_IDS = 1000  # one block, as Kafka's
 REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in one batch, as Kafka's
 REBALANCE_PAUSE_S = 1.0
 NO_MACHINES: Mapping[str, ExtensionMachine] = {}
@@ -93,11 +93,10 @@ class Controller:
         machines: Mapping[str, ExtensionMachine] = NO_MACHINES,
         formation: Formation | None = None,
     ) -> None:
-        """`image`: all that is committed. `heard`: when other nodes were last heard by Raft.
-        `machines`: of the packages that this node has.
+        """`image`: all that is committed. `machines`: of the packages that this node has.
 
-        So the session of the leader before this one, whose silence led to the election, does not
-        begin anew.
+        `heard`: times at which Raft last heard other nodes. The former leader, whose silence led to
+        the election, gets no new session.
         """
         self.image = image
         self.settings = settings
@@ -109,7 +108,7 @@ class Controller:
         # soft: offset of the record that took a broker's leaderships
         self._shutdown_at: dict[int, int] = {}
         self._began_at = image.offset
-        self._hits: list[Limit] = []  # soft: limits that decisions hit, until somebody counts them
+        self._hits: list[Limit] = []  # soft: limits that decisions hit, until the host counts them
         self._rebalance_every = (
             float(settings["leader.imbalance.check.interval.seconds"])
             if settings["auto.leader.rebalance.enable"]
@@ -117,91 +116,72 @@ class Controller:
         )
         self._rebalance_at = now + self._rebalance_every
         self._sweep_every = settings.seconds("delegation.token.expiry.check.interval.ms")
-        self._sweep_at = now  # expired tokens
+        self._sweep_at = now  # removal of expired tokens
         # soft: the controller before this one may not have settled all partitions
         self._walk = Walk(image) if image.topics else None
         self._walked_at = 0  # offset of the last portion
 
     def decide(self, command: Command, context: Context) -> Outcome:
-        """With what packages write beside it. Raises KafkaError for what is refused as a whole."""
-        package = command.package if isinstance(command, ExtensionCommand) else None
-        return self._beside(self._decided(command, context), context, package)
+        """Decide a command, with the records that packages add to the batch.
 
-    def _decided(self, command: Command, context: Context) -> Outcome:
+        Raises KafkaError when the command is refused as a whole.
+        """
+        package = command.package if isinstance(command, ExtensionCommand) else None
         match command:
             case Heartbeat():
-                return self._heartbeat(command, context)
-            case AlterPartition():
-                current(self.image, command.broker_id, command.broker_epoch)
-                return Outcome(*alter(self.image, command))
-            case ReplicasOffline(broker_id, broker_epoch):
-                marked = offline(current(self.image, broker_id, broker_epoch), command)
-                return Outcome(self._with_settled(marked, context) if marked else ())
+                outcome = self._decide_heartbeat(command, context)
+            case AlterPartition(broker_id, broker_epoch):
+                find_broker(self.image, broker_id, broker_epoch)
+                outcome = Outcome(*decide_alter_partition(self.image, command))
+            case ReplicasOffline():
+                outcome = self._decide_replicas_offline(command, context)
             case ReplicasLost():
-                return self._replicas_lost(command, Walk(self.image, command.topics), context)
-            case AllocateProducerIds():
-                return self._allocate_producer_ids(command)
+                outcome = self._decide_replicas_lost(
+                    command, Walk(self.image, command.topics), context
+                )
+            case AllocateProducerIds(broker_id, broker_epoch):
+                find_broker(self.image, broker_id, broker_epoch)
+                outcome = Outcome(*decide_allocate_producer_ids(self.image, command))
             case RegisterBroker():
-                return self._register(command, context)
-            case UnregisterBroker(broker_id):
-                return self._unregister(broker_id, context)
-            case BrokerLost(broker_id, broker_epoch):
-                broker = current(self.image, broker_id, broker_epoch)
-                self.sessions.remove(broker_id)
-                return Outcome(() if broker.fenced else self._gone([broker], context))
-            case AddToken() | RenewToken() | ExpireToken():
-                return Outcome(
-                    *decide_token(self.image, command, self.settings.values, context.wall_ms)
-                )
-            case TopicDefaults():
-                given = tuple(
-                    [
-                        (name, text)
-                        for name, text in self.settings.given.items()
-                        if name in INHERITED
-                    ]
-                )
-                return Outcome(reply=StaticSettings(self.settings.node_id, given))
-            case WriteExtension():
-                return Outcome(*write(self.image, command, context.next_offset))
-            case ExtensionCommand(package, payload):
-                if package not in self._machines:
-                    raise KafkaError(
-                        Code.UNSUPPORTED_VERSION,
-                        f"the controller, node {self.settings.node_id}, runs without {package}",
-                    )
-                return self._machines[package].decide(payload, context, self._draft(context))
+                outcome = self._decide_register_broker(command, context)
+            case UnregisterBroker():
+                outcome = self._decide_unregister_broker(command, context)
+            case BrokerLost():
+                outcome = self._decide_broker_lost(command, context)
+            case ExtensionCommand():
+                machine = self._machine_of(command.package)
+                outcome = machine.decide(command.payload, context, self._draft(context))
             case _:
-                draft = self._draft(context)
-                reply = draft.decide(command)
-                return Outcome(self._with_secret(draft.records), reply)
+                outcome = Outcome(*DECISIONS[type(command)](self._draft(context), command))
+        return self._add_records_of_packages(outcome, context, package)
 
-    def _with_secret(self, records: list[Record]) -> list[Record]:
-        """A cluster that is older than logins gets its secret with its first user of SCRAM."""
-        missing = (
-            self._formation is not None
-            and not self.image.secret
-            and any(isinstance(each, ScramCredentialSet) for each in records)
-        )
-        return (
-            [self._formation.secret(), *records]
-            if missing and self._formation is not None
-            else records
-        )
+    def _machine_of(self, package: str) -> ExtensionMachine:
+        """Raises UNSUPPORTED_VERSION if this node runs without the package."""
+        if package not in self._machines:
+            raise KafkaError(
+                Code.UNSUPPORTED_VERSION,
+                f"the controller, node {self.settings.node_id}, runs without {package}",
+            )
+        return self._machines[package]
 
     def _draft(self, context: Context) -> Draft:
-        settle = partial(self._settle, context.now)
-        standing = Standing(
+        environment = Environment(
             self.settings,
             context.random,
+            context.wall_ms,
             self._hits,
             partial(self._unclean_allowed, self.image),
-            settle,
+            partial(self._settle, context.now),
+            self._formation.make_secret if self._formation is not None else None,
         )
-        return Draft(self.image, self._names, context.next_offset, standing)
+        return Draft(self.image, self._names, context.next_offset, environment)
 
-    def _beside(self, outcome: Outcome, context: Context, package: str | None = None) -> Outcome:
-        """`package`: that has decided the outcome."""
+    def _add_records_of_packages(
+        self, outcome: Outcome, context: Context, package: str | None = None
+    ) -> Outcome:
+        """Add the records that packages write beside this outcome. `package`: the one that has
+        decided it.
+        """
         if not outcome.records or not self._machines:
             return outcome
         more = [
@@ -213,13 +193,14 @@ class Controller:
         return replace(outcome, records=[*outcome.records, *more]) if more else outcome
 
     def take_hits(self) -> list[Limit]:
-        """Limits that were hit since this was called before, where the answer refuses a part of a
+        """Return the limits that were hit since the last call, where a reply refuses a part of a
         command.
         """
         hits, self._hits = self._hits, []
         return hits
 
     def replay(self, offset: int, records: Sequence[Record]) -> Delta:
+        """Apply the records of an entry. Only here replicated state changes."""
         before = self.image
         self.image, delta = before.apply(offset, records)
         created: dict[bytes, str] = {}
@@ -239,7 +220,7 @@ class Controller:
         return delta
 
     def deadline(self) -> float:
-        """When tick() wants to run; inf: never."""
+        """Return the time of the next tick; inf: none is needed."""
         if self.image.cluster_id is None or self._walk is not None:
             return self.sessions.leading_since
         sweep_at = self._sweep_at if self.image.tokens else inf
@@ -251,17 +232,22 @@ class Controller:
         )
 
     def tick(self, context: Context) -> Outcome:
+        """Do the most urgent thing that is due: form the cluster, fence silent brokers, let a
+        package's machine tick, go on with a walk, remove expired tokens, move leaderships back.
+        """
         if self.image.cluster_id is None:
             features = [FeatureLevelSet(*feature) for feature in FORMED_WITH.items()]
             security: list[Record] = (
                 []
                 if self._formation is None
-                else [self._formation.secret(), *self._formation.first_users]
+                else [self._formation.make_secret(), *self._formation.first_users]
             )
             return Outcome([ClusterFormed(new_cluster_id(context.random)), *features, *security])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
-            return self._beside(Outcome(self._gone(silent, context)), context)
+            return self._add_records_of_packages(
+                Outcome(self._fence_brokers(silent, context)), context
+            )
         due = next(
             (
                 package
@@ -271,31 +257,33 @@ class Controller:
             None,
         )
         if due is not None:
-            return self._beside(self._machines[due].tick(context), context, due)
+            return self._add_records_of_packages(self._machines[due].tick(context), context, due)
         if self._walk is not None:
-            return self._beside(self._walked(self._walk, context), context)
+            return self._add_records_of_packages(self._continue_walk(self._walk, context), context)
         if self.image.tokens and context.now >= self._sweep_at:
             self._sweep_at = context.now + self._sweep_every
-            return self._beside(Outcome(expired_tokens(self.image, context.wall_ms)), context)
+            return self._add_records_of_packages(
+                Outcome(remove_expired_tokens(self.image, context.wall_ms)), context
+            )
         return (
-            self._beside(self._rebalance(context.now), context)
+            self._add_records_of_packages(self._rebalance(context.now), context)
             if context.now >= self._rebalance_at
             else Outcome()
         )
 
     @property
     def settled(self) -> bool:
-        """No partition waits for what a broker's death or return means for it."""
+        """Return whether no walk is under way: all partitions fit the brokers that are alive."""
         return self._walk is None
 
     def not_appended(self) -> None:
-        """The last decision's records were not appended: a portion of a walk may have been among
-        them.
+        """Walk again: the last decision's records were not appended, and a portion of a walk may
+        have been among them.
         """
         if self._walk is not None or self.image.topics:
             self._walk = Walk(self.image)
 
-    def _walked(self, walk: Walk, context: Context) -> Outcome:
+    def _continue_walk(self, walk: Walk, context: Context) -> Outcome:
         records = walk.portion(self.image, self._settling(self.image, context.now))
         if walk.finished:
             self._walk = None
@@ -304,8 +292,8 @@ class Controller:
         return Outcome(records)
 
     def _settle(self, now: float, image: MetadataImage) -> list[Record]:
-        """Return the changes that the partitions of this image need, as many as one entry holds; a
-        walk makes the rest.
+        """Return changes that the partitions of this image need, as many as one entry holds; a walk
+        makes the rest.
         """
         walk = Walk(image)
         records = walk.portion(image, self._settling(image, now))
@@ -318,8 +306,8 @@ class Controller:
         return settling(image, heard, self._unclean(image))
 
     def _rebalance(self, now: float) -> Outcome:
-        """As many as go into one batch; the rest a moment later, so that brokers are not asked to
-        move everything at once.
+        """Move leaderships to the preferred replicas: one batch now, the rest a moment later, so
+        that brokers do not move all of them at once.
         """
         records = to_preferred(self.image, REBALANCED_AT_ONCE)
         self._rebalance_at = now + (
@@ -327,18 +315,18 @@ class Controller:
         )
         return Outcome(records)
 
-    def _register(self, command: RegisterBroker, context: Context) -> Outcome:
+    def _decide_register_broker(self, command: RegisterBroker, context: Context) -> Outcome:
         check_registration(command, self.image, self.sessions, context.now)
         known = self.image.brokers.get(command.broker_id)
         here = DirectoriesHere(known, command)
-        if here.must_tell:
+        if here.must_report_replicas:
             return Outcome(reply=Registered(TELL_HELD))
         if known is not None and registered_already(command, known):
             self.sessions.heard(command.broker_id, context.now)
             return Outcome(reply=Registered(known.epoch))
-        return self._begin_anew(command, known, here, Walk(self.image), context)
+        return self._register_process(command, known, here, Walk(self.image), context)
 
-    def _begin_anew(
+    def _register_process(
         self,
         command: RegisterBroker,
         known: BrokerImage | None,
@@ -346,13 +334,13 @@ class Controller:
         walk: Walk,
         context: Context,
     ) -> Outcome:
-        """The broker leaves its ISRs, then it is registered. If this controller is deposed in
+        """Take the broker out of its ISRs, then register it. If this controller is deposed in
         between, the broker asks the next one.
 
-        Only those brokers count as alive that this controller has heard itself. If all were away,
-        right before this controller was elected, each one's leaderships would go to the next that
-        only seems to be alive; the last would be alone in the ISR, and all others had to wait for
-        it.
+        Only brokers that this controller has heard count as alive. Suppose all brokers restarted
+        right before this controller was elected. The leaderships of each would go to the next one
+        that only seems to be alive; the last would be alone in the ISR, and all others would wait
+        for it.
         """
         alive = self._heard_alive(context.now) - {command.broker_id}
         records = walk.portion(
@@ -360,14 +348,14 @@ class Controller:
         )
         if walk.finished:
             self.sessions.registered(command.broker_id, context.now)
-            who = (
+            process = (
                 command.broker_id,
                 command.incarnation_id,
                 command.directory_id,
                 command.endpoints,
                 command.rack,
             )
-            registered = BrokerRegistered(*who, command.more_directories, here.may_come_back)
+            registered = BrokerRegistered(*process, command.more_directories, here.may_come_back)
             return Outcome([registered, *records, *here.marks()], Registered(context.next_offset))
         if known is not None and not known.fenced:
             records.insert(0, BrokerFenced(known.broker_id, known.epoch))
@@ -376,81 +364,92 @@ class Controller:
 
         def rest(context: Context) -> Outcome:
             if self.image.brokers.get(command.broker_id) != known:
-                # the earlier process, or another one, was heard meanwhile
-                return self._register(command, context)
-            return self._begin_anew(command, known, here, walk, context)
+                # this controller has heard the earlier process, or another one, meanwhile
+                return self._decide_register_broker(command, context)
+            return self._register_process(command, known, here, walk, context)
 
         return Outcome(records, rest=rest)
 
-    def _replicas_lost(self, command: ReplicasLost, walk: Walk, context: Context) -> Outcome:
-        current(self.image, command.broker_id, command.broker_epoch)
+    def _decide_replicas_offline(self, command: ReplicasOffline, context: Context) -> Outcome:
+        broker = find_broker(self.image, command.broker_id, command.broker_epoch)
+        records = mark_directory_failed(broker, command)
+        return Outcome(self._with_settled(records, context) if records else ())
+
+    def _decide_replicas_lost(self, command: ReplicasLost, walk: Walk, context: Context) -> Outcome:
+        find_broker(self.image, command.broker_id, command.broker_epoch)
         alive = frozenset(self.image.alive_brokers())
         records = walk.portion(
             self.image, when_lost(command.broker_id, alive, self._unclean(self.image))
         )
         return Outcome(
-            records, rest=None if walk.finished else partial(self._replicas_lost, command, walk)
+            records,
+            rest=None if walk.finished else partial(self._decide_replicas_lost, command, walk),
         )
 
-    def _unregister(self, broker_id: int, context: Context) -> Outcome:
-        broker = self.image.brokers.get(broker_id)
+    def _decide_broker_lost(self, command: BrokerLost, context: Context) -> Outcome:
+        broker = find_broker(self.image, command.broker_id, command.broker_epoch)
+        self.sessions.remove(command.broker_id)
+        return Outcome(() if broker.fenced else self._fence_brokers([broker], context))
+
+    def _decide_unregister_broker(self, command: UnregisterBroker, context: Context) -> Outcome:
+        broker = self.image.brokers.get(command.broker_id)
         if broker is None:
             raise KafkaError(
-                Code.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered"
+                Code.BROKER_ID_NOT_REGISTERED,
+                f"Broker ID {command.broker_id} is not currently registered",
             )
-        return Outcome(self._with_settled([BrokerUnregistered(broker_id, broker.epoch)], context))
+        unregistered = BrokerUnregistered(command.broker_id, broker.epoch)
+        return Outcome(self._with_settled([unregistered], context))
 
-    def _heartbeat(self, command: Heartbeat, context: Context) -> Outcome:
-        broker = current(self.image, command.broker_id, command.broker_epoch)
+    def _decide_heartbeat(self, command: Heartbeat, context: Context) -> Outcome:
+        broker = find_broker(self.image, command.broker_id, command.broker_epoch)
         first = not self.sessions.spoke(broker.broker_id, context.now)
         must_apply = self.sessions.must_apply(broker, context.now, self.image.offset)
         self.sessions.heard(broker.broker_id, context.now, command.applied_offset)
         caught_up = command.applied_offset >= must_apply
-        wanted = wish(
-            command, broker, must_apply, broker.shutting_down and self._everybody_knows(broker)
-        )
-        match wanted:
-            case Wish.STAY:
+        all_know = broker.shutting_down and self._all_brokers_know(broker)
+        match choose_state(command, broker, must_apply, all_know):
+            case NextState.STAY:
                 changes = self._settle(context.now, self.image) if first and broker.alive else ()
                 return Outcome(changes, HeartbeatAnswer(broker.fenced, caught_up, False))
-            case Wish.FENCE:
+            case NextState.FENCE:
                 return Outcome(
-                    self._gone([broker], context), HeartbeatAnswer(True, caught_up, False)
+                    self._fence_brokers([broker], context), HeartbeatAnswer(True, caught_up, False)
                 )
-            case Wish.UNFENCE:
+            case NextState.UNFENCE:
                 unfenced = BrokerUnfenced(broker.broker_id, broker.epoch)
                 return Outcome(
                     self._with_settled([unfenced], context), HeartbeatAnswer(False, True, False)
                 )
-            case Wish.BEGIN_SHUTDOWN:
+            case NextState.BEGIN_SHUTDOWN:
                 leaving = BrokerShuttingDown(broker.broker_id, broker.epoch)
                 return Outcome(
                     self._with_settled([leaving], context), HeartbeatAnswer(False, caught_up, False)
                 )
-            case Wish.SHUTDOWN:
+            case NextState.SHUTDOWN:
                 self.sessions.remove(broker.broker_id)
                 return Outcome(
-                    () if broker.fenced else self._gone([broker], context),
+                    () if broker.fenced else self._fence_brokers([broker], context),
                     HeartbeatAnswer(True, caught_up, True),
                 )
 
-    def _everybody_knows(self, leaving: BrokerImage) -> bool:
-        """All who live have applied what took its leaderships: nobody sends anything to it any
-        more.
+    def _all_brokers_know(self, leaving: BrokerImage) -> bool:
+        """Return whether all living brokers have applied the move of its leaderships: they send it
+        no more requests.
         """
         offset = max(self._shutdown_at.get(leaving.broker_id, self._began_at), self._walked_at)
         return self.settled and all(
             self.sessions.applied(each) >= offset for each in self.image.alive_brokers()
         )
 
-    def _gone(self, brokers: list[BrokerImage], context: Context) -> list[Record]:
+    def _fence_brokers(self, brokers: list[BrokerImage], context: Context) -> list[Record]:
         return self._with_settled(
             [BrokerFenced(each.broker_id, each.epoch) for each in brokers], context
         )
 
     def _with_settled(self, records: list[Record], context: Context) -> list[Record]:
-        """And what follows from them for the partitions, of which the rest comes with later
-        entries.
+        """Add the changes of partitions that follow from the records, as many as one entry holds;
+        later entries have the rest.
         """
         image, _ = self.image.apply(context.next_offset, records)
         return records + self._settle(context.now, image)
@@ -475,14 +474,8 @@ class Controller:
     def _unclean_allowed(self, image: MetadataImage, topic: str) -> bool:
         return self._configs.of(image, topic).unclean_leader_election
 
-    def _allocate_producer_ids(self, command: AllocateProducerIds) -> Outcome:
-        current(self.image, command.broker_id, command.broker_epoch)
-        first = self.image.next_producer_id
-        record = ProducerIdsAllocated(command.broker_id, command.broker_epoch, first + PRODUCER_IDS)
-        return Outcome([record], ProducerIdBlock(first, PRODUCER_IDS))
-
 
 def new_cluster_id(random: Random) -> str:
-    """128 random bits in URL-safe base64, 22 characters, as Kafka's."""
+    """Return 128 random bits in URL-safe base64: 22 characters, as Kafka's ids."""
     number = random.getrandbits(128) << 4
     return "".join(BASE64_URL[number >> shift & 63] for shift in range(126, -1, -6))

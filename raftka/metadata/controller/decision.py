@@ -1,5 +1,5 @@
-"""Input and output of a decision of the controller: a Context, and an Outcome of one atomic batch
-of records and a reply. Decides nothing.
+"""Input and output of a decision of the controller: a Context; a Decision, or an Outcome with more
+of what the controller's host needs.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, Optional
 from raftka.metadata.records import ClusterSecretSet, Record, ScramCredentialSet
 
 SECRET_BYTES = 32
+
+Decision = tuple[list[Record], object]  # the records of one atomic batch, and the reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Context:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     records: Sequence[Record] = ()  # one atomic batch
-    reply: Any = None  # plain values; what type, says REPLIES (commands.py)
+    reply: Any = None  # plain values; REPLIES (commands.py) has the type of each command's reply
     # a reply without records: only when it is sure that no other controller has decided meanwhile
     confirm: bool = False
     # once it is committed and answered, another node shall be the controller
@@ -38,10 +40,10 @@ class Outcome:
 class Formation(NamedTuple):
     """The beginning of a cluster, for the controller that forms it."""
 
-    secrets: Random  # nobody can predict its numbers
+    secrets: Random  # its numbers cannot be predicted
     first_users: tuple[ScramCredentialSet, ...] = ()
 
-    def secret(self) -> ClusterSecretSet:
+    def make_secret(self) -> ClusterSecretSet:
         return ClusterSecretSet(self.secrets.randbytes(SECRET_BYTES))
 
 

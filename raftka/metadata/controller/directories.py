@@ -1,12 +1,13 @@
-"""A broker's log directories: the state of its replicas when one fails, is missing, or is another
-than before. Knows no time and no session.
+"""A broker's log directories: the state of its replicas when a directory fails, is missing, or is
+another one than before.
 
-The metadata log does not say in which directory a replica is: the broker does, when one of the
-directories that it had registered is missing. A missing one is *lost* (another disk is in its
+The metadata log does not have the directory of a replica. A broker reports its replicas when one
+of its registered directories is missing. A missing directory is *lost* (another disk is in its
 place, or it was removed from `log.dirs`) or it *may come back* (it cannot be used for now).
-Replicas in a lost one leave every ISR; replicas in one that may come back are offline: they leave
-as if their broker had died, so the last of an ISR keeps its place. A replica is offline as long as
-its directory is missing, so a log under its name in any other directory is not this replica.
+Replicas in a lost directory leave every ISR. Replicas in a directory that may come back are
+offline: they leave as if their broker had died, so the last member of an ISR keeps its place. A
+replica is offline as long as its directory is missing: a log with its name in another directory is
+not this replica.
 """
 
 from collections import defaultdict
@@ -29,7 +30,7 @@ class DirectoriesHere:
         )
         kept = before & command.directories
         missing = before - command.directories
-        self.must_tell = bool(kept and missing) and command.held is None
+        self.must_report_replicas = bool(kept and missing) and command.held is None
         self.may_come_back = tuple(sorted(missing)) if command.failed_directories else ()
         self._all_there = known is not None and not missing
         self._held = _held(command, known.directories if known is not None else ())
@@ -39,7 +40,7 @@ class DirectoriesHere:
         self._online: dict[bytes, list[int]] = defaultdict(list)
 
     def has(self, replica: tuple[bytes, int], *, offline: bool) -> bool:
-        """The one that it had when it was registered before."""
+        """Return whether the broker still has the replica that it had at its last registration."""
         return self._all_there or replica in (self._back if offline else self._held)
 
     def marks(self) -> list[Record]:
@@ -77,10 +78,10 @@ def _held(command: RegisterBroker, directories: Container[bytes]) -> frozenset[t
 
 
 def when_registered(here: DirectoriesHere, alive: Alive, unclean: Unclean) -> After:
-    """Each partition as this broker begins anew. It is not among those `alive`.
+    """Return a function that takes this broker out of the ISRs, as its process is a new one.
 
-    It only leaves ISRs here: that may be written before its registration. A mark must not: it says
-    that the replica lies in a directory which the registration calls missing.
+    The broker is not among those `alive`. These records may be written before its registration.
+    The offline marks may not: they refer to directories that the registration calls missing.
     """
     broker_id = here.broker_id
 
@@ -96,9 +97,9 @@ def when_registered(here: DirectoriesHere, alive: Alive, unclean: Unclean) -> Af
     return after
 
 
-def offline(broker: BrokerImage, command: ReplicasOffline) -> list[Record]:
-    """The directory is missing from now on, and what lay in it is offline. Said twice it changes
-    nothing.
+def mark_directory_failed(broker: BrokerImage, command: ReplicasOffline) -> list[Record]:
+    """Return records that call the directory missing and its replicas offline; none if it is
+    missing already.
     """
     if command.directory_id not in broker.directories:
         return []
@@ -108,8 +109,8 @@ def offline(broker: BrokerImage, command: ReplicasOffline) -> list[Record]:
 
 
 def when_lost(broker_id: int, alive: Alive, unclean: Unclean) -> After:
-    """The broker leaves every ISR that has others; the last of one keeps its place: nobody has more
-    than is left there.
+    """Return a function that takes the broker out of every ISR with other members. The last member
+    keeps its place: no other replica has more records.
     """
 
     def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:

@@ -1,11 +1,13 @@
-"""ElectLeaders (KIP-460): the preferred leader, or any replica where none that is in sync is left.
-Knows no time and no session.
+"""Decisions on leaders: ElectLeaders (KIP-460) elects the preferred leader, or any replica where
+none that is in sync is left.
 """
 
 from collections.abc import Iterable
 
 from raftka.limits import RECORDS_OF_REQUEST
 from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
+from raftka.metadata.controller.decision import Decision
+from raftka.metadata.controller.draft import Draft
 from raftka.metadata.controller.partitions import changed, moved
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import Record
@@ -16,53 +18,58 @@ PREFERRED, UNCLEAN = 0, 1  # election types
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 
-def elect_leaders(
-    image: MetadataImage, command: ElectLeaders
-) -> tuple[list[Record], tuple[TopicResults, ...]]:
-    """Records, and an answer for each partition; when all are meant, only for those that the
-    election concerns.
+def decide_elect_leaders(draft: Draft, command: ElectLeaders) -> Decision:
+    """Elect leaders; the reply has TopicResults with a result for each partition. A command for all
+    partitions gets results only where an election is needed.
 
     Raises INVALID_REQUEST for an unknown type, POLICY_VIOLATION for too many elections.
     """
+    image = draft.image
     if command.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(Code.INVALID_REQUEST, f"Unknown election type {command.election_type}")
-    run = _Elections(image, command.election_type)
+    elections = _Elections(image, command.election_type)
     if command.topics is None:
-        answers = [
-            TopicResults(topic.name, tuple(run.whole(topic))) for topic in image.topics.values()
+        results = [
+            TopicResults(topic.name, tuple(elections.elect_where_needed(topic)))
+            for topic in image.topics.values()
         ]
     else:
-        answers = [
+        results = [
             TopicResults(
-                asked.name, tuple([run.one(asked.name, index) for index in asked.partitions])
+                topic.name,
+                tuple([elections.elect(topic.name, index) for index in topic.partitions]),
             )
-            for asked in command.topics
+            for topic in command.topics
         ]
     check_limit(
-        RECORDS_OF_REQUEST, len(run.records), "Unable to perform excessively large batch operation."
+        RECORDS_OF_REQUEST,
+        len(elections.records),
+        "Unable to perform excessively large batch operation.",
     )
-    return run.records, tuple(answers)
+    return elections.records, tuple(results)
 
 
 class _Elections:
+    """The elections of one command."""
+
     def __init__(self, image: MetadataImage, election_type: int) -> None:
         self.image = image
         self.unclean = election_type == UNCLEAN
         self.records: list[Record] = []
         self.done: set[tuple[bytes, int]] = set()  # a partition may be named twice
 
-    def whole(self, topic: TopicImage) -> Iterable[PartitionResult]:
-        answers = (self.one(topic.name, index) for index in range(len(topic.partitions)))
-        return [answer for answer in answers if answer.error != Code.ELECTION_NOT_NEEDED]
+    def elect_where_needed(self, topic: TopicImage) -> Iterable[PartitionResult]:
+        results = (self.elect(topic.name, index) for index in range(len(topic.partitions)))
+        return [result for result in results if result.error != Code.ELECTION_NOT_NEEDED]
 
-    def one(self, name: str, index: int) -> PartitionResult:
+    def elect(self, name: str, index: int) -> PartitionResult:
         try:
-            self._elect(name, index)
+            self._change_leader(name, index)
         except KafkaError as error:
             return PartitionResult(index, int(error.code), error.message)
         return PartitionResult(index, 0, None)
 
-    def _elect(self, name: str, index: int) -> None:
+    def _change_leader(self, name: str, index: int) -> None:
         topic = self.image.topic_named(name)
         if topic is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}")
@@ -73,32 +80,32 @@ class _Elections:
             )
         if (topic.topic_id, index) in self.done:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
-        after = self._unclean(before) if self.unclean else self._preferred(before)
+        after = self._elect_any(before) if self.unclean else self._elect_preferred(before)
         self.done.add((topic.topic_id, index))
         self.records.append(changed(topic.topic_id, index, before, moved(before, after)))
 
-    def _preferred(self, before: PartitionImage) -> PartitionImage:
+    def _elect_preferred(self, before: PartitionImage) -> PartitionImage:
         first = before.replicas[0]
         if before.leader == first:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
-        if first not in before.isr or not self._serves(before, first):
+        if first not in before.isr or not self._is_available(before, first):
             raise KafkaError(
                 Code.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
             )
         isr = (
             before.isr
             if before.leader != NO_LEADER
-            else tuple([each for each in before.isr if self._serves(before, each)])
+            else tuple([each for each in before.isr if self._is_available(before, each)])
         )
         return before._replace(leader=first, isr=isr)
 
-    def _unclean(self, before: PartitionImage) -> PartitionImage:
-        """Also where the topic's settings forbid it: this is what the request is for. A member of
-        the ISR comes first.
+    def _elect_any(self, before: PartitionImage) -> PartitionImage:
+        """Prefer a member of the ISR. The topic's settings do not matter: the administrator has
+        asked for an unclean election.
         """
         if before.leader != NO_LEADER:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
-        living = [each for each in before.replicas if self._serves(before, each)]
+        living = [each for each in before.replicas if self._is_available(before, each)]
         if not living:
             raise KafkaError(
                 Code.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -107,5 +114,5 @@ class _Elections:
         clean = [each for each in living if each in before.isr]
         return before._replace(leader=(clean or living)[0], isr=tuple(clean) or (living[0],))
 
-    def _serves(self, partition: PartitionImage, broker_id: int) -> bool:
+    def _is_available(self, partition: PartitionImage, broker_id: int) -> bool:
         return broker_id not in partition.offline and self.image.alive(broker_id)

@@ -1,9 +1,10 @@
-"""UpdateFeatures (57): metadata.version with its one level, and whether there are consumer groups
-of the new protocol. Knows no handler.
+"""Decisions on features: UpdateFeatures. The features are metadata.version, group.version and
+transaction.version.
 """
 
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
-from raftka.metadata.image import MetadataImage
+from raftka.metadata.controller.decision import Decision
+from raftka.metadata.controller.draft import Draft
 from raftka.metadata.records import FeatureLevelSet, Record
 from raftka.wire.errors import Code, KafkaError
 
@@ -28,13 +29,14 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 FAILED = "The update failed for all features since the following feature had an error: "
 
 
-def update_features(image: MetadataImage, command: UpdateFeatures, node_id: int) -> list[Record]:
-    """All of them or none. Raises INVALID_UPDATE_VERSION with Kafka's words.
+def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
+    """Set all of the levels or none. Raises INVALID_UPDATE_VERSION with Kafka's words.
 
     `kafka-features upgrade --release-version` names all that its release has beside
     metadata.version: those that are not here stay as they are. A feature that is named without
     metadata.version must be here.
     """
+    image, node_id = draft.image, draft.environment.settings.node_id
     records: list[Record] = []
     release = any(update.name == METADATA_VERSION for update in command.updates)
     for update in command.updates:
@@ -45,19 +47,19 @@ def update_features(image: MetadataImage, command: UpdateFeatures, node_id: int)
         ):
             continue
         level = image.features.get(update.name, 0)
-        wrong = _wrong(update, level, node_id)
+        wrong = _find_fault(update, level, node_id)
         if wrong is not None:
             raise KafkaError(Code.INVALID_UPDATE_VERSION, FAILED + wrong)
         if update.level != level:
             records.append(FeatureLevelSet(update.name, update.level))
-    return records
+    return [] if command.validate_only else records, None
 
 
-def _wrong(update: FeatureUpdate, level: int, node_id: int) -> str | None:
-    reason = _refusal(update, level, node_id)
+def _find_fault(update: FeatureUpdate, level: int, node_id: int) -> str | None:
+    reason = _find_invalid(update, level, node_id)
     if reason is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {reason}"
-    # no level writes what another does not, but nobody has shown that yet
+    # no test shows yet that a lower level reads all records of a higher one
     if update.level < level and update.name == METADATA_VERSION:
         why = (
             "Refusing to perform the requested downgrade because it might delete metadata "
@@ -69,7 +71,7 @@ def _wrong(update: FeatureUpdate, level: int, node_id: int) -> str | None:
     return None
 
 
-def _refusal(update: FeatureUpdate, level: int, node_id: int) -> str | None:
+def _find_invalid(update: FeatureUpdate, level: int, node_id: int) -> str | None:
     if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if update.level < 0:

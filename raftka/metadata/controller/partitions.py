@@ -1,14 +1,15 @@
 """Choose leaders and ISRs of partitions: from the brokers that are alive, and from leaders'
 proposals (AlterPartition, KIP-497).
 
-Functions from an image to records; the controller says when. Every ISR member has flushed all that
-was ever acknowledged, so any of them may lead; nobody else may, unless the topic allows unclean
-election. Knows no time and no session.
+Functions from an image to records; the controller calls them when brokers come and go. Every member
+of the ISR has flushed all acknowledged records, so any member may lead. Other replicas may lead
+only if the topic allows unclean election.
 """
 
 from collections.abc import Callable, Collection
 
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
+from raftka.metadata.controller.decision import Decision
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import PartitionChanged, Record, Replicas
 from raftka.wire.errors import Code, KafkaError
@@ -25,12 +26,12 @@ def settle(
     unclean: Unclean,
     lost: Collection[int] = (),
 ) -> PartitionImage:
-    """The partition as it should be, now that these are alive and those have lost their disk;
-    itself if it is so already.
+    """Return the partition as it should be when the brokers `alive` are alive and the brokers
+    `lost` have lost their disk; the same object if it is so already.
 
-    With a leader, the ISR is those who live: the high watermark must not wait for the dead. Without
-    one nothing moves, so all members of the ISR keep their place, and whichever comes back first
-    may lead. A replica in a directory that failed is dead, whatever its broker is.
+    With a leader, dead replicas leave the ISR: the high watermark must not wait for them. Without a
+    leader all members of the ISR keep their place, and the first that comes back may lead. A
+    replica in a failed directory counts as dead, also if its broker is alive.
     """
     alive = alive.difference(partition.offline)
     isr = tuple([each for each in partition.isr if each not in lost]) if lost else partition.isr
@@ -56,13 +57,13 @@ def _reachable(replicas: Replicas, partition: PartitionImage) -> Replicas:
 
 
 def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
-    """`after` with its epochs, and without the reassignment that it completes.
+    """Return `after` with new epochs, and without the reassignment that it completes.
 
-    The leader epoch moves too when a replica goes for good: should it come back before it has
-    noticed, it removes a log that its fetches have told of. None of these is answered then, because
-    they name the epoch before.
+    The leader epoch also grows when a replica is removed. The removed broker may fetch before it
+    knows of its removal, and then delete the log that its fetches reported. The new leader epoch
+    fences these fetches.
     """
-    after = _completed(after)
+    after = _complete_reassignment(after)
     if after.offline:
         after = after._replace(
             offline=tuple([each for each in after.offline if each in after.replicas])
@@ -72,9 +73,10 @@ def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
     return after._replace(leader_epoch=epoch, partition_epoch=before.partition_epoch + 1)
 
 
-def _completed(partition: PartitionImage) -> PartitionImage:
-    """A reassignment is complete when all that it adds are in the ISR: then what it removes goes.
-    Not without a leader: who lives is unknown.
+def _complete_reassignment(partition: PartitionImage) -> PartitionImage:
+    """Remove the replicas that a reassignment removes when all that it adds are in the ISR.
+
+    A partition without a leader stays as it is: the living replicas are unknown.
     """
     adding, removing = partition.adding, partition.removing
     if not (adding or removing):
@@ -94,11 +96,11 @@ def _completed(partition: PartitionImage) -> PartitionImage:
 def settling(
     image: MetadataImage, heard: Alive, unclean: Unclean
 ) -> Callable[[TopicImage, int, PartitionImage], PartitionImage]:
-    """Each partition as it should be with the brokers that are alive in the image: whatever a
-    broker's death, shutdown or return comes to.
+    """Return a function that settles a partition with the brokers that are alive in the image:
+    after a broker's death, shutdown or return.
 
-    A partition without a leader is given to a broker that the controller has `heard` itself. Into
-    an ISR only a leader brings a broker.
+    A partition without a leader gets one that the controller has `heard` itself. A broker enters an
+    ISR only by its leader's proposal.
     """
     alive = frozenset(image.alive_brokers())
 
@@ -138,6 +140,7 @@ def to_preferred(image: MetadataImage, most: int) -> list[Record]:
 def changed(
     topic_id: bytes, index: int, before: PartitionImage, after: PartitionImage
 ) -> PartitionChanged:
+    """Return the record of a change; fields that are as before are left out."""
     now = PartitionChanged(
         topic_id, index, after.leader, after.leader_epoch, after.isr, after.partition_epoch
     )
@@ -152,41 +155,41 @@ def changed(
     return now._replace(replicas=after.replicas, adding=after.adding, removing=after.removing)
 
 
-def alter(
-    image: MetadataImage, command: AlterPartition
-) -> tuple[list[Record], tuple[AlteredPartition, ...]]:
-    """Records, and one answer a change; a refused one does not spoil the others."""
+def decide_alter_partition(image: MetadataImage, command: AlterPartition) -> Decision:
+    """Change ISRs as their leaders propose; the reply has an AlteredPartition for each change. One
+    that is refused does not affect the others.
+    """
     records: list[Record] = []
-    answers = []
+    results = []
     done: dict[tuple[bytes, int], PartitionImage] = {}  # a partition may be named twice
     for change in command.changes:
         key = (change.topic_id, change.partition)
         before = done.get(key) or image.partition(*key)
         try:
-            done[key] = after = _altered(image, before, change, command.broker_id)
+            done[key] = after = _change_isr(image, before, change, command.broker_id)
         except KafkaError as error:
-            answers.append(_answer(change, error.code, before))
+            results.append(_make_result(change, error.code, before))
             continue
         if before is not None and after is not before:
             records.append(changed(*key, before, after))
-        answers.append(_answer(change, _code_for(change, command.broker_id, after), after))
-    return records, tuple(answers)
+        results.append(_make_result(change, _code_for(change, command.broker_id, after), after))
+    return records, tuple(results)
 
 
 def _code_for(change: Change, leader: int, now: PartitionImage) -> Code:
-    """A broker that this change has removed as leader, or the leader of another epoch, must take
-    the result from the metadata.
+    """Return an error if the change has removed the broker as leader, or has begun another leader
+    epoch: the broker must take the result from the metadata.
     """
     if now.leader != leader:
         return Code.NEW_LEADER_ELECTED
     return Code.NONE if now.leader_epoch == change.leader_epoch else Code.FENCED_LEADER_EPOCH
 
 
-def _answer(change: Change, code: Code, now: PartitionImage | None) -> AlteredPartition:
-    answer = AlteredPartition(change.topic_id, change.partition, int(code))
+def _make_result(change: Change, code: Code, now: PartitionImage | None) -> AlteredPartition:
+    result = AlteredPartition(change.topic_id, change.partition, int(code))
     if now is None:
-        return answer
-    return answer._replace(
+        return result
+    return result._replace(
         leader=now.leader,
         leader_epoch=now.leader_epoch,
         isr=now.isr,
@@ -194,7 +197,7 @@ def _answer(change: Change, code: Code, now: PartitionImage | None) -> AlteredPa
     )
 
 
-def _altered(
+def _change_isr(
     image: MetadataImage, partition: PartitionImage | None, change: Change, leader: int
 ) -> PartitionImage:
     if partition is None:
@@ -207,7 +210,7 @@ def _altered(
         change.leader_epoch > partition.leader_epoch
         or change.partition_epoch > partition.partition_epoch
     ):
-        # the leader knows more than we do: then we are not the controller any more
+        # the leader knows more than this node: another node is the controller now
         raise KafkaError(Code.NOT_CONTROLLER)
     if change.leader_epoch < partition.leader_epoch:
         raise KafkaError(Code.FENCED_LEADER_EPOCH)
@@ -226,8 +229,8 @@ def _altered(
 
 
 def _eligible(image: MetadataImage, broker_id: int, epoch: int) -> bool:
-    """Alive, and still the process that the leader saw catch up (KIP-903): a newer one may have
-    another disk.
+    """Return whether the broker is alive, and the same process that the leader saw catch up
+    (KIP-903): a newer process may have another disk.
     """
     broker = image.brokers.get(broker_id)
     return broker is not None and broker.alive and epoch in (-1, broker.epoch)

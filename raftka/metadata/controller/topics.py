@@ -1,16 +1,15 @@
-"""Creating, growing and deleting topics: every check of these requests in Kafka's order, and the
-records that follow. Knows no time.
+"""Decisions on topics: CreateTopics, CreatePartitions and DeleteTopics, with their checks in
+Kafka's order.
 
-Each topic is answered for itself; one that is refused does not spoil the others. All that are
-granted become one atomic batch.
+Each topic has a result of its own; one that is refused does not affect the others. The handler has
+checked the request as a whole: rights, topics that it names twice, how much it asks for.
 """
 
 import re
 from collections import Counter
 from random import Random
-from typing import Protocol
 
-from raftka.limits import PARTITIONS, PARTITIONS_OF_REQUEST, TOPICS, Limit
+from raftka.limits import PARTITIONS, PARTITIONS_OF_REQUEST, TOPICS
 from raftka.metadata.commands import (
     CreatedTopic,
     CreatePartitions,
@@ -20,9 +19,16 @@ from raftka.metadata.commands import (
     DoomedTopic,
     MorePartitions,
     NewTopic,
+    StaticSettings,
+    TopicDefaults,
     TopicResult,
 )
-from raftka.metadata.configs.settings import NodeSettings, SettingError, check_topic_configs
+from raftka.metadata.configs.settings import (
+    INHERITED,
+    NodeSettings,
+    SettingError,
+    check_topic_configs,
+)
 from raftka.metadata.controller.assignment import (
     NewPartition,
     assigned,
@@ -30,6 +36,9 @@ from raftka.metadata.controller.assignment import (
     check_assigned,
     choose,
 )
+from raftka.metadata.controller.decision import Decision
+from raftka.metadata.controller.draft import Draft
+from raftka.metadata.controller.topic_names import fold
 from raftka.metadata.image import TOPIC, MetadataImage, TopicImage
 from raftka.metadata.records import ConfigSet, PartitionsAdded, Record, TopicCreated, TopicDeleted
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of, quoted
@@ -38,109 +47,43 @@ NO_ID = bytes(16)
 LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 CLUSTER_METADATA = "__cluster_metadata"  # Kafka's name for the metadata log: no topic
 NAME_LENGTH = 249  # a directory is called name-partition, in 255 bytes
+TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."  # Kafka's words
+TWICE = "The provided topic name maps to an ID that was already supplied."  # Kafka's words
 
 Partitions = tuple[NewPartition, ...]
 
 
-class Names(Protocol):
-    """Finds a topic whose name differs from the given one in nothing but `.` and `_`."""
-
-    def like(self, name: str) -> str | None: ...
-
-
-class TopicNames:
-    """Names that differ only in `.` and `_`: metric names make no difference between them, so the
-    second one is refused.
-    """
-
-    def __init__(self, image: MetadataImage) -> None:
-        self._by_folded: dict[str, str] = {}
-        for name in image.topic_ids:
-            self.add(name)
-
-    def add(self, name: str) -> None:
-        if "." in name or "_" in name:
-            self._by_folded[name.replace(".", "_")] = name
-
-    def remove(self, name: str) -> None:
-        self._by_folded.pop(name.replace(".", "_"), None)
-
-    def like(self, name: str) -> str | None:
-        return self._by_folded.get(name.replace(".", "_"))
+def decide_create_topics(draft: Draft, command: CreateTopics) -> Decision:
+    """Create topics; the reply has a CreatedTopic for each, in the order of the command."""
+    creation = _TopicCreation(draft)
+    results = []
+    for topic in command.topics:
+        try:
+            results.append(creation.create(topic))
+        except KafkaError as error:
+            draft.environment.hits.extend(limit_of(error))
+            results.append(CreatedTopic(topic.name, NO_ID, int(error.code), error.message))
+    return [] if command.validate_only else creation.records, tuple(results)
 
 
-class NamesAbove:
-    """The names as they will be when a batch that is not written yet is applied."""
+class _TopicCreation:
+    """The topics of one command that are created so far."""
 
-    def __init__(self, below: Names) -> None:
-        self._below = below
-        self._changed: dict[str, str | None] = {}
-
-    def add(self, name: str) -> None:
-        if "." in name or "_" in name:
-            self._changed[name.replace(".", "_")] = name
-
-    def remove(self, name: str) -> None:
-        self._changed[name.replace(".", "_")] = None
-
-    def like(self, name: str) -> str | None:
-        folded = name.replace(".", "_")
-        return self._changed[folded] if folded in self._changed else self._below.like(name)
-
-
-class TopicCreation:
-    """One CreateTopics under way."""
-
-    def __init__(
-        self,
-        image: MetadataImage,
-        names: Names,
-        settings: NodeSettings,
-        random: Random,
-        hits: list[Limit],
-    ) -> None:
-        """`hits` gets the limits that were hit."""
-        self.image = image
-        self.names = names
-        self.settings = settings
-        self.random = random
-        self.hits = hits
+    def __init__(self, draft: Draft) -> None:
+        self.image = draft.image
+        self.names = draft.names
+        self.settings = draft.environment.settings
+        self.random = draft.environment.random
         self.records: list[Record] = []
-        self.topics = len(image.topics)
-        self.partitions = image.partition_count
-        self.folded: dict[str, str] = {}  # of topics created by this very request
+        self.topics = len(self.image.topics)
+        self.partitions = self.image.partition_count
+        self.folded: dict[str, str] = {}  # names of topics that this command creates
 
-    def run(self, command: CreateTopics) -> tuple[CreatedTopic, ...]:
-        times = Counter(topic.name for topic in command.topics)
-        asked = sum(self._partitions_asked(topic) for topic in command.topics)
-        answers: dict[str, CreatedTopic] = {}
-        for topic in command.topics:
-            try:
-                if times[topic.name] > 1:
-                    raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-                check_limit(
-                    PARTITIONS_OF_REQUEST,
-                    asked,
-                    "Excessively large number of partitions per request.",
-                )
-                answers[topic.name] = self._create(topic)
-            except KafkaError as error:
-                self.hits += limit_of(error)
-                answers[topic.name] = CreatedTopic(
-                    topic.name, NO_ID, int(error.code), error.message
-                )
-        return tuple(answers.values())
-
-    def _partitions_asked(self, topic: NewTopic) -> int:
-        if topic.assignments:
-            return len(topic.assignments)
-        return (
-            int(self.settings["num.partitions"])
-            if topic.num_partitions == -1
-            else max(0, topic.num_partitions)
+    def create(self, topic: NewTopic) -> CreatedTopic:
+        """Raises KafkaError."""
+        check_limit(
+            PARTITIONS_OF_REQUEST, count_partitions(topic, self.settings), TOO_MANY_PARTITIONS
         )
-
-    def _create(self, topic: NewTopic) -> CreatedTopic:
         if topic.name == CLUSTER_METADATA:
             raise KafkaError(
                 Code.INVALID_REQUEST,
@@ -152,8 +95,11 @@ class TopicCreation:
             check_topic_configs(configs)
         except SettingError as error:
             raise KafkaError(Code.INVALID_CONFIG, str(error)) from None
-        partitions = self._assigned(topic) if topic.assignments else self._placed(topic)
-        self._check_room(len(partitions))
+        partitions = (
+            self._take_assignment(topic) if topic.assignments else self._place_partitions(topic)
+        )
+        check_limit(TOPICS, self.topics + 1)
+        check_limit(PARTITIONS, self.partitions + len(partitions))
         topic_id = new_topic_id(self.random)
         self.records.append(TopicCreated(topic.name, topic_id, partitions))
         self.records += [
@@ -161,31 +107,31 @@ class TopicCreation:
         ]
         self.topics += 1
         self.partitions += len(partitions)
-        self.folded[topic.name.replace(".", "_")] = topic.name
+        self.folded[fold(topic.name)] = topic.name
         return CreatedTopic(topic.name, topic_id, 0, None, len(partitions), len(partitions[0][0]))
 
     def _check_name(self, name: str) -> None:
+        """Check the name here too: automatic creation, the bridge and embedded clusters send
+        commands without a handler, and the name becomes a directory's.
+        """
         check_topic_name(name)
         if name in self.image.topic_ids:
             raise KafkaError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        other = self.names.like(name) or self.folded.get(name.replace(".", "_"))
+        other = self.names.find_colliding(name) or self.folded.get(fold(name))
         if other is not None:
             raise KafkaError(
                 Code.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {other}",
             )
 
-    def _check_room(self, partitions: int) -> None:
-        check_limit(TOPICS, self.topics + 1)
-        check_limit(PARTITIONS, self.partitions + partitions)
-
-    def _placed(self, topic: NewTopic) -> Partitions:
+    def _place_partitions(self, topic: NewTopic) -> Partitions:
+        """Choose brokers for a topic without an assignment."""
         factor = (
             self.settings["default.replication.factor"]
             if topic.replication_factor == -1
             else topic.replication_factor
         )
-        count = self._partitions_asked(topic)
+        count = count_partitions(topic, self.settings)
         if factor <= 0:
             raise KafkaError(
                 Code.INVALID_REPLICATION_FACTOR,
@@ -198,7 +144,8 @@ class TopicCreation:
             )
         return choose(self.image, count, factor, self.random)
 
-    def _assigned(self, topic: NewTopic) -> Partitions:
+    def _take_assignment(self, topic: NewTopic) -> Partitions:
+        """Check the assignment that the client has given."""
         given = "A manual partition assignment was specified, but"
         if topic.replication_factor != -1:
             raise KafkaError(Code.INVALID_REQUEST, f"{given} replication factor was not set to -1.")
@@ -217,60 +164,127 @@ class TopicCreation:
         )
 
 
-def create_partitions(
-    image: MetadataImage, command: CreatePartitions, random: Random, hits: list[Limit]
-) -> tuple[list[Record], tuple[TopicResult, ...]]:
-    """Records, and one answer for each topic that was named; one named twice is refused, once.
-    `hits` gets the limits that were hit.
+def count_partitions(topic: NewTopic, settings: NodeSettings) -> int:
+    """Return the number of partitions that a new topic asks for; it may be invalid."""
+    if topic.assignments:
+        return len(topic.assignments)
+    return int(settings["num.partitions"]) if topic.num_partitions == -1 else topic.num_partitions
+
+
+def decide_topic_defaults(draft: Draft, command: TopicDefaults) -> Decision:
+    """Return the settings of this node's properties file that topics inherit."""
+    settings = draft.environment.settings
+    given = tuple([(name, text) for name, text in settings.given.items() if name in INHERITED])
+    return [], StaticSettings(settings.node_id, given)
+
+
+def decide_create_partitions(draft: Draft, command: CreatePartitions) -> Decision:
+    """Add partitions to topics; the reply has a TopicResult for each, in the order of the
+    command.
     """
-    times = Counter(topic.name for topic in command.topics)
     records: list[Record] = []
-    answers: dict[str, TopicResult] = {}
-    partitions = image.partition_count
+    results = []
+    partitions = draft.image.partition_count
     for topic in command.topics:
         try:
-            if times[topic.name] > 1:
-                raise KafkaError(Code.INVALID_REQUEST, "Duplicate topic name.")
-            added = _more_partitions(image, topic, partitions, random)
+            added = _add_partitions(draft, topic, partitions)
             records.append(added)
             partitions += len(added.partitions)
-            answers[topic.name] = TopicResult(topic.name, 0, None)
+            results.append(TopicResult(topic.name, 0, None))
         except KafkaError as error:
-            hits += limit_of(error)
-            answers[topic.name] = TopicResult(topic.name, int(error.code), error.message)
-    return records, tuple(answers.values())
+            draft.environment.hits.extend(limit_of(error))
+            results.append(TopicResult(topic.name, int(error.code), error.message))
+    return [] if command.validate_only else records, tuple(results)
 
 
-def _more_partitions(
-    image: MetadataImage, asked: MorePartitions, partitions: int, random: Random
-) -> PartitionsAdded:
-    topic = image.topic_named(asked.name)
+def _add_partitions(draft: Draft, wanted: MorePartitions, partitions: int) -> PartitionsAdded:
+    """`partitions`: of the cluster so far. Raises KafkaError."""
+    image = draft.image
+    topic = image.topic_named(wanted.name)
     if topic is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
     there = len(topic.partitions)
-    more = asked.total - there
+    more = wanted.total - there
     if more == 0:
         raise KafkaError(Code.INVALID_PARTITIONS, f"Topic already has {there} partition(s).")
     if more < 0:
         text = (
-            f"The topic {asked.name} currently has {there} partition(s); {asked.total} would "
+            f"The topic {wanted.name} currently has {there} partition(s); {wanted.total} would "
             "not be an increase."
         )
         raise KafkaError(Code.INVALID_PARTITIONS, text)
-    if asked.assignments is not None and len(asked.assignments) != more:
+    if wanted.assignments is not None and len(wanted.assignments) != more:
         text = (
             f"Attempted to add {more} additional partition(s), but only "
-            f"{len(asked.assignments)} assignment(s) were specified."
+            f"{len(wanted.assignments)} assignment(s) were specified."
         )
         raise bad_assignment(text)
-    check_limit(PARTITIONS_OF_REQUEST, more, "Excessively large number of partitions per request.")
+    check_limit(PARTITIONS_OF_REQUEST, more, TOO_MANY_PARTITIONS)
     check_limit(PARTITIONS, partitions + more)
     factor = len(topic.partitions[0].replicas)
-    if asked.assignments is not None:
+    if wanted.assignments is not None:
         return PartitionsAdded(
-            topic.topic_id, there, assigned(image, asked.assignments, there, factor)
+            topic.topic_id, there, assigned(image, wanted.assignments, there, factor)
         )
-    return PartitionsAdded(topic.topic_id, there, choose(image, more, factor, random))
+    placed = choose(image, more, factor, draft.environment.random)
+    return PartitionsAdded(topic.topic_id, there, placed)
+
+
+def decide_delete_topics(draft: Draft, command: DeleteTopics) -> Decision:
+    """Delete topics; the reply has a DeletedTopic for each. One that is named twice, by its name or
+    its id, is refused and gets one result.
+
+    The handler has checked that each has either a name or an id.
+    """
+    image = draft.image
+    times = Counter(command.topics)
+    found = {doomed: _find_topic(image, doomed) for doomed in times}
+    ids = Counter(topic.topic_id for topic in found.values() if topic is not None)
+    records: list[Record] = []
+    results = []
+    for doomed, topic in found.items():
+        try:
+            if times[doomed] > 1:
+                raise KafkaError(
+                    Code.INVALID_REQUEST,
+                    "Duplicate topic name." if doomed.name is not None else "Duplicate topic id.",
+                )
+            # by its name and by its id: one result
+            if topic is not None and ids[topic.topic_id] > 1:
+                if doomed.name is not None or times[DoomedTopic(topic.name)] > 1:
+                    results.append(
+                        DeletedTopic(topic.name, topic.topic_id, int(Code.INVALID_REQUEST), TWICE)
+                    )
+                continue
+            topic = _check_may_be_deleted(doomed, topic, draft.environment.settings)
+            records.append(TopicDeleted(topic.topic_id))
+            results.append(DeletedTopic(topic.name, topic.topic_id, 0, None))
+        except KafkaError as error:
+            results.append(
+                DeletedTopic(doomed.name, doomed.topic_id or NO_ID, int(error.code), error.message)
+            )
+    return records, tuple(results)
+
+
+def _find_topic(image: MetadataImage, doomed: DoomedTopic) -> TopicImage | None:
+    if doomed.name is not None:
+        return image.topic_named(doomed.name)
+    return image.topics.get(doomed.topic_id or NO_ID)
+
+
+def _check_may_be_deleted(
+    doomed: DoomedTopic, topic: TopicImage | None, settings: NodeSettings
+) -> TopicImage:
+    """Return the topic. Raises KafkaError."""
+    if topic is None and doomed.name is None:
+        raise KafkaError(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    if topic is None:
+        raise KafkaError(
+            Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+    if not settings["delete.topic.enable"]:
+        raise KafkaError(Code.TOPIC_DELETION_DISABLED)
+    return topic
 
 
 def check_topic_name(name: str) -> None:
@@ -294,78 +308,6 @@ def check_topic_name(name: str) -> None:
 
 
 def new_topic_id(random: Random) -> bytes:
-    """A UUID of version 4: never one of the ids that Kafka keeps for itself (zero, one)."""
+    """Return a random UUID of version 4: it is none of Kafka's reserved ids (zero, one)."""
     number = random.getrandbits(128) & ~(0xF << 76 | 0x3 << 62) | 0x4 << 76 | 0x2 << 62
     return number.to_bytes(16, "big")
-
-
-TWICE = "The provided topic name maps to an ID that was already supplied."  # Kafka's words
-
-
-def delete_topics(
-    image: MetadataImage, command: DeleteTopics, settings: NodeSettings
-) -> tuple[list[Record], tuple[DeletedTopic, ...]]:
-    """Records, and one answer for each topic that was named; one named twice is refused, once."""
-    times = Counter([doomed for doomed in command.topics if wrongly_named(doomed) is None])
-    found = {doomed: _find(image, doomed) for doomed in times}
-    ids = Counter(topic.topic_id for topic in found.values() if topic is not None)
-    records: list[Record] = []
-    answers = [
-        DeletedTopic(doomed.name, doomed.topic_id or NO_ID, int(Code.INVALID_REQUEST), wrong)
-        for doomed in command.topics
-        if (wrong := wrongly_named(doomed)) is not None
-    ]
-    for doomed, topic in found.items():
-        try:
-            if times[doomed] > 1:
-                raise KafkaError(
-                    Code.INVALID_REQUEST,
-                    "Duplicate topic name." if doomed.name is not None else "Duplicate topic id.",
-                )
-            # by its name and by its id: one answer
-            if topic is not None and ids[topic.topic_id] > 1:
-                if doomed.name is not None or times[DoomedTopic(topic.name)] > 1:
-                    answers.append(
-                        DeletedTopic(topic.name, topic.topic_id, int(Code.INVALID_REQUEST), TWICE)
-                    )
-                continue
-            topic = _checked(doomed, topic, settings)
-            records.append(TopicDeleted(topic.topic_id))
-            answers.append(DeletedTopic(topic.name, topic.topic_id, 0, None))
-        except KafkaError as error:
-            answers.append(
-                DeletedTopic(doomed.name, doomed.topic_id or NO_ID, int(error.code), error.message)
-            )
-    return records, tuple(answers)
-
-
-def _find(image: MetadataImage, doomed: DoomedTopic) -> TopicImage | None:
-    if doomed.name is not None:
-        return image.topic_named(doomed.name)
-    return image.topics.get(doomed.topic_id or NO_ID)
-
-
-def wrongly_named(doomed: DoomedTopic) -> str | None:
-    """Say why an entry with a name and an id, or with neither, is refused; None: it is not. It is
-    answered each time that it comes.
-    """
-    by_id = doomed.topic_id is not None and doomed.topic_id != NO_ID
-    if by_id is not (doomed.name is not None):
-        return None
-    return (
-        "You may not specify both topic name and topic id."
-        if by_id
-        else "Neither topic name nor id were specified."
-    )
-
-
-def _checked(doomed: DoomedTopic, topic: TopicImage | None, settings: NodeSettings) -> TopicImage:
-    if topic is None and doomed.name is None:
-        raise KafkaError(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-    if topic is None:
-        raise KafkaError(
-            Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-        )
-    if not settings["delete.topic.enable"]:
-        raise KafkaError(Code.TOPIC_DELETION_DISABLED)
-    return topic

@@ -2,10 +2,9 @@
 every node writes and applies in a few milliseconds.
 
 A broker that dies may be in the ISR of every partition of the cluster. Its fencing is written at
-once; a walk over all partitions then settles those that it finds otherwise than they should be.
-What a walk does with a partition follows from the image of that moment alone. So each portion is
-correct on its own, and a new controller finishes what the controller before it began by walking
-over all partitions once. Knows no time and no session.
+once. A walk over all partitions then settles those that need a change. Each change follows from the
+image of that moment alone, so each portion is correct on its own. A new controller walks over all
+partitions once, and so completes the walk of the controller before it.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +16,7 @@ from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import PartitionChanged, Record
 
 PORTION_BYTES = 32 * KIB  # of records: 400 partitions of three replicas
-LOOKED_AT = 10_000  # partitions in one portion: some milliseconds when nothing of them changes
+LOOKED_AT = 10_000  # partitions in one portion: some milliseconds if none of them changes
 RECORD_BYTES = 72  # an encoded PartitionChanged without its broker ids
 ID_BYTES = 5  # a broker id
 NO_TOPIC = TopicImage("", b"", ())
@@ -27,9 +26,7 @@ After = Callable[[TopicImage, int, PartitionImage], PartitionImage]
 
 
 class Walk:
-    """Visits each partition once: those of all topics that are there when the walk begins, or the
-    given ones.
-    """
+    """Visits each partition once: of all topics that exist when it begins, or the given ones."""
 
     def __init__(
         self, image: MetadataImage, replicas: Iterable[TopicReplicas] | None = None
@@ -48,7 +45,7 @@ class Walk:
         return self._topic == len(self._topics)
 
     def portion(self, image: MetadataImage, after: After) -> list[Record]:
-        """The next changes, as many as one entry takes; none: nothing had to change so far."""
+        """Return the next changes, as many as one entry takes; it may be none."""
         records: list[Record] = []
         room, look = PORTION_BYTES, LOOKED_AT
         while room > 0 and look > 0 and not self.finished:
@@ -75,6 +72,6 @@ class Walk:
 
 
 def size_bound(record: PartitionChanged) -> int:
-    """At least as many bytes as the record has in an entry."""
+    """Return an upper bound of the record's size in an entry."""
     lists = (record.isr, record.replicas, record.adding, record.removing, record.offline)
     return RECORD_BYTES + ID_BYTES * sum([len(each) for each in lists if each])

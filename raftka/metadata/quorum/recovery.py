@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from raftka.metadata.controller.controller import PRODUCER_IDS
+from raftka.metadata.controller.brokers import PRODUCER_IDS
 from raftka.metadata.image import NO_LEADER, ExtensionImage, MetadataImage, PartitionImage
 from raftka.metadata.quorum.journal import Journal, Recovery, Standing
 from raftka.metadata.quorum.raft_messages import NO_OP

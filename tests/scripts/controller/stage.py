@@ -7,6 +7,10 @@ from random import Random
 from typing import Any
 
 from raftka.metadata.commands import (
+    APPEND,
+    DELETE,
+    SET,
+    SUBTRACT,
     AllocateProducerIds,
     AlterConfigs,
     AlterPartition,
@@ -43,7 +47,6 @@ from raftka.metadata.commands import (
     to_wire,
 )
 from raftka.metadata.configs.settings import NodeSettings
-from raftka.metadata.configs.validate import APPEND, DELETE, SET, SUBTRACT
 from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.image import (

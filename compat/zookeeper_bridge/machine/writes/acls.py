@@ -40,7 +40,7 @@ def remove(written: Written) -> None:
 def _check(written: Written) -> None:
     """Raises NO_AUTH; also where nothing would enforce the ACLs."""
     acl.check(acl.PRIVATE, acl.WRITE, written.caller.identities)
-    if not written.caller.controls.draft.standing.settings["authorizer.class.name"]:
+    if not written.caller.controls.draft.environment.settings["authorizer.class.name"]:
         raise ZooKeeperError(Err.NO_AUTH, "there is no authorizer")
 
 

@@ -10,9 +10,8 @@ import json
 from collections.abc import Iterable, Sequence
 
 from raftka.limits import Limit
-from raftka.metadata.commands import AlterConfigs, ConfigChange, ConfigResource
+from raftka.metadata.commands import SET, AlterConfigs, ConfigChange, ConfigResource
 from raftka.metadata.configs.settings import check_topic_configs
-from raftka.metadata.configs.validate import SET
 from raftka.metadata.configs.values import SettingError
 from raftka.metadata.controller.topics import check_topic_name
 from raftka.metadata.image import BROKER, TOPIC, MetadataImage

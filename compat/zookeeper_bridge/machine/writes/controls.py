@@ -10,6 +10,7 @@ from typing import Any
 
 from raftka.limits import LimitExceeded
 from raftka.metadata.commands import Administration
+from raftka.metadata.controller.administration import decide_in_draft
 from raftka.metadata.controller.draft import Draft
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.protocol.errors import Err, ZooKeeperError
@@ -67,7 +68,7 @@ class Controls:
         self.count()
         branch = self.draft.branch()
         try:
-            reply = branch.decide(command)
+            reply = decide_in_draft(branch, command)
         except KafkaError as error:
             raise refused(error.code, error.message) from error
         except LimitExceeded as error:

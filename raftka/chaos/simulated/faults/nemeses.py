@@ -56,7 +56,7 @@ MOMENTS: dict[str, Moment] = {
     "an entry is in the journal": Moment(Journal, "take_sync"),
     "the journal is flushed": Moment(Journal, "synced"),
     "a voter has something to say": Moment(Quorum, "_ship", before=True),
-    "a controller begins": Moment(ControllerHost, "_begin"),
+    "a controller begins": Moment(ControllerHost, "_begin_leadership"),
     "a controller decides": Moment(ControllerHost, "_append"),
     "a metadata snapshot is written": Moment(Journal, "compact"),
     "a metadata snapshot is installed": Moment(Journal, "install"),

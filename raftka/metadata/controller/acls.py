@@ -1,0 +1,33 @@
+"""Decisions on ACLs: CreateAcls and DeleteAcls.
+
+The handler has checked each ACL and each filter, and has bounded their number.
+"""
+
+from raftka.limits import ACLS, ACLS_OF_REQUEST
+from raftka.metadata.controller.decision import Decision
+from raftka.metadata.controller.draft import Draft
+from raftka.metadata.records import AclAdded, AclRemoved
+from raftka.metadata.security_commands import CreateAcls, DeleteAcls
+from raftka.wire.errors import Code, check_limit
+
+
+def decide_create_acls(draft: Draft, command: CreateAcls) -> Decision:
+    """Add the ACLs that are not there yet; the reply is their number.
+
+    Raises INVALID_REQUEST when the cluster would have too many.
+    """
+    known = draft.image.acls
+    new = dict.fromkeys(acl for acl in command.acls if acl not in known)
+    check_limit(ACLS, len(known) + len(new), code=Code.INVALID_REQUEST)
+    return [AclAdded(*acl) for acl in new], len(new)
+
+
+def decide_delete_acls(draft: Draft, command: DeleteAcls) -> Decision:
+    """Remove the ACLs that any of the filters matches; the reply has the matches of each filter.
+
+    Raises INVALID_REQUEST when the filters match too many.
+    """
+    found = [each.found_in(draft.image.acls.keys()) for each in command.filters]
+    removed = dict.fromkeys(acl for acls in found for acl in acls)
+    check_limit(ACLS_OF_REQUEST, len(removed), code=Code.INVALID_REQUEST)
+    return [AclRemoved(*acl) for acl in removed], tuple(tuple(acls) for acls in found)

@@ -1,0 +1,59 @@
+"""Find topics whose names differ only in `.` and `_`.
+
+Names of metrics make no difference between these characters, so Kafka refuses the second such
+topic.
+"""
+
+from typing import Protocol
+
+from raftka.metadata.image import MetadataImage
+
+
+class Names(Protocol):
+    def find_colliding(self, name: str) -> str | None:
+        """Return the topic whose name differs from the given one at most in `.` and `_`."""
+
+
+class TopicNames:
+    """Names of the topics of an image that have a `.` or a `_`."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._by_folded: dict[str, str] = {}
+        for name in image.topic_ids:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        if "." in name or "_" in name:
+            self._by_folded[fold(name)] = name
+
+    def remove(self, name: str) -> None:
+        self._by_folded.pop(fold(name), None)
+
+    def find_colliding(self, name: str) -> str | None:
+        return self._by_folded.get(fold(name))
+
+
+class NamesAbove:
+    """Other names with the changes of a draft."""
+
+    def __init__(self, below: Names) -> None:
+        self._below = below
+        self._changed: dict[str, str | None] = {}
+
+    def add(self, name: str) -> None:
+        if "." in name or "_" in name:
+            self._changed[fold(name)] = name
+
+    def remove(self, name: str) -> None:
+        self._changed[fold(name)] = None
+
+    def find_colliding(self, name: str) -> str | None:
+        folded = fold(name)
+        if folded in self._changed:
+            return self._changed[folded]
+        return self._below.find_colliding(name)
+
+
+def fold(name: str) -> str:
+    """Return the same text for all names that collide."""
+    return name.replace(".", "_")
