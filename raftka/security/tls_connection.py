@@ -7,6 +7,7 @@ piece at a time, as the network takes it.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from ssl import MemoryBIO, SSLContext, SSLError, SSLWantReadError, SSLZeroReturnError
 from typing import NamedTuple
 
@@ -40,14 +41,24 @@ class RefusedByName(Exception):
     """The peer's certificate is valid, and names nobody who may come in."""
 
 
+class Incoming(Enum):
+    """The bytes that the other side sends."""
+
+    OPEN = auto()
+    GOODBYE = auto()  # TLS's close_notify has come; records before it are not all decrypted
+    ENDED = auto()  # the inner connection knows that no more will come
+
+
+OPEN, GOODBYE, ENDED = Incoming
+
+
 class TlsConnection:
     __slots__ = (
         "_closing",
         "_come",
-        "_ended",
         "_established",
-        "_goodbye_came",
         "_in",
+        "_incoming",
         "_later",
         "_out",
         "_over",
@@ -75,8 +86,7 @@ class TlsConnection:
         self._come = 0  # bytes, during the handshake
         self._established = False
         self._stepping = False  # a step of the handshake will run
-        self._goodbye_came = False  # TLS's own end of what the other side sends
-        self._ended = False  # the other side sends no more, and the inner connection knows
+        self._incoming = OPEN
         self._over = False  # the handshake or a record was wrong, or all has been sent
         self._closing: str | None = None
 
@@ -233,8 +243,8 @@ class TlsConnection:
         """The other side sends no more: it has said so, or closed its side; some clients wait until
         we have said so too.
         """
-        if not self._ended and not self._over:
-            self._ended = True
+        if self._incoming is not ENDED and not self._over:
+            self._incoming = ENDED
             self.inner.receive(memoryview(b""))
 
     # bytes
@@ -251,7 +261,7 @@ class TlsConnection:
             filled, more = self._fill(room)
             if filled:
                 self.inner.receive(room[:filled])
-        if self._goodbye_came:
+        if self._incoming is GOODBYE:
             self._end()
         if self._out.pending:
             self.wake()
@@ -264,13 +274,15 @@ class TlsConnection:
                 # typeshed knows one form only
                 count: int = self._tls.read(size - filled, room[filled:])  # type: ignore[assignment]
                 if not count:
-                    self._goodbye_came = True
+                    if self._incoming is OPEN:
+                        self._incoming = GOODBYE
                     return filled, False
                 filled += count
         except SSLWantReadError:
             return filled, False
         except SSLZeroReturnError:
-            self._goodbye_came = True
+            if self._incoming is OPEN:
+                self._incoming = GOODBYE
             return filled, False
         except SSLError as error:
             self._fail(_reason(error))

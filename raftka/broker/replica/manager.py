@@ -3,6 +3,7 @@ flushes, keeps deadlines. Knows no request format.
 """
 
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
@@ -36,6 +37,17 @@ CHECKPOINT_EVERY_S = 5.0
 LOADING = "logs are being opened"
 PARTITIONS_OF_TURN = 100  # that change, go, or are configured: 2 to 3 ms
 REVIEWED_IN_A_TURN = 500  # of those where perhaps nothing has to be done
+
+
+class Opening(Enum):
+    """The logs of earlier runs of this broker, at its start."""
+
+    NO_IMAGE = auto()  # the first image has not come
+    OPENING = auto()  # some are not open yet: the broker may lead nothing
+    OPENED = auto()
+
+
+NO_IMAGE, OPENING, OPENED = Opening
 
 
 class ReplicaManager:
@@ -72,8 +84,7 @@ class ReplicaManager:
         self._checkpoint_due = False
         self._to_read: dict[Waiting, None] = {}  # parked fetches that are read at the turn's end
         self.isr_shrinks = IsrShrinks(context, self.partitions)
-        self._loaded = False  # the first image has come
-        self._loading = False  # logs that lay here at the start are not open yet
+        self._opening = NO_IMAGE
         self._changed: Slices[tuple[bytes, int]] = Slices(
             self.clock, PARTITIONS_OF_TURN, self._on_partitions
         )
@@ -300,11 +311,11 @@ class ReplicaManager:
             self.fetchers.on_brokers(image)
             self.fetchers.pump()
         self._on_configs(delta)
-        if not self._loaded:
-            self._loaded = True
+        if self._opening is NO_IMAGE:
+            self._opening = OPENED
             if self._changed or self._opener:
                 # a log that has lost records is found before this broker may be elected
-                self._loading = True
+                self._opening = OPENING
                 self.lifecycle.withdraw(LOADING)
 
     def _on_partitions(self, keys: list[tuple[bytes, int]]) -> None:
@@ -315,8 +326,8 @@ class ReplicaManager:
                 self._on_partition(topics[topic_id], index)
         self.isr_changes.publish()
         self.fetchers.pump()
-        if self._loading and not self._changed and not self._opener:
-            self._loading = False
+        if self._opening is OPENING and not self._changed and not self._opener:
+            self._opening = OPENED
             self.lifecycle.come_back(LOADING)
 
     def _make_ahead(self, keys: list[tuple[bytes, int]], done: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ its transport, journal, serializer, poller, command queue, membership changes an
 with them goes every use of pickle.
 """
 
+from enum import Enum, auto
 from itertools import repeat
 from operator import attrgetter
 from random import Random
@@ -87,6 +88,15 @@ class _NoPoller:
     def poll(self, timeout: float) -> None: ...
 
 
+class Candidacy(Enum):
+    NONE = auto()
+    PREVOTE_WON = auto()  # a majority would vote for this voter
+    STANDING = auto()  # SyncObj begins an election in this call
+
+
+NONE, PREVOTE_WON, STANDING = Candidacy
+
+
 class Engine(SyncObj):  # type: ignore[misc]
     """State that every guard needs, and the guards for SyncObj's timed actions; Voter adds those
     for messages of other voters.
@@ -118,10 +128,9 @@ class Engine(SyncObj):  # type: ignore[misc]
         self._attempts = 0  # elections begun since a leader was heard
         self._heard = NEVER  # when the present leader was heard last
         self._prevotes: set[int] = set()
-        self._prevote_won = False
+        self._candidacy = NONE
         self._voted_for_me: set[tuple[int, int]] = set()  # (term, voter)
-        self._standing = False  # an election begins in this moment
-        self._by_transfer = False  # this election was asked for by the leader
+        self._by_transfer = False  # the leader has asked for this election
         # the first entry that the leader has otherwise, as found in the message at hand
         self._conflict: int | None = None
         self._use_clock()
@@ -210,8 +219,8 @@ class Engine(SyncObj):  # type: ignore[misc]
         """SyncObj sets its deadline: a voter that heard a leader waits long, one that stands tries
         again soon.
         """
-        if self._standing:
-            self._standing = False
+        if self._candidacy is STANDING:
+            self._candidacy = NONE
             return 2 * self.config.quick + self.retry_delay()
         return self.config.election_timeout * (1 + self.random.random() / 2)
 
@@ -227,8 +236,10 @@ class Engine(SyncObj):  # type: ignore[misc]
         would vote for it (PreVote).
         """
         self._by_transfer = bool(self._SyncObj__transferInProgress)
-        if self.may_stand() and (self._by_transfer or self._prevote_won or self.majority == 1):
-            self._prevote_won, self._standing = False, True
+        if self.may_stand() and (
+            self._by_transfer or self._candidacy is PREVOTE_WON or self.majority == 1
+        ):
+            self._candidacy = STANDING
             return True
         self.election_at = self.now + self.retry_delay()
         if self.may_stand():
@@ -263,7 +274,7 @@ class Engine(SyncObj):  # type: ignore[misc]
         if message["term"] == self.term + 1 and self.state != LEADER:
             self._prevotes.add(node.id)
             if len(self._prevotes) + 1 >= self.majority and not self.follows_live_leader():
-                self._prevote_won, self.election_at = True, NEVER
+                self._candidacy, self.election_at = PREVOTE_WON, NEVER
 
     def on_request_vote(self, node: Node, message: Message) -> None:
         if message["term"] < self.term:
@@ -295,11 +306,11 @@ class Engine(SyncObj):  # type: ignore[misc]
         self._SyncObj__setCurrentTerm(term, None)
         self._SyncObj__setState(FOLLOWER)
         self._SyncObj__raftLeader = None
-        self._prevote_won = False
+        self._candidacy = NONE
         self.election_at = self.now + self.retry_delay()
 
     def leader_heard(self) -> None:
-        self._heard, self._attempts, self._prevote_won = self.now, 0, False
+        self._heard, self._attempts, self._candidacy = self.now, 0, NONE
 
     def leader_lost(self) -> None:
         """The leader's connection closed. It may be dead: ask the others soon, but not at the same

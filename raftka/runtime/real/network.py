@@ -71,9 +71,9 @@ class RealTransport:
         "_connecting",
         "_dropped",
         "_events",
-        "_held",
-        "_large",
         "_network",
+        "_read_bytes",
+        "_reads",
         "_sock",
         "_unsent",
         "_woken",
@@ -99,8 +99,8 @@ class RealTransport:
         self._connecting = connecting
         self._unsent: deque[Buffer | FileSpan] = deque()
         self._woken = False
-        self._held = False
-        self._large = False
+        self._reads = EPOLLIN  # 0: reading is held
+        self._read_bytes = READ_BYTES  # of the next read into the arena
         self._closing: str | None = None
         self._dropped = False
         self._events = EPOLLOUT if connecting else EPOLLIN
@@ -128,7 +128,7 @@ class RealTransport:
         self.wake()
 
     def hold_reading(self, held: bool) -> None:
-        self._held = held
+        self._reads = 0 if held else EPOLLIN
         self._watch()
 
     def left(self) -> bool:
@@ -148,13 +148,13 @@ class RealTransport:
         if (
             events & (EPOLLIN | EPOLLHUP | EPOLLERR)
             and self.fd >= 0
-            and not (self._held and not events & (EPOLLHUP | EPOLLERR))
+            and (self._reads or events & (EPOLLHUP | EPOLLERR))
         ):
             taken = filled = self._receive()
             while (
                 filled >= FIRST_READ_BYTES
                 and taken < LARGE_BYTES
-                and not self._held
+                and self._reads
                 and self._closing is None
             ):
                 # large frames come one by one, and may wait behind each other
@@ -177,10 +177,10 @@ class RealTransport:
         room = self.connection.room()
         if room is None:
             start = network.arena_used
-            end = start + (FIRST_READ_BYTES if self._large else READ_BYTES)
-            view = network.arena[start:end]
+            view = network.arena[start : start + self._read_bytes]
         else:
-            self._large = self._large or len(room) >= FIRST_READ_BYTES
+            if len(room) >= FIRST_READ_BYTES:
+                self._read_bytes = FIRST_READ_BYTES
             view = room
         try:
             count = self._sock.recv_into(view)
@@ -190,7 +190,7 @@ class RealTransport:
             self.finish(failure.strerror or str(failure))
             return 0
         if count == 0:
-            self._held = True
+            self._reads = 0
             self._watch()
             self.connection.receive(view[:0])
             return 0
@@ -199,7 +199,7 @@ class RealTransport:
         else:
             network.arena_used = start + count
             if count < FIRST_READ_BYTES:
-                self._large = False
+                self._read_bytes = READ_BYTES
         if self._closing is None:
             self.connection.receive(view[:count])
         return count if room is not None and count == len(view) else 0
@@ -254,9 +254,7 @@ class RealTransport:
     def _watch(self) -> None:
         if self.fd < 0:
             return
-        events = (0 if self._held else EPOLLIN) | (
-            EPOLLOUT if self._unsent or self._connecting else 0
-        )
+        events = self._reads | (EPOLLOUT if self._unsent or self._connecting else 0)
         if events != self._events:
             self._events = events
             self._network.epoll.modify(self.fd, events)

@@ -9,6 +9,7 @@ in the pipe until the link heals. Knows no disk and no clock of a node.
 import errno
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from typing import Final
 
 from raftka.checksum import crc32c
@@ -97,7 +98,7 @@ class Pipe:
             return
         piece = self.under_way.popleft()
         target = self.target
-        if target.over or not target.node.alive:
+        if target.state is OVER or not target.node.alive:
             if piece:  # nobody there any more: the kernel says so
                 self.source.reset("connection reset by peer")
         else:
@@ -124,6 +125,15 @@ class Pipe:
             self._travel(late)
 
 
+class EndpointState(Enum):
+    CONNECTING = auto()
+    OPEN = auto()  # `opened` of the connection was called
+    OVER = auto()  # `closed` of the connection was called, or will be in the next turn
+
+
+CONNECTING, OPEN, OVER = EndpointState
+
+
 class Endpoint:
     """One side of a connection: the Transport its connection is given."""
 
@@ -133,12 +143,11 @@ class Endpoint:
         "dropped",
         "held",
         "node",
-        "open",
         "other",
-        "over",
         "peer",
         "pipe",
         "received",
+        "state",
         "unsent",
         "woken",
     )
@@ -149,8 +158,7 @@ class Endpoint:
         self.connection = connection  # None: the node has not accepted yet
         self.pipe: Pipe
         self.other: Endpoint
-        self.open = False  # opened() was said
-        self.over = False  # closed(reason) is said or on its way
+        self.state = CONNECTING
         self.held = False
         self.woken = False
         self.closing: str | None = None
@@ -185,7 +193,7 @@ class Endpoint:
             self.node.take(self._deliver_received, None)
 
     def left(self) -> bool:
-        return self.over or END in self.received
+        return self.state is OVER or END in self.received
 
     # -- out
     # ----------------------------------------------------------------------------------------------
@@ -198,7 +206,7 @@ class Endpoint:
         if self.dropped:
             self._finish(self.closing or "")
             return
-        while self.open and not self.over and not self.unsent and self.connection is not None:
+        while self.state is OPEN and not self.unsent and self.connection is not None:
             taken = self.connection.take_output()
             if not taken:
                 break
@@ -225,7 +233,7 @@ class Endpoint:
             self.node.take(self._send_unsent, None)
 
     def _send_unsent(self, _: object) -> None:
-        if self.unsent and not self.over:
+        if self.unsent and self.state is not OVER:
             data, self.unsent = self.unsent, b""
             self._send(data)
             if not self.unsent:
@@ -236,7 +244,7 @@ class Endpoint:
 
     def deliver(self, piece: bytes | None) -> None:
         """In the node's turn."""
-        if self.over or self.closing is not None:
+        if self.state is OVER or self.closing is not None:
             return
         if piece is RESET:
             self.reset("connection reset by peer")
@@ -261,7 +269,7 @@ class Endpoint:
             now, piece = piece[: len(view)], piece[len(view) :]
             self._account(now)
             connection.receive(view)
-            if piece and (self.held or self.over or self.closing is not None):
+            if piece and (self.held or self.state is OVER or self.closing is not None):
                 self.received.appendleft(piece)
                 return
 
@@ -278,7 +286,7 @@ class Endpoint:
             node.events.push(node.events.now + self.pipe.link.delay(), self.other.room_again)
 
     def _deliver_received(self, _: object) -> None:
-        while self.received and not self.held and not self.over:
+        while self.received and not self.held and self.state is not OVER:
             pieces, self.received = self.received, deque()
             for piece in pieces:
                 self.deliver(piece)
@@ -287,8 +295,8 @@ class Endpoint:
     # ----------------------------------------------------------------------------------------------
 
     def opened(self, _: object) -> None:
-        if not self.over and self.connection is not None:
-            self.open = True
+        if self.state is not OVER and self.connection is not None:
+            self.state = OPEN
             self.node.note(b"C", self.pipe.connection_id, 0)
             self.connection.opened(self)
             self.wake()
@@ -299,13 +307,13 @@ class Endpoint:
         self.reset(reason)
 
     def say(self, last: bytes | None) -> None:
-        if not self.over and hasattr(self, "pipe"):  # else it was still connecting
+        if self.state is not OVER and hasattr(self, "pipe"):  # else no machine has accepted it
             self.pipe.leave(last)
 
     def reset(self, reason: str) -> None:
         """End this side; its connection hears of it in a turn of its own."""
-        if not self.over:
-            self.over = True
+        if self.state is not OVER:
+            self.state = OVER
             self.unsent = b""
             self.node.endpoints.pop(self, None)
             if self.connection is not None:
@@ -482,7 +490,7 @@ class SimulatedNetwork:
         asked again later.
         """
         node, world = endpoint.node, self._world
-        if not node.alive or endpoint.over:
+        if not node.alive or endpoint.state is OVER:
             return
         listener = self._find(node, host, port)
         machine = (
@@ -548,7 +556,7 @@ class SimulatedNetwork:
 
     def _keep_alive(self, endpoint: Endpoint, misses: int) -> None:
         """The kernel of who has connected asks the other one whether it knows the connection."""
-        if endpoint.over or not endpoint.node.alive:
+        if endpoint.state is OVER or not endpoint.node.alive:
             return
         other, again = endpoint.other, self._world.now + KEEPALIVE_AGAIN_S
         if endpoint.pipe.link.cut or other.pipe.link.cut or not other.node.machine.powered:
@@ -556,7 +564,7 @@ class SimulatedNetwork:
                 endpoint.reset("connection timed out")
             else:
                 self._world.push(again, self._keep_alive, endpoint, misses + 1)
-        elif not other.over and other.node.alive:
+        elif other.state is not OVER and other.node.alive:
             self._world.push(self._world.now + KEEPALIVE_IDLE_S, self._keep_alive, endpoint, 0)
         elif other.pipe.last_arrival >= self._world.now:  # its last word is under way
             self._world.push(again, self._keep_alive, endpoint, 0)
@@ -565,7 +573,7 @@ class SimulatedNetwork:
 
     def _accept(self, server: Endpoint, listener: SimulatedListener) -> None:
         connection = listener.accept()
-        if connection is None or server.over:
+        if connection is None or server.state is OVER:
             server.say(RESET)
             server.reset("refused")
             return
@@ -580,7 +588,7 @@ class SimulatedNetwork:
         for endpoint in node.endpoints:
             if node.machine.powered:
                 endpoint.say(RESET)
-            endpoint.over = True
+            endpoint.state = OVER
         node.endpoints.clear()
 
 

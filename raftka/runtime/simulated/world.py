@@ -249,7 +249,7 @@ class Node:
         self.busy_s = 0.0  # what the calls of this turn took: a sync in place
         self._inbox: list[tuple[Deliver, object]] = []
         self._free_at = 0.0
-        self._turn_due = False
+        self._turn_at = inf  # when the next turn begins; inf: none is due
         self._pace = world.random(f"pace {machine.name}").random
         self._name = f"{machine.name} {machine.incarnations}"
 
@@ -298,18 +298,18 @@ class Node:
         if not self.alive:
             return
         self._inbox.append((action, argument))
-        if not self._turn_due and not self.in_turn and not self.paused:
+        if self._turn_at == inf and not self.in_turn and not self.paused:
             if self.world.now >= self._free_at:
                 self._turn()
             else:
-                self._turn_due = True
-                self.world.push(self._free_at, self._due_turn)
+                self._turn_at = self._free_at
+                self.world.push(self._turn_at, self._due_turn)
 
     def want_turn(self) -> None:
         """A task, or a test, has asked for the end of a turn outside of one."""
-        if not self._turn_due and not self.paused:
-            self._turn_due = True
-            self.world.push(max(self._free_at, self.world.now), self._due_turn)
+        if self._turn_at == inf and not self.paused:
+            self._turn_at = max(self._free_at, self.world.now)
+            self.world.push(self._turn_at, self._due_turn)
 
     def end_busy_time(self) -> None:
         if self._free_at > self.world.now:
@@ -318,7 +318,7 @@ class Node:
             self.world.push(self.world.now, self._due_turn)
 
     def _due_turn(self, _a: object, _b: object) -> None:
-        self._turn_due = False
+        self._turn_at = inf
         if self.alive and not self.paused and (self._inbox or self.turn_ends or self.woken):
             self._turn()
 
@@ -375,7 +375,7 @@ class Node:
     def resume(self) -> None:
         self.paused = False
         self.resumed.set()
-        self._turn_due = False
+        self._turn_at = inf
         self.want_turn()
 
     def die(self) -> None:

@@ -9,6 +9,7 @@ what comes of an earlier epoch after that is refused.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from random import Random
 from typing import ClassVar
 
@@ -153,12 +154,21 @@ class Session:
     told: dict[int, int] = field(default_factory=dict)
 
 
+class ReaderState(Enum):
+    READING = auto()  # it pauses partitions at random
+    HURRYING = auto()  # it pauses none any more
+    STOPPING = auto()
+    DONE = auto()
+
+
+READING, HURRYING, STOPPING, DONE = ReaderState
+
+
 class SessionReader:
     def __init__(self, client: Client, number: int) -> None:
         self.client = client
         self.number = number
-        self.over = self.done = False
-        self.hurries = False  # no partition is paused any more
+        self.state = READING
         self.wrong: list[str] = []
         self.positions = [0] * PARTITIONS
         self.ends = [-1] * PARTITIONS  # high watermarks, as the session has told
@@ -178,11 +188,11 @@ class SessionReader:
         self._epochs = [-1] * PARTITIONS
 
     async def run(self) -> None:
-        while not self.over:
+        while self.state is not STOPPING:
             await self._look_up()
             stale = False
-            while not stale and not self.over:
-                if self.hurries:
+            while not stale and self.state is not STOPPING:
+                if self.state is HURRYING:
                     self.wanted = set(range(PARTITIONS))
                 # as a client that pauses partitions, or goes on with them
                 elif self._random.random() < 0.05:
@@ -195,7 +205,7 @@ class SessionReader:
                     stale |= not await self._fetch(where)
                 stale |= len(self._leaders) < PARTITIONS
             await trio.sleep(RETRY_S)
-        self.done = True
+        self.state = DONE
 
     async def _look_up(self) -> None:
         row = await self.client.anybody(
@@ -366,7 +376,7 @@ class WideWork:
     def end(self) -> None:
         self.writer.over = True
         for reader in self.readers:
-            reader.hurries = True
+            reader.state = HURRYING
 
     @property
     def ended(self) -> bool:
@@ -381,8 +391,9 @@ class WideWork:
         ):
             return False
         for each in self.readers:
-            each.over = True
-        return all(each.done for each in self.readers)
+            if each.state is not DONE:
+                each.state = STOPPING
+        return all(each.state is DONE for each in self.readers)
 
     def check(self, cluster: Cluster) -> list[str]:
         found = []
