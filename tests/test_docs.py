@@ -2,9 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import click
+import pytest
 
 from raftka.cli.commands import root
 from raftka.cli.pipeline_status import COLUMNS as STATUS
@@ -104,6 +105,64 @@ def test_documents_name_files_that_are_there() -> None:
     for document in DOCUMENTS:
         for path in re.findall(r"`((?:raftka|tests|bench|docs)/[\w./-]+)`", document.read_text()):
             assert (ROOT / path).exists(), f"{document.name}: {path}"
+
+
+MOST_WORDS = 50_000  # in docs/, as `wc -w` counts
+WIDEST_LINE = 120
+LONGEST_SENTENCE = 30  # words; a code span counts as one
+
+
+def prose(text: str) -> Iterator[str]:
+    """Yield the lines outside of code blocks and tables."""
+    is_code = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not is_code and not line.startswith("|"):
+            yield line
+
+
+def wide_lines(text: str) -> list[str]:
+    return [line for line in prose(text) if len(line) > WIDEST_LINE]
+
+
+def long_sentences(text: str) -> list[str]:
+    """Return sentences of paragraphs and list items that are too long."""
+    lines = [line.strip() for line in prose(text) if not line.startswith(("#", "!["))]
+    paragraphs = re.split(r"\n\n+|\n(?=[-*] |\d+\. )", "\n".join(lines))
+    sentences = [
+        sentence
+        for paragraph in paragraphs
+        for sentence in re.split(r"(?<=[.:!?])\s+", re.sub(r"`[^`]*`", "X", paragraph))
+    ]
+    return [each for each in sentences if len(re.findall(r"\S*\w\S*", each)) > LONGEST_SENTENCE]
+
+
+def excess_words(texts: Iterable[str]) -> int:
+    """Return the number of words beyond the limit for all pages together."""
+    return max(0, sum(len(text.split()) for text in texts) - MOST_WORDS)
+
+
+def test_documents_have_few_words() -> None:
+    pages = [path for path in DOCUMENTS if path.is_relative_to(ROOT / "docs")]
+
+    assert excess_words(page.read_text() for page in pages) == 0
+
+
+@pytest.mark.parametrize("check", [wide_lines, long_sentences])
+def test_documents_have_narrow_lines_and_short_sentences(
+    check: Callable[[str], list[str]],
+) -> None:
+    assert {page.name: wrong for page in DOCUMENTS if (wrong := check(page.read_text()))} == {}
+
+
+def test_wide_lines_long_sentences_and_many_words_are_found() -> None:
+    wide = "x" * (WIDEST_LINE + 1)
+    long = "word " * (LONGEST_SENTENCE + 1)
+
+    assert wide_lines(f"{wide}\n|{wide}|\n```\n{wide}\n```\n") == [wide]
+    assert long_sentences(f"Short. {long}\n\n- {long[:-5]}\n\n|{long}|\n") == [long.strip()]
+    assert excess_words(["word " * MOST_WORDS, "two words"]) == 2
 
 
 def test_links_between_documents_lead_somewhere() -> None:
