@@ -16,7 +16,7 @@ from tests.kit.documents import ROOT, rows
 from tests.mutants.catalogue import MUTANTS
 
 LOGS = {"debug", "info", "warning", "error", "_log"}
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+DOCUMENTS = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
 def test_every_default_that_differs_stands_in_the_table_with_its_reason() -> None:
