@@ -21,8 +21,7 @@ MAX_COLUMNS = 100
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 70
 MAX_MODULES = 20  # of a folder, __init__.py not counted
-# handlers and messages: one file for each API or family; the others are to be divided, and do not
-# grow
+# one file for each API or family
 LARGER = {
     "raftka/broker/handlers": 65,
     "raftka/wire/messages": 30,

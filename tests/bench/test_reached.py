@@ -3,14 +3,18 @@ line.
 """
 
 import importlib
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+import raftka
 from bench.reached import Reached, watching
-from bench.unreached import UNKNOWN, reason
+from bench.unreached import REASONS, UNKNOWN, reason
 
+RAFTKA = Path(raftka.__file__).parent
+ALTERNATIVES = re.compile(r"\(([^()]*)\)(?!\?)")
 SOURCE = '''"""A module."""
 
 
@@ -61,3 +65,35 @@ def test_lines_branches_and_guards(reached: Reached) -> None:
 def test_a_guard_has_a_reason_or_is_to_be_looked_at() -> None:
     assert "limit" in reason("coordinator/memory_budget.py", "raise LimitRefused(MEMBERS, 3)")
     assert reason("coordinator/offsets.py", "raise KafkaError(Code.ILLEGAL_GENERATION)") == UNKNOWN
+
+
+SOURCES = {
+    str(path.relative_to(RAFTKA)): path.read_text().splitlines() for path in RAFTKA.rglob("*.py")
+}
+
+
+def unmatched(where: str, what: str) -> list[str]:
+    """Return the alternatives of an entry that no file, or no line of its files, matches."""
+    files = [lines for name, lines in SOURCES.items() if re.search(where, name)]
+    texts = {line.strip() for lines in files for line in lines}
+    one_of = ALTERNATIVES.search(where)
+    wheres = (
+        [where.replace(one_of[0], each) for each in one_of[1].split("|")] if one_of else [where]
+    )
+    return [
+        *(each for each in wheres if not any(re.search(each, name) for name in SOURCES)),
+        *(
+            each
+            for each in (what.split("|") if "(" not in what.replace("\\(", "") else [what])
+            if not any(re.search(each, text) for text in texts)
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("where", "what", "why"), REASONS)
+def test_each_reason_matches_files_and_lines(where: str, what: str, why: str) -> None:
+    assert unmatched(where, what) == []
+
+
+def test_a_reason_that_matches_nothing_is_found() -> None:
+    assert unmatched("log/(recovery|nowhere)", "Damaged|Unheard") == ["log/nowhere", "Unheard"]

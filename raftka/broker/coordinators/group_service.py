@@ -1,5 +1,5 @@
-"""What is particular to groups among coordinators: their topic and how it comes to be, their
-settings, and which broker looks after which of them.
+"""The part of the coordinators that only groups have: their topic and its creation, their settings,
+and the broker that coordinates each group.
 
 Knows no request and no group's state.
 """

@@ -1,5 +1,5 @@
-"""A request that a coordinator answers: at once where it can, then its handler returns the row;
-else later, then it is a Delayed. Knows no API.
+"""Requests that a coordinator answers. The handler returns the row of an answer that is there at
+once, and a Delayed for one that comes later. Knows no API.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable

@@ -87,8 +87,8 @@ def _has_room(group: ClassicGroup, command: Join, decision: Decision) -> bool:
 
 
 def _turn_away(group: ClassicGroup, command: Join, ticket: Ticket, decision: Decision) -> None:
-    """The group is full: also for who was in it, and comes too late. Raises LimitRefused, for a new
-    one.
+    """Refuse the join: the group has group.max.size members. A member that rejoins too late counts
+    as new. Raise LimitRefused where our own limit is the lower one.
     """
     member, pending = group.members.get(command.member_id), group.pending.get(command.member_id)
     if member is None and pending is None and decision.settings.max_size > MEMBERS_OF_GROUP.value:

@@ -1,7 +1,5 @@
-"""One segment: the file of batches from one base offset on, and its two indexes. Knows positions
-and bounds;
-
-what may be appended is the log's to decide.
+"""One segment: the file of batches from one base offset on, and its two indexes. It knows positions
+and bounds; the log decides which batches are appended.
 
 `size` counts what the log has staged too; the file may lag behind it until the turn ends.
 """
