@@ -1,1 +1,1 @@
-"""Clients of the bridge: one for commands, one for the simulation, and `raftka bridge`."""
+"""Clients of the bridge: the blocking one, and `raftka bridge`, which uses it."""

@@ -1,5 +1,5 @@
 """A ZooKeeper client in the simulation: one session, on any node that accepts it, one request at a
-time. Checks that its view never goes back.
+time. It checks that its view never goes back.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ class Reply(NamedTuple):
 
 
 class Session:
-    """`wrong` is told what no server may do. `timeout_ms`: the session's."""
+    """A session. `wrong` gets a sentence about each answer that no server may give."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Session:
         self._xid = 0
 
     async def ask(self, opcode: Op, *fields: object) -> Reply:
-        """Raises Gone and Expired."""
+        """Return the reply. Raise Gone and Expired."""
         if self._link is None:
             await self._connect()
         link = self._link
@@ -82,7 +82,7 @@ class Session:
             return Reply(zxid, Err(error), body)
 
     def leave(self) -> None:
-        """This connection; the session goes on with the next."""
+        """Close the connection; the session goes on with the next one."""
         if self._link is not None:
             self._link.close()
             self._link = None
@@ -124,7 +124,7 @@ class Session:
 
 
 class _Link:
-    """One connection: packets, without what they mean."""
+    """One connection: packets, undecoded."""
 
     def __init__(self) -> None:
         self._packets: deque[bytes] = deque()
@@ -135,7 +135,7 @@ class _Link:
         self._news = trio.Event()
 
     async def packet(self) -> bytes | None:
-        """None: it is closed."""
+        """Return the next packet, or None when the connection is closed."""
         while not self._packets and not self._over:
             self._news = trio.Event()
             await self._news.wait()

@@ -1,11 +1,11 @@
-"""ZooKeeper's recipes at work in the simulation: a lock, a queue, a register and who watches it, by
+"""ZooKeeper's recipes at work in the simulation: a lock, a queue, a register and its watcher, by
 sessions that move, sleep and expire.
 
     raftka chaos sim --work sessions --seeds 0-99
 
 No two sessions that live hold the lock; names of the queue are unique and in the order of their
-transactions, and none that was told is lost; the register is linearizable; a watch tells of a
-change before it can be read, and once; no session is shown the past.
+transactions, and none that a client has seen is lost; the register is linearizable; the event of a
+watch comes once, before its change can be read; no session sees the past.
 """
 
 from bisect import insort
@@ -19,8 +19,8 @@ from raftka.chaos.history import COMPARE_AND_SET, FAIL, INFO, OK, READ, WRITE, H
 from raftka.chaos.linearizable import Linearizable, judge
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.runtime.interfaces import Runtime
+from zookeeper_bridge.chaos.session_client import Expired, Gone, Reply, Session
 from zookeeper_bridge.client.blocking import OPEN_TO_ALL
-from zookeeper_bridge.client.simulated import Expired, Gone, Reply, Session
 from zookeeper_bridge.protocol import jute
 from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import Stat
@@ -46,9 +46,9 @@ class Book:
         self.wrong: list[str] = []
         self.history = History()
         self.holders: dict[int, int] = {}  # session -> czxid of the lock that it holds
-        self.queued: list[tuple[int, str]] = []  # zxid, name: told to whoever made it
+        self.queued: list[tuple[int, str]] = []  # zxid, name: as its client got them
         self.done = {"locks": 0, "queued": 0, "registers": 0, "watched": 0}
-        self._latest = 0, 0  # lock, and whose it was
+        self._latest = 0, 0  # czxid of the lock, and its session
         # a session that held the lock -> czxid of its successor's
         self._followed: dict[int, int] = {}
         self._processes = 0
@@ -71,7 +71,7 @@ class Book:
         self.holders[session] = czxid
 
     def wrote(self, session: int, zxid: int) -> None:
-        """Check that no session writes whose lock another session holds by now: it is dead."""
+        """Check that the session did not write after another session got its lock."""
         if zxid > self._followed.get(session, zxid):
             self.wrong.append(
                 f"session {session:#x} writes {zxid:#x}, and its lock had gone to another in "
@@ -80,6 +80,8 @@ class Book:
 
 
 class Actor:
+    """A client with a session of its own, which takes one step after the other."""
+
     def __init__(self, runtime: Runtime, addresses: Sequence[tuple[str, int]], book: Book) -> None:
         self.runtime = runtime
         self.book = book
@@ -127,8 +129,8 @@ class Actor:
 
 
 class Locker(Actor):
-    """Takes the lock, holds it for a while, gives it back; after a connection was lost it looks
-    whether it has it.
+    """Take the lock, hold it for a while and give it back. After a lost connection, ask the server
+    whether this session has it.
     """
 
     holds, unsure = False, False
@@ -180,6 +182,8 @@ class Locker(Actor):
 
 
 class Queuer(Actor):
+    """Add names to the queue, and check their order."""
+
     async def step(self) -> None:
         reply = await self.write(Op.CREATE, f"{QUEUE}/n-", b"", OPEN_TO_ALL, SEQUENTIAL)
         if reply.error is not Err.OK:
@@ -243,9 +247,9 @@ class Register(Actor):
 
 
 class Watcher(Actor):
-    """Reads the register, and gets the event of each change before it reads the new value."""
+    """Read the register, and get the event of each change before the new value is read."""
 
-    armed = 0  # mzxid of what was read when the watch was set; 0: none is
+    armed = 0  # mzxid of the value that was read when the watch was set; 0: no watch
     rearm = False  # on a new connection
 
     async def step(self) -> None:

@@ -1,0 +1,1 @@
+"""The bridge under simulated faults: `raftka chaos sim --work sessions`, in the wheel as well."""
