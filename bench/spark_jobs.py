@@ -235,7 +235,7 @@ QUESTIONS = {
 def selects(spark: Any, runs: int) -> Iterator[str]:
     """`raftka sql` on a lake: seconds of questions about all of it and about parts."""
     from raftka.pipeline.flows.streams import declared
-    from raftka.pipeline.sql import Places, look
+    from raftka.pipeline.sql import Places, run_query
 
     yield (
         f"| `raftka sql` on a lake of {DAYS} days, {COLUMNS} columns, "
@@ -258,7 +258,7 @@ def selects(spark: Any, runs: int) -> Iterator[str]:
         for run in range(runs + 1):
             for title, question in QUESTIONS.items():
                 begin = time.perf_counter()
-                look(spark, question, places, 10)
+                run_query(spark, question, places, 10)
                 if run:  # the first one is warm-up
                     found[title].append(time.perf_counter() - begin)
     everything = statistics.median(found["everything"])

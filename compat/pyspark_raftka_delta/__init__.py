@@ -20,11 +20,10 @@ from pyspark.sql.types import StructType
 
 from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
-from raftka.pipeline.lake import record_batches as parcels
-from raftka.pipeline.lake import upsert
+from raftka.pipeline.lake import record_batches, upsert
 from raftka.pipeline.lake.files import write_files
 from raftka.pipeline.lake.options import READ, WRITTEN, Lake, lake_options
-from raftka.pipeline.lake.read import File, Plan, narrowed, plan, read, shape
+from raftka.pipeline.lake.read import File, Plan, leave_out_files, plan, read, shape
 from raftka.pipeline.lake.table import Attempt, Done, abort, commit, prepare
 from raftka.pipeline.lake.where import pushed
 from raftka.pipeline.workers import keep_imports
@@ -66,10 +65,10 @@ class DefaultSource(DataSource):  # type: ignore[misc]
                 'a lake takes appends: .outputMode("append"), not complete; with the option key '
                 "it changes rows as well"
             )
-        rows = parcels.rows_of(schema)
+        rows = record_batches.rows_of(schema)
         lake = lake_options(self.options, known=WRITTEN, streaming=True)
         return StreamWriter(
-            lake, arrow_schema(schema if rows is None else rows), is_parceled=rows is not None
+            lake, arrow_schema(schema if rows is None else rows), is_batched=rows is not None
         )
 
     def _read(self) -> Lake:
@@ -121,7 +120,9 @@ class FilteredReader(BatchReader):
             for each in filters
             if hasattr(each, "attribute")
         ]
-        self._plan = narrowed(self._lake, self._plan, [each for each in told if each is not None])
+        self._plan = leave_out_files(
+            self._lake, self._plan, [each for each in told if each is not None]
+        )
         yield from filters
 
 
@@ -140,9 +141,9 @@ class Writer:
     commit needs comes with the messages.
     """
 
-    def __init__(self, lake: Lake, schema: object, *, is_parceled: bool = False) -> None:
-        """`schema`: of the rows, which come in parcels or one by one."""
-        self._lake, self._schema, self._is_parceled = lake, schema, is_parceled
+    def __init__(self, lake: Lake, schema: object, *, is_batched: bool = False) -> None:
+        """`schema`: of the rows, which come in record batches or one by one."""
+        self._lake, self._schema, self._is_batched = lake, schema, is_batched
         self._partition_by: tuple[str, ...] = ()
         if lake.keyed is not None:
             upsert.prepare(lake, schema)
@@ -151,7 +152,7 @@ class Writer:
 
     def write(self, iterator: Iterator[object]) -> WriterCommitMessage:
         attempt = self._attempt(TaskContext.get())
-        rows = parcels.opened(iterator) if self._is_parceled else iterator
+        rows = record_batches.unpack(iterator) if self._is_batched else iterator
         if self._lake.keyed is not None:
             return Message(upsert.stage(self._lake, self._schema, rows, attempt))
         return Message(

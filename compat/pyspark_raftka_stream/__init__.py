@@ -17,7 +17,7 @@ from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.flows.frames import PACKED
 from raftka.pipeline.flows.streams import StreamSpec, decoder_of, digest_of, load
 from raftka.pipeline.flows.truck_states import Packing, packing_of
-from raftka.pipeline.lake import record_batches as parcels
+from raftka.pipeline.lake import record_batches
 from raftka.pipeline.records.decode import SCHEMA, SCHEMA_WITH_HEADERS
 from raftka.pipeline.records.decoding import TEXT
 from raftka.pipeline.records.fields import spark_json
@@ -42,7 +42,7 @@ OURS = "stream."
 class DefaultSource(DataSource):  # type: ignore[misc]
     """Options are those of format("raftka"), and which rows of which stream it is to be:
     stream.file, stream.name, stream.rows, stream.digest, and how many rows become few:
-    stream.packing, or stream.parcels with the columns whose largest values stay.
+    stream.packing, or stream.batches with the columns whose largest values stay.
     """
 
     @classmethod
@@ -50,8 +50,8 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return "raftka_stream"
 
     def schema(self) -> StructType:
-        newest = self._parcels()
-        return self._rows() if newest is None else parcels.parceled(self._rows(), newest)
+        newest = self._batches()
+        return self._rows() if newest is None else record_batches.batch_schema(self._rows(), newest)
 
     def _rows(self) -> StructType:
         rows = self._own("rows")
@@ -76,7 +76,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return SharedReader(
             Shared(source, decoder_of(stream), self._own("rows"), fetched, decoded),
             self._packing(),
-            self._parcels(),
+            self._batches(),
         )
 
     def _stream(self) -> StreamSpec:
@@ -95,9 +95,9 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     def _packing(self) -> Packing | None:
         return packing_of(self._own("packing")) if OURS + "packing" in self.options else None
 
-    def _parcels(self) -> tuple[str, ...] | None:
+    def _batches(self) -> tuple[str, ...] | None:
         """None: rows come one by one."""
-        return tuple(self._own("parcels").split()) if OURS + "parcels" in self.options else None
+        return tuple(self._own("batches").split()) if OURS + "batches" in self.options else None
 
     def _own(self, name: str) -> str:
         return str(self.options[OURS + name])
@@ -114,7 +114,7 @@ class SharedReader(StreamReader):
     def __init__(
         self, shared: Shared, packing: Packing | None, newest: tuple[str, ...] | None
     ) -> None:
-        """`newest`: of parcels; None: there are none."""
+        """`newest`: of record batches; None: the rows are single."""
         super().__init__(shared.source)
         self._shared, self._packing, self._newest = shared, packing, newest
 
@@ -137,7 +137,7 @@ class SharedReader(StreamReader):
         assert isinstance(partition, SharedTask)
         rows = read_shared(self._shared, partition.ranges, partition.limit)
         if self._newest is not None:
-            return parcels.packed(rows, self._newest)
+            return record_batches.pack(rows, self._newest)
         return rows if self._packing is None else self._packing.rows(rows, timed=True)
 
 

@@ -201,13 +201,13 @@ def _sql(
             return fail("either --pipeline or --streams says whose tables there are", 1)
         if project is not None and _change(project, query):
             return 0
-        from raftka.pipeline.sql import Places, look
+        from raftka.pipeline.sql import Places, run_query
 
         declared = _declared(project or streams)
         if declared is not None:
             declared = declared.at(cluster.named_server, cluster.config)
         places = Places(cluster.server, declared, last, options, cluster.config)
-        found = look(_session("sql", config, master), query, places, limit)
+        found = run_query(_session("sql", config, master), query, places, limit)
     except PipelineError as error:
         return fail(str(error), 1)
     except Exception as error:

@@ -1,8 +1,8 @@
-"""The columns of a table that a query needs, and whether its filters may be told to the reader:
-from the optimized plan as Spark writes it in JSON. Knows no Spark.
+"""Column pruning: the columns of a table that a query needs, and if its filters may be passed to
+the reader, from the optimized plan that Spark writes as JSON. Knows no Spark.
 
-Spark tells a Python reader no columns. So `raftka sql` looks at the plan, and asks again with
-readers that were told. What it does not know for certain is read as a whole.
+Spark passes no columns to a Python reader. So `raftka sql` reads the plan, and runs the query again
+with readers that know the columns. A table of which the plan is unclear is read as a whole.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,16 +11,16 @@ from typing import NamedTuple
 from raftka.json_values import Json
 
 SCAN = "DataSourceV2ScanRelation"
-# the columns below are those above
+# nodes that pass all columns on
 PASSES = {"Filter", "Join", "Sort", "GlobalLimit", "LocalLimit", "Sample"}
-CUTS = {"Project", "Aggregate"}  # above them only columns that they name
+CUTS = {"Project", "Aggregate"}  # nodes that pass on only columns that they name
 SMALL = ("boolean", "byte", "short", "integer", "long", "date")
 Names = tuple[str, ...]
 
 
-class Wanted(NamedTuple):
-    """Of tables with certain columns. `takes_filters`: each of them is read in one place, so a
-    filter there is one of the whole query.
+class NeededColumns(NamedTuple):
+    """The needed columns of each table. `takes_filters`: each table is read in one place, so a
+    filter there is a filter of the whole query.
     """
 
     columns: Mapping[Names, Names]  # by all columns that a table has
@@ -33,12 +33,14 @@ class _Node:
         self.kind = str(told["class"]).rpartition(".")[2]
 
 
-def wanted(plan: Sequence[Mapping[str, Json]], tables: int) -> Wanted:
-    """`plan`: nodes from the top, each before its children. `tables`: so many are read."""
+def needed_columns(plan: Sequence[Mapping[str, Json]], tables: int) -> NeededColumns:
+    """Return the columns that a plan needs. `plan`: nodes from the top, each before its children.
+    `tables`: the number of tables that the query reads.
+    """
     nodes = list(_tree(plan))
-    # their plans are not told
+    # the JSON leaves out the plans of subqueries
     if any("Subquery" in kind or "Exists" in kind for kind in _classes(plan)):
-        return Wanted({}, takes_filters=False)
+        return NeededColumns({}, takes_filters=False)
     used = {
         identity for node in nodes if node.kind != SCAN for identity, _, _ in _attributes(node.told)
     }
@@ -51,7 +53,7 @@ def wanted(plan: Sequence[Mapping[str, Json]], tables: int) -> Wanted:
         needed = {name for identity, name, _ in output if identity in used or not _is_cut(scan)}
         found.setdefault(names, set()).update(needed)
         small[names] = _small(output)
-    return Wanted(
+    return NeededColumns(
         {
             names: tuple(each for each in names if each in (some or {small[names]}))
             for names, some in found.items()
@@ -61,7 +63,7 @@ def wanted(plan: Sequence[Mapping[str, Json]], tables: int) -> Wanted:
 
 
 def _tree(plan: Sequence[Mapping[str, Json]]) -> Iterator[_Node]:
-    open_nodes: list[tuple[_Node, int]] = []  # with so many children to come
+    open_nodes: list[tuple[_Node, int]] = []  # with the number of children to come
     for told in plan:
         parent = None
         if open_nodes:
@@ -82,7 +84,7 @@ def _is_cut(scan: _Node) -> bool:
 
 
 def _attributes(told: Json) -> Iterator[tuple[Json, str, Json]]:
-    """Identity, name and type of each column that is named in there."""
+    """Return identity, name and type of each column that a part of the plan names."""
     if isinstance(told, Mapping):
         if str(told.get("class", "")).endswith(".AttributeReference"):
             yield told["exprId"]["id"], told["name"], told["dataType"]
@@ -104,5 +106,5 @@ def _classes(told: Json) -> Iterator[str]:
 
 
 def _small(output: Sequence[tuple[Json, str, Json]]) -> str:
-    """Of a table whose rows are counted: one must be read."""
+    """Return a small column: of a table whose rows are only counted, one must be read."""
     return next((name for _, name, kind in output if kind in SMALL), output[0][1])

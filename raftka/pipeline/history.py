@@ -1,4 +1,4 @@
-"""Where things were in the last hours, from a lake of the project: for the slider of its page.
+"""Past places of things in the last hours, from a lake of the project, for the slider of its page.
 Bounded in hours and rows. Knows no Spark.
 """
 

@@ -294,7 +294,9 @@ def handler_of(
 
 
 def fault_of(headers: Message) -> str | None:
-    """Why a request is refused whose end two readers might see at different places."""
+    """Return the reason to refuse a request whose end two readers might see at different places;
+    None: there is none.
+    """
     for name in ("Host", "Content-Length"):
         if len(headers.get_all(name, [])) > 1:
             return f"there is more than one {name}"

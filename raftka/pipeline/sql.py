@@ -1,4 +1,4 @@
-"""`raftka sql`: one query on what topics and lakes hold now. Knows no command line.
+"""`raftka sql`: one query on the present rows of topics and lakes. Knows no command line.
 
 A name that Spark does not know becomes a view when the query asks for it: what streams.yml
 declares, else a topic of that name as text.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raftka.json_values import Json
-from raftka.pipeline.column_pruning import wanted
+from raftka.pipeline.column_pruning import needed_columns
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Declared, StreamSpec, connection
 from raftka.pipeline.topics.brokers import Brokers, open_brokers
@@ -24,7 +24,7 @@ from raftka.pipeline.topics.positions import nested
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-QUESTIONS = ("select", "with", "from", "values", "table", "describe", "desc", "explain")
+QUERIES = ("select", "with", "from", "values", "table", "describe", "desc", "explain")
 AS_TEXT = (
     "cast(key as string) as key",
     "cast(value as string) as value",
@@ -56,35 +56,34 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class QueryResult:
     columns: Sequence[str]
     rows: Sequence[Mapping[str, Json]]
-    is_all: bool
+    is_all: bool  # the query has no more rows than these
 
 
-def look(spark: "SparkSession", query: str, places: Places, limit: int) -> Looked:
-    """At most `limit` rows. Raises PipelineError, and what Spark raises while it runs."""
+def run_query(spark: "SparkSession", query: str, places: Places, limit: int) -> QueryResult:
+    """Return at most `limit` rows. Raise PipelineError, and the errors of Spark's run."""
     word = re.match(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(\w+)", query, re.DOTALL)
-    if word is None or word[1].lower() not in QUESTIONS:
+    if word is None or word[1].lower() not in QUERIES:
         raise PipelineError(
-            "this is for questions, which begin with "
-            f"{', '.join(each.upper() for each in QUESTIONS)}"
+            f"this is for questions, which begin with {', '.join(each.upper() for each in QUERIES)}"
         )
     names = _Names(spark, places)
     try:
-        frame = _asked(spark, query, names)
-        with names.narrowed(frame, query) as narrow:
-            rows = narrow.take(limit + 1)
+        frame = _analyze(spark, query, names)
+        with names.with_needed_columns(frame, query) as pruned:
+            rows = pruned.take(limit + 1)
     finally:
         names.drop_views()
-    return Looked(
+    return QueryResult(
         frame.columns,
         [{name: plain(row[at]) for at, name in enumerate(frame.columns)} for row in rows[:limit]],
         len(rows) <= limit,
     )
 
 
-def _asked(spark: "SparkSession", query: str, names: "_Names") -> "DataFrame":
+def _analyze(spark: "SparkSession", query: str, names: "_Names") -> "DataFrame":
     from pyspark.errors import AnalysisException, ParseException
 
     while True:
@@ -99,7 +98,7 @@ def _asked(spark: "SparkSession", query: str, names: "_Names") -> "DataFrame":
 
 
 def _name(quoted: str) -> str:
-    """Raises PipelineError for one of several parts."""
+    """Return the name without quotes. Raise PipelineError for a name of several parts."""
     parts: list[str] = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)*)`", quoted)]
     if len(parts) > 1:
         raise PipelineError(
@@ -117,12 +116,12 @@ class _Names:
         self._lakes: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {}
 
     @contextmanager
-    def narrowed(self, frame: "DataFrame", query: str) -> "Iterator[DataFrame]":
-        """The query again, on views of lakes that have the needed columns alone, and leave out
-        files by the query's filters.
+    def with_needed_columns(self, frame: "DataFrame", query: str) -> "Iterator[DataFrame]":
+        """Run the query again on views of lakes that have only the needed columns, and that leave
+        out files by the query's filters.
         """
         found = (
-            wanted(
+            needed_columns(
                 json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON()), len(self._lakes)
             )
             if self._lakes
@@ -141,7 +140,7 @@ class _Names:
     def _again(
         self, query: str, columns: Mapping[tuple[str, ...], tuple[str, ...]], takes_filters: str
     ) -> "DataFrame | None":
-        """None: the query names columns that it does not need."""
+        """Return the query on views with these columns; None: the query names others."""
         from pyspark.errors import AnalysisException
 
         for name, (path, options, known) in self._lakes.items():
@@ -161,7 +160,7 @@ class _Names:
             return None
 
     def make(self, name: str) -> None:
-        """Raises PipelineError when there is nothing of this name."""
+        """Make the view of a name. Raise PipelineError when neither project nor topics have it."""
         frame = None if name in self._made else self._declared(name)
         if frame is None:
             frame = self._topic(name)
@@ -210,7 +209,7 @@ class _Names:
         return self._spark.read.format("raftka").options(**options).load().selectExpr(*AS_TEXT)
 
     def _bounded(self, topic: str) -> dict[str, str]:
-        """Raises PipelineError for a topic that is not there."""
+        """Return options that bound a read of the topic. Raise PipelineError if there is none."""
         with self._brokers() as brokers:
             found = brokers.topics([topic])
             if topic not in found:
@@ -251,7 +250,7 @@ class _Names:
 
 
 def plain(value: Json) -> Json:
-    """As JSON has it; bytes as the text they are, for the most part."""
+    """Return the value as JSON has it; bytes as text, with escapes for what is no UTF-8."""
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode("utf-8", "backslashreplace")
     if hasattr(value, "asDict"):

@@ -1,4 +1,4 @@
-"""Who may do what: the rights that a user's ACLs give him at the topic of a subject."""
+"""Authorization: the rights that ACLs give a user at the topic of a subject."""
 
 from typing import NamedTuple, Protocol
 

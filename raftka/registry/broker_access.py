@@ -112,8 +112,8 @@ class BrokerAccess:
         ).digest()
 
     def _may_create(self, user: User, topic: str) -> bool:
-        """Whether a broker would create the topic, which is not there, for this user; then it
-        counts as his. Blocks.
+        """Return True if a broker would create the topic, which is not there, for this user; then
+        it counts as the user's. Blocks.
         """
         new = CREATE_TOPICS.request.topics(name=topic, num_partitions=-1, replication_factor=-1)
         answer = self._as(

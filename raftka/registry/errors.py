@@ -41,9 +41,9 @@ def no_version(version: object) -> RegistryError:
     return RegistryError(40402, f"Version {version} not found.")
 
 
-def no_schema(number: int | None = None) -> RegistryError:
+def no_schema(schema_id: int | None = None) -> RegistryError:
     return RegistryError(
-        40403, "Schema not found" if number is None else f"Schema {number} not found"
+        40403, "Schema not found" if schema_id is None else f"Schema {schema_id} not found"
     )
 
 

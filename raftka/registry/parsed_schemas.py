@@ -83,7 +83,7 @@ def _characters(key: Key) -> int:
 def incompatibilities(
     level: str, schema_type: str, new: Parsed, version: int, old: Parsed
 ) -> list[str]:
-    """Why the new schema does not go with a version before it, of the same type."""
+    """Return the reasons why a new schema does not go with an earlier version of the same type."""
     judge, found = format_of(schema_type).incompatibilities, list[str]()
     if level.startswith(("BACKWARD", "FULL")):
         found += _of_version(

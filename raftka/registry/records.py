@@ -83,8 +83,8 @@ class Body:
 
     @property
     def described(self) -> JsonObject:
-        """What is said of it everywhere: Avro's type, no references and no contract are not
-        told.
+        """Return the fields that all answers have: those of Avro's type, of no references and of no
+        contract are left out.
         """
         found: JsonObject = {} if self.schema_type == AVRO else {"schemaType": self.schema_type}
         if self.references:

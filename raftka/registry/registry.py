@@ -1,4 +1,4 @@
-"""What the registry does: looks schemas up, and decides which records a change writes. Knows
+"""Decisions of the registry: it looks schemas up, and decides which records a change writes. Knows
 neither HTTP nor the topic's connections.
 
 Methods that parse schemas or write are slow: they are for threads. The others take the lock for as

@@ -1,5 +1,5 @@
-"""What the records of `_schemas` say, read in their order: contexts, subjects and their versions,
-ids, levels and modes.
+"""State that the records of `_schemas` make when they are read in their order: contexts, subjects
+and their versions, ids, levels and modes.
 
 Knows neither topic nor request. Subjects have the names that `subjects.py` writes: those of a
 context begin with it. Ids are a context's own.
@@ -43,12 +43,12 @@ LATEST = -1
 
 
 class Ids:
-    """Of a context."""
+    """The schema ids of a context."""
 
     def __init__(self) -> None:
         self.highest = 0
         self.bodies: dict[int, Body] = {}
-        self.numbers: dict[Body, int] = {}
+        self.by_body: dict[Body, int] = {}
         self.users: dict[int, dict[tuple[str, int], None]] = {}  # the versions that have an id
 
 
@@ -147,7 +147,9 @@ class State:
             del self._ids[context]
 
     def _configure(self, subject: str | None, found: JsonObject | None) -> None:
-        """What the record does not set is not set by it, whatever an earlier one set."""
+        """Replace a configuration as a whole: a setting that the record leaves out is not set, even
+        if an earlier record set it.
+        """
         self.characters -= _size(self.settings.pop(subject, None))
         if found is not None:
             self.settings[subject] = known_settings(found)
@@ -190,7 +192,7 @@ class State:
         if version.schema_id not in ids.bodies:
             ids.bodies[version.schema_id] = version.body
             self.characters += version.body.characters
-        ids.numbers.setdefault(version.body, version.schema_id)
+        ids.by_body.setdefault(version.body, version.schema_id)
         ids.users.setdefault(version.schema_id, {})[place] = None
         # others are no ids of Confluent's formats, and none follow them
         if version.schema_id <= LARGEST_NUMBER:
@@ -222,8 +224,8 @@ class State:
             del ids.users[known.schema_id]
             body = ids.bodies.pop(known.schema_id)
             self.characters -= body.characters
-            if ids.numbers.get(body) == known.schema_id:
-                del ids.numbers[body]
+            if ids.by_body.get(body) == known.schema_id:
+                del ids.by_body[body]
 
     # questions
 
@@ -311,7 +313,7 @@ class State:
         return self._subjects.get(subject, {}).get(version)
 
     def id_of(self, body: Body, context: str = DEFAULT) -> int | None:
-        return self._ids.get(context, NO_IDS).numbers.get(body)
+        return self._ids.get(context, NO_IDS).by_body.get(body)
 
     def subjects_of(self, schema_id: int, context: str = DEFAULT) -> Iterator[str]:
         """Return the subjects of the versions that have this id, one for each version. Raises

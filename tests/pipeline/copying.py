@@ -130,7 +130,7 @@ class Driver:
             os.kill(pid, signal.SIGCONT)
 
     def ended(self) -> str:
-        """What it said at its end, which is an error."""
+        """Return its last output, which is an error."""
         code, said = self.process.wait(SECONDS), self._log.read_text()
         assert code == 1, said
         return said

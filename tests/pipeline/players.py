@@ -1,5 +1,5 @@
-"""What fills topics for readers, and reads them: brokers, a producer, and whole batches as they are
-given.
+"""Helpers that fill topics for readers, and read them: brokers, a producer, and whole batches as
+they are given.
 """
 
 from dataclasses import replace

@@ -44,7 +44,7 @@ def ledger(path: Path, lines: Iterable[Line], end: str = "\n") -> str:
 def judged(
     said: list[tuple[int, bool]], there: list[tuple[int | None, int, int]]
 ) -> dict[str, list[Any]]:
-    """What is wrong of one producer; `there`: number, partition and offset."""
+    """Return the errors of one producer; `there`: number, partition and offset."""
     left = pa.table(
         {
             "producer": ["p"] * len(said),

@@ -1,5 +1,5 @@
-"""What is wrong with a project is told in a sentence, before Spark starts; and a start ends when it
-is told to. No Spark.
+"""Errors of a project are told in a sentence, before Spark starts; and a start ends when it is told
+to. No Spark.
 """
 
 import copy

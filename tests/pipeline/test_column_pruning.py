@@ -1,10 +1,10 @@
-"""Which columns of which table a plan needs: no fewer than it needs, whatever it looks like."""
+"""Column pruning: a plan reads no fewer columns than it needs, whatever the plan looks like."""
 
 from typing import Any
 
 import pytest
 
-from raftka.pipeline.column_pruning import wanted
+from raftka.pipeline.column_pruning import needed_columns
 
 CATALYST = "org.apache.spark.sql.catalyst.expressions."
 Plan = list[dict[str, Any]]
@@ -99,7 +99,7 @@ ON_DAY = node("Filter", condition=DAY)
 def test_columns_of_a_plan(
     plan: Plan, columns: dict[tuple[str, ...], tuple[str, ...]], takes_filters: bool
 ) -> None:
-    assert wanted(plan, 1) == (columns, takes_filters)
+    assert needed_columns(plan, 1) == (columns, takes_filters)
 
 
 def test_two_tables_have_their_own_columns() -> None:
@@ -111,5 +111,5 @@ def test_two_tables_have_their_own_columns() -> None:
         OTHER,
     ]
 
-    assert wanted(plan, 2) == ({ALL: ("id", "name", "day"), ("id", "x"): ("id", "x")}, True)
-    assert not wanted(plan, 3).takes_filters
+    assert needed_columns(plan, 2) == ({ALL: ("id", "name", "day"), ("id", "x"): ("id", "x")}, True)
+    assert not needed_columns(plan, 3).takes_filters

@@ -326,7 +326,7 @@ def test_values_that_are_not_of_their_schema_are_dead_letters(column: Any, value
 
 
 def test_a_hostile_schema_stops_no_batch() -> None:
-    """Whatever is in the place of a schema: the row fits without it, or the record is a dead
+    """For any value in the place of a schema, the row fits without it, or the record is a dead
     letter.
     """
     chance = random.Random(7)

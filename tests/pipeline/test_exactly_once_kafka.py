@@ -103,8 +103,8 @@ def job(spark: Any, cluster: Cluster, player: Player, tmp_path: Path) -> Iterato
 
 
 def test_a_batch_is_there_once_whenever_its_driver_is_killed(job: Job) -> None:
-    """When the first rows are there, when all are, and when Spark has not noted that the batch is
-    done.
+    """Return the moments at which the first rows are there, all are, and Spark has not noted that
+    the batch is done.
     """
     job.fill((50, 50, 50))
     job.run()

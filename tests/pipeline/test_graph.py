@@ -139,7 +139,7 @@ class Files:
         return stream
 
     def found(self) -> tuple[list[str], str]:
-        """What is there, and what Spark reads of it: Hadoop compares checksums."""
+        """Return the present files, and those that Spark reads: Hadoop compares checksums."""
         stream = self.manager.open(self._path((self.folder / "7").as_uri()))
         try:
             return sorted(each.name for each in self.folder.iterdir()), bytes(

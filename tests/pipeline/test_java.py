@@ -1,4 +1,4 @@
-"""Which Java Spark is given, on machines with a good one, an old one and none. No Spark, no
+"""The Java that Spark is given, on machines with a good one, an old one and none. No Spark, no
 pyarrow.
 """
 

@@ -1,5 +1,5 @@
-"""How far flows are behind, on a cluster of three: ends are those of now, whatever a batch was
-planned with. No Spark.
+"""Lag of flows, on a cluster of three: ends are those of now, whatever a batch was planned with. No
+Spark.
 """
 
 import json
@@ -34,7 +34,7 @@ def write(player: Player, topic: str, partition: int, at_ms: int, count: int = 1
 
 def lag(ends: Ends, *positions: Position, now_ms: float | None = None) -> Lag:
     return lags.lag_of(
-        positions, ends.look(positions), time.time() * 1000 if now_ms is None else now_ms
+        positions, ends.ask(positions), time.time() * 1000 if now_ms is None else now_ms
     )
 
 
@@ -118,7 +118,7 @@ def test_a_look_asks_once_for_the_time_of_a_record(
     monkeypatch.setattr(lags, "AGES_AT_ONCE", 2)
     at = Position({(topic, partition): 0 for partition in range(3)})
 
-    assert [len(ends.look([at]).stamps) for _ in range(3)] == [2, 3, 3]
+    assert [len(ends.ask([at]).stamps) for _ in range(3)] == [2, 3, 3]
     assert len(asked) == len(set(asked)) == 3
 
 
@@ -131,14 +131,14 @@ def test_a_watch_outlives_errors_and_old_ends_say_nothing(
     monkeypatch.setattr(ends, "_clock", lambda: now[0])
     watch = LagWatch(ends, lambda: positions, lambda: now[0])
     assert watch.lag(positions) == Lag()
-    watch.look()
+    watch.refresh()
     assert watch.lag(positions).offsets == 2
 
     def fail(_: Any) -> Any:
         raise KeyError("a bug")
 
-    monkeypatch.setattr(ends, "look", fail)
-    watch.look()
+    monkeypatch.setattr(ends, "ask", fail)
+    watch.refresh()
     assert watch.lag(positions).offsets == 2
     now[0] = lags.FRESH_S + 1
     assert watch.lag(positions) == Lag()

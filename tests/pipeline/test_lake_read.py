@@ -1,4 +1,4 @@
-"""Which files of a lake are read, and what the log says of each: statistics, partitions, columns.
+"""Files of a lake that a read needs, by the log's words on each: statistics, partitions, columns.
 No Spark.
 """
 
@@ -82,7 +82,7 @@ class Table:
     def read(
         self, *conditions: Condition, columns: tuple[str, ...] = ("id",)
     ) -> tuple[int, list[Any]]:
-        """How many files were read, and the rows."""
+        """Return the number of files that were read, and the rows."""
         lake = replace(self.lake, where=conditions)
         wanted = plan(lake, columns)
         files = [each for task in wanted.tasks for each in task]

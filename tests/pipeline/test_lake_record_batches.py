@@ -18,9 +18,9 @@ from raftka.pipeline.lake.record_batches import (
     BYTES,
     COLUMN,
     COUNT,
-    opened,
-    packed,
-    parceled,
+    batch_schema,
+    unpack,
+    pack,
     rows_of,
 )
 
@@ -50,42 +50,42 @@ def batch(count: int, text: str = "car") -> Any:
 def test_batches_come_out_as_they_went_in() -> None:
     whole = [batch(1), batch(1000), batch(1000).slice(17, 300), batch(0)]
 
-    found = list(opened(packed(whole)))
+    found = list(unpack(pack(whole)))
 
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches(whole))
     assert [each.schema for each in found] == [whole[0].schema] * 3
-    assert [each.column(COUNT).to_pylist() for each in packed(whole)] == [[1], [1000], [300]]
+    assert [each.column(COUNT).to_pylist() for each in pack(whole)] == [[1], [1000], [300]]
 
 
 def test_a_value_is_small_however_large_a_batch_is() -> None:
     large = batch(5000, "x" * 4000)
 
-    sizes = [len(each.column(COLUMN)[0].as_py()) for each in packed([large])]
+    sizes = [len(each.column(COLUMN)[0].as_py()) for each in pack([large])]
 
     assert large.nbytes > 3 * BYTES
     assert max(sizes) < 2 * BYTES
     assert len(sizes) < 2 * large.nbytes / BYTES
-    assert pa.Table.from_batches(opened(packed([large]))).equals(pa.Table.from_batches([large]))
-    (huge,) = packed([batch(1, "x" * 2 * BYTES)])
+    assert pa.Table.from_batches(unpack(pack([large]))).equals(pa.Table.from_batches([large]))
+    (huge,) = pack([batch(1, "x" * 2 * BYTES)])
     assert huge.num_rows == 1
 
 
-def test_the_newest_time_of_each_parcel_is_beside_it() -> None:
+def test_the_newest_time_of_each_batch_is_beside_it() -> None:
     never = batch(2).set_column(4, "sent", pa.nulls(2, pa.timestamp("us", "UTC")))
 
-    found = [each.column("sent")[0].as_py() for each in packed([batch(10), never], ["sent"])]
+    found = [each.column("sent")[0].as_py() for each in pack([batch(10), never], ["sent"])]
 
     assert found == [datetime.fromtimestamp(1_700_000_000, UTC).replace(microsecond=9), None]
 
 
 def test_the_columns_of_the_rows_are_in_those_of_the_frame() -> None:
     rows = from_arrow_schema(batch(1).schema)
-    frame = parceled(rows, ["sent"])
+    frame = batch_schema(rows, ["sent"])
 
     assert frame.names == [COLUMN, COUNT, "sent"]
     # the time is to be dropped before
     assert rows_of(StructType.fromJson(frame.jsonValue())) is None
-    for each in (parceled(rows), StructType([parceled(rows)[COLUMN]])):
+    for each in (batch_schema(rows), StructType([batch_schema(rows)[COLUMN]])):
         assert rows_of(StructType.fromJson(each.jsonValue())) == rows
 
 
@@ -95,5 +95,5 @@ PLAIN, CAR = StructField(COLUMN, BinaryType()), StructField("car", IntegerType()
 @pytest.mark.parametrize(
     "other", [StructType([PLAIN]), StructType([PLAIN, CAR]), StructType([CAR]), StructType()]
 )
-def test_columns_of_others_are_no_parcels(other: StructType) -> None:
+def test_columns_of_other_kinds_are_no_batches(other: StructType) -> None:
     assert rows_of(other) is None

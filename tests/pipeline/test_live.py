@@ -24,7 +24,7 @@ from raftka.pipeline.flows.graph import Graph
 from raftka.pipeline.flows.live import Live
 from raftka.pipeline.flows.supervisor import Supervised
 from raftka.pipeline.project import Project, load_project
-from raftka.pipeline.sql import Places, look
+from raftka.pipeline.sql import Places, run_query
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 
@@ -157,7 +157,7 @@ def test_they_come_and_go_and_survive_a_restart(
     running.ask("remove", "fast_cars")
     running.ask("remove", "fast")
     places = Places(cluster.bootstrap_servers, _declared(folder))
-    table = look(
+    table = run_query(
         running.spark.newSession(),
         "select minute, n, top from per_minute order by minute",
         places,

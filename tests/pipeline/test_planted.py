@@ -99,15 +99,15 @@ def progress_is_told_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def lag_is_that_of_the_plan(patch: pytest.MonkeyPatch) -> None:
-    """The ends are those of the first look."""
-    look, first = Ends.look, list[Seen]()
+    """The ends are those of the first answer."""
+    ask, first = Ends.ask, list[Seen]()
 
     def bug(ends: Ends, positions: Collection[Position]) -> Seen:
         first[1:] = []
-        first.append(look(ends, positions))
+        first.append(ask(ends, positions))
         return first[0]
 
-    patch.setattr(Ends, "look", bug)
+    patch.setattr(Ends, "ask", bug)
 
 
 def records_of_others_are_counted(patch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
-"""How workers ask a registry: what is kept, what is asked for again, and what is nobody's dead
-letter. No Spark.
+"""Requests of workers to a registry: the answers that are kept, the ids that are asked for again,
+and failures that are no dead letters. No Spark.
 """
 
 import json

@@ -195,9 +195,9 @@ def test_each_record_is_fetched_once_and_decoded_once_for_five_flows(job: Job) -
     sent = [job.cluster._led_by(job.topic, partition) for partition in range(PARTITIONS)]
     assert [each.bytes_out for each in sent] == [each.bytes_in for each in sent]
     fetched, decoded = new(before, parts(job.spark))
-    for shelf in (fetched, decoded):
-        assert len(shelf) == PARTITIONS
-        for files in shelf.values():
+    for kind in (fetched, decoded):
+        assert len(kind) == PARTITIONS
+        for files in kind.values():
             assert sum(count for _, _, count in files) == job.sent // PARTITIONS
             assert [start for start, _, _ in files] == [0, *(stop for _, stop, _ in files[:-1])]
 
@@ -314,7 +314,7 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
     assert packed_by_source(frame, Packing("_partition", "sent")) is None
 
 
-def test_rows_for_lakes_come_in_parcels_and_move_the_watermark(job: Job) -> None:
+def test_rows_for_lakes_come_in_batches_and_move_the_watermark(job: Job) -> None:
     """Streams whose rows need a look, and keyed ones, give the same."""
     more = (
         "some: {from: cars, delta: lake/some, columns: [_partition, _offset]}",

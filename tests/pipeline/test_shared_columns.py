@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 import pyarrow as pa
 
-from raftka.pipeline.topics import shared_columns as shelf_module
-from raftka.pipeline.topics.shared_columns import PARTS, Shelf, between
+from raftka.pipeline.topics import shared_columns
+from raftka.pipeline.topics.shared_columns import PARTS, SharedColumns, between
 
 LARGE = 1 << 30
 
@@ -50,32 +50,32 @@ def wanted(start: int, stop: int) -> list[int]:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "a" / "b", LARGE)
+def shared(tmp_path: Path) -> SharedColumns:
+    return SharedColumns(tmp_path / "a" / "b", LARGE)
 
 
-def test_ranges_of_any_kind_are_made_once(shelf: Shelf) -> None:
+def test_ranges_of_any_kind_are_made_once(shared: SharedColumns) -> None:
     make = Maker()
 
     for start, stop in ((20, 65), (20, 65), (0, 30), (31, 33), (50, 100), (0, 100), (7, 8)):
-        assert offsets(shelf.rows(start, stop, make)) == wanted(start, stop), (start, stop)
+        assert offsets(shared.rows(start, stop, make)) == wanted(start, stop), (start, stop)
 
     assert sorted(make.made) == wanted(0, 100)
 
 
-def test_offsets_without_records_are_remembered_too(shelf: Shelf) -> None:
+def test_offsets_without_records_are_remembered_too(shared: SharedColumns) -> None:
     make = Maker()
 
-    assert offsets(shelf.rows(7, 8, make)) == []
+    assert offsets(shared.rows(7, 8, make)) == []
     make.failure = AssertionError("nothing is to be made")
-    assert offsets(shelf.rows(7, 8, make)) == []
+    assert offsets(shared.rows(7, 8, make)) == []
 
 
-def test_many_at_once_make_it_once(shelf: Shelf, tmp_path: Path) -> None:
+def test_many_at_once_make_it_once(shared: SharedColumns, tmp_path: Path) -> None:
     make, found = Maker(), list[list[int]]()
 
     def reader() -> None:
-        found.append(offsets(Shelf(tmp_path / "a" / "b", LARGE).rows(0, 500, make)))
+        found.append(offsets(SharedColumns(tmp_path / "a" / "b", LARGE).rows(0, 500, make)))
 
     threads = [threading.Thread(target=reader) for _ in range(8)]
     for each in threads:
@@ -92,23 +92,23 @@ def test_the_oldest_leave_and_a_reader_comes_to_its_end_however_little_place_the
 ) -> None:
     for limit in (0, 1, 300, 2000):
         folder = tmp_path / str(limit)
-        shelf = Shelf(folder, limit)
-        assert offsets(shelf.rows(0, 300, Maker())) == wanted(0, 300)
+        shared = SharedColumns(folder, limit)
+        assert offsets(shared.rows(0, 300, Maker())) == wanted(0, 300)
         files = sorted(folder.glob("*.arrow"))
         assert files
         assert len(files) == 1 or sum(each.stat().st_size for each in files) <= limit
 
 
 def test_there_are_never_more_parts_than_that(tmp_path: Path) -> None:
-    shelf, make = Shelf(tmp_path, LARGE), Maker()
+    shared, make = SharedColumns(tmp_path, LARGE), Maker()
 
     for at in range(0, 10 * (PARTS + 20), 10):
-        offsets(shelf.rows(at, at + 10, make))
+        offsets(shared.rows(at, at + 10, make))
 
     assert len(list(tmp_path.glob("*.arrow"))) == PARTS
 
 
-def test_a_failure_leaves_what_was_made_before(shelf: Shelf) -> None:
+def test_a_failure_leaves_what_was_made_before(shared: SharedColumns) -> None:
     class Half(Maker):
         def __call__(self, start: int, stop: int) -> Generator[pa.RecordBatch]:
             for batch in super().__call__(start, stop):
@@ -116,28 +116,30 @@ def test_a_failure_leaves_what_was_made_before(shelf: Shelf) -> None:
                 self.failure = RuntimeError("the broker is away")
 
     with pytest.raises(RuntimeError, match="away"):
-        offsets(shelf.rows(0, 100, Half()))
+        offsets(shared.rows(0, 100, Half()))
 
     make = Maker()
-    assert offsets(shelf.rows(0, 100, make)) == wanted(0, 100)
+    assert offsets(shared.rows(0, 100, make)) == wanted(0, 100)
     assert sorted(make.made) == wanted(10, 100)
 
 
 def test_a_full_disk_costs_the_sharing_and_no_row(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    shared: SharedColumns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pa, "OSFile", full)
 
-    assert offsets(shelf.rows(0, 100, Maker())) == wanted(0, 100)
+    assert offsets(shared.rows(0, 100, Maker())) == wanted(0, 100)
 
 
 def test_a_folder_that_cannot_be_made_costs_the_sharing_and_no_row(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
 
-    assert offsets(Shelf(tmp_path / "file" / "b", LARGE).rows(0, 100, Maker())) == wanted(0, 100)
+    assert offsets(SharedColumns(tmp_path / "file" / "b", LARGE).rows(0, 100, Maker())) == wanted(
+        0, 100
+    )
 
 
 def test_a_maker_that_hangs_holds_others_up_for_a_while_only(tmp_path: Path) -> None:
@@ -150,25 +152,25 @@ def test_a_maker_that_hangs_holds_others_up_for_a_while_only(tmp_path: Path) -> 
     descriptor = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
-        assert offsets(Shelf(tmp_path, LARGE, lambda: now, pause).rows(0, 100, Maker())) == wanted(
-            0, 100
-        )
+        assert offsets(
+            SharedColumns(tmp_path, LARGE, lambda: now, pause).rows(0, 100, Maker())
+        ) == wanted(0, 100)
     finally:
         os.close(descriptor)
-    assert shelf_module.WAIT_S <= now < shelf_module.WAIT_S + 1
+    assert shared_columns.WAIT_S <= now < shared_columns.WAIT_S + 1
     assert not list(tmp_path.glob("*.arrow"))
 
 
-def test_what_a_killed_maker_left_is_no_part(shelf: Shelf, tmp_path: Path) -> None:
-    offsets(shelf.rows(0, 10, Maker()))
+def test_what_a_killed_maker_left_is_no_part(shared: SharedColumns, tmp_path: Path) -> None:
+    offsets(shared.rows(0, 10, Maker()))
     (tmp_path / "a" / "b" / "fresh").write_bytes(b"half")
 
-    assert offsets(shelf.rows(0, 30, Maker())) == wanted(0, 30)
+    assert offsets(shared.rows(0, 30, Maker())) == wanted(0, 30)
 
 
-def test_rows_stay_when_their_part_leaves(shelf: Shelf, tmp_path: Path) -> None:
-    offsets(shelf.rows(0, 10, Maker()))
-    (batch,) = shelf.rows(0, 10, Maker())
+def test_rows_stay_when_their_part_leaves(shared: SharedColumns, tmp_path: Path) -> None:
+    offsets(shared.rows(0, 10, Maker()))
+    (batch,) = shared.rows(0, 10, Maker())
     for path in (tmp_path / "a" / "b").glob("*.arrow"):
         path.unlink()
 

@@ -1,4 +1,4 @@
-"""Whether a value is valid by a JSON Schema, for the keywords that the official suite's groups on
+"""Validation of values by a JSON Schema, for the keywords that the official suite's groups on
 references use.
 
 It judges what `Documents` resolves: which schema a reference leads to, and which draft that one is
@@ -31,7 +31,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 
 class Seen(NamedTuple):
-    """What of a value has been evaluated."""
+    """The parts of a value that have been evaluated."""
 
     valid: bool
     names: frozenset[str] = frozenset()

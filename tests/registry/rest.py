@@ -108,7 +108,7 @@ def connected(registry: RegistryServer) -> Iterator[socket.socket]:
 
 
 def talk(registry: RegistryServer, data: bytes) -> bytes:
-    """What comes back until the registry closes."""
+    """Return all bytes that come back until the registry closes."""
     with connected(registry) as connection:
         connection.sendall(data)
         return b"".join(iter(lambda: connection.recv(65536), b""))

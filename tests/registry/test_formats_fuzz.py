@@ -1,4 +1,4 @@
-"""Whatever is sent as a schema is refused with a reason or taken; then it can be compared, and its
+"""Any text sent as a schema is refused with a reason or taken; then it can be compared, and its
 normal form is a schema as well.
 """
 

@@ -635,7 +635,7 @@ def test_recursive_schemas_are_compared() -> None:
 
 
 def test_mutual_recursion_through_choices_is_compared() -> None:
-    """Which option takes which depends on pairs that are compared meanwhile."""
+    """The option that takes another one depends on pairs that are compared meanwhile."""
 
     def trees(leaf: Any) -> Any:
         branch = {

@@ -1,5 +1,5 @@
-"""What a client can ask of the registry, and make it keep, is bounded: each limit is told, counted,
-and harms nobody else.
+"""Requests and stored data of a client are bounded: each limit is told, counted, and harms no other
+client.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What each mode allows: a table mode x request, as Confluent's registry does it."""
+"""Modes: a table of mode x request, as Confluent's registry does it."""
 
 import json
 

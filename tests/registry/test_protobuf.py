@@ -376,8 +376,8 @@ def test_references_may_be_serialized_and_nested() -> None:
 
 
 def test_descriptors_of_python_classes_are_taken() -> None:
-    """What confluent-kafka sends: the descriptor of a generated module, with the file's name in
-    it.
+    """Return a schema as confluent-kafka sends it: the descriptor of a generated module, with the
+    file's name in it.
     """
     file = FileDescriptorProto(name="my/module.proto", syntax="proto3", package="m")
     file.message_type.add(name="M").field.add(

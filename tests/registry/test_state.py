@@ -1,4 +1,6 @@
-"""What the records of `_schemas` say: those of ours, of Confluent's registry, of nobody's."""
+"""Records of `_schemas` and the state that they make: those of ours, of Confluent's registry, and
+foreign ones.
+"""
 
 import json
 

@@ -71,8 +71,8 @@ KEEP_REMOVED_S = 7 * UNIT_S["day"]  # so long older changes do not bring back a 
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """How a sink changes rows instead of adding them: of the rows with one key the last one
-    counts.
+    """Columns by which a sink changes rows instead of adding them: of the rows with one key the
+    last one counts.
     """
 
     key: tuple[str, ...]

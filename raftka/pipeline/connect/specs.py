@@ -69,7 +69,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where an output goes that is neither a topic nor a Delta table."""
+    """The destination of an output that is neither a topic nor a Delta table."""
 
     kind: str
     format: str

@@ -77,7 +77,7 @@ def _shared(
     stream: StreamSpec,
     rows: str,
     packing: Packing | None = None,
-    parcels: str | None = None,
+    batches: str | None = None,
 ) -> DataFrame:
     """Rows of a stream whose records are fetched and decoded once for all flows."""
     which = {
@@ -87,8 +87,8 @@ def _shared(
         "stream.digest": digest_of(stream),
     }
     packs = {} if packing is None else {"stream.packing": packing.as_json()}
-    if parcels is not None:
-        packs["stream.parcels"] = parcels
+    if batches is not None:
+        packs["stream.batches"] = batches
     options = {**found.connection, "subscribe": stream.topic, **stream.options, **which, **packs}
     return SparkSession.active().readStream.format("raftka_stream").options(**options).load()
 
@@ -204,7 +204,7 @@ def _output(found: Declared, output: Output) -> None:
 
 
 def _rows(found: Declared, output: Output) -> DataFrame:
-    whole = _parceled(found, output)
+    whole = _batched(found, output)
     if whole is not None:
         return whole
     frame = SparkSession.active().readStream.table(str(output.source))
@@ -212,9 +212,9 @@ def _rows(found: Declared, output: Output) -> DataFrame:
     return frame if output.key is None else as_json(frame, output.key)
 
 
-def _parceled(found: Declared, output: Output) -> DataFrame | None:
-    """All rows of a stream, for a lake, in parcels. None: Spark is to look at them, or it is
-    Connect's, whose queries cannot be told to take one parcel at a time.
+def _batched(found: Declared, output: Output) -> DataFrame | None:
+    """Return all rows of a stream, for a lake, in record batches. None: the query needs single
+    rows, or it is Spark Connect's, where a query has no setting for one batch at a time.
     """
     if output.path is None or output.columns or "connect" in type(SparkSession.active()).__module__:
         return None
@@ -222,9 +222,9 @@ def _parceled(found: Declared, output: Output) -> DataFrame | None:
         if not _is_shared(found, stream):
             continue
         if output.source == f"{stream.name}_raw":
-            return _shared(found, stream, RAW_ROWS, parcels="")
+            return _shared(found, stream, RAW_ROWS, batches="")
         if output.source == stream.name and stream.watermark is None:
-            return _shared(found, stream, GOOD, parcels="")
+            return _shared(found, stream, GOOD, batches="")
         if (
             output.source == stream.name
             and stream.watermark is not None
@@ -232,7 +232,7 @@ def _parceled(found: Declared, output: Output) -> DataFrame | None:
         ):
             column, delay = stream.watermark
             return (
-                _shared(found, stream, GOOD, parcels=column)
+                _shared(found, stream, GOOD, batches=column)
                 .withWatermark(column, delay)
                 .drop(column)
             )

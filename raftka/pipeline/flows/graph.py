@@ -301,12 +301,12 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         )
         checkpoint = self.checkpoint(flow)
         writer = writer.option("checkpointLocation", checkpoint)
-        is_parceled = rows_of(self._frames[flow.name].schema) is not None
+        is_batched = rows_of(self._frames[flow.name].schema) is not None
         with self._settings(
             {
                 **self.file_manager(checkpoint),
                 **flow.spark_conf,
-                **(ONE_BY_ONE if is_parceled else {}),
+                **(ONE_BY_ONE if is_batched else {}),
             }
         ):
             if isinstance(target, Sink):

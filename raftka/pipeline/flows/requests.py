@@ -58,7 +58,7 @@ def serve(project: Project, answer: Callable[[JsonObject], JsonObject]) -> None:
 
 
 def clear(project: Project) -> None:
-    """What was asked of the process before this one: its client has given up or waits in vain."""
+    """Remove requests and answers of an earlier process: its clients have given up or wait in vain."""
     for name in ("requests", "answers"):
         for path in _folder(project, name).iterdir():
             path.unlink(missing_ok=True)

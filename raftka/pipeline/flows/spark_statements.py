@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def declared_of(folder: Path) -> Declared:
-    """What streams.yml declares; without one, the cluster of the environment. Raises
+    """Return the declarations of streams.yml; without one, the cluster of the environment. Raise
     PipelineError.
     """
     path = folder / "streams.yml"

@@ -49,7 +49,7 @@ class Statement:
 
     @property
     def target(self) -> str:
-        """Where its rows go; a STREAM has none of its own."""
+        """The destination of its rows; a STREAM has none of its own."""
         if self.kind == "TABLE":
             return f"delta {TABLES}/{self.name}"
         if self.topic is not None:
@@ -213,7 +213,7 @@ def statements(folder: Path) -> Iterator[Statement]:
 
 
 def lake_of(folder: Path, found: Statement) -> str:
-    """Where the rows of a table, or of a sink into a lake, are."""
+    """Return the path of the rows of a table, or of a sink into a lake."""
     if found.path is None:
         return str((folder / TABLES / found.name).resolve())
     return found.path if "://" in found.path else str((folder / found.path).resolve())

@@ -23,7 +23,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 # as a query tells its status before its source has answered
 STARTING = ("Initializing", "Getting offsets")
 STARTING_S = 20.0
-WRITTEN = "raftka_written"  # a metric of Spark's reports: rows that go to the output in parcels
+WRITTEN = (
+    "raftka_written"  # a metric of Spark's reports: rows that go to the output in record batches
+)
 SHOWN = 400  # characters of an error that is not known
 
 # (what Spark says, what that means, the next step)

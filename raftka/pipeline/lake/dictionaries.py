@@ -1,6 +1,6 @@
-"""Which columns of a Parquet file get a dictionary. Parquet would make one for each column, and
-give it up when it has a megabyte: for offsets and places that took a third of the time that a file
-takes, and made the file larger.
+"""Choice of the columns of a Parquet file that get a dictionary. Parquet would make one for each
+column, and give it up when it has a megabyte: for offsets and places that took a third of the time
+of writing a file, and made the file larger.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Which of several rows with one key is the last one. Knows Arrow and no lake.
+"""Order of changes: the last one of several rows with one key. Knows Arrow and no lake.
 
 A *bare* removal has no value in `order`, as a tombstone of a compacted topic, which has a key
 alone. It is newer than all changes of its key that stand before it, by the offsets where rows have

@@ -68,9 +68,9 @@ def plan(lake: Lake, columns: Sequence[str] = (), size: int = TASK_BYTES) -> Pla
     )
 
 
-def narrowed(lake: Lake, found: Plan, filters: Sequence[Condition]) -> Plan:
-    """The same plan without files that have no row for these conditions, which are of the columns'
-    types. Raises PipelineError.
+def leave_out_files(lake: Lake, found: Plan, filters: Sequence[Condition]) -> Plan:
+    """Return the plan without the files that have no row for these conditions, whose values are of
+    the columns' types. Raise PipelineError.
     """
     table = demanded(lake, found.version)
     conditions = (*found.conditions, *filters)
@@ -80,7 +80,7 @@ def narrowed(lake: Lake, found: Plan, filters: Sequence[Condition]) -> Plan:
 
 
 def read(lake: Lake, wanted: Plan, files: Sequence[File]) -> "Iterator[pa.RecordBatch]":
-    """Arrow batches of one task. Raises PipelineError."""
+    """Return the Arrow batches of one task. Raise PipelineError."""
     import pyarrow.dataset as ds
 
     with explained(lake):

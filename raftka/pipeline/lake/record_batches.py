@@ -1,6 +1,6 @@
-"""Rows that go from a stream into a lake as they are: whole Arrow batches, each one value of a row.
-Spark's Java hands them on without a look, where each row of its own would be taken apart and put
-together twice. Tasks, batches and commits are as without.
+"""Record batches as rows of Spark: a stream's rows go into a lake as whole Arrow batches, each the
+value of one row. Spark's Java passes such a value on as it is; single rows it would take apart and
+put together twice. Tasks, batches and commits stay the same.
 """
 
 import json
@@ -11,18 +11,18 @@ import pyarrow.compute as pc
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 COLUMN = "_raftka_rows"
-# how many rows are in the value: who writes them counts by it, and drops it
+# the number of rows in the value; the writer adds it up, and drops the column
 COUNT = "_raftka_count"
-# in the metadata of that column: what the rows look like, as Spark writes schemas
+# in the metadata of the first column: the schema of the rows, as Spark writes schemas
 SHAPE = "raftka.rows"
-BYTES = 4 << 20  # about, of the rows in one value
-# of a query with them: more at a time would wait in Java's memory
+BYTES = 4 << 20  # of the rows in one value, about
+# settings of such a query: more batches at a time would wait in Java's memory
 ONE_BY_ONE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 
 
-def parceled(rows: StructType, newest: Sequence[str] = ()) -> StructType:
-    """The columns of the frame. `newest`: columns of which it has the largest value of each
-    parcel.
+def batch_schema(rows: StructType, newest: Sequence[str] = ()) -> StructType:
+    """Return the schema of a frame of batches. `newest`: columns of which the frame has the largest
+    value of each batch.
     """
     return StructType(
         [
@@ -34,14 +34,13 @@ def parceled(rows: StructType, newest: Sequence[str] = ()) -> StructType:
 
 
 def rows_of(schema: StructType) -> StructType | None:
-    """The columns of the rows; None: they are no parcels."""
+    """Return the schema of the rows inside; None: the frame has single rows."""
     metadata = schema[0].metadata if schema.names in ([COLUMN], [COLUMN, COUNT]) else {}
     return StructType.fromJson(json.loads(metadata[SHAPE])) if SHAPE in metadata else None
 
 
-def packed(
-    batches: Iterable[pa.RecordBatch], newest: Sequence[str] = ()
-) -> Iterator[pa.RecordBatch]:
+def pack(batches: Iterable[pa.RecordBatch], newest: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """Return rows of a frame with `batch_schema`, whose values are these batches."""
     for batch in batches:
         rows = max(1, batch.num_rows * BYTES // max(BYTES, batch.nbytes))
         for at in range(0, batch.num_rows, rows):
@@ -60,13 +59,14 @@ def packed(
 
 
 def _one(data: pa.Buffer) -> pa.Array:
-    """The bytes as the only value of an array, without a copy."""
+    """Return an array with the bytes as its only value, without a copy."""
     return pa.Array.from_buffers(
         pa.binary(), 1, [None, pa.array([0, data.size], pa.int32()).buffers()[1], data]
     )
 
 
-def opened(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the batches inside the rows of such a frame."""
     for batch in batches:
         for value in batch.column(0):
             yield from pa.ipc.open_stream(value.as_buffer())

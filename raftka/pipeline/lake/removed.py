@@ -1,5 +1,5 @@
-"""Which rows of a lake were removed, and by which change, so that an older change that comes later
-does not bring them back.
+"""Notes on removed rows of a lake, and on the changes that removed them, so that an older change
+that comes later does not bring them back.
 
 It is a Delta table in a folder of the lake that no reader looks at; where the user names an
 `order`, there is a second one for removals without one, by their offsets. The driver notes what a
@@ -173,7 +173,7 @@ def _stamped(rows: "pa.Table") -> "pa.Table":
 
 
 def _noted(lake: Lake, changes: "pa.Table", by: Compared) -> "pa.Table | None":
-    """What is not forgotten, in the types of the changes."""
+    """Return the noted removals that are not forgotten, in the types of the changes."""
     import pyarrow as pa
 
     with explained(lake):

@@ -1,4 +1,4 @@
-"""Which batches of a fetch answer have rows, and where in them each record begins. Knows no Arrow.
+"""Batches of a fetch answer that have rows, and the begin of each record in them. Knows no Arrow.
 
 What is per batch is done here, one by one; what is per record is left to columns.py, for all
 batches at once, but for the walk from record to record: only the size in front of each one tells
@@ -127,8 +127,8 @@ class Fetched:
         )
 
     def explain(self) -> CorruptBatch:
-        """Which batch it is that has records that are none: what looks at all of them at once can
-        not say.
+        """Find the batch whose records are corrupt: the fast way, which reads all batches at once,
+        cannot name it.
         """
         for span in self._spans:
             try:

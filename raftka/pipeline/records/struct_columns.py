@@ -133,7 +133,7 @@ def group_columns(
 
 
 def refuse_null(values: Sequence[Json], origin: str) -> None:
-    """Where msgspec leaves the type to us it leaves null to us, too."""
+    """Refuse null for a type that msgspec leaves to this code: it leaves null to it, too."""
     if origin == PYTHON and None in values:
         raise ValueError
 

@@ -1,3 +1,3 @@
-"""What stands around the flows of `raftka pipeline run`: checks before the start, its end, lag and
+"""Work beside the flows of `raftka pipeline run`: checks before the start, its end, lag and
 metrics. Knows no Spark.
 """

@@ -1,5 +1,5 @@
-"""What is wrong with a project, as far as it can be found without Spark and without brokers: told
-within a second, before Java starts.
+"""Checks of a project without Spark and without brokers: they report within a second, before Java
+starts.
 """
 
 import difflib

@@ -1,9 +1,9 @@
-"""How far flows are behind: the ends of their topics now, less what they have committed; and how
-old the oldest record is that waits. Knows no Spark.
+"""The lag of flows: the present ends of their topics less their committed offsets, and the age of
+the oldest unread record. Knows no Spark.
 
-Spark reports how far a query is when a batch is done, and compares it with the ends that were known
-when the batch was planned. A batch that takes minutes would hide all that came meanwhile, so
-brokers are asked for the ends every few seconds, in a thread of its own: they may be away.
+Spark reports the position of a query when a batch is done, and compares it with the ends at the
+time when the batch was planned. A batch that takes minutes would hide all records that came since.
+So a thread asks the brokers for the ends every few seconds: a thread, because brokers may be away.
 """
 
 import json
@@ -26,11 +26,11 @@ from raftka.pipeline.topics.positions import OURS, Position, Where, position
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.records import BATCH_HEADER_BYTES, LOG_APPEND_TIME, read_header
 
-LOOK_S = 2.0
+REFRESH_S = 2.0
 FRESH_S = 30.0  # ends that are older say nothing: the lag is unknown
 PATIENCE_S = 5.0
-# batches that a look fetches, of the partitions with most to read: ages of the others come with the
-# next looks
+# batches that are fetched at a time for their age, of the partitions with most to read; the ages of
+# others come later
 AGES_AT_ONCE = 20
 BY_NAME = 12  # the last version of Fetch with names of topics
 
@@ -40,7 +40,7 @@ Connection = Mapping[str, str]  # options of a source that say where its cluster
 
 
 class Lag(NamedTuple):
-    """Of a flow. None: not known."""
+    """The lag of a flow. None: not known."""
 
     offsets: int | None = None
     age_s: float | None = None  # of the oldest record that waits; 0 where none does
@@ -48,11 +48,11 @@ class Lag(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Topics as brokers had them at a moment."""
+    """Topics as the brokers had them at a moment."""
 
     at: float  # monotonic
     ends: Mapping[Where, int] = field(default_factory=dict)
-    # of the logs: of partitions that somebody has not begun to read
+    # begins of the logs, of partitions that a flow has not begun to read
     begins: Mapping[Where, int] = field(default_factory=dict)
     ids: Mapping[str, str] = field(default_factory=dict)
     stamps: Mapping[tuple[Where, int], int] = field(
@@ -76,8 +76,8 @@ def lag_of(positions: Collection[Position], seen: Seen, now_ms: float) -> Lag:
 
 
 def waiting(at: Position, seen: Seen) -> Iterable[tuple[Where, int, int]]:
-    """Partitions with records that are not read, from which offset to which. A topic that was made
-    again is read from its beginning.
+    """Return the partitions with unread records, and from which offset to which. A topic that was
+    made again is read from its beginning.
     """
     again, topics = remade(at, seen.ids), {topic for topic, _ in at.offsets}
     for where, end in seen.ends.items():
@@ -94,15 +94,15 @@ def waiting(at: Position, seen: Seen) -> Iterable[tuple[Where, int, int]]:
 def positions_of(
     sources: Iterable[Mapping[str, object]], name: str = "endOffset"
 ) -> tuple[Position, ...]:
-    """Of the topics among the sources of a query, from one of Spark's reports, or as its checkpoint
-    has them.
+    """Return the positions in topics of the sources of a query, from a report of Spark or from its
+    checkpoint.
     """
     found = (parsed(each.get(name)) for each in sources)
     return tuple(each for each in found if each is not None)
 
 
 def parsed(told: object) -> Position | None:
-    """None: it is no position in topics."""
+    """Return the position; None: the text is no position in topics."""
     try:
         found = json.loads(told) if isinstance(told, str) else told
         found = json.loads(found) if isinstance(found, str) else found
@@ -116,9 +116,9 @@ def parsed(told: object) -> Position | None:
 
 
 def committed_in(checkpoint: str) -> tuple[Position, ...] | None:
-    """The position of the last batch that is done, or where the first one begins. None: it is not
-    known, until the first report: no batch was planned, or the checkpoint is no folder of this
-    machine.
+    """Return the position of the last batch that is done, or the begin of the first one. None: not
+    known until the first report, because no batch was planned, or the checkpoint is no folder of
+    this machine.
     """
     match = re.fullmatch(r"(?:file:)?/*(/.*)", checkpoint)
     if match is None:
@@ -132,7 +132,7 @@ def committed_in(checkpoint: str) -> tuple[Position, ...] | None:
         lines = (Path(match[1]) / "offsets" / str(max(done, default=0))).read_text().splitlines()
     except (OSError, ValueError):
         return None
-    # behind the version and what Spark adds
+    # behind the version and a line of Spark's own
     found = positions_of({"endOffset": line} for line in lines[2:])
     return (
         found
@@ -142,7 +142,7 @@ def committed_in(checkpoint: str) -> tuple[Position, ...] | None:
 
 
 class Ends:
-    """Asks the clusters of a project."""
+    """Asks the clusters of a project for the ends of their topics."""
 
     def __init__(
         self,
@@ -155,8 +155,10 @@ class Ends:
         self._brokers: dict[tuple[tuple[str, str], ...], Brokers] = {}
         self._stamps: dict[tuple[Where, int], int] = {}
 
-    def look(self, positions: Collection[Position]) -> Seen:
-        """Raises PipelineError, OSError and KafkaError."""
+    def ask(self, positions: Collection[Position]) -> Seen:
+        """Return the topics of these positions as they are now. Raise PipelineError, OSError or
+        KafkaError.
+        """
         at = self._clock()
         ends, begins, ids = dict[Where, int](), dict[Where, int](), dict[str, str]()
         by_cluster: dict[tuple[tuple[str, str], ...], set[str]] = {}
@@ -198,8 +200,8 @@ class Ends:
         return self._brokers[cluster]
 
     def _times(self, positions: Collection[Position], seen: Seen) -> dict[tuple[Where, int], int]:
-        """When the first unread record of each partition was written: those that are known stay, as
-        long as flows are there.
+        """Return the time of the first unread record of each partition. Known times stay as long as
+        a flow is at their offset.
         """
         wanted = {(where, start) for at in positions for where, start, _ in waiting(at, seen)}
         self._stamps = {each: self._stamps[each] for each in wanted & self._stamps.keys()}
@@ -211,8 +213,8 @@ class Ends:
 
 
 def stamp_of(brokers: Brokers, where: Where, offset: int) -> int:
-    """The time of the batch that begins at an offset, or that has it inside; -1: it has none, or it
-    is not there any more.
+    """Return the time of the batch with this offset; -1: the batch has none, or is not there any
+    more.
     """
     topic = FETCH.request.topics
     # one whole batch
@@ -242,7 +244,7 @@ def stamp_of(brokers: Brokers, where: Where, offset: int) -> int:
 
 
 class LagWatch:
-    """Looks again and again, in a thread. `seen` is the last look."""
+    """Asks for the ends every REFRESH_S, in a thread."""
 
     def __init__(
         self,
@@ -270,14 +272,14 @@ class LagWatch:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self.look()
-            self._stopping.wait(LOOK_S)
+            self.refresh()
+            self._stopping.wait(REFRESH_S)
         self._ends.close()
 
-    def look(self) -> None:
-        """Never raises: a thread that ended would leave the lag as it was."""
+    def refresh(self) -> None:
+        """Ask now. Never raises: a thread that ended would leave the lag as it was."""
         try:
-            self._seen = self._ends.look(self._positions())
+            self._seen = self._ends.ask(self._positions())
             self._warned = ""
         except Exception as error:
             if str(error) != self._warned:
@@ -286,7 +288,7 @@ class LagWatch:
 
 
 def ends_of(declared: Declared) -> Ends:
-    """Of the topics of a project: streams may be in other clusters."""
+    """Return the ends of a project's topics. Its streams may be in several clusters."""
     given = {
         each.topic: {
             name: value for name, value in each.options.items() if name.lower().startswith("kafka.")
@@ -308,7 +310,7 @@ def ends_of(declared: Declared) -> Ends:
 
 
 def is_access(name: str) -> bool:
-    """Whether an option of a source says where a cluster is, or how to get in."""
+    """Return True for an option of a source that names a cluster or a login there."""
     return name.lower().startswith(
         (
             "kafka.bootstrap.servers",

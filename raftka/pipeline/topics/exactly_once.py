@@ -68,7 +68,7 @@ class Part:
 
     @property
     def is_decided(self) -> bool:
-        """Whether the batch is in its topics. Raises PipelineError if a later one is."""
+        """Return True if the batch is in its topics. Raise PipelineError if a later one is."""
         decided = self.handle.decided
         if decided is None or decided.query != self.batch.query or decided.batch < self.batch.batch:
             return False

@@ -1,5 +1,5 @@
-"""How a job gets into a secured cluster: Kafka's client properties, as options or in a file that
-one option names. Knows no connection.
+"""Logins of jobs at a secured cluster: Kafka's client properties, as options or in a file that one
+option names. Knows no connection.
 
 Spark prints options with its plans, in errors and logs. A file keeps secrets out of these: they
 have its path.

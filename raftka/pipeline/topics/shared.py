@@ -1,8 +1,8 @@
 """A declared stream as several flows read it: its records are fetched once and decoded once on a
 machine, and each flow takes its rows of them. Knows Arrow, and no Spark.
 
-    fetched    the records as they are          shelf, by the source's options
-    decoded    their fields, or what is wrong   shelf, by the stream's declaration too
+    fetched    the records as they are          files, by the source's options
+    decoded    their fields, or the error      files, by the stream's declaration too
     rows       RAW: the first ones. GOOD: those with fields. BAD: the others, as dead letters
 
 Offsets, checkpoints and batches are each flow's own: only the work is shared.
@@ -26,16 +26,16 @@ from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import SourceOptions
 from raftka.pipeline.topics.planning import Range
 from raftka.pipeline.topics.reader import read
-from raftka.pipeline.topics.shared_columns import Make, Shelf
+from raftka.pipeline.topics.shared_columns import Make, SharedColumns
 from raftka.pipeline.topics.source import brokers_of
 
 RAW, GOOD, BAD = "raw", "good", "bad"
 # of each record, with _ before it beside its fields
 RECORD = ("topic", "partition", "offset", "timestamp", "key")
 SHARED_BYTES = 256 << 20  # of fetched records, and of decoded ones, of all partitions
-# where Spark tells its workers to put files; they are gone with the executor
+# Spark's folders for files of its workers; they are removed with the executor
 FOLDERS = "SPARK_LOCAL_DIRS"
-# options that decide what a record looks like, or that it is left out; all of kafka.* too
+# options that change records or leave some out, beside all of kafka.*
 PLANS = ("includeheaders", "failondataloss")
 
 
@@ -44,13 +44,13 @@ class Shared:
     source: SourceOptions
     decoder: Decoder
     rows: str  # RAW, GOOD or BAD
-    fetched: str  # the names of what can be shared
+    fetched: str  # names of shared columns
     decoded: str
 
 
 def names_of(options: Mapping[str, str], declaration: str) -> tuple[str, str]:
-    """Names for what is fetched with these options, and for what is decoded as declared. No secret
-    can be found from them.
+    """Return the names of records fetched with these options, and of records decoded as declared.
+    They are hashes: they show no secret of the options.
     """
     told = sorted(
         (name.lower(), value)
@@ -62,8 +62,8 @@ def names_of(options: Mapping[str, str], declaration: str) -> tuple[str, str]:
 
 
 def read_shared(shared: Shared, ranges: Iterable[Range], limit: int) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of one task. `limit`: bytes that a partition's shared rows may take. Raises
-    PipelineError.
+    """Return the Arrow batches of one task. `limit`: bytes that a partition's shared rows may take.
+    Raise PipelineError.
     """
     brokers, gone = brokers_of(shared.source), set[str]()
     for each in ranges:
@@ -81,7 +81,7 @@ class _Reading:
         self._gone = gone
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        fetched = self._shelf(self._shared.fetched)
+        fetched = self._columns(self._shared.fetched)
         if self._shared.rows == RAW:
             return self._from(fetched, self._fetch)
 
@@ -93,11 +93,11 @@ class _Reading:
             )
             return (decoded(batch, self._shared.decoder) for batch in source)
 
-        return self._from(self._shelf(self._shared.decoded), decode)
+        return self._from(self._columns(self._shared.decoded), decode)
 
-    def _from(self, shelf: Shelf | None, make: Make) -> Iterator[pa.RecordBatch]:
+    def _from(self, columns: SharedColumns | None, make: Make) -> Iterator[pa.RecordBatch]:
         start, stop = self._wanted.start, self._wanted.stop
-        return make(start, stop) if shelf is None else shelf.rows(start, stop, make)
+        return make(start, stop) if columns is None else columns.rows(start, stop, make)
 
     def _fetch(self, start: int, stop: int) -> Generator[pa.RecordBatch]:
         yield from read(
@@ -107,12 +107,14 @@ class _Reading:
             self._gone,
         )
 
-    def _shelf(self, name: str) -> Shelf | None:
-        """None: without a topic's id its records could be another one's of the same name."""
+    def _columns(self, name: str) -> SharedColumns | None:
+        """Return the shared columns of the partition. None: there is no folder for them, or no
+        topic id, without which they could be those of an older topic of the same name.
+        """
         folders = os.environ.get(FOLDERS, "").split(",")
         if not folders[0] or not self._wanted.topic_id:
             return None
-        return Shelf(
+        return SharedColumns(
             Path(folders[0])
             / "raftka"
             / name
@@ -122,7 +124,7 @@ class _Reading:
 
 
 def decoded(batch: pa.RecordBatch, decoder: Decoder) -> pa.RecordBatch:
-    """The record's columns, with the values of those alone that do not fit, and its fields."""
+    """Return the records with their fields, and with the values of those that do not fit."""
     fields = decoder.columns(decoder.input_of(batch))
     errors = fields.field(ERROR)
     values = batch.column("value")
@@ -156,9 +158,7 @@ def _good(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _bad(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """As dead letters: the record as it was, with headers that say where it was and what is wrong
-    with it.
-    """
+    """Return dead letters: the records as they were, with headers for the place and the error."""
     texts = {
         "topic": batch.column("topic"),
         "partition": batch.column("partition"),

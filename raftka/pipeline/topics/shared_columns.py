@@ -1,11 +1,11 @@
 """Columns of a partition that several flows read: the first one that needs them makes them, the
 others find them in files of Arrow. Knows no broker.
 
-A *part* is a file named by the offsets that it covers. Whoever finds none at its offset makes the
-next ones under the partition's lock; the others wait, and take each part as soon as it is there.
-Parts are of records that never change, so it does not matter who has made one. Nothing depends on
-them: where the disk is full, or the maker takes too long, a flow makes its columns for itself. The
-oldest parts leave first.
+A *part* is a file named by the offsets that it covers. A task that finds none at its offset makes
+the next parts under the partition's lock; the others wait, and take each part as soon as it is
+there. Records never change, so any task may make a part. Nothing depends on parts: where the disk
+is full, or the maker takes too long, a flow makes its columns for itself. The oldest parts leave
+first.
 """
 
 import os
@@ -28,20 +28,20 @@ WAIT_S = 10.0  # for another task that makes the part
 POLL_S = 0.002
 NAME = re.compile(r"(\d{19})-(\d{19})\.arrow")
 
-# rows with these offsets, in their order; they have a column `offset`
+# Returns the rows with these offsets, in their order; they have a column `offset`.
 Make = Callable[[int, int], "Generator[pa.RecordBatch]"]
 
 
 class Part(NamedTuple):
-    """The rows with these offsets; others between them are in the topic no more."""
+    """The rows with these offsets; the topic has no others between them any more."""
 
     start: int
     stop: int
     batches: "list[pa.RecordBatch]"
 
 
-class Shelf:
-    """Of one partition."""
+class SharedColumns:
+    """The parts of one partition."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class Shelf:
         self._folder, self._limit, self._clock, self._pause = folder, limit, clock, pause
 
     def rows(self, start: int, stop: int, make: Make) -> "Iterator[pa.RecordBatch]":
-        """Rows with offsets from `start` to `stop`. Raises what `make` raises."""
+        """Return rows with offsets from `start` to `stop`. Raise the errors of `make`."""
         while start < stop:
-            part = self._found(start) or self._made(start, stop, make)
+            part = self._find_part(start) or self._await_part(start, stop, make)
             if part is None:
                 yield from make(start, stop)
                 return
@@ -76,8 +76,8 @@ class Shelf:
             if (match := NAME.fullmatch(name)) is not None
         )
 
-    def _found(self, offset: int) -> Part | None:
-        """None, too, when it has just left, or cannot be read."""
+    def _find_part(self, offset: int) -> Part | None:
+        """Return the part with this offset; None also when it has just left, or cannot be read."""
         import pyarrow as pa
 
         for start, stop, name in reversed(self._names()):
@@ -94,9 +94,9 @@ class Shelf:
                     )
         return None
 
-    def _made(self, offset: int, stop: int, make: Make) -> Part | None:
-        """The part with this offset; None: there is no place for it, or its maker takes too
-        long.
+    def _await_part(self, offset: int, stop: int, make: Make) -> Part | None:
+        """Make the part with this offset, or wait for its maker. None: the disk has no place for
+        it, or its maker takes too long.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -109,14 +109,14 @@ class Shelf:
                 if self._clock() > deadline:
                     return None
                 self._pause(POLL_S)
-                if (part := self._found(offset)) is not None:
+                if (part := self._find_part(offset)) is not None:
                     return part
-            return self._found(offset) or self._make(offset, stop, make)
+            return self._find_part(offset) or self._make_parts(offset, stop, make)
         finally:
             os.close(descriptor)
 
-    def _make(self, offset: int, stop: int, make: Make) -> Part | None:
-        """Up to the next part that is there, or half of what there is place for."""
+    def _make_parts(self, offset: int, stop: int, make: Make) -> Part | None:
+        """Make parts up to the next one that is there, or up to half of the limit."""
         stop = min([stop, *(start for start, _, _ in self._names() if start > offset)])
         first: Part | None = None
         size, start = 0, offset
@@ -133,7 +133,7 @@ class Shelf:
         return first
 
     def _put(self, part: Part) -> bool:
-        """Whole at once, and the oldest ones leave. False: the disk does not take it."""
+        """Write the part, visible only when whole, and remove the oldest. False: a full disk."""
         import pyarrow as pa
 
         fresh = self._folder / "fresh"
@@ -172,7 +172,7 @@ def _writer(file: object, part: Part) -> "Iterator[pa.ipc.RecordBatchFileWriter]
 
 
 def between(batch: "pa.RecordBatch", start: int, stop: int) -> "pa.RecordBatch":
-    """The rows with these offsets, which ascend."""
+    """Return the rows with these offsets. Offsets of the batch ascend."""
     import numpy as np
 
     offsets = batch.column("offset").to_numpy()

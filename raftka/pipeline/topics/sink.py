@@ -71,8 +71,8 @@ class Transactional:
         )
 
     def _folders(self) -> tuple[Path, ...]:
-        """What the option may mean: Spark makes a URI of a folder, and of a URI sometimes another
-        one.
+        """Return the folders that the option may mean: Spark makes a URI of a folder, and of a URI
+        sometimes another one.
         """
         scheme, separator, rest = self.checkpoint.partition(":")
         if not separator or scheme != "file":

@@ -39,7 +39,7 @@ class _Ended(Exception):
 
 
 def is_there() -> bool:
-    """Whether this installation has the libraries."""
+    """Return True if this installation has the libraries."""
     return all(find_spec(each.partition(".")[0]) is not None for each in LIBRARIES)
 
 
@@ -50,8 +50,8 @@ class ProcessJudge:
         self._has_ended = False
 
     def judge(self, schema: Schema, payloads: list[bytes]) -> list[str | None]:
-        """Why each is no value of the schema; None: it is one. Raises OSError when the process
-        cannot be started.
+        """Return the reason why each payload is no value of the schema; None: it is one. Raise
+        OSError when the process cannot be started.
 
         A question that takes too long, or ends the process twice, is answered for all of its
         payloads: that is the fault of schema or payload.

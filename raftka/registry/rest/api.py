@@ -178,13 +178,13 @@ class Api:
 
     # schemas by id
 
-    def _schema(self, request: Request, number: str) -> Json:
+    def _schema(self, request: Request, schema_id: str) -> Json:
         subject = self._registry.settings.alias(request.subject("subject"))
 
         def question(state: State) -> JsonObject:
-            context = state.find_context(int(number), subject)
-            body = state.body(int(number), context)
-            self._may_see_id(request, state, int(number), context)
+            context = state.find_context(int(schema_id), subject)
+            body = state.body(int(schema_id), context)
+            self._may_see_id(request, state, int(schema_id), context)
             found = {**body.described, "context": context}
             return (
                 {**found, "maxId": state.highest(context)} if request.flag("fetchMaxId") else found
@@ -202,37 +202,39 @@ class Api:
             found["schema"] = self._registry.serialized(body, prefix_of(context))
         return found
 
-    def _schema_text(self, request: Request, number: str) -> Json:
-        found = self._schema(request, number)
+    def _schema_text(self, request: Request, schema_id: str) -> Json:
+        found = self._schema(request, schema_id)
         return Raw(found["schema"])
 
-    def _subjects_of_id(self, request: Request, number: str) -> Json:
+    def _subjects_of_id(self, request: Request, schema_id: str) -> Json:
         def question(state: State) -> list[object]:
-            return list(dict.fromkeys(each.subject for each in self._users(request, state, number)))
+            return list(
+                dict.fromkeys(each.subject for each in self._users(request, state, schema_id))
+            )
 
         return page(request, self._registry.ask(question))
 
-    def _versions_of_id(self, request: Request, number: str) -> Json:
+    def _versions_of_id(self, request: Request, schema_id: str) -> Json:
         def question(state: State) -> list[object]:
             return [
                 {"subject": each.subject, "version": each.version}
-                for each in self._users(request, state, number)
+                for each in self._users(request, state, schema_id)
             ]
 
         return page(request, self._registry.ask(question))
 
-    def _users(self, request: Request, state: State, number: str) -> list[Registered]:
+    def _users(self, request: Request, state: State, schema_id: str) -> list[Registered]:
         context = state.find_context(
-            int(number), self._registry.settings.alias(request.subject("subject"))
+            int(schema_id), self._registry.settings.alias(request.subject("subject"))
         )
-        found = state.users(int(number), context, deleted=request.flag("deleted"))
+        found = state.users(int(schema_id), context, deleted=request.flag("deleted"))
         return [each for each in found if self._access.may(request.user, SEE, each.subject)]
 
-    def _may_see_id(self, request: Request, state: State, number: int, context: str) -> None:
-        first = next(state.subjects_of(number, context))
+    def _may_see_id(self, request: Request, state: State, schema_id: int, context: str) -> None:
+        first = next(state.subjects_of(schema_id, context))
         if not any(
             self._access.may(request.user, SEE, subject)
-            for subject in state.subjects_of(number, context)
+            for subject in state.subjects_of(schema_id, context)
         ):
             self._access.check(request.user, SEE, first)
 
@@ -430,7 +432,7 @@ def _pattern(path: str) -> re.Pattern[str]:
         "SUBJECT": "(?P<subject>[^/]+)",
         "VERSION": "(?P<version>[^/]+)",
         "CONTEXT": "(?P<context>[^/]+)",
-        "ID": "(?P<number>[0-9]{1,10})",
+        "ID": "(?P<schema_id>[0-9]{1,10})",
     }
     for name, part in names.items():
         path = path.replace(name, part)

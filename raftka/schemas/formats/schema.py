@@ -1,5 +1,5 @@
-"""What all types of schemas share: a parsed schema, the refusal of a text that is none, and bounds
-of size.
+"""Parts that all formats of schemas share: a parsed schema, the refusal of a text that is none, and
+bounds of size.
 """
 
 from collections.abc import Sequence
@@ -51,8 +51,8 @@ class Parsed(Protocol):
 
 
 class Format(Protocol):
-    """A module of this folder. What it takes in time is bounded, but may be seconds for a text of 1
-    MB: call it off the loop.
+    """A package of this folder. The time of its functions is bounded, but may be seconds for a text
+    of 1 MB: call them off the loop.
     """
 
     def parse(self, text: str, references: Sequence[Reference], *, new: bool = True) -> Parsed:
@@ -61,8 +61,8 @@ class Format(Protocol):
         """
 
     def incompatibilities(self, reader: Parsed, writer: Parsed) -> list[str]:
-        """Why a reader with the one schema cannot read what was written with the other, a sentence
-        each; empty if it can. Both are of this type.
+        """Return the reasons why a reader with the one schema cannot read data that was written
+        with the other, a sentence each; empty if it can. Both are of this format.
         """
 
 

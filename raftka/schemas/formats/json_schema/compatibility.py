@@ -133,8 +133,8 @@ def _follows(part: Part, writer: Node) -> Need[Schema]:
 
 
 def _hopeless(reader: Node, writer: Node) -> bool:
-    """Whether a reader's option surely does not take what a writer does, at a glance: of hundreds
-    of options each pair would be compared.
+    """Return True if a reader's option surely does not take what a writer does. A quick check: a
+    choice with hundreds of options would compare each pair.
     """
     one, other = reader.only, writer.only
     if one is None or other is None or writer.never or not one.raw or CONNECT_TYPE in one.raw:
@@ -478,8 +478,8 @@ def _pattern_properties(found: Found, reader: Typed, writer: Typed) -> None:
 
 
 def _other_properties(found: Found, reader: Typed, writer: Typed) -> None:
-    """What other parts evaluate is not followed: of two schemas with unevaluatedProperties, these
-    are compared.
+    """Compare the schemas for further properties. Properties that other parts evaluate are not
+    followed: of two schemas with unevaluatedProperties, these are compared.
     """
     asked = reader.others
     if asked.is_any:
@@ -679,6 +679,6 @@ def _contains(found: Found, reader: Typed, writer: Typed) -> None:
 
 
 def _least(typed: Typed) -> float:
-    """How many items a `contains` asks for."""
+    """Return the least number of items that a `contains` asks for."""
     given = typed.number("minContains")
     return 1 if given is None else given

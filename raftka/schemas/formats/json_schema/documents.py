@@ -213,8 +213,8 @@ class Documents:
         return id(value) in self._referred
 
     def referred(self, schema: JsonObject, document: Document) -> Target | None:
-        """What a schema refers to; none if it has no `$ref`. Raises InvalidSchema if that is not
-        there.
+        """Return the target of a schema's `$ref`; None if it has no `$ref`. Raise InvalidSchema if
+        the target is not there.
         """
         keyword = next(
             (

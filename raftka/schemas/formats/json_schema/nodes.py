@@ -117,14 +117,14 @@ class Typed(Part):
 
     @cached_property
     def surely_others(self) -> "Node":
-        """What holds for them whatever other parts say."""
+        """The schema of other properties, as far as it holds with any other parts."""
         return (
             self.others if self.alone or "additionalProperties" in self.raw else self.nodes.anything
         )
 
     def applying(self, name: str, doubtful: bool) -> list["Node"]:
-        """What holds for a property of that name. `doubtful`: with what may hold, where a pattern
-        is beyond us; else without.
+        """Return the schemas of a property with that name. `doubtful`: also those of a pattern that
+        cannot be matched here, and may hold.
         """
         self.nodes.spend(1 + len(self.patterns) * (1 + len(name) // 64))
         found = [self.properties[name]] if name in self.properties else []
@@ -138,7 +138,7 @@ class Typed(Part):
 
     @cached_property
     def demanded(self) -> frozenset[str]:
-        """What the writer must require as well."""
+        """Properties that the writer must require as well."""
         return self.required - self.defaults
 
     @cached_property

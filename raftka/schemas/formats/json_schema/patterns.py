@@ -38,8 +38,8 @@ def check_pattern(pattern: str) -> None:
 
 
 def matches(pattern: str, name: str) -> bool | None:
-    """Whether an expression matches a part of a name; None if that cannot be told, within bounds or
-    at all.
+    """Return True if an expression matches a part of a name; None if it cannot be matched within
+    bounds, or at all.
     """
     matcher = _matcher(pattern) if len(pattern) <= LONG else None
     if matcher is None:

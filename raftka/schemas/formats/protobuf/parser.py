@@ -97,8 +97,8 @@ def _as_text(text: str, files: dict[str, str]) -> str:
 
 
 def _has_custom_options(descriptor: FileDescriptorProto) -> bool:
-    """Whether one of all the options of a file is an extension, which this process's pool does not
-    know. Refuses names that are no UTF-8.
+    """Return True if one of the options of a file is an extension, which this process's pool does
+    not know. Refuse names that are no UTF-8.
     """
     found = False
     waiting: list[Message] = [descriptor]

@@ -99,7 +99,7 @@ class Options:
 
 
 def is_custom(options: Message) -> bool:
-    """Whether options have fields that their pool does not know."""
+    """Return True if options have fields that their pool does not know."""
     return len(unknown_fields.UnknownFieldSet(options)) > 0
 
 

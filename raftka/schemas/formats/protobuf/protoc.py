@@ -153,7 +153,7 @@ def _complaint(stderr: bytes, folder: str) -> str:
 
 @cache
 def folders() -> tuple[str, ...]:
-    """Where protoc finds Google's files."""
+    """Return the folders where protoc finds Google's files."""
     found = []
     for package in PACKAGES:
         spec = find_spec(package)

@@ -27,9 +27,9 @@ from pyarrow.fs import PyFileSystem
 from raftka.pipeline.flows.streams import declared
 from raftka.pipeline.lake import read as read_module
 from raftka.pipeline.lake.options import READ, lake_options
-from raftka.pipeline.lake.read import narrowed, plan, read
+from raftka.pipeline.lake.read import leave_out_files, plan, read
 from raftka.pipeline.lake.where import pushed
-from raftka.pipeline.sql import FILTERS, Places, look
+from raftka.pipeline.sql import FILTERS, Places, run_query
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -61,7 +61,7 @@ def asking(spark: Any, folder: Path) -> Ask:
         "nowhere:1",
         declared({"outputs": {name: {"delta": name} for name in ("days", "names")}}, folder, {}),
     )
-    return lambda query: [dict(row) for row in look(spark, query, places, 100_000).rows]
+    return lambda query: [dict(row) for row in run_query(spark, query, places, 100_000).rows]
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def test_one_day_of_twenty_is_one_file_and_two_columns_are_their_bytes(
         if day is not None:
             condition = pushed("EqualTo", ("day",), day, found.schema)
             assert condition is not None
-            found = narrowed(there, found, [condition])
+            found = leave_out_files(there, found, [condition])
         rows = sum(batch.num_rows for task in found.tasks for batch in read(there, found, task))
         return rows, len(counted), sum(map(sum, counted.values()))
 
