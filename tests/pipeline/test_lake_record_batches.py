@@ -19,9 +19,9 @@ from raftka.pipeline.lake.record_batches import (
     COLUMN,
     COUNT,
     batch_schema,
-    unpack,
     pack,
     rows_of,
+    unpack,
 )
 
 

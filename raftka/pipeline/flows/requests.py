@@ -58,7 +58,7 @@ def serve(project: Project, answer: Callable[[JsonObject], JsonObject]) -> None:
 
 
 def clear(project: Project) -> None:
-    """Remove requests and answers of an earlier process: its clients have given up or wait in vain."""
+    """Remove requests and answers of an earlier process: its clients have given up."""
     for name in ("requests", "answers"):
         for path in _folder(project, name).iterdir():
             path.unlink(missing_ok=True)
