@@ -1,5 +1,5 @@
-"""Spark's way into topics and out of them. The broker knows nothing of it; what it needs beyond
-raftka is the extra `raftka[pipeline]`.
+"""Topics as sources and sinks of Spark. The broker does not know of it; its libraries come with the
+extra `raftka[pipeline]`.
 
     from raftka.pipeline import session
 

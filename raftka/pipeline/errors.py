@@ -1,5 +1,5 @@
-"""Errors that a pipeline shows its user when it cannot go on: what happened, where, and the next
-step. Knows no Spark.
+"""Errors that a pipeline shows its user when it cannot go on. Each names the failure, its place and
+the next step. Knows no Spark.
 """
 
 import re
@@ -20,12 +20,12 @@ class PipelineError(Exception):
 
 
 class OptionRefused(PipelineError):
-    """An option that is missing, misspelt, or says what can not be done."""
+    """An option is missing, misspelt, or asks for an impossible thing."""
 
 
 class CorruptBatch(PipelineError):
-    """Bytes of a topic that are no record batch. Nothing is skipped: whoever wants to go on says
-    from which offset.
+    """Bytes of a topic are no record batch. Nothing is skipped: to go on, the user gives an offset
+    to start from.
     """
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 
 def fast_home(installed: Path, home: Path) -> Path:
-    """Links to what is `installed`, made where they are not there yet. Raises OSError."""
+    """Make a SPARK_HOME of links to the files in `installed`, where they are missing. Return it.
+    Raise OSError.
+    """
     places = {home / name: installed / name for name in ("bin", "sbin", "jars")}
     places |= {
         home / "python" / "lib" / each.name: each

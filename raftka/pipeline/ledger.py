@@ -108,7 +108,9 @@ _HOW = 'Lines are to be like {"producer": "truck-7", "seq": 41, "acked": true}'
 
 
 def _lines(file: "pa.NativeFile", split: Split) -> tuple[bytes, bool]:
-    """Whole ones; whether the file ends with them. A line is its who has its first byte."""
+    """Return the whole lines of a part of a file, and True at the end of the file. The task with
+    the first byte of a line reads it.
+    """
     start = max(split.start - 1, 0)  # a line that begins exactly here has a line feed before it
     file.seek(start)
     data = file.read(split.stop - start)
@@ -125,8 +127,8 @@ def _lines(file: "pa.NativeFile", split: Split) -> tuple[bytes, bool]:
 
 
 def _without_torn(lines: bytes) -> bytes:
-    """A producer that was killed has not written the end of its last line: nobody acknowledged
-    anything by it.
+    """Leave out a last line without an end: a killed producer left it, and it acknowledges
+    nothing.
     """
     whole, _, last = lines.rpartition(b"\n")
     try:

@@ -1,6 +1,6 @@
 """The page of a project: the newest record of each key of a compacted topic on a map and in a
-table, as they come. Reads topics by itself, with no group and no Spark; keeps nothing but what it
-shows.
+table, as records arrive. Reads topics by itself, with no group and no Spark; keeps only the rows
+that it shows.
 """
 
 import json
@@ -47,7 +47,7 @@ class Kept:
         self._troubles: dict[str, str] = {}  # by topic
 
     def tell(self, topic: str, trouble: str | None) -> None:
-        """Say what keeps a topic from being read; None: nothing does."""
+        """Show the reason why a topic cannot be read; None: it can be read."""
         with self._lock:
             self._troubles.pop(topic, None)
             if trouble is not None:
@@ -163,8 +163,8 @@ class Reading:
 
 
 def _json(value: bytes | None) -> Json:
-    """None for what no browser can read: also JSON that is nested too deeply, and numbers that are
-    none.
+    """Return a value as JSON; None for values that browsers cannot read: JSON that is nested too
+    deeply, and numbers that are none.
     """
     try:
         return (
@@ -240,8 +240,8 @@ def handler_of(
     kept: Kept, fences: bytes, past: Past | None = None, shown: Shown | None = None
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        """One request of a connection, which ends with its answer, so that a body is nobody's next
-        request.
+        """One request of a connection. The connection ends with the answer, so that a body cannot
+        be taken for the next request.
         """
 
         protocol_version = "HTTP/1.1"

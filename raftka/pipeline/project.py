@@ -146,7 +146,9 @@ def _check_spec(path: Path, told: Mapping[str, object]) -> None:
 
 
 def _include(told: Mapping[str, Mapping[str, str]]) -> str:
-    """Raises KeyError and TypeError for what is no {glob: {include: PATTERN}}."""
+    """Return the pattern of a mapping {glob: {include: PATTERN}}. Raise KeyError or TypeError for
+    others.
+    """
     if list(told) != ["glob"] or list(told["glob"]) != ["include"]:
         raise KeyError(told)
     return str(told["glob"]["include"])

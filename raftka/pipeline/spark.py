@@ -125,8 +125,8 @@ def _launch(config: Mapping[str, str], log: Path, held: int | None) -> None:
 
 
 class LastWords:
-    """Behind the traceback of a script that fails, the sentence that says what happened and what to
-    do: Spark hides it among its own lines.
+    """Print the error's sentence after the traceback of a failed script: Spark hides it among its
+    own lines.
     """
 
     def __init__(

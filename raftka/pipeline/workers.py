@@ -46,7 +46,9 @@ THREADS = "/proc/self/task"
 
 
 def preload(worker: str) -> None:
-    """Import what this kind of worker needs. What is missing is its own to miss."""
+    """Import the modules that this kind of worker needs. A missing one is reported when the worker
+    imports it itself.
+    """
     for name in (worker, *PLANNING, *(RUNNING if worker == TASKS else ())):
         with suppress(Exception):
             importlib.import_module(name)

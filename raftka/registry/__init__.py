@@ -3,6 +3,5 @@ raftka[registry]; knows no broker but as a client.
 
 `rest/` answers requests from `state.py`, which holds what was read from the topic. A write is
 decided by `registry.py` and `settings/` on that state and goes through `log.py`, which lets one
-instance write at a time. `formats/` parses schemas and says what is compatible, one module for each
-type.
+instance write at a time. `raftka/schemas/formats/` parses and compares schemas.
 """

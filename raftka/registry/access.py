@@ -16,14 +16,14 @@ class User(NamedTuple):
 
 class Access(Protocol):
     def may(self, user: User | None, operation: str, subject: str | None) -> bool:
-        """`subject`: None for what holds for all."""
+        """Return True if the user may do the operation on a subject; None: on all subjects."""
 
     def check(self, user: User | None, operation: str, subject: str | None) -> None:
-        """Raises RegistryError."""
+        """Raise RegistryError if the user may not do the operation."""
 
 
 class Everybody:
-    """May do everything: there are no logins."""
+    """Access without logins: every client may do everything."""
 
     def may(self, user: User | None, operation: str, subject: str | None) -> bool:
         return True
@@ -33,8 +33,8 @@ class Everybody:
 
 
 def topic_of(subject: str) -> str:
-    """By Confluent's TopicNameStrategy, in every context; a subject of another strategy is a name
-    as it is.
+    """Return the topic of a subject by Confluent's TopicNameStrategy, in every context; a subject
+    of another strategy is taken as a topic's name.
     """
     subject = Name.of(subject).subject
     return next(

@@ -1,10 +1,9 @@
-"""Logins and rights of a secured cluster: a user logs in at the registry with his password of the
-cluster, and may do what his ACLs allow.
+"""Logins and rights of a secured cluster: users log in at the registry with their passwords of the
+cluster, and have the rights that its ACLs give them.
 
-The registry logs in at a broker as the user, and asks which operations he is authorized for, of all
-topics at once. That is kept for a while, so a right that is taken away goes on for RIGHTS_S at
-most, and a password that is changed likewise. Where the topic is not there, a user who may create
-it may register schemas for it.
+The registry logs in at a broker as the user, and asks for the user's authorized operations on all
+topics at once. It keeps the answer: a removed right, or an old password, works for RIGHTS_S at
+most. Where the topic is not there, a user who may create it may register schemas for it.
 """
 
 import hashlib
@@ -56,16 +55,16 @@ class BrokerAccess:
         now: Callable[[], float] = time.monotonic,
         hit: Callable[[Limit], None] = lambda limit: None,
     ) -> None:
-        """`client_of`: one that logs in as this user."""
+        """`client_of` makes a client that logs in as a user."""
         self._client_of, self._now, self._hit = client_of, now, hit
         self._salt = secrets.token_bytes(16)
         self._known: dict[str, Rights] = {}  # by user's name, the oldest login first
-        self._kept = 0  # topics of all of them
+        self._kept = 0  # topics of all users
         self._lock = threading.Lock()
         self._threads = trio.CapacityLimiter(LOGINS_AT_ONCE)
 
     async def __call__(self, user: User) -> bool:
-        """Return whether a broker knows the password. Raises RegistryError when no broker
+        """Return True if a broker accepts the password. Raise RegistryError when no broker
         answers.
         """
         digest = self._digest(user)
@@ -82,7 +81,7 @@ class BrokerAccess:
         return bool(rights.topics.get(topic_of(subject), 0) & BITS[operation])
 
     def check(self, user: User | None, operation: str, subject: str | None) -> None:
-        """For WRITE it may ask a broker."""
+        """Raise RegistryError if the user may not do this. For WRITE it may ask a broker."""
         if self.may(user, operation, subject):
             return
         if (
@@ -91,11 +90,11 @@ class BrokerAccess:
             or subject is None
             or not self._may_create(user, topic_of(subject))
         ):
-            what = "all subjects" if subject is None else f"subject {subject}"
+            target = "all subjects" if subject is None else f"subject {subject}"
             raise RegistryError(
                 FORBIDDEN,
                 f"User {user.name if user is not None else NOBODY} is denied operation "
-                f"{operation} on {what}",
+                f"{operation} on {target}",
             )
 
     def _current(self, user: User, digest: bytes) -> bool:
@@ -129,7 +128,7 @@ class BrokerAccess:
         return True
 
     def _as(self, user: User, ask: Callable[[Client], T]) -> T | None:
-        """None for a password that no broker knows. Raises RegistryError."""
+        """Ask a broker as the user; None: the broker refuses the password. Raise RegistryError."""
         try:
             with self._client_of(user) as client:
                 return ask(client)
@@ -145,7 +144,9 @@ class BrokerAccess:
             ) from None
 
     def _log_in(self, user: User, digest: bytes) -> bool:
-        """Blocks."""
+        """Log in at a broker and keep the user's rights. Return False for a wrong password.
+        Blocks.
+        """
         asked = METADATA.request(
             topics=None,
             allow_auto_topic_creation=False,
@@ -183,8 +184,8 @@ class BrokerAccess:
 
 
 def as_user(security: ClientSecurity, mechanism: str, user: User) -> ClientSecurity:
-    """The registry's own way to the brokers, but as this user. Raises ValueError for a mechanism
-    without passwords.
+    """Return the registry's own security settings, with the login of this user. Raise ValueError
+    for a mechanism without passwords.
     """
     protocol = "SASL_SSL" if security.uses_tls else "SASL_PLAINTEXT"
     own = {

@@ -1,17 +1,17 @@
-"""The topic `_schemas`: a thread reads it to its end and on, and writes are done by one instance of
-the registry at a time.
+"""The topic `_schemas`: a thread reads it all the time, and one instance of the registry at a time
+writes to it.
 
 An instance needs no election to write. Each write is a transaction under the name that all
-instances of a topic share, and begins like this:
+instances of a topic share:
 
-    InitProducerId    whoever wrote under this name can commit nothing more
-    read to the end   so all that was ever written is known
-    decide            which records, from that state
-    write, commit     refused by the coordinator if another instance has begun meanwhile: then from
-                      the start
+    InitProducerId    fences all earlier writers under this name: they can commit nothing more
+    read to the end   the state has every committed write
+    decide            the records, from that state
+    write, commit     the coordinator refuses them if another instance has begun meanwhile; then
+                      this one starts over
 
-So of two instances that give out the next id at once, one is refused, whatever they knew. A write
-is answered when this instance has read it.
+So if two instances give out the next id at once, one of them is refused. A write is answered when
+this instance has read it.
 """
 
 import random
@@ -35,13 +35,13 @@ from raftka.wire.messages.list_offsets import EARLIEST, LATEST
 from raftka.wire.messages.topics import CREATE_TOPICS
 
 TOPIC = "_schemas"
-# so long an instance that died in the middle of a write keeps the others from reading on, unless
-# they write
+# An instance that dies in the middle of a write stops the reading of others for so long, unless one
+# of them writes.
 TRANSACTION_MS = 10_000
 CREATE_MS = 30_000
 AGAIN_S = 1.0  # before the topic is read again
 POLL_S, POLLED = 0.05, 1_000  # a registry that stops waits for one poll
-TRIES, PAUSE_S = 10, 0.05  # of a write that others have come before
+TRIES, PAUSE_S = 10, 0.05  # of a write that other instances have fenced
 FENCED = frozenset(
     {
         Code.INVALID_PRODUCER_EPOCH,
@@ -53,12 +53,12 @@ FENCED = frozenset(
 TOPIC_RESOURCE = 2
 
 T = TypeVar("T")
-Decided = tuple[T, Sequence[Record]]  # the answer, and what is to be written for it
+Decided = tuple[T, Sequence[Record]]  # the answer, and the records to write
 MakeClient = Callable[[], Client]
 
 
 class SchemasLog:
-    """`state` is to be used under `lock` only."""
+    """The topic's reader and writer. Use `state` under `lock` only."""
 
     def __init__(
         self,
@@ -107,10 +107,10 @@ class SchemasLog:
                 self._writer.close()
 
     def write(self, decide: Callable[[], Decided[T]]) -> T:
-        """`decide` is called when the state has all that was written, perhaps again. Raises
-        RegistryError, and what it raises.
+        """Write the records that `decide` returns, and return its answer. It is called when the
+        state has all committed writes, perhaps several times. Raise RegistryError, and its errors.
         """
-        why: object = None
+        reason: object = None
         with self._writing:
             for _ in range(TRIES):
                 try:
@@ -122,12 +122,12 @@ class SchemasLog:
                         ) from error
                     if error.code not in FENCED:
                         raise _store_failed(error) from error
-                    why = error
+                    reason = error
                 except (ClientError, OSError) as error:
                     raise _store_failed(error) from error
-                # so that two instances do not fence each other for ever
+                # A random pause: else two instances might fence each other for ever.
                 time.sleep(random.uniform(0, PAUSE_S))
-        raise _store_failed(f"other instances came before {TRIES} times: {why}")
+        raise _store_failed(f"other instances came before {TRIES} times: {reason}")
 
     def _client(self) -> Client:
         if self._writer is None:
@@ -159,7 +159,7 @@ class SchemasLog:
     # reading
 
     def _catch_up(self, client: Client) -> None:
-        """Wait until all that is committed now has been read."""
+        """Wait until every record that is committed now has been read."""
         self._wait(client, client.offsets({self._where: LATEST}, READ_COMMITTED)[self._where])
 
     def _wait(self, client: Client, position: int) -> None:
@@ -203,12 +203,14 @@ class SchemasLog:
             self._moved.notify_all()
 
 
-def _store_failed(why: object) -> RegistryError:
-    return RegistryError(STORE_FAILED, f"Error in the backend data store: {why}")
+def _store_failed(reason: object) -> RegistryError:
+    return RegistryError(STORE_FAILED, f"Error in the backend data store: {reason}")
 
 
 def _ensure_topic(client: Client, name: str) -> None:
-    """Raises KafkaError, Unreachable and RegistryError."""
+    """Make the topic unless it is there, and check its settings. Raise KafkaError, Unreachable or
+    RegistryError.
+    """
     topic = CREATE_TOPICS.request.topics
     if client.metadata([name]).topics[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
         configs = [topic.configs(name="cleanup.policy", value="compact")]

@@ -1,4 +1,6 @@
-"""The registry's counters, and its page /metrics in Prometheus's text format. Threads count too."""
+"""Counters of the registry, and its page /metrics in Prometheus's text format. Threads may
+count.
+"""
 
 import threading
 from collections import Counter
@@ -29,7 +31,7 @@ class RegistryMetrics:
             self._logins_refused += 1
 
     def page(self) -> tuple[bytes, bytes]:
-        """Return its type and its text."""
+        """Return the content type of the page /metrics and its text."""
         lines = ["# TYPE raftka_registry_requests_total counter"]
         lines += [
             f'raftka_registry_requests_total{{status="{status}"}} {count}'

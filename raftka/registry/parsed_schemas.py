@@ -1,6 +1,4 @@
-"""Schemas of all types by one door: parsed, some of them kept parsed, and asked whether a new one
-goes with an old one.
-"""
+"""Parsed schemas of all formats: some are kept, and a new one is compared with earlier versions."""
 
 import threading
 from collections import OrderedDict
@@ -33,7 +31,7 @@ def format_of(schema_type: str) -> Format:
 
 
 class ParsedSchemas:
-    """For several threads."""
+    """A cache of parsed schemas, for several threads."""
 
     def __init__(self, hit: Callable[[Limit], None] = lambda limit: None) -> None:
         self._hit = hit
@@ -44,8 +42,8 @@ class ParsedSchemas:
     def parsed(
         self, schema_type: str, text: str, references: Resolved, *, new: bool = False
     ) -> Parsed:
-        """Slow for large schemas: milliseconds to seconds. `new`: not one that was legal once.
-        Raises RegistryError.
+        """Return the parsed schema. Slow for large ones: milliseconds to seconds. `new`: not one
+        that was legal in an older library. Raises RegistryError.
         """
         key = (schema_type, text, references, new)
         if _characters(key) > SCHEMA_CHARACTERS.value:
@@ -84,15 +82,15 @@ def incompatibilities(
     level: str, schema_type: str, new: Parsed, version: int, old: Parsed
 ) -> list[str]:
     """Return the reasons why a new schema does not go with an earlier version of the same type."""
-    judge, found = format_of(schema_type).incompatibilities, list[str]()
+    compare, found = format_of(schema_type).incompatibilities, list[str]()
     if level.startswith(("BACKWARD", "FULL")):
-        found += _of_version(
-            f"what was written with version {version} cannot be read", judge(new, old)
+        found += _with_prefix(
+            f"what was written with version {version} cannot be read", compare(new, old)
         )
     if level.startswith(("FORWARD", "FULL")):
-        found += _of_version(f"readers with version {version} cannot read it", judge(old, new))
+        found += _with_prefix(f"readers with version {version} cannot read it", compare(old, new))
     return found
 
 
-def _of_version(what: str, why: Iterable[str]) -> list[str]:
-    return [f"{what}: {each}" for each in why]
+def _with_prefix(prefix: str, reasons: Iterable[str]) -> list[str]:
+    return [f"{prefix}: {each}" for each in reasons]

@@ -56,7 +56,7 @@ Record = tuple[bytes, bytes | None]
 
 
 class SchemaReference(NamedTuple):
-    """A schema that another one names, and which version of which subject it is."""
+    """A schema that another one refers to: its name there, its subject and its version."""
 
     name: str
     subject: str
@@ -124,7 +124,7 @@ class Key(NamedTuple):
 
     @property
     def written(self) -> bytes:
-        """Return it as Confluent's registry writes it."""
+        """The bytes of the key as Confluent's registry writes them."""
         if self.kind == NOOP:
             return _key(NOOP)
         if self.kind == CONTEXT:
@@ -141,7 +141,7 @@ def schema_record(version: Registered) -> Record:
 
 
 def no_schema_record(version: Registered) -> Record:
-    """It never was."""
+    """Return the record that removes a version, as if it had never been."""
     return _key(SCHEMA, subject=version.subject, version=version.version), None
 
 
@@ -225,8 +225,8 @@ def read_schema(value: Mapping[str, object]) -> Registered:
 
 
 def unknown_fields(kind: str, value: JsonObject) -> JsonObject:
-    """Return what a registry that does not know it would lose of a value, were the record written
-    anew.
+    """Return the fields of a value that this registry does not know, and would lose if it wrote the
+    record again.
     """
     if kind == CONFIG:
         return {name: each for name, each in value.items() if not is_known(name, each)}
@@ -259,7 +259,7 @@ def known_settings(value: JsonObject) -> JsonObject:
 
 
 def read_references(found: object, *, exact: bool = False) -> tuple[SchemaReference, ...]:
-    """`exact`: of a request, whose references have no fields that are not known. Raises
+    """Read the references of a schema. `exact`: refuse unknown fields, as in a request. Raise
     ValueError.
     """
     if found is None:

@@ -56,17 +56,18 @@ DIGEST_BYTES = 16
 
 
 class Asked(NamedTuple):
-    """A schema as a request has it."""
+    """The schema of a request."""
 
-    body: Body  # a text of "": the one of the version before; a contract of "": likewise
+    # An empty text means the text of the version before; an empty contract, likewise.
+    body: Body
     normalize: bool = False
     schema_id: int | None = None  # given in mode IMPORT
-    # LATEST: the version is to be the newest, and its metadata say its number
+    # LATEST: the version is to be the newest, and its metadata are to name it
     version: int | None = None
 
 
 class Judged(NamedTuple):
-    """The versions that a new one is compared with, and by which rule."""
+    """The versions that a new one is compared with, and the level of compatibility."""
 
     level: str
     group: str | None  # the property whose value those have in common that are compared
@@ -78,21 +79,19 @@ class Registry:
         self._log = log
         self._schemas = parsed
         self.settings = SettingsChanges(log)
-        self._digests: dict[
-            tuple[str, Body], bytes
-            # by context, of the canonical forms of schemas that are stored; parsing all of a
-            # subject's is slow
-        ] = {}
+        # Digests of the canonical forms of stored schemas, by context: parsing all schemas of a
+        # subject is slow.
+        self._digests: dict[tuple[str, Body], bytes] = {}
 
     @property
     def lock(self) -> threading.RLock:
-        """Held while a question is answered."""
+        """The lock of the state, held while a question is answered."""
         return self._log.lock
 
     def ask(
         self, question: Callable[[State], JsonObject | list[object] | str]
     ) -> JsonObject | list[object] | str:
-        """A question that parses nothing. Raises RegistryError."""
+        """Answer a question about the state, which parses nothing. Raise RegistryError."""
         with self._log.lock:
             return question(self._log.state)
 
@@ -111,9 +110,12 @@ class Registry:
             raise no_subject(subject)
         if not asked.body.text:
             raise RegistryError(INVALID_SCHEMA, "Empty schema")
-        alike = (each for each in reversed(versions) if each.body.text == asked.body.text)
-        found = next((each for each in alike if _as_stored(asked.body, each) == each.body), None)
-        if found is None:  # even one that this registry cannot parse is found by its text
+        same_text = (each for each in reversed(versions) if each.body.text == asked.body.text)
+        found = next(
+            (each for each in same_text if _as_stored(asked.body, each) == each.body), None
+        )
+        # A schema that this registry cannot parse is found by its text, above.
+        if found is None:
             body = self._body(asked, subject)
             found = self._same(body, versions, subject)
             if found is None and alive:
@@ -123,8 +125,8 @@ class Registry:
         return found.described
 
     def register(self, subject: str, asked: Asked) -> int:
-        """Return its id; of one that the subject has already, without a write. Raises
-        RegistryError.
+        """Return the id of the schema; a schema that the subject has already is not written again.
+        Raise RegistryError.
         """
         known = self._registered(subject, asked)
         if known is not None:
@@ -132,8 +134,8 @@ class Registry:
         return self._log.write(lambda: self._new_version(subject, asked)).schema_id
 
     def _registered(self, subject: str, asked: Asked) -> Registered | None:
-        """Return the version that the request is about, if it is there already with all that
-        settings would add to it.
+        """Return the version of the subject that has the request's schema, with all that settings
+        would add to it; None: there is none yet.
         """
         with self._log.lock:
             state = self._log.state
@@ -196,7 +198,7 @@ class Registry:
         known = self._same(body, versions, subject) if asked.version is None else None
         if known is not None:
             return known, ()
-        why = self._problems(body, self._to_judge(subject, versions), subject)
+        why = self._find_incompatibilities(body, self._to_judge(subject, versions), subject)
         if why:
             text = (
                 "Schema being registered is incompatible with an earlier schema for subject "
@@ -249,7 +251,9 @@ class Registry:
     def _imported(
         self, subject: str, asked: Asked, versions: Sequence[Registered], version: int
     ) -> Registered:
-        """With the id, and perhaps the version, of another registry, which has judged it."""
+        """Return a version with the id, and perhaps the version number, of another registry, which
+        has checked it.
+        """
         schema_id = asked.schema_id
         if schema_id is None:
             raise RegistryError(
@@ -308,8 +312,8 @@ class Registry:
             )
 
     def compatible(self, subject: str, version: int | None, asked: Asked) -> list[str]:
-        """Return why the schema does not go with a version, LATEST for the newest; None for those
-        that the level names. Raises RegistryError.
+        """Return the reasons why the schema does not go with a version, LATEST for the newest;
+        None: with the versions that the level names. Raise RegistryError.
         """
         if not asked.body.text:
             raise RegistryError(INVALID_SCHEMA, "Empty schema")
@@ -322,7 +326,7 @@ class Registry:
                 else [self._to_compare(state, subject, version)]
             )
         versions = [each for each in found if each is not None]
-        return self._problems(
+        return self._find_incompatibilities(
             replace(body, metadata=contracts.stored(body.metadata)),
             self._to_judge(subject, versions),
             subject,
@@ -330,8 +334,8 @@ class Registry:
 
     @staticmethod
     def _to_compare(state: State, subject: str, version: int) -> Registered | None:
-        """Nothing has been registered where the newest of no versions is asked for: then all is
-        compatible.
+        """Return the version to compare with. None: LATEST of a subject without versions, where all
+        is compatible.
         """
         if version == LATEST and not state.versions(subject):
             return None
@@ -340,7 +344,7 @@ class Registry:
     # deleting
 
     def delete_subject(self, subject: str, *, permanent: bool) -> list[int]:
-        """Return the versions that are gone. Raises RegistryError."""
+        """Delete all versions of a subject. Return their numbers. Raise RegistryError."""
 
         def decide() -> Decided[list[int]]:
             with self._log.lock:
@@ -366,7 +370,7 @@ class Registry:
         return self._log.write(decide)
 
     def delete_version(self, subject: str, version: int, *, permanent: bool) -> int:
-        """Return the version that is gone. Raises RegistryError."""
+        """Delete one version. Return its number. Raise RegistryError."""
 
         def decide() -> Decided[int]:
             with self._log.lock:
@@ -409,7 +413,7 @@ class Registry:
                 )
 
     def delete_context(self, context: str) -> None:
-        """Of an empty context; its level and its mode go too, and its ids begin again. Raises
+        """Delete an empty context. Its level and its mode go too, and its ids begin again. Raise
         RegistryError.
         """
 
@@ -465,16 +469,16 @@ class Registry:
         return tuple(found)
 
     def _parsed(self, body: Body, subject: str, *, new: bool = False) -> Parsed:
-        """`subject`: of the context in which references are looked up. `new`: what was legal once
-        is not enough.
+        """Parse a schema. References are looked up in the context of `subject`. `new`: by today's
+        rules, not those of older libraries.
         """
         return self._schemas.parsed(
             body.schema_type, body.text, self._resolved(body, context_of(subject)), new=new
         )
 
     def _digest(self, body: Body, subject: str) -> bytes:
-        """Of the canonical form of a stored schema; empty for one that this registry cannot parse,
-        as another registry may have written it.
+        """Return the digest of the canonical form of a stored schema; empty if this registry cannot
+        parse it, as another registry may have written it.
         """
         key = (context_of(subject), body)
         if key not in self._digests:
@@ -488,8 +492,8 @@ class Registry:
         return self._digests[key]
 
     def _body(self, asked: Asked, subject: str, *, new: bool = False) -> Body:
-        """As it is stored, but for its contract. `new`: it is judged by the rules for new ones.
-        Raises RegistryError.
+        """Return the schema of a request as it is stored, but for its contract. `new`: it must
+        follow the rules for new schemas. Raise RegistryError.
         """
         body = replace(
             asked.body, references=self._latest(asked.body.references, context_of(subject))
@@ -514,8 +518,8 @@ class Registry:
     def _latest(
         self, references: tuple[SchemaReference, ...], context: str
     ) -> tuple[SchemaReference, ...]:
-        """Return them with the number of the newest version in place of LATEST: a schema does not
-        change when another gets a version.
+        """Return references with the newest version in place of LATEST: a schema does not change
+        when a schema that it refers to gets a new version.
         """
         if all(each.version != LATEST for each in references):
             return references
@@ -555,7 +559,7 @@ class Registry:
             state = self._log.state
             return Judged(state.level(subject), state.setting(GROUP, subject), versions)
 
-    def _problems(self, body: Body, judged: Judged, subject: str) -> list[str]:
+    def _find_incompatibilities(self, body: Body, judged: Judged, subject: str) -> list[str]:
         """`body`: of a new schema."""
         level, group, versions = judged
         if level == "NONE":
@@ -584,7 +588,9 @@ class Registry:
         return found
 
     def serialized(self, body: Body, subject: str) -> str:
-        """Protobuf's descriptor in base64. Raises RegistryError."""
+        """Return the schema as `format=serialized` has it: Protobuf's descriptor in base64. Raise
+        RegistryError.
+        """
         serialize = getattr(format_of(body.schema_type), "serialized", None)
         return body.text if serialize is None else str(serialize(self._parsed(body, subject)))
 
@@ -596,7 +602,9 @@ def _digest_of(schema: Parsed) -> bytes:
 
 
 def _as_stored(asked: Body, there: Registered) -> Body:
-    """Return what is asked for, with the contract of that version where none is given."""
+    """Return the asked schema, with the contract of a stored version where the request gives
+    none.
+    """
     metadata = asked.metadata or there.body.metadata
     rule_set = asked.rule_set or there.body.rule_set
     return replace(asked, metadata=contracts.stored(metadata), rule_set=contracts.stored(rule_set))

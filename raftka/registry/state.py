@@ -4,7 +4,7 @@ and their versions, ids, levels and modes.
 Knows neither topic nor request. Subjects have the names that `subjects.py` writes: those of a
 context begin with it. Ids are a context's own.
 
-Every question costs what its answer is long, but for the lists of all subjects.
+The time of a question grows with the length of its answer, but for the lists of all subjects.
 """
 
 import json
@@ -56,7 +56,7 @@ NO_IDS = Ids()
 
 
 class State:
-    """Not for several threads at once."""
+    """The state of a registry. Not for several threads at once."""
 
     def __init__(self) -> None:
         self.ignored = 0  # records that are none of a registry
@@ -72,14 +72,14 @@ class State:
         self._referrers: dict[tuple[str, int], dict[tuple[str, int], None]] = {}
         # fields of the newest value of a key that this registry does not know
         self._unknown: dict[Key, JsonObject] = {}
-        # keys that another registry writes with other bytes: compaction takes these for others
+        # forms of keys that another registry writes: compaction takes them for other keys
         self._written: dict[Key, tuple[bytes, ...]] = {}
 
     # reading records
 
     def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """A record that no registry wrote is counted and passed by: it must not keep all others
-        away.
+        """Read a record. A record that no registry wrote is counted and skipped: it must not stop
+        the reading of all others.
         """
         try:
             self._apply(key or b"", value)
@@ -114,7 +114,9 @@ class State:
         self._remember(key, written, found)
 
     def _remember(self, key: Key, written: bytes, found: JsonObject | None) -> None:
-        """Keep what this registry would lose, were it to write the record anew."""
+        """Keep the fields and forms of keys that this registry does not know: it would lose them if
+        it wrote the record again.
+        """
         unknown = unknown_fields(key.kind, found) if found is not None else {}
         if unknown:
             self._unknown[key] = unknown
@@ -125,8 +127,8 @@ class State:
             self._written[key] = (*known, written)
 
     def rewritten(self, records: Iterable[Record]) -> Iterator[Record]:
-        """Return the records with the fields that are in those that they take the place of, under
-        each form of their key.
+        """Return the records with the unknown fields of the records that they replace, under each
+        form of their key.
         """
         for record in records:
             key = read_key(record[0])
@@ -194,7 +196,7 @@ class State:
             self.characters += version.body.characters
         ids.by_body.setdefault(version.body, version.schema_id)
         ids.users.setdefault(version.schema_id, {})[place] = None
-        # others are no ids of Confluent's formats, and none follow them
+        # A larger id does not fit Confluent's formats, so the next id does not follow it.
         if version.schema_id <= LARGEST_NUMBER:
             ids.highest = max(ids.highest, version.schema_id)
         for each in version.body.references:
@@ -230,13 +232,13 @@ class State:
     # questions
 
     def setting(self, name: str, subject: str | None) -> Json:
-        """Return it as the subject has it, else its context, else all contexts; None if none of
-        them does.
+        """Return the setting of the subject, else of its context, else of all contexts; None if
+        none of them has it.
         """
         return next((found[name] for found in self._settings(subject) if name in found), None)
 
     def settings_of(self, subject: str | None) -> JsonObject:
-        """Return all that hold for it, its own and others'."""
+        """Return all settings that hold for the subject, its own and its context's."""
         found: JsonObject = {}
         for each in reversed(list(self._settings(subject))):
             found |= each
@@ -264,7 +266,7 @@ class State:
         return self.own_mode(subject)
 
     def own_mode(self, subject: str | None) -> str:
-        """As it is set, even where its context is frozen."""
+        """Return the mode that is set for the subject, even where its context is frozen."""
         return next(
             (self.modes[each] for each in _scopes(subject) if each in self.modes), DEFAULT_MODE
         )
@@ -277,7 +279,7 @@ class State:
         return "READONLY_OVERRIDE" in (self.modes.get(context), self.modes.get(prefix_of(GLOBAL)))
 
     def contexts(self) -> list[str]:
-        """Return the one without a name first."""
+        """Return all contexts, first the one without a name."""
         return [DEFAULT, *sorted(self._ids.keys() - {DEFAULT})]
 
     def has_context(self, context: str) -> bool:
@@ -336,8 +338,8 @@ class State:
     def subjects(
         self, prefix: str = ":*:", *, deleted: bool = False, deleted_only: bool = False
     ) -> list[str]:
-        """Return those whose name begins so. `:*:` before the prefix: in all contexts; without a
-        context: in the one without a name.
+        """Return the subjects whose names begin with the prefix. `:*:` before it: in all contexts;
+        without a context: in the one without a name.
         """
         context, start = Name.of(prefix)
 
@@ -357,7 +359,7 @@ class State:
         return sorted(subject for subject in self._subjects if shown(subject))
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Registered]:
-        """Of a subject, the oldest first; none of one that is not there."""
+        """Return the versions of a subject, the oldest first; an unknown subject has none."""
         known = self._subjects.get(subject, {})
         return [
             known[version] for version in sorted(known) if deleted or not known[version].deleted
@@ -388,8 +390,8 @@ class State:
     def resolved(
         self, references: Sequence[SchemaReference], context: str = DEFAULT
     ) -> Iterator[tuple[str, Body]]:
-        """Name and body of each, those before it that it needs itself; a name once. `context`: of
-        the schema that refers to them.
+        """Return name and body of all schemas that references lead to, each after those that it
+        needs, each name once. `context`: of the schema that has the references.
 
         Raises RegistryError for one that is not there.
         """
@@ -418,7 +420,7 @@ class State:
 
 
 def _scopes(subject: str | None) -> tuple[str | None, ...]:
-    """Return where a setting or a mode of a subject may stand, the nearest first."""
+    """Return the scopes where a setting or a mode of a subject may be set, the nearest first."""
     return subject, prefix_of(context_of(subject or "")) or None, prefix_of(GLOBAL)
 
 

@@ -45,15 +45,15 @@ def context_of(subject: str) -> str:
 
 
 def within(context: str, subject: str) -> str:
-    """Return the subject as a request to a context, or a schema of it, means it: its own context
-    comes first.
+    """Return the full name of a subject in a request to a context, or in a reference of its
+    schemas: a name without a context is one of this context.
     """
     name = Name.of(subject)
     return Name(context, subject).text if not subject.startswith((":.", ":*:")) else name.text
 
 
 def read_context(text: str) -> str:
-    """Of a path: the dot before it, and the colons around it, may be left out. Raises
+    """Read a context from a path, where its dot and its colons may be left out. Raise
     RegistryError.
     """
     context = text.removeprefix(":").removesuffix(":")
@@ -77,7 +77,7 @@ def check_context(context: str) -> None:
 
 
 def new_subject(text: str) -> str:
-    """One that a version may have. Raises RegistryError."""
+    """Check the name of a subject that is to have a version. Raise RegistryError."""
     name = _checked(text)
     if not name.subject or name.context == GLOBAL or name.subject in RESERVED:
         raise RegistryError(
@@ -87,8 +87,8 @@ def new_subject(text: str) -> str:
 
 
 def new_scope(text: str) -> str | None:
-    """A subject or a context that may have a level or a mode; None for the context `.`. Raises
-    RegistryError.
+    """Check the name of a subject or a context that is to have a level or a mode; None for the
+    context `.`. Raise RegistryError.
     """
     name = _checked(text)
     if name.subject in RESERVED or (name.context == GLOBAL and name.subject):

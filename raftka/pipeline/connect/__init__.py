@@ -1,3 +1,3 @@
-"""Connectors: what a flow reads and writes beside topics and Delta tables. Folders of files, HTTP,
+"""Connectors: sources and sinks of a flow beside topics and Delta tables. Folders of files, HTTP,
 tables of databases, Iceberg.
 """

@@ -98,7 +98,9 @@ def prepare(to: Iceberg, schema: "pa.Schema") -> str:
 
 
 def _check(to: Iceberg, table: "Table", schema: "pa.Schema") -> None:
-    """Add columns that the table has not yet; refuse what does not fit. Raises PipelineError."""
+    """Add columns that the table has not yet; refuse columns of another type. Raise
+    PipelineError.
+    """
     there = {each.name: each for each in table.schema().as_arrow()}
     for each in schema:
         if each.name in there and (is_type := _kind(there[each.name].type)) != (
@@ -120,8 +122,8 @@ def _check(to: Iceberg, table: "Table", schema: "pa.Schema") -> None:
 
 
 def _kind(kind: object) -> str:
-    """An Arrow type as Iceberg tells it from others; of lists and groups only that they are
-    some.
+    """Return the name of an Arrow type as Iceberg distinguishes types; of lists and groups without
+    the types inside.
     """
     text = str(kind).removeprefix("large_")
     text = text.partition("<")[0] if text.startswith(("list", "struct", "map")) else text

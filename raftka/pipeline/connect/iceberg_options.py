@@ -1,4 +1,4 @@
-"""Options of Iceberg tables, and what is wrong with them in a sentence. Knows no catalog."""
+"""Options of Iceberg tables, and their errors as sentences. Knows no catalog."""
 
 import re
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
-"""Helpers for the options of connectors: names in any case as Spark hands them on, and what is
-wrong with a value in a sentence.
+"""Helpers for the options of connectors: names in any case as Spark passes them on, and errors as
+sentences.
 """
 
 import difflib
@@ -37,7 +37,7 @@ def with_prefix(options: Mapping[str, str], prefix: str) -> dict[str, str]:
 
 
 def whole(options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    """Raises OptionRefused for what is no whole number in these bounds."""
+    """Return an option that is a whole number within bounds. Raise OptionRefused."""
     text = options.get(name, str(default)).strip()
     if not text.isdecimal() or not least <= int(text) <= most:
         raise OptionRefused(

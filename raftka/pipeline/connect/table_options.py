@@ -1,4 +1,4 @@
-"""Options of tables that are read or written, and what is wrong with them in a sentence. Opens no
+"""Options of tables that are read or written, and their errors as sentences. Opens no
 connection.
 """
 

@@ -1,4 +1,4 @@
-"""Options of webhooks, and what is wrong with them in a sentence. Opens no connection."""
+"""Options of webhooks, and their errors as sentences. Opens no connection."""
 
 import re
 from collections.abc import Mapping

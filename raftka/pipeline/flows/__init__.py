@@ -1,1 +1,3 @@
-"""A project's streams: what streams.yml says, the queries it becomes, and what keeps them going."""
+"""A project's streams: the declarations of streams.yml, their queries, and the supervisor that
+keeps these running.
+"""

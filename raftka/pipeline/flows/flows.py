@@ -137,8 +137,8 @@ def _with_decoded(
 
 
 def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -> DataFrame:
-    """The fields, and with _ before them what says which record it was. What a view of this name
-    shows; for Python functions on streams.
+    """Return the declared fields of a stream, and the columns of its records with _ before their
+    names: the view of this name. For Python functions on streams.
     """
     stream = found.stream(name)
     if bounded is None and _is_shared(found, stream):
@@ -161,9 +161,7 @@ def good(found: Declared, name: str, bounded: Mapping[str, str] | None = None) -
 
 
 def bad(found: Declared, stream: StreamSpec, bounded: Mapping[str, str] | None = None) -> DataFrame:
-    """As a dead letter: the record as it was, with headers that say where it was and what is wrong
-    with it.
-    """
+    """Return dead letters: the records as they were, with headers for the place and the error."""
     if bounded is None and _is_shared(found, stream):
         return _shared(found, stream, BAD)
     # The errors alone: the fields of the records that fit would go from Python to Java for nothing.

@@ -21,7 +21,7 @@ def with_schema(frame: DataFrame, shape: StructType) -> DataFrame:
 
 
 def of_source(frame: DataFrame, packs: Callable[[Packing], DataFrame | None]) -> DataFrame:
-    """The frame, whose source can make few rows of many by itself."""
+    """Mark a frame whose source can make few rows of many by itself. Return it."""
     setattr(frame, PACKS, packs)
     return frame
 

@@ -86,7 +86,9 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
         jvm = self._spark._jvm.org.apache.spark.sql.pipelines.graph
 
         def plan(at: int) -> Any:
-            """Anew each time: a plan whose tables were not there once never finds them."""
+            """Return the frame of a flow, made anew each time: a plan made before its tables never
+            finds them.
+            """
             return statements().apply(at).plan()
 
         def statements() -> Any:
@@ -100,7 +102,7 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
     # loading
 
     def load(self) -> None:
-        """Raises PipelineError, and what the files raise."""
+        """Read the definitions. Raise PipelineError, and the errors of the files."""
         for path in self._project.definitions():
             self._loading = str(path.relative_to(self._project.folder))
             if path.suffix == ".sql":
@@ -181,8 +183,8 @@ class Graph(GraphElementRegistry):  # type: ignore[misc]
     # while it runs
 
     def add(self, found: Statement) -> None:
-        """Its view is there then, or its flow can be started. Raises PipelineError, and what Spark
-        says of its query: nothing has changed then.
+        """Add a definition: then its view is there, or its flow can be started. Raise
+        PipelineError, and Spark's errors of its query; then nothing has changed.
         """
         if any(found.name.lower() == name.lower() for name in self._outputs):
             raise OptionRefused(f"{found.name} is there already")

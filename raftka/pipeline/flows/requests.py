@@ -42,9 +42,9 @@ def _write(path: Path, what: Json) -> None:
 
 
 def serve(project: Project, answer: Callable[[JsonObject], JsonObject]) -> None:
-    """Answer what waits. `answer` may raise PipelineError, which the client is told. A request or
-    an answer that cannot be read or written, as on a full disk, is left: its client gives up by
-    itself.
+    """Answer the waiting requests. `answer` may raise PipelineError, which becomes the client's
+    error. A request or an answer that cannot be read or written, as on a full disk, is left: its
+    client gives up by itself.
     """
     with suppress(OSError):
         for path in _waiting(project):
@@ -91,7 +91,9 @@ def _read(path: Path) -> JsonObject:
 
 
 def ask(project: Project, request: JsonObject, timeout_s: float) -> JsonObject:
-    """Returns when it is done. Raises PipelineError: what was wrong, or that no process answers."""
+    """Send a request and wait until it is done. Raise PipelineError with the process's error, or
+    when no process answers.
+    """
     if len(json.dumps(request)) > LARGEST:
         raise PipelineError(f"the request has more than {LARGEST} bytes")
     name = f"{uuid.uuid4().hex}.json"

@@ -1,5 +1,5 @@
 """`raftka pipeline run`: a project's flows in one session until SIGTERM, each started again when it
-fails. Tells how far it is, on lines and in a file.
+fails. Reports progress in lines and in a file.
 """
 
 import logging
@@ -60,8 +60,8 @@ def run(
     say: Say,
     metrics: int | None = None,
 ) -> None:
-    """Returns after SIGTERM or Ctrl-C. Raises PipelineError, within a second for what is wrong with
-    the project's files. `metrics`: a port.
+    """Run the project; return after SIGTERM or Ctrl-C. Raise PipelineError, within a second for
+    errors of the project's files. `metrics`: a port.
     """
     stopping = Stopping()
     for noisy in NOISY:
@@ -105,8 +105,8 @@ class Running:
         return {flow.name: flow.reported for flow in list(self._flows)}
 
     def begin(self, master: str | None, config: Mapping[str, str], stopping: Stopping) -> None:
-        """Raises PipelineError, whatever Spark or a definition raises: the traceback is in the log
-        then.
+        """Start the flows. Raise PipelineError for any error of Spark or of a definition; its
+        traceback is in the log.
         """
         try:
             self._begin(master, config, stopping)
@@ -186,8 +186,8 @@ class Running:
             self._lags.stop()
 
     def _emptied(self) -> Path:
-        """The folder for blocks and for what flows share. A Java that was killed has left its own
-        there.
+        """Return the emptied folder for blocks and for shared columns. A killed Java has left its
+        own there.
         """
         folder = self._project.state / "local"
         shutil.rmtree(folder, ignore_errors=True)
@@ -239,8 +239,8 @@ class Running:
                 self._written = float("-inf")
 
     def _java_ends(self) -> bool:
-        """Return whether Java has ended, or does so now: a group of processes may have been told
-        to.
+        """Return True if Java has ended, or ends now: a signal may have gone to the whole group of
+        processes.
         """
         try:
             self._java.wait(JAVA_ENDS_S)
@@ -258,8 +258,8 @@ class Running:
             )
 
     def end(self) -> None:
-        """Between two batches, where there is such a moment: else what a batch has sent to topics
-        it sends again at the next start.
+        """Stop the queries between two batches, if they pause soon: else the next start sends the
+        records of a half-done batch again.
         """
         self._stop_lag()
         if self._spark is None:
@@ -313,7 +313,9 @@ class Running:
 
 
 def silence_counters(spark: "SparkSession") -> None:
-    """PySpark's server of counters prints a traceback when Java ends, which is told otherwise."""
+    """Silence PySpark's server of counters: it prints a traceback when Java ends, which is reported
+    elsewhere.
+    """
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None

@@ -47,9 +47,7 @@ def rows(source: Source) -> DataFrame:
 
 
 def bad_rows(source: Source) -> DataFrame:
-    """As dead letters: the row as it was, with headers that say where it was and what is wrong with
-    it.
-    """
+    """Return dead letters: the rows as they were, with headers for the place and the error."""
     kept = f"{CORRUPT}, " if _has_corrupt(source) else ""
     fields = ", ".join(f"`{each.name}`" for each in source.fields)
     value = f"cast(coalesce({kept}to_json(struct({fields}))) as binary) as value"

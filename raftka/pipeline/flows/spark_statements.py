@@ -76,8 +76,8 @@ def make_topic(project: Project, found: Statement, patience_s: float = PATIENCE_
 
 
 def frame_of(spark: "SparkSession", found: Statement) -> DataFrame:
-    """Its rows, for a topic as JSON. `parseQuery` takes nothing that would change anything. Raises
-    what Spark says.
+    """Return the rows of a statement's query, for a topic as JSON. `parseQuery` takes only queries.
+    Raise Spark's errors.
     """
     plan = spark._jsparkSession.sessionState().sqlParser().parseQuery(found.query)
     frame = DataFrame(

@@ -1,5 +1,5 @@
-"""CREATE STREAM, CREATE TABLE and CREATE SINK: what stands before the query, which is Spark's.
-Knows files and no Spark.
+"""CREATE STREAM, CREATE TABLE and CREATE SINK: the part before the query, which is Spark's. Knows
+files and no Spark.
 
     CREATE STREAM fast AS SELECT truck, speed_kmh FROM trucks WHERE speed_kmh > 90
     CREATE TABLE per_minute AS SELECT window.start AS minute, count(*) AS n FROM trucks GROUP BY
@@ -187,7 +187,7 @@ def parse_drop(text: str) -> str:
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """Raises OptionRefused for what is no name of a statement."""
+    """Return the file of a statement with this name. Raise OptionRefused for a wrong name."""
     if NAME.fullmatch(name) is None or len(name) > LONGEST_NAME:
         raise OptionRefused(
             f"{name!r} is no name of a stream, table or sink: letters, digits and _, a letter first"

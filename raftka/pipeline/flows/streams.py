@@ -1,5 +1,5 @@
-"""`streams.yml`: topics as views, and views into topics and lakes. What it says and what is wrong
-with it; knows YAML, and no Spark.
+"""`streams.yml`: topics as views, and views into topics and lakes. Its declarations and their
+errors; knows YAML, and no Spark.
 
 bootstrap: localhost:9092
 security: client.properties                # Kafka's client properties, in a file beside this one
@@ -211,7 +211,7 @@ def load(path: Path) -> Declared:
 
 
 def declared(told: object, folder: Path, environment: Mapping[str, str] = os.environ) -> Declared:
-    """`folder`: what paths count from. Raises OptionRefused."""
+    """Read declarations. `folder`: relative paths begin there. Raise OptionRefused."""
     document = _mapping(told, "it")
     _refuse_unknown(document, DOCUMENT, "it")
     bootstrap = environment.get(BOOTSTRAP) or str(document.get("bootstrap", "localhost:9092"))
@@ -344,8 +344,8 @@ def _stream(
 def registry_access(
     told: object, where: str, folder: Path, environment: Mapping[str, str], url: str | None = None
 ) -> RegistryAccess:
-    """A URL, several with commas between them, or a mapping. The password is in the environment.
-    `url` goes before what is told.
+    """Read the access to a registry: a URL, several with commas between them, or a mapping. The
+    password is in the environment. `url` goes before the declared one.
     """
     given = {"url": told} if isinstance(told, str) else _mapping(told, where)
     _refuse_unknown(given, REGISTRY, where)

@@ -1,5 +1,5 @@
-"""Keeps queries going: one that fails is started again, later each time it fails, and what it
-reports is added up. Knows no Spark, but what its queries look like.
+"""Keeps queries running: a failed query is started again, later with each failure, and the reports
+of its runs are added up. Knows no Spark, but the interface of its queries.
 
 A query that fails has done no harm: its checkpoint stays before what was not written. So none is
 given up; what needs somebody to do something is said each time, with the next step.
@@ -82,7 +82,7 @@ class Reported:
 
 @dataclass
 class Supervised:
-    """One flow. `look` is to be called every now and then; it returns lines for whoever watches."""
+    """One flow. Call its `look` every now and then; it returns lines for the terminal."""
 
     name: str
     start: Callable[[], "StreamingQuery"]

@@ -1,3 +1,1 @@
-"""Delta tables: what a batch commits, what a reader reads, statistics and upkeep. Knows no
-topic.
-"""
+"""Delta tables: commits of batches, reads, statistics and upkeep. Knows no topic."""

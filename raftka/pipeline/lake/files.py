@@ -1,4 +1,4 @@
-"""Parquet files of a Delta table: what a task writes and reads, wherever the table is. Knows no log
+"""Parquet files of a Delta table, written and read by tasks, wherever the table is. Knows no log
 and no Spark.
 
 A task holds at most 64 MB of rows and a hundred open files; what it could not finish it removes
@@ -71,8 +71,8 @@ def files_of(lake: Lake) -> "FileSystem":
 
 
 def plain_files_of(lake: Lake) -> "FileSystem":
-    """The same, with what deltalake hides in folders: files that it was writing when it was killed
-    (named `...#1`).
+    """Return the file system with the files that deltalake hides in folders: those that it was
+    writing when it was killed (named `...#1`).
     """
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
@@ -111,7 +111,7 @@ def write_files(
     batches: "Iterable[pa.RecordBatch]",
     stem: str,
 ) -> tuple[DataFile, ...]:
-    """`stem`: what their names begin with. Raises PipelineError."""
+    """Write rows into Parquet files, whose names begin with `stem`. Raise PipelineError."""
     if is_folder(lake) and not Path(lake.url).is_dir():  # the driver has made the table
         raise PipelineError(
             f"there is no folder {lake.url} on {gethostname()}, where a task is to write to it, "

@@ -1,4 +1,4 @@
-"""Options of lakes, and what is wrong with them in a sentence. Knows no lake."""
+"""Options of lakes, and their errors as sentences. Knows no lake."""
 
 import os
 import re

@@ -39,7 +39,7 @@ class Plan(NamedTuple):
 
 
 def shape(lake: Lake) -> "pa.Schema":
-    """Arrow schema of what is read. Raises PipelineError."""
+    """Return the Arrow schema of a read. Raise PipelineError."""
     import pyarrow as pa
 
     found = _schema(lake, demanded(lake, lake.version))
@@ -178,7 +178,7 @@ def _tasks(files: Sequence[File], size: int) -> list[tuple[File, ...]]:
 
 
 def _place(partition: Mapping[str, Json], schema: "pa.Schema") -> "Expression":
-    """The values of a file's partition columns, as Arrow is told them."""
+    """Return the values of a file's partition columns as an expression of Arrow."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -210,8 +210,8 @@ def _unforgotten(lake: Lake, table: "DeltaTable", by: Compared) -> "pa.Table":
 
 
 def _rewrite(lake: Lake, table: "DeltaTable", by: Compared) -> None:
-    """Keep the last removal of each row. It is no part of a batch: what fails is tried with the
-    next one.
+    """Keep the last removal of each row. This is no part of a batch: after a failure it is tried
+    with the next one.
     """
     from deltalake import write_deltalake
 

@@ -77,7 +77,9 @@ def _columns(footer: "FileMetaData") -> Mapping[str, Json]:
 
 
 def _leaves(footer: "FileMetaData") -> "list[ColumnChunkMetaData]":
-    """The Arrow field of each Parquet column; None for what is inside a list, a map or a group."""
+    """Return the Arrow field of each Parquet column; None for a column inside a list, a map or a
+    group.
+    """
     fields = {field.name: field for field in footer.schema.to_arrow_schema()}
     paths = [footer.schema.column(at) for at in range(len(footer.schema))]
     return [

@@ -70,8 +70,8 @@ def opened(lake: Lake, version: int | None = None) -> "DeltaTable | None":
 
 
 def prepare(lake: Lake, schema: "pa.Schema") -> tuple[str, ...]:
-    """Before a task runs: a table that takes rows of this Arrow schema, and what it is partitioned
-    by. Raises PipelineError.
+    """Open or make a table that takes rows of this Arrow schema, before a task runs, and return its
+    partition columns. Raise PipelineError.
     """
     _check_partitioning(lake, schema)
     with explained(lake):
@@ -119,7 +119,9 @@ def _fields(lake: Lake, schema: "pa.Schema") -> JsonObject:
 
 
 def new_columns(lake: Lake, table: "DeltaTable", schema: "pa.Schema") -> JsonObject:
-    """Columns that the table has not yet. Raises PipelineError for what does not fit."""
+    """Return columns that the table has not yet. Raise PipelineError for columns of another
+    type.
+    """
     own = tuple(table.metadata().partition_columns)
     if lake.partition_by and lake.partition_by != own:
         raise OptionRefused(
@@ -200,8 +202,8 @@ def commit(lake: Lake, schema: "pa.Schema", done: Sequence[Done]) -> None:
 
 
 def _tidy(lake: Lake, table: "DeltaTable", attempt: Attempt, files: Sequence[DataFile]) -> None:
-    """Remove what other tries of a logged batch left: this try's files, and those of drivers that
-    were killed before they removed theirs.
+    """Remove files that other tries of a logged batch left: those of this try, and those of drivers
+    that were killed before they removed theirs.
     """
     assert attempt.query is not None
     added = batch_in_log(lake, table, attempt.query, attempt.batch)

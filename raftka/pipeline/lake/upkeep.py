@@ -26,7 +26,9 @@ log = logging.getLogger(__name__)
 
 
 def check_there(lake: Lake, files: Sequence[DataFile]) -> None:
-    """Compare what tasks say they wrote with what the driver sees. Raises PipelineError."""
+    """Compare the files that tasks report with the files that the driver sees. Raise
+    PipelineError.
+    """
     found = (
         {each.path: each for each in files_of(lake).get_file_info([each.path for each in files])}
         if files
@@ -61,9 +63,9 @@ def batch_in_log(lake: Lake, table: "DeltaTable", query: str, batch: int) -> fro
 
 
 def remove_tries(lake: Lake, stem: str, added: Collection[str], version: int) -> None:
-    """Remove the files of earlier tries of a batch whose files begin with `stem`, in the folders of
-    the added files. The same rows went to the same partitions before. What can not be removed harms
-    nothing.
+    """Remove the files of earlier tries of a batch, whose names begin with `stem`, in the folders
+    of the added files. The same rows went to the same partitions before. Files that cannot be
+    removed harm nothing.
     """
     try:
         found = [
@@ -87,8 +89,8 @@ def remove_tries(lake: Lake, stem: str, added: Collection[str], version: int) ->
 
 
 def _remove_half_entries(lake: Lake, version: int) -> None:
-    """In a folder an entry of the log is written beside its place, then linked to it. Half of one
-    is left by a kill. Those up to this version can be nobody's any more.
+    """Remove half-written entries of the log, which a kill leaves: in a folder an entry is written
+    beside its place, then linked to it. No process uses those up to this version any more.
     """
     if is_folder(lake):
         for path in Path(lake.url, LOG).iterdir():
@@ -98,8 +100,8 @@ def _remove_half_entries(lake: Lake, version: int) -> None:
 
 
 def compact(lake: Lake, table: "DeltaTable") -> None:
-    """Make large files of small ones, and remove what was replaced so a week ago. It is no part of
-    a batch: what fails is tried at the next time.
+    """Make large files of small ones, and remove files that were replaced a week ago. This is no
+    part of a batch: after a failure it is tried at the next time.
     """
     try:
         if lake.z_order_by:
@@ -113,7 +115,8 @@ def compact(lake: Lake, table: "DeltaTable") -> None:
 
 def _sort(lake: Lake, table: "DeltaTable") -> None:
     """Sort the rows of each partition that has new files along a Z-curve of the columns: then the
-    bounds of a file are narrow in all of them.
+    bounds of a file are narrow in all of them. A partition has new files where more than one is
+    below half of the target: sorted files are large, but for the last one.
 
     A partition is new where it has more than one file below half of the target: what was sorted
     before is large, but for the last file.

@@ -173,8 +173,8 @@ class Fetched:
             position = after
 
     def _committed(self, aborted: Iterable[AbortedTransaction]) -> Iterator[Span]:
-        """Without what belongs to transactions that were aborted: `aborted` says where they begin,
-        a marker in the log where one ends.
+        """Leave out the records of aborted transactions: `aborted` has their begins, a marker in
+        the log is their end.
         """
         to_come = sorted(aborted, key=lambda each: each[1], reverse=True)
         now: set[int] = set()

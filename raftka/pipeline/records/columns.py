@@ -1,5 +1,5 @@
-"""Records as numpy columns: what stands where in a buffer, for all its records at once. Knows
-neither Arrow nor where the buffer came from.
+"""Records as numpy columns: the places of their parts in a buffer, for all records at once. Knows
+no Arrow, and not the origin of the buffer.
 """
 
 from typing import Any, NamedTuple
@@ -132,9 +132,7 @@ def _each(portion: Portion, of_batches: list[Ints]) -> Ints:
 
 
 def _of_batches(portion: Portion, offsets: Ints, timestamps: Ints) -> None:
-    """From deltas to what they say. Timestamps are numbers of Java's: too large ones begin again
-    below, here as there.
-    """
+    """Turn deltas into values. Timestamps overflow as Java's do."""
     offsets += _each(portion, [header.base_offset for header in portion.headers])
     timestamps += _each(portion, [header.base_timestamp for header in portion.headers])
     if any(append_times(portion.headers)):

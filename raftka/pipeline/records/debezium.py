@@ -52,8 +52,8 @@ class Change(NamedTuple):
 
 
 def change_of(document: object) -> Change:
-    """`document`: as its format has it; None: a tombstone. Raises Misfit for what is no change of a
-    row.
+    """Read a change event. `document`: the value as its format has it; None: a tombstone. Raise
+    Misfit for a value that is no change of a row.
     """
     payload = unwrapped(document)
     if payload is None:
@@ -125,8 +125,8 @@ def quick(text: bytes | None) -> Quick:
 
 
 def complete(change: Change, names: Collection[str]) -> dict[str, Json]:
-    """The row as it is now. PostgreSQL tells large values that did not change with the row before
-    only. Raises Misfit when it did not tell these.
+    """Return the present row. PostgreSQL sends large values that did not change only in the row
+    before. Raise Misfit when it did not send them.
     """
     row = dict(change.after)
     for name in names:
@@ -168,8 +168,8 @@ Schema = Mapping[str, Json]
 
 
 class Typing:
-    """Values of one document of Kafka Connect's JSON by its schema. What does not match the schema
-    stays: the declared fields judge it.
+    """Converts the values of one document of Kafka Connect's JSON by its schema. A value that does
+    not match the schema stays as it is: the declared fields judge it.
     """
 
     def __init__(self) -> None:

@@ -46,8 +46,8 @@ class Decoder:
         aborted: Iterable[AbortedTransaction] | None = None,
         headers: bool = False,
     ) -> None:
-        """`aborted`: those transactions of a read_committed answer; None reads what is uncommitted
-        too. Raises CorruptBatch.
+        """Decode the batches of a fetch answer. `aborted`: the transactions of a read_committed
+        answer; None reads uncommitted records too. Raise CorruptBatch.
         """
         self._topic, self._partition, self._start, self._stop = topic, partition, start, stop
         self._with_headers = headers

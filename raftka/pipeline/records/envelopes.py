@@ -1,5 +1,5 @@
-"""Records that change rows by key: rows with a flag `_deleted` of what Debezium tells, or of a
-topic whose newest record of a key counts.
+"""Records that change rows by key: they become rows with a flag `_deleted`, from Debezium's events,
+or from a topic where the newest record of a key counts.
 
 A stream with `envelope: debezium` has change events; with `envelope: upsert` the value is the row,
 and a tombstone removes it. `key` names the fields that name a row: of a tombstone they are in the
@@ -68,7 +68,9 @@ class EnvelopeDecoder(Decoder):
         return pa.concat_arrays([found, rest]).take(pa.array(back, pa.int64()))
 
     def _fast_rows(self) -> FastJson | None:
-        """For events in plain JSON whose fields need no conversion of Kafka Connect's."""
+        """Return the fast reader for events in plain JSON whose fields need no conversion of Kafka
+        Connect's.
+        """
         if (
             self._envelope.kind == UPSERT
             or self._formats != ("json",)
@@ -78,7 +80,9 @@ class EnvelopeDecoder(Decoder):
         return FastJson.for_fields(self._declared.fields)
 
     def _changed(self, fast: FastJson, values: pa.Array) -> tuple[pa.StructArray, list[int]]:
-        """Rows that `fast` makes of what events have in `after`, and the places of these events."""
+        """Return the rows that `fast` makes of `after` in the events, and the places of these
+        events.
+        """
         places, rows, told = [], [], []
         for at, text in enumerate(values.field("value").to_pylist()):
             event = debezium.quick(text)
@@ -134,7 +138,7 @@ class EnvelopeDecoder(Decoder):
         }
 
     def _kept(self, row: JsonObject, key: bytes | None) -> JsonObject:
-        """The row, whose key may be in the record's key alone. Raises Misfit."""
+        """Return the row, whose key may be only in the record's key. Raise Misfit."""
         missing = [name for name in self._envelope.key if row.get(name) is None]
         if missing:
             row |= self._key(key, missing)
@@ -142,8 +146,8 @@ class EnvelopeDecoder(Decoder):
         return fitted
 
     def _removed(self, before: Mapping[str, Json], key: bytes | None) -> JsonObject:
-        """Its key, and what else is known of a row that is gone. Raises Misfit when its key is not
-        known.
+        """Return the key of a removed row, with all other known values. Raise Misfit when its key
+        is not known.
         """
         missing = [name for name in self._envelope.key if before.get(name) is None]
         row = self._plain({**before, **(self._key(key, missing) if missing else {})})
@@ -168,7 +172,9 @@ class EnvelopeDecoder(Decoder):
         }
 
     def _key(self, key: bytes | None, names: Sequence[str]) -> JsonObject:
-        """Fields of the record's key: a group of them, or the one value. Raises Misfit."""
+        """Return the fields of the record's key: a group of them, or the one value. Raise
+        Misfit.
+        """
         if key is None:
             return {}
         only = self._envelope.key[0] if len(self._envelope.key) == 1 else None

@@ -1,5 +1,5 @@
-"""The declared fields of a stream's records: names and kinds from YAML, and whether a value is of
-its kind. Knows neither Arrow nor Spark.
+"""The declared fields of a stream's records: names and kinds from YAML, and checks of values by
+their kinds. Knows neither Arrow nor Spark.
 
     {truck: int, speed: double?, stops: [{name: string, since: timestamp}], price: "decimal(10,2)",
     tags: {"*": string}}
@@ -116,8 +116,8 @@ def _of(*kinds: type) -> Callable[[Json], Json]:
 
 
 def _text(value: object) -> str:
-    """Only what UTF-8 can hold: JSON may escape half of a surrogate pair. Avro's times and UUIDs
-    are text here.
+    """Check a text. UTF-8 must hold it: JSON may escape half of a surrogate pair. Avro's times and
+    UUIDs become text here.
     """
     if type(value) in (UUID, time):
         value = str(value)
@@ -212,7 +212,7 @@ def _kind(declared: object, where: str) -> Kind:
 
 
 def fitting(value: object, kind: Kind, where: str) -> Json:
-    """The value as its kind has it. Raises Misfit."""
+    """Return the value as its kind has it. Raise Misfit."""
     if isinstance(kind, Group):
         if not isinstance(value, Mapping):
             raise Misfit(

@@ -118,7 +118,7 @@ def _read(kind: Kind, origin: str) -> Type:
 def group_columns(
     rows: Sequence[Struct | None], wanted: Sequence[Field], origin: str
 ) -> list[pa.Array]:
-    """A column for each field of structs; a struct may be None, whose fields are null."""
+    """Return a column for each field of structs. Fields of a struct that is None are null."""
     present = [row for row in rows if row is not None] if None in rows else rows
     arrays = []
     for at, each in enumerate(wanted):

@@ -28,8 +28,8 @@ class Stopping:
         self.listen()
 
     def listen(self) -> None:
-        """Call it again when somebody else may have taken the signals: Spark takes Ctrl-C with each
-        session.
+        """Take the signals. Call it again with each Spark session, which takes Ctrl-C for
+        itself.
         """
         for number in SIGNALS:
             signal.signal(number, self._came)
@@ -66,7 +66,7 @@ class Stopping:
 
 
 def end_children() -> None:
-    """Tell Java to end, whose handle an interrupted start has lost."""
+    """End the child processes: a Java of which an interrupted start has lost the handle."""
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):
             for child in (task / "children").read_text().split():

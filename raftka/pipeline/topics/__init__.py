@@ -1,3 +1,1 @@
-"""Spark's way into topics and out of them: options, offsets, what a batch reads, sources and
-sinks.
-"""
+"""Topics for Spark: options, offsets, plans of batches, sources and sinks."""

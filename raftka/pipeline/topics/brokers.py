@@ -1,5 +1,5 @@
-"""A cluster as a task or a driver asks it: the blocking client, with the pipeline's patience, its
-errors and what planning asks. Knows no records.
+"""Requests of tasks and drivers to a cluster: the blocking client, with the pipeline's patience and
+errors, and the questions of planning. Knows no records.
 
 Connections stay open in the worker's process for the tasks that come later: Spark uses a worker for
 many.

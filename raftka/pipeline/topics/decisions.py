@@ -86,8 +86,8 @@ def decide(brokers: Brokers, identity: Identity, decision: Decision) -> None:
 
 
 def last_decision(brokers: Brokers, transactional_id: str) -> Found:
-    """Read the last decision under this id, none of whose transactions is open. Raises KafkaError
-    and PipelineError.
+    """Read the last decision under this id, without open transactions. Raise KafkaError or
+    PipelineError.
     """
     patience = brokers.patience(
         f"the marker of the last transaction of {transactional_id} in {TOPIC}"

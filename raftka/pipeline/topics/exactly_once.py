@@ -124,8 +124,8 @@ def writing(brokers: Brokers, part: Part) -> Iterator[None]:
 
 
 def commit(brokers: Brokers, written: Sequence[Written | None], batch: int) -> None:
-    """Commit what the tasks of a batch have written. Raises PipelineError; then nothing of the
-    batch counts, unless EndTxn had no answer.
+    """Commit the records of a batch's tasks. Raise PipelineError; then nothing of the batch counts,
+    unless EndTxn had no answer.
     """
     done = [each for each in written if each is not None and each.part is not None and each.records]
     if not done:
@@ -140,8 +140,8 @@ def commit(brokers: Brokers, written: Sequence[Written | None], batch: int) -> N
 
 
 def abort(brokers: Brokers, written: Sequence[Written | None]) -> None:
-    """Abort what the tasks of a failed batch have written. Without the result of any task the next
-    `begin` does it, or the transaction's timeout.
+    """Abort the records of a failed batch's tasks. Without the result of any task the next `begin`
+    does it, or the transaction's timeout.
     """
     if part := next(
         (each.part for each in written if each is not None and each.part is not None), None
@@ -150,7 +150,9 @@ def abort(brokers: Brokers, written: Sequence[Written | None]) -> None:
 
 
 def give_up(brokers: Brokers, handle: Handle) -> None:
-    """Never raises: whatever is left open is aborted by the next `begin`, or by the timeout."""
+    """Abort the transaction. Never raises: the next `begin`, or the timeout, aborts a transaction
+    that is left open.
+    """
     try:
         transaction.give_up(brokers, handle.identity, handle.timeout_ms)
     except (KafkaError, ClientError, PipelineError) as error:

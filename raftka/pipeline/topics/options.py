@@ -1,5 +1,5 @@
-"""Options of the source, named as Spark's Kafka source names them, and what is wrong with them in a
-sentence. Knows no broker.
+"""Options of the source, named as Spark's Kafka source names them, and their errors as sentences.
+Knows no broker.
 
 What Spark ignores in silence is refused where it would change which records are read: a misspelt
 startingOffsets is "latest".
@@ -168,7 +168,7 @@ def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:
-    """Refuse what jobs may not set."""
+    """Refuse options that jobs may not set."""
     for name, why in NOT_OURS.items():
         if name in kafka:
             raise OptionRefused(f"kafka.{name} can not be set: {why}")

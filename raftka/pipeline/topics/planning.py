@@ -103,7 +103,7 @@ def places(options: SourceOptions, found: Mapping[str, Topic]) -> list[Where]:
 
 
 def _demand(options: SourceOptions, found: Mapping[str, Topic], there: Collection[Where]) -> None:
-    """At the start of a query what is named must be there."""
+    """Check that all named topics are there at the start of a query. Raise OptionRefused."""
     missing = sorted(set(options.topics) - found.keys()) or sorted(
         {topic for topic, _ in options.assigned} - found.keys()
     )
@@ -156,7 +156,9 @@ def _asked(said: Edge, there: Sequence[Where]) -> dict[Where, int]:
 
 
 def _same_partitions(given: Collection[Where], there: Collection[Where], option: str) -> None:
-    """As in Spark: a partition that is forgotten there would be read from a place nobody chose."""
+    """Check that offsets name all partitions, as Spark does: a forgotten one would be read from an
+    arbitrary place.
+    """
     for text, those in (
         ("does not name", set(there) - set(given)),
         ("names", set(given) - set(there)),
@@ -242,8 +244,8 @@ def latest(
 def _never_back(
     options: SourceOptions, lookup: Lookup, starts: Offsets, wanted: Offsets, ends: dict[Where, int]
 ) -> None:
-    """Look for partitions that end before where they were read, or before what is wanted. A new
-    leader may not know its end yet: so not at once.
+    """Check that no partition ends before its present position, or before the wanted one. A new
+    leader may not know its end yet, so it is asked several times.
     """
     least = {
         where: max(starts.get(where, 0), wanted.get(where, 0))
@@ -273,9 +275,9 @@ def _never_back(
 
 
 def _up_to(target: Position, start: Position, now: Position) -> Position:
-    """Leave out what came after the run began: records, partitions, topics. A topic that was made
+    """Leave out records, partitions and topics that came after the run began. A topic that was made
     again since then stays as `start` has it: so the next run finds it to be another one. A topic
-    that the query knows and the target does not was not known to the broker that was asked.
+    that the query knows and the target does not was not known to the broker that answered.
     """
     late, again = remade(target, now.ids), remade(start, now.ids)
     asked = {topic for topic, _ in target.offsets}
@@ -309,8 +311,8 @@ def _ids(found: Mapping[str, Topic]) -> dict[str, str]:
 
 
 def limited(start: Position, end: Position, limit: int) -> Position:
-    """At most about `limit` records, each partition in proportion to what it has to read, as Spark
-    shares it out: none waits for ever.
+    """Limit a batch to about `limit` records, each partition in proportion to its unread ones, as
+    Spark does: so none waits for ever.
     """
     begins = _begins(start, end)
     sizes = {where: end.offsets[where] - begins[where] for where in end.offsets}

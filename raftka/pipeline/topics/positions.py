@@ -60,7 +60,7 @@ def nested(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def flat(found: Json) -> dict[Where, int]:
-    """Raises OptionRefused for what is not {"topic": {"0": 23}}."""
+    """Read a position {"topic": {"0": 23}}. Raise OptionRefused."""
     try:
         return {
             (topic, int(partition)): _whole(offset)

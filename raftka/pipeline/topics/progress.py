@@ -1,5 +1,5 @@
-"""Publish a query's progress as the committed offsets of a group: tools that show the lag of groups
-show the query's. Knows no Spark.
+"""Progress of a query, committed as offsets of a group: tools that show the lag of groups show the
+query's. Knows no Spark.
 
 Nobody reads from there, the checkpoint alone counts. So what goes wrong is a warning, and takes the
 query some seconds at most, twice a minute.

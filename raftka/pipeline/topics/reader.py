@@ -208,7 +208,7 @@ class _Reading:
         return None
 
     def _next(self, now: Asked, decoder: Decoder) -> Asked | None:
-        """Ask for what follows, on the same connection."""
+        """Send the next request on the same connection."""
         if decoder.next_offset >= self._wanted.stop:
             return None
         led = self._brokers.leader(self._where)
@@ -264,7 +264,9 @@ class _Reading:
             )
 
     def _failed(self, why: object) -> None:
-        """A leader that is no leader, or a connection that broke: look who leads now."""
+        """Forget the leader after a refusal or a broken connection, and pause. Raise when the
+        patience has ended.
+        """
         self._brokers.forget_leaders(self._wanted.topic)
         self._patience.wait(why)
 
@@ -316,8 +318,8 @@ class _Reading:
         self._progress(self._wanted.stop)
 
     def _topic_unknown(self, why: str, happened: str = "deleted") -> None:
-        """Ask anew until UNKNOWN_S have passed: a broker may be the last to hear of a topic, and
-        what was kept may be old. Raises Gone.
+        """Ask again until UNKNOWN_S have passed: a broker may be the last to hear of a topic, and
+        the kept metadata may be old. Raise Gone.
         """
         self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
         self._brokers.forget_leaders(self._wanted.topic)

@@ -1,4 +1,5 @@
-"""Rows to topics: which column is what, and the tasks that write them. Knows Arrow, and no Spark.
+"""Rows to topics: the meaning of each column, and the tasks that write them. Knows Arrow, and no
+Spark.
 
 At least once: a task that is done again writes its rows again. Exactly once: the tasks of a batch
 write in its transaction (`exactly_once.py`).

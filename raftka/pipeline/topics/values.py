@@ -29,8 +29,9 @@ def decode(
     registry: str | Mapping[str, str] | None = None,
     schemas: str | Path | None = None,
 ) -> Column:
-    """A struct of the declared fields, and of `_error`: why there are none, else null. No record
-    stops the query.
+    """Return a struct of the declared fields, and of `_error`: the reason why there are none, else
+    null. No record stops the query. `fields`, `format`, `registry` and `schemas` (a folder) mean
+    the same as in `streams.yml`. Raise OptionRefused.
 
     `fields`, `format`, `registry` and `schemas` (a folder) say what they say in `streams.yml`.
     Raises OptionRefused.

@@ -1,3 +1,3 @@
-"""Payloads compared with their schemas, in a process of its own: schemas and payloads come from
-strangers, and a library may loop or crash.
+"""Checks of payloads by their schemas, in a process of its own: clients send both, and a library
+may loop or crash.
 """

@@ -1,4 +1,4 @@
-"""The node's side of the process that compares payloads: starts it when it is needed, and ends it
+"""The node's side of the process that checks payloads: starts it when it is needed, and ends it
 when an answer takes too long.
 
 Needs none of the registry's libraries. Called from one thread at a time.

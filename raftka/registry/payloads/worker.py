@@ -1,9 +1,9 @@
-"""The process that compares payloads: reads questions from its standard input until that ends, and
+"""The process that checks payloads: reads questions from its standard input until that ends, and
 writes answers to its standard output.
 
 A question is four bytes of size and a JSON object (`kind`, `text`, `references`, `sizes`), then the
 payloads, one behind the other. An answer is four bytes of size and a JSON list: for each payload
-why it is no value of the schema, or null.
+the reason why it is no value of the schema, or null.
 """
 
 import json
@@ -22,13 +22,13 @@ Match = Callable[[bytes], None]
 
 
 class Matchers:
-    """Made once for each schema; the one that came first leaves first."""
+    """Functions that check payloads, made once for each schema; the oldest leaves first."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, tuple[Reference, ...]], Match | str] = {}
 
     def of(self, kind: str, text: str, references: tuple[Reference, ...]) -> Match | str:
-        """A text: why the schema cannot be used."""
+        """Return the function for a schema, or a text: the reason why the schema cannot be used."""
         key = kind, text, references
         if key not in self._kept:
             if len(self._kept) >= KEPT:
@@ -64,7 +64,7 @@ def _reason(match: Match, payload: bytes) -> str | None:
         match(payload)
     except Misfit as misfit:
         return str(misfit)
-    # whatever a library raises on bytes of strangers: other payloads go on
+    # A library may raise any error on bytes of clients: the check of other payloads goes on.
     except Exception as error:
         return f"{type(error).__name__} {error}".rstrip()
     return None

@@ -1,1 +1,1 @@
-"""Confluent's REST API: requests, and what each of them does."""
+"""Confluent's REST API: its requests and their answers."""

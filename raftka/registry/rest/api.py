@@ -113,12 +113,12 @@ class Api:
 
     @property
     def lock(self) -> threading.RLock:
-        """Taken by each answer."""
+        """The signature of each answer."""
         return self._registry.lock
 
     def route(self, request: Request) -> tuple[Route, Request, list[str]]:
-        """Return the route, the request as its context reads it, and the parts of the path that
-        have names in it. Raises RegistryError.
+        """Return the route, the request as its context reads it, and the parts of the path that the
+        answer takes. Raise RegistryError.
         """
         request, other = of_context(request), False
         for route in self._routes:
@@ -139,7 +139,7 @@ class Api:
         raise _no_path(request.path)
 
     def methods(self, request: Request) -> list[str]:
-        """Return what the request's path takes. Raises RegistryError."""
+        """Return the methods that the request's path allows. Raise RegistryError."""
         path = of_context(request).path
         found = {
             route.method
@@ -156,7 +156,7 @@ class Api:
     # contexts
 
     def _contexts(self, request: Request) -> Json:
-        """Without those in which the user sees no subject."""
+        """Return the contexts in which the user sees a subject."""
 
         def question(state: State) -> list[object]:
             subjects = state.subjects(deleted=True)
@@ -422,7 +422,7 @@ def _no_path(path: str) -> RegistryError:
 
 
 class Raw(str):
-    """Text that is an answer as it is, not a string of JSON."""
+    """An answer that is sent as it is, not as a string of JSON."""
 
     __slots__ = ()
 

@@ -70,7 +70,7 @@ class Request:
 
     @property
     def scope(self) -> str | None:
-        """Return what `/config` and `/mode` without a subject speak of: a context, None for the one
+        """Return the scope of `/config` and `/mode` without a subject: a context, None for the one
         without a name.
         """
         return prefix_of(self.context) or None
@@ -88,7 +88,7 @@ class Request:
         return self.text(name).lower() == "true"
 
     def check_query(self, known: frozenset[str]) -> None:
-        """Refuse what the request does not know. Raises RegistryError."""
+        """Refuse unknown parameters. Raise RegistryError."""
         for name, values in self.query.items():
             if name not in known:
                 if any(value.lower() not in ASKS_FOR_NOTHING for value in values):
@@ -148,7 +148,7 @@ def of_context(request: Request) -> Request:
 
 
 def read_version(text: str) -> int:
-    """Raises RegistryError."""
+    """Return the number of a version, or LATEST. Raise RegistryError."""
     if text in ("latest", "-1"):
         return LATEST
     if not re.fullmatch(r"[0-9]{1,10}", text) or not 1 <= int(text) <= LARGEST_NUMBER:
@@ -157,7 +157,7 @@ def read_version(text: str) -> int:
 
 
 def read_schema_of(request: Request, subject: str) -> Asked:
-    """Raises RegistryError."""
+    """Return the schema in the body of a request about the subject. Raise RegistryError."""
     found = request.json((*SCHEMA_FIELDS, *ABSENT_FIELDS, "subject"))
     for name in ABSENT_FIELDS:
         if found.get(name):
@@ -168,10 +168,10 @@ def read_schema_of(request: Request, subject: str) -> Asked:
     ):
         raise RegistryError(UNPROCESSABLE, "the body is about another subject than the path")
     text, schema_type = found.get("schema"), found.get("schemaType") or AVRO
-    number, version = found.get("id"), found.get("version")
+    schema_id, version = found.get("id"), found.get("version")
     if not isinstance(text, str | None):
         raise RegistryError(INVALID_SCHEMA, "Invalid schema: it is no string")
-    if any(each is not None and type(each) is not int for each in (number, version)):
+    if any(each is not None and type(each) is not int for each in (schema_id, version)):
         raise RegistryError(UNPROCESSABLE, "id and version are whole numbers")
     try:
         references: tuple[SchemaReference, ...] = read_references(
@@ -184,17 +184,17 @@ def read_schema_of(request: Request, subject: str) -> Asked:
         rule_set = read_rule_set(found.get("ruleSet"))
     except InvalidContract as error:
         raise RegistryError(INVALID_RULE_SET, str(error)) from None
-    number = None if number in (-1, 0) else number
+    schema_id = None if schema_id in (-1, 0) else schema_id
     version = None if version == 0 else version
     if any(
         each is not None and not 0 < each <= LARGEST_NUMBER
-        for each in (number, None if version == LATEST else version)
+        for each in (schema_id, None if version == LATEST else version)
     ):
         raise RegistryError(UNPROCESSABLE, f"id and version are between 1 and {LARGEST_NUMBER}")
     body = Body(
         str(schema_type), (text or "").strip() and (text or ""), references, metadata, rule_set
     )
-    return Asked(body, request.flag("normalize"), number, version)
+    return Asked(body, request.flag("normalize"), schema_id, version)
 
 
 def page(request: Request, found: Json) -> Json:

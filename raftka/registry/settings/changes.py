@@ -43,7 +43,7 @@ def check_writable(state: State, scope: str | None) -> str:
 
 
 class SettingsChanges:
-    """Methods that change something write, and are slow."""
+    """Changes of settings. They write to the topic, which is slow."""
 
     def __init__(self, log: SchemasLog) -> None:
         self._log = log
@@ -62,7 +62,7 @@ class SettingsChanges:
             return state.with_level(own or {}, scope)
 
     def alias(self, subject: str) -> str:
-        """Return the subject that is meant: one look into a dict, without the lock."""
+        """Return the subject that an alias names: a lookup in a dict, without the lock."""
         return self._log.state.alias(subject)
 
     def update(self, scope: str | None, changes: JsonObject) -> JsonObject:
@@ -98,7 +98,7 @@ class SettingsChanges:
         return self._log.write(decide)
 
     def forget(self, scope: str | None) -> JsonObject:
-        """Take back all settings of the scope. Return what they were. Raise RegistryError."""
+        """Remove all settings of the scope. Return the earlier ones. Raise RegistryError."""
 
         def decide() -> Decided[JsonObject]:
             with self._log.lock:
@@ -140,8 +140,8 @@ class SettingsChanges:
         return self._log.write(decide)
 
     def forget_mode(self, scope: str | None, *, recursive: bool = False) -> str | None:
-        """Return what the mode was. `recursive`: those of all subjects of a context too. Raise
-        RegistryError.
+        """Remove the mode of a scope. Return the earlier one. `recursive`: those of all subjects of
+        a context too. Raise RegistryError.
         """
 
         def decide() -> Decided[str | None]:
@@ -166,8 +166,8 @@ def _is_of(subject: str | None, context: str | None) -> bool:
 
 
 def _emptied(state: State, scope: str | None) -> list[Record]:
-    """Return what deletes a scope's deleted versions for ever. Raise RegistryError where there are
-    others.
+    """Return the records that delete a scope's deleted versions for ever. Raise RegistryError where
+    there are others.
     """
     name = Name.of(scope or "")
     prefix = ":*:" if name.context == GLOBAL else prefix_of(name.context)

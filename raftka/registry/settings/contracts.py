@@ -176,7 +176,7 @@ def kept_rule_set(found: Json) -> Contract:
 
 
 def stored(contract: Contract) -> Contract:
-    """A schema with an empty contract is one without."""
+    """Return the contract as it is stored: an empty one is none."""
     return "" if contract == "{}" else contract
 
 
@@ -206,7 +206,7 @@ def _loaded(contract: Contract) -> JsonObject:
 
 
 def merged_metadata(*layers: Contract) -> Contract:
-    """Of two values for a name the later layer's counts."""
+    """Merge layers of metadata: of two values for a name the later layer's counts."""
     found: JsonObject = {}
     for layer in filter(None, layers):
         new = _loaded(layer)
@@ -220,7 +220,7 @@ def merged_metadata(*layers: Contract) -> Contract:
 
 
 def merged_rule_sets(*layers: Contract) -> Contract:
-    """A rule takes the place of those of its name in earlier layers."""
+    """Merge layers of rules: a rule replaces those of its name in earlier layers."""
     found: JsonObject = {}
     for layer in filter(None, layers):
         new = _loaded(layer)
@@ -253,7 +253,7 @@ def without_version(metadata: Contract) -> Contract:
 
 
 def same_metadata(asked: Contract, there: Contract, version: int) -> bool:
-    """Return whether they are equal, where one of them may say its version and the other not."""
+    """Return True if two contracts are equal, but for a version that only one of them may name."""
     if asked == there:
         return True
     said, says = properties(asked).get(VERSION), properties(there).get(VERSION)

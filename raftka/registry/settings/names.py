@@ -48,7 +48,7 @@ UNSUPPORTED: dict[str, tuple[Json, ...]] = {  # the values of each that this reg
 
 
 def is_known(name: str, value: Json) -> bool:
-    """Return whether a value in a record is one that this registry acts on."""
+    """Return True if this registry acts on a value in a record."""
     if name == LEVEL:
         return value in LEVELS
     if name in SWITCHES:

@@ -1,5 +1,5 @@
-"""Avro: which data a reader can resolve, as the Avro specification's schema resolution and Java's
-SchemaCompatibility say.
+"""Compatibility of Avro schemas: the data that a reader can resolve, as the Avro specification's
+schema resolution and Java's SchemaCompatibility say.
 
 | the writer has | the reader can read it if it has |
 |---|---|
@@ -94,7 +94,9 @@ def _branch(reader: Type, branch: Type, index: int) -> Need[Type]:
 
 
 def _of_union(reader: Type, writer: Type) -> Need[Type]:
-    """Only branches that may read it are options: unions may have thousands."""
+    """Return the branches that may read the writer's type, the only options: unions may have
+    thousands of branches.
+    """
     if writer.kind in NAMED:
         candidates = [
             each

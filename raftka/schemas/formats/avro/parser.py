@@ -54,8 +54,8 @@ class AvroSchema:
 
     @property
     def canonical(self) -> str:
-        """As Java's Avro writes a schema, which has no order of attributes, and knows no difference
-        between "a.R" and a namespace.
+        """The schema as Java's Avro writes it. That has no order of attributes, and knows no
+        difference between "a.R" and a namespace.
         """
         return self.normalized
 
@@ -298,7 +298,7 @@ SIMPLE: dict[str, Callable[[Type, Json], bool]] = {
 
 
 class Defaults:
-    """Remembers what it has found, because defaults of records lead to the defaults of their
+    """Checks defaults, and keeps the results: defaults of records lead to the defaults of their
     fields, and these to further ones.
     """
 

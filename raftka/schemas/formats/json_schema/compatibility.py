@@ -230,7 +230,7 @@ def _listed(values: Values) -> str:
 
 
 def _expand_typed(reader: Typed, writer: Typed) -> Found:
-    """Only types that both have are looked at: what is said of others holds for no value."""
+    """Compare the types that both have: conditions on other types hold for no value."""
     dependencies = sum(
         len(each.raw.get(key) or ()) for each in (reader, writer) for key in DEPENDENCIES
     )
@@ -645,8 +645,8 @@ def _further_items(found: Found, reader: Typed, writer: Typed) -> None:
 
 
 def _contains(found: Found, reader: Typed, writer: Typed) -> None:
-    """At least so many items are of a kind: enough if the writer has more of a narrower kind. At
-    most so many: the other way round.
+    """Compare `contains`. A minimum is met if the writer has at least as many of a narrower kind; a
+    maximum, the other way round.
     """
     asked, given = reader.child("contains"), writer.child("contains")
     if asked is None:

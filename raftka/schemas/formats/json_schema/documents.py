@@ -1,5 +1,5 @@
-"""JSON Schema resources by URI, and what a `$ref` in them leads to: a definition, an anchor,
-another resource, a reference. Fetches nothing.
+"""JSON Schema resources by URI, and the targets of `$ref` in them: a definition, an anchor, another
+resource, a reference. Fetches nothing.
 
 A text is a resource, and so is each part of it with an `$id` of its own, as bundlers write them.
 `#/...` and anchors are a resource's own, relative references are resolved against its URI, and its
@@ -119,7 +119,7 @@ def id_of(value: Json, draft: int) -> str:
 
 
 def resolve(base: str, reference: str) -> str:
-    """As RFC 3986 says, for URIs of any scheme: urljoin knows some alone."""
+    """Resolve a reference as RFC 3986 says, for URIs of any scheme: urljoin knows only some."""
     scheme = urlsplit(base).scheme
     if (
         not scheme
@@ -136,7 +136,7 @@ def is_known(keyword: str, draft: int) -> bool:
 
 
 def subschemas(value: JsonObject, draft: int) -> Iterator[Json]:
-    """The schemas directly in a schema, those that nothing but a reference uses as well."""
+    """Return the schemas directly in a schema, also those that only a reference uses."""
     for key in ONE:
         if isinstance(value.get(key), dict | bool) and is_known(key, draft):
             yield value[key]

@@ -106,7 +106,7 @@ class Typed(Part):
 
     @cached_property
     def others(self) -> "Node":
-        """Of properties that neither a name nor a pattern is given for, here; other parts may
+        """The schema of properties that neither a name nor a pattern covers, here; other parts may
         evaluate some of them.
         """
         return (
@@ -164,7 +164,7 @@ class Typed(Part):
 
     @cached_property
     def prefix(self) -> list["Node"]:
-        """Of a tuple's places."""
+        """The schemas of a tuple's places."""
         places = self.raw.get("prefixItems", self.raw.get("items"))
         return (
             [self.nodes.node(each, self.document) for each in places]
@@ -174,7 +174,7 @@ class Typed(Part):
 
     @cached_property
     def rest(self) -> "Node":
-        """Of an array's further items; other parts may evaluate some of them."""
+        """The schema of an array's further items; other parts may evaluate some of them."""
         return (
             self.child(self.rest_keyword) or self.child("unevaluatedItems") or self.nodes.anything
         )
@@ -252,7 +252,7 @@ class Node:
 
     @property
     def has_default(self) -> bool:
-        """Its own or that of what it refers to."""
+        """True if the schema, or the one that it refers to, has a default."""
         if not isinstance(self.value, dict) or "default" in self.value:
             return isinstance(self.value, dict)
         target = self.nodes.documents.referred(self.value, self.document)

@@ -1,4 +1,5 @@
-"""Protobuf: which changes a reader bears, as Confluent's ProtobufSchema decides.
+"""Compatibility of Protobuf schemas: the changes that a reader can bear, as Confluent's
+ProtobufSchema decides.
 
 | change from the writer to the reader | problem |
 |---|---|

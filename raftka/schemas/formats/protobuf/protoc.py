@@ -1,5 +1,5 @@
-"""Runs protoc on texts of strangers: in a process of its own, with bounds of time, memory and
-output, which sees a temporary folder.
+"""Runs protoc on texts of clients: in a process of its own, with bounds of time, memory and output,
+which sees a temporary folder.
 
 A process and not a call: protoc prints errors to the descriptor 2, ends the process that it is in
 when memory is short, and cannot be stopped. It costs 0.1 s. It opens imports below its include
@@ -142,7 +142,7 @@ def _write(folder: Path, name: str, text: str) -> None:
 
 
 def _complaint(stderr: bytes, folder: str) -> str:
-    """Its errors as one line, without warnings, log lines, and the folder's path."""
+    """Return protoc's errors as one line, without warnings, log lines, and the folder's path."""
     lines = [
         line.removeprefix(folder)
         for line in stderr[: 4 * TOLD].decode(errors="replace").splitlines()
@@ -170,7 +170,9 @@ def folders() -> tuple[str, ...]:
 
 
 def is_known(name: str) -> bool:
-    """References of these names are left out, so that nobody replaces them."""
+    """Return True for a file that protoc knows. A reference of that name is left out, so that no
+    client replaces the file.
+    """
     return name in OURS or (
         name.startswith(PREFIXES) and any((Path(folder) / name).is_file() for folder in folders())
     )
