@@ -37,11 +37,8 @@ pytestmark = pytest.mark.filterwarnings("default")
 SPEC = "name: p\nstorage: {storage}\nlibraries:\n  - glob: {{include: transformations/**}}\n"
 STREAMS = """bootstrap: {bootstrap}
 streams:
-  cars:
-    topic: {topic}
-    fields: {{car: int, speed: "double?"}}
-    watermark: 1 second
-    options: {{maxOffsetsPerTrigger: 700}}
+  cars: {{topic: {topic}, fields: {{car: int, speed: "double?"}},
+    watermark: 1 second, options: {{maxOffsetsPerTrigger: 700}}}}
 outputs:
   kept: {{from: cars_raw, delta: lake/kept}}
   fine: {{from: cars, delta: lake/fine}}
