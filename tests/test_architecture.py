@@ -27,6 +27,16 @@ LARGER = {
     "raftka/wire/messages": 30,
 }
 
+MAX_METHODS = 4  # of an interface of the broker; a property is an attribute
+MAX_FLAGS = 3  # boolean fields of a class: with more, an Enum and a table of transitions are due
+# Classes that have more, and the reason.
+MANY_FLAGS = {
+    "raftka/broker/handlers/fetch.py:Fetch": "to be replaced",
+    "raftka/chaos/verdict.py:Rules": "promises of a workload, each independent of the others",
+    "raftka/chaos/simulated/swarm.py:Plan": "kinds of choices that a seed may draw",
+    "raftka/chaos/simulated/swarm.py:Settings": "choices that a seed draws, each by itself",
+}
+
 # lines of raftka/ and compat/ with the word Any: mypy sees nothing behind it. It may only fall
 MAX_ANY = 288
 
@@ -299,6 +309,79 @@ def check_raises(tree: ast.Module) -> Iterator[tuple[int, str]]:
             )
 
 
+def is_boolean(value: ast.expr | None, parameters: set[str]) -> bool:
+    match value:
+        case ast.Constant(value=bool()) | ast.UnaryOp(op=ast.Not()) | ast.Compare():
+            return True
+        case ast.Name(id=name):
+            return name in parameters
+        case ast.Call(func=ast.Name(id="bool")):
+            return True
+    return False
+
+
+def assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None, bool]]:
+    """Yield target, value, and whether the target is declared to be a bool."""
+    if isinstance(node, ast.AnnAssign):
+        is_bool = isinstance(node.annotation, ast.Name) and node.annotation.id == "bool"
+        yield node.target, node.value, is_bool
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                yield from (
+                    (each, value, False)
+                    for each, value in zip(target.elts, node.value.elts, strict=False)
+                )
+            else:
+                yield target, node.value, False
+
+
+def flags(owner: ast.ClassDef) -> set[str]:
+    """Return the boolean fields of a class. Private fields of pysyncobj are its own."""
+    found = {
+        target.id
+        for node in owner.body
+        for target, _, is_bool in assigned(node)
+        if is_bool and isinstance(target, ast.Name)
+    }
+    for function in owner.body:
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        parameters = {
+            each.arg
+            for each in (*function.args.args, *function.args.kwonlyargs)
+            if isinstance(each.annotation, ast.Name) and each.annotation.id == "bool"
+        }
+        found |= {
+            target.attr
+            for node in ast.walk(function)
+            for target, value, is_bool in assigned(node)
+            if isinstance(target, ast.Attribute)
+            and isinstance(target.value, ast.Name)
+            and target.value.id == "self"
+            and (is_bool or is_boolean(value, parameters))
+        }
+    return {name for name in found if not name.startswith("_SyncObj__")}
+
+
+def check_classes(tree: ast.Module, path: str) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        names = flags(node)
+        if len(names) > MAX_FLAGS and f"{path}:{node.name}" not in MANY_FLAGS:
+            yield node.lineno, f"{node.name} has {len(names)} boolean fields: {sorted(names)}"
+        if path.startswith("raftka/broker/") and "Protocol" in map(ast.unparse, node.bases):
+            methods = [
+                each.name
+                for each in node.body
+                if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+                and "property" not in map(ast.unparse, each.decorator_list)
+            ]
+            if len(methods) > MAX_METHODS:
+                yield node.lineno, f"{node.name} has {len(methods)} methods: {methods}"
+
+
 def check_functions(tree: ast.Module, module: str | None) -> Iterator[tuple[int, str]]:
     generators_allowed = module is None or FLOORS[home(module)] == 4 or home(module) == THE_DOOR
     for node in ast.walk(tree):
@@ -333,7 +416,7 @@ def violations(path: str, source: str) -> list[str]:
         for line, target in imports(tree, path):
             checks = (check_floor, check_room, check_schemas, check_registry, check_purity)
             found += [(line, said) for check in checks if (said := check(module, target))]
-        found += check_calls(tree, module)
+        found += [*check_calls(tree, module), *check_classes(tree, path)]
     found += [*check_functions(tree, module), *check_raises(tree), *check_width(path, source)]
     return [f"{path}:{line}: {said}" for line, said in sorted(found)]
 
@@ -444,6 +527,20 @@ def test_every_package_has_a_floor() -> None:
     assert packages - on_a_floor <= {
         "raftka." + edge for edge in ("cli", "cluster", "chaos", "pipeline", "registry", "testing")
     }
+
+
+def test_few_classes_have_many_flags_and_all_that_are_listed_do() -> None:
+    texts = {path: (ROOT / path.partition(":")[0]).read_text() for path in MANY_FLAGS}
+    counts = {
+        path: len(flags(node))
+        for path, text in texts.items()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef) and node.name == path.partition(":")[2]
+    }
+
+    assert len(MANY_FLAGS) <= 4
+    assert counts.keys() == MANY_FLAGS.keys()
+    assert min(counts.values()) > MAX_FLAGS
 
 
 LONG = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES
@@ -654,6 +751,17 @@ PLANTED = {
         "class C:\n" + "".join(f"    {line}\n" for line in LONG.splitlines()),
         "f has 71 lines",
     ),
+    "flags": (
+        "raftka/cli/x.py",
+        "class C:\n    a: bool\n    def __init__(self, b: bool) -> None:\n"
+        "        self.b, self.c = b, True\n        self.d = self.c = not b\n",
+        "C has 4 boolean fields",
+    ),
+    "a wide interface": (
+        "raftka/broker/x.py",
+        "class C(Protocol):\n" + "".join(f"    def f{n}(self) -> None: ...\n" for n in range(5)),
+        "C has 5 methods",
+    ),
     "a wide line": ("raftka/cli/x.py", "x = 1  # " + 92 * "x", "101 columns, 100 are allowed"),
     "a long file": ("tests/test_x.py", "x = 1\n" * MAX_FILE_LINES, "801 lines"),
     "no docstring": ("raftka/cli/x.py", "", "does not say what it is"),
@@ -723,6 +831,7 @@ def test_a_planted_violation_is_found(rule: str) -> None:
             "MetadataImage",
         ),
         ("raftka/cli/x.py", "\n".join(LONG.splitlines()[:MAX_FUNCTION_LINES])),
+        ("raftka/cli/x.py", "class C:\n    a: bool\n    b: bool\n    c: bool\n    d: int\n"),
     ],
 )
 def test_what_is_allowed_is_not_found(path: str, source: str) -> None:
