@@ -4,29 +4,49 @@ them together.
 
 from collections.abc import Callable, Iterator
 from math import inf
+from typing import Any
 
 import pytest
 
-from raftka.broker.replica.partition import LITTLE_BYTES
-from raftka.broker.work import batching as looks
-from raftka.broker.work.batching import LOOKS
+from raftka.broker.replica.partition import LITTLE_BYTES, Partition
+from raftka.broker.work import batching
+from raftka.broker.work.batching import WAITS
+from raftka.runtime.interfaces import Clock, Timer
 from raftka.wire.messages.produce import PRODUCE
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage, Wire
 
 
+class HeldClock:
+    """A clock that keeps the checks of partitions for more produces; the test makes them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.checks: list[Callable[[], None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+    def call_at(self, when: float, action: Any) -> Timer | None:
+        if getattr(action, "__func__", None) is Partition._check_for_more:
+            self.checks.append(action)
+            return None
+        return self._clock.call_at(when, action)
+
+
 class Answered:
-    """A client whose two produces were answered at once, at a node whose looks come when the test
-    says so.
+    """A client whose two produces were answered at once, at a node that checks for more produces
+    when the test says so.
     """
 
     def __init__(self, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
         stage.create("t")
         self.stage = stage
         self.wire: Wire = stage.wire()
-        self.looks: list[Callable[[], None]] = []
-        monkeypatch.setattr(stage.nodes[1].replicas, "next_turn", self.looks.append)
-        monkeypatch.setattr(looks, "LOOK_S", inf)
+        clock = HeldClock(stage.nodes[1].replicas.clock)
+        self.checks = clock.checks
+        monkeypatch.setattr(stage.nodes[1].replicas, "clock", clock)
+        monkeypatch.setattr(batching, "WAIT_S", inf)
         self.send(2)
         self.wait_for_answers(2)
 
@@ -51,7 +71,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answered]:
 
 def test_the_first_of_those_that_were_answered_waits_for_the_other(answered: Answered) -> None:
     answered.send(1)
-    assert (answered.flushed, len(answered.looks), answered.wire.frames) == (2, 1, [])
+    assert (answered.flushed, len(answered.checks), answered.wire.frames) == (2, 1, [])
 
     answered.send(1)
 
@@ -61,25 +81,25 @@ def test_the_first_of_those_that_were_answered_waits_for_the_other(answered: Ans
 
 def test_a_produce_waits_for_some_turns_only(answered: Answered) -> None:
     answered.send(1)
-    for _ in range(LOOKS):
+    for _ in range(WAITS):
         assert answered.flushed == 2
-        answered.looks.pop()()
+        answered.checks.pop()()
 
     answered.wait_for_answers(1)
-    assert not answered.looks
+    assert not answered.checks
 
 
 def test_a_large_produce_is_passed_on_at_once(answered: Answered) -> None:
     answered.send(1, LITTLE_BYTES)
 
     answered.wait_for_answers(1)
-    assert not answered.looks
+    assert not answered.checks
 
 
 def test_a_produce_without_acks_is_passed_on_at_once(answered: Answered) -> None:
     answered.send(1, acks=0)
 
-    assert (answered.flushed, answered.looks) == (3, [])
+    assert (answered.flushed, answered.checks) == (3, [])
 
 
 def test_a_produce_that_waits_when_the_leadership_ends_is_refused(answered: Answered) -> None:
@@ -87,8 +107,8 @@ def test_a_produce_that_waits_when_the_leadership_ends_is_refused(answered: Answ
     answered.send(1)
 
     answered.stage.nodes[1].replicas.stop(partition)
-    for look in answered.looks:
-        look()
+    for check in answered.checks:
+        check()
 
     assert produced(answered.wire.answer(PRODUCE)).error_code != 0
 
@@ -98,8 +118,8 @@ def test_a_topic_that_is_deleted_meanwhile_is_not_flushed(answered: Answered) ->
     answered.stage.delete("t")
     answered.stage.world.run(answered.stage.world.now + 5.0)
 
-    for look in answered.looks:
-        look()
+    for check in answered.checks:
+        check()
     answered.stage.world.run(answered.stage.world.now + 5.0)
 
     assert answered.stage.counted("raftka_log_failures_total") == 0

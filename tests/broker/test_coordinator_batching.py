@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.coordinators.batching import Pace
-from raftka.broker.work.batching import LOOK_S, LOOKS, PAUSE
+from raftka.broker.coordinators.batching import CoordinatorBatching
+from raftka.broker.work.batching import PAUSE, WAIT_S, WAITS
 from raftka.wire.errors import Code
 from tests.broker.toy import TOPIC, Add, Read, Ring, ToyStage, batches
 
@@ -18,55 +18,55 @@ def three() -> Iterator[ToyStage]:
         yield stage
 
 
-def looks(pace: Pace, waiting: int) -> int:
-    """How many turns it takes until it is written."""
+def turns(batching: CoordinatorBatching, waiting: int) -> int:
+    """Return how many turns it takes until the batch is written."""
     count = 0
-    while pace.looks_for_more(waiting, 0.0):
+    while batching.waits_for_more(waiting, 0.0):
         count += 1
     return count
 
 
-def answered(pace: Pace, replies: int) -> None:
-    pace.sent()
-    assert pace.waits
-    pace.arrived(replies)
-    assert not pace.waits
+def answered(batching: CoordinatorBatching, replies: int) -> None:
+    batching.note_sent()
+    assert batching.is_under_way
+    batching.note_committed(replies)
+    assert not batching.is_under_way
 
 
-def test_who_is_alone_waits_for_nobody() -> None:
-    pace = Pace()
+def test_a_lone_client_does_not_wait() -> None:
+    batching = CoordinatorBatching()
     for _ in range(3):
-        assert looks(pace, 1) == 0
-        answered(pace, 1)
+        assert turns(batching, 1) == 0
+        answered(batching, 1)
 
 
-def test_those_who_were_answered_are_looked_for() -> None:
-    pace = Pace()
-    answered(pace, 3)
-    assert pace.looks_for_more(1, 0.0)
-    assert pace.looks_for_more(2, 0.0)
-    assert not pace.looks_for_more(3, 0.0)
-    answered(pace, 3)
-    assert looks(pace, 3) == 0
+def test_requests_wait_for_clients_that_were_answered() -> None:
+    batching = CoordinatorBatching()
+    answered(batching, 3)
+    assert batching.waits_for_more(1, 0.0)
+    assert batching.waits_for_more(2, 0.0)
+    assert not batching.waits_for_more(3, 0.0)
+    answered(batching, 3)
+    assert turns(batching, 3) == 0
 
 
-def test_long_turns_of_others_end_the_looks() -> None:
-    pace = Pace()
-    answered(pace, 3)
-    assert pace.looks_for_more(1, 5.0)
-    assert pace.looks_for_more(1, 5.0 + LOOK_S / 2)
-    assert not pace.looks_for_more(1, 5.0 + LOOK_S)
+def test_long_turns_of_others_end_the_wait() -> None:
+    batching = CoordinatorBatching()
+    answered(batching, 3)
+    assert batching.waits_for_more(1, 5.0)
+    assert batching.waits_for_more(1, 5.0 + WAIT_S / 2)
+    assert not batching.waits_for_more(1, 5.0 + WAIT_S)
 
 
-def test_where_they_do_not_come_they_are_not_looked_for_any_more() -> None:
-    pace = Pace()
-    answered(pace, 3)
-    assert looks(pace, 2) == LOOKS
+def test_a_wait_in_vain_is_not_repeated_for_a_while() -> None:
+    batching = CoordinatorBatching()
+    answered(batching, 3)
+    assert turns(batching, 2) == WAITS
     for _ in range(PAUSE):
-        answered(pace, 3)
-        assert looks(pace, 2) == 0
-    answered(pace, 3)
-    assert looks(pace, 2) == LOOKS
+        answered(batching, 3)
+        assert turns(batching, 2) == 0
+    answered(batching, 3)
+    assert turns(batching, 2) == WAITS
 
 
 def test_what_is_decided_while_a_batch_is_on_its_way_is_one_batch(three: ToyStage) -> None:

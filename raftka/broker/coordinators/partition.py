@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.coordinators.batching import Pace
+from raftka.broker.coordinators.batching import CoordinatorBatching
 from raftka.broker.coordinators.errors import CoordinatorErrors
 from raftka.broker.coordinators.replies import MarkerTicket, shown_as
 from raftka.broker.replica.partition import Partition
@@ -90,9 +90,9 @@ class CoordinatorPartition:
 
     __slots__ = (
         "_armed",
+        "_batching",
         "_deleted",
         "_not_before",
-        "_pace",
         "_position",
         "_queue",
         "_records",
@@ -135,7 +135,7 @@ class CoordinatorPartition:
         self._replies: list[Reply] = []
         self._size_bytes = BATCH_OVERHEAD_BYTES
         self._touched = False
-        self._pace = Pace()
+        self._batching = CoordinatorBatching()
         self._timer: Timer | None = None
         self._armed = inf
         self._not_before = -inf
@@ -438,9 +438,9 @@ class CoordinatorPartition:
         if self.state is CLOSED:
             return
         if self._records:
-            if self._pace.waits:
+            if self._batching.is_under_way:
                 pass  # `on_committed` appends them
-            elif self._pace.looks_for_more(len(self._replies), self._runtime.clock.now()):
+            elif self._batching.waits_for_more(len(self._replies), self._runtime.clock.now()):
                 self._runtime.clock.call_at(self._runtime.clock.now(), self._touch)
             else:
                 self._append()
@@ -474,7 +474,7 @@ class CoordinatorPartition:
         if not replies:
             return
         held = _HeldReplies(self, replies)
-        self._pace.sent()
+        self._batching.note_sent()
         if partition.leader is None:
             held.complete(Code.NOT_LEADER_OR_FOLLOWER)
         else:
@@ -486,7 +486,7 @@ class CoordinatorPartition:
         """Deliver held replies; `code`: their records are not committed."""
         for ticket, answer in replies:
             self._runtime.deliver(ticket, answer if code is Code.NONE else shown_as(code))
-        self._pace.arrived(len(replies))
+        self._batching.note_committed(len(replies))
         if self._records and self.state is not CLOSED:
             self._touch()
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.purgatory import Operation, Purgatory
-from raftka.broker.work.batching import Looks
+from raftka.broker.work.batching import Batching
 from raftka.log.config import FOREVER, LogConfig
 from raftka.log.directory import LogDirectory
 from raftka.log.log import Log
@@ -129,9 +129,9 @@ class Traffic:
 
 class Partition:
     __slots__ = (
+        "_batching",
         "_check_due",
         "_flushes_to",
-        "_looks",
         "_new",
         "_passed_on",
         "bytes_out",
@@ -193,7 +193,7 @@ class Partition:
         self.touched = False
         self.flushing = False
         self._flushes_to = -1  # the offset that the flush under way makes durable
-        self._looks = Looks()
+        self._batching = Batching()
         self._check_due = False  # the next turn calls `_check_for_more`
         self._new = 0  # produces that wait for a commit, since the last flush was begun
         self._passed_on = 0  # `appended_bytes` of the log then
@@ -441,7 +441,7 @@ class Partition:
     def _pass_on_soon(self) -> None:
         """Pass on now, or a few turns later while more is likely to come and this is little."""
         size = self.log.appended_bytes
-        if size - self._passed_on < LITTLE_BYTES and self._looks.looks_for_more(
+        if size - self._passed_on < LITTLE_BYTES and self._batching.waits_for_more(
             self._new, self.manager.clock.now()
         ):
             if not self._check_due:
@@ -518,7 +518,7 @@ class Partition:
             self.delayed_by_commit.reached(
                 offset, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND if under_min_isr else Code.NONE
             )
-            self._looks.answered(waited - len(self.delayed_by_commit.waiting))
+            self._batching.note_answered(waited - len(self.delayed_by_commit.waiting))
         self.manager.checkpoint_later()
         if self.idle_consumers:
             idle, self.idle_consumers = self.idle_consumers, {}
