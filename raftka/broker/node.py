@@ -282,7 +282,7 @@ class Node:
             )
 
     def advertised_endpoints(self) -> list[Endpoint]:
-        """Port 0 stands for the one that the listener has got."""
+        """Return the advertised listeners; port 0 becomes the listener's present port."""
         return [
             each._replace(port=each.port or self.listeners[each.listener].port)
             if each.listener in self.listeners

@@ -10,7 +10,7 @@ import pytest
 
 from raftka.broker.replica import fetcher as replica_fetcher
 from raftka.broker.replica.fetcher import ReplicaFetcher
-from raftka.broker.replica.isr_shrinks import LOOKED_AT_IN_A_TURN
+from raftka.broker.replica.isr_shrinks import CHECKED_IN_A_TURN
 from raftka.broker.replica.manager import PARTITIONS_OF_TURN, ReplicaManager
 from raftka.broker.work.slices import Slices
 from raftka.metadata.image import BROKER, Delta, TopicImage
@@ -202,7 +202,7 @@ def test_what_waits_when_the_node_ends_is_left() -> None:
         assert all(partition.leader is None for partition in node.replicas.partitions.values())
 
 
-@pytest.mark.parametrize("many", [1, 2 * LOOKED_AT_IN_A_TURN + 1])
+@pytest.mark.parametrize("many", [1, 2 * CHECKED_IN_A_TURN + 1])
 def test_lagging_followers_are_looked_for_some_partitions_a_turn(
     many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +222,7 @@ def test_lagging_followers_are_looked_for_some_partitions_a_turn(
         replicas.isr_shrinks.later(stage.world.now + 1.0)
         stage.wait(lambda: len(looked) >= many)
 
-        assert max(looked.count(when) for when in set(looked)) <= LOOKED_AT_IN_A_TURN
+        assert max(looked.count(when) for when in set(looked)) <= CHECKED_IN_A_TURN
 
 
 def test_a_follower_asks_for_and_takes_some_partitions_a_turn(

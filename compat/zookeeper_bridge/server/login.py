@@ -48,7 +48,7 @@ class LoginRules:
         }
 
     def by_digest(self, shown: bytes) -> list[Identity]:
-        """Whatever the user and the password are: ACLs say who may do what."""
+        """Return the identity of any user and password: ACLs decide on its rights."""
         identity = digest_of(shown)
         return (
             [SUPER, identity]

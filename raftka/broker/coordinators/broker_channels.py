@@ -44,10 +44,10 @@ class BrokerChannels:
         on_reply: OnReply[Resp],
         version: int | None = None,
     ) -> None:
-        """Call `on_reply` once, in a later turn, with the answer or the reason why there is none;
-        then it may have been heard or not.
+        """Call `on_reply` once, in a later turn, with the answer or the reason why there is none:
+        then the broker may have carried the request out or not.
 
-        `version` caps the one that is chosen. Raises ValueError when that one cannot carry the row.
+        `version` caps the version. Raises ValueError when that version cannot carry the row.
         """
         channel = self._channels.get(broker_id)
         if channel is None:
@@ -64,7 +64,7 @@ class BrokerChannels:
         return (endpoint.host, endpoint.port) if endpoint is not None else None
 
     def on_image(self, image: MetadataImage) -> None:
-        """Brokers may have gone, moved, or come back."""
+        """Close channels to brokers that have gone or moved; retry those that came back."""
         for broker_id, channel in list(self._channels.items()):
             if broker_id not in image.brokers:
                 del self._channels[broker_id]
@@ -77,7 +77,7 @@ class BrokerChannels:
 
 
 class _Channel:
-    """To one broker."""
+    """The connection to one broker."""
 
     __slots__ = (
         "_address",
@@ -133,7 +133,7 @@ class _Channel:
         self._arm()
 
     def _connected(self) -> ClientConnection | str:
-        """Or why there is no connection."""
+        """Return the connection, or the reason why there is none."""
         if self._connection is not None:
             return self._connection
         address = self._channels.address_of(self.broker_id)
@@ -167,7 +167,7 @@ class _Channel:
             self._failures = min(self._failures + 1, SHIFTS)
 
     def on_broker(self, *, alive: bool) -> None:
-        """The broker's registration may have changed."""
+        """Use the broker's registration, which may have changed."""
         address = self._channels.address_of(self.broker_id)
         if address != self._address:
             self.close("the broker has left the cluster, or has another address")

@@ -56,7 +56,7 @@ class GroupCoordinatorService:
         self._configure(context.metadata.settings)
 
     def on_settings(self, settings: NodeSettings) -> None:
-        """Some may have changed."""
+        """Use the node's settings, which may have changed."""
         before, self.settings = self.settings, settings_of(settings, self.context.metadata.image)
         self._configure(settings)
         if self.settings != before:
@@ -69,8 +69,8 @@ class GroupCoordinatorService:
         self.runtime.compression = settings["offsets.topic.compression.codec"]
 
     def coordinator_of(self, group_id: str) -> int:
-        """The broker that looks after the group. Raises COORDINATOR_NOT_AVAILABLE: then its topic
-        is on its way, or has no leader.
+        """Return the broker that coordinates the group. Raises COORDINATOR_NOT_AVAILABLE while its
+        topic is made, or has no leader.
         """
         topic = self.context.metadata.image.topic_named(TOPIC)
         if topic is None:
@@ -137,7 +137,7 @@ def _consumer_settings(settings: NodeSettings) -> ConsumerSettings:
 def _of_group(
     consumer: ConsumerSettings, settings: NodeSettings, config: Mapping[str, str]
 ) -> ConsumerSettings:
-    """What was set on the group alone, within the broker's bounds: they may have moved since."""
+    """Return the settings of one group, within the present bounds of the broker."""
     bounds = {
         "session_timeout_ms": (
             settings["group.consumer.min.session.timeout.ms"],

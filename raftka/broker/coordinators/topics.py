@@ -1,5 +1,5 @@
-"""What the coordinators see of the metadata: the topics as they are now, and how many partitions
-they had a short while ago.
+"""The metadata that coordinators use: the present topics, and their numbers of partitions a short
+while ago.
 """
 
 from bisect import bisect_right
@@ -10,7 +10,7 @@ from raftka.broker.context import BrokerContext
 from raftka.coordinator.machine import Topics
 from raftka.metadata.image import Delta, MetadataImage
 
-REMEMBERED_S = 60.0  # how long a growth is remembered
+REMEMBERED_S = 60.0  # of a growth
 
 
 class WatchedTopics(Topics, Protocol):

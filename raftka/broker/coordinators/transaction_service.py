@@ -1,5 +1,5 @@
-"""Transaction coordinators of this broker: their topic and how it comes to be, their settings, and
-which broker looks after which transactional id.
+"""Transaction coordinators of this broker: their topic and its creation, their settings, and the
+broker that coordinates each transactional id.
 
 Knows no request and no transaction's state.
 """
@@ -57,7 +57,7 @@ class TransactionCoordinatorService:
         self.sender.runtime = self.runtime
 
     def on_settings(self, settings: NodeSettings) -> None:
-        """Some may have changed."""
+        """Use the node's settings, which may have changed."""
         before, self.settings = self.settings, settings_of(settings)
         if self.settings != before:
             for partition in self.runtime.partitions.values():
@@ -65,7 +65,7 @@ class TransactionCoordinatorService:
                 partition.machine.configure(self.settings)
 
     def on_image(self, image: MetadataImage, delta: Delta) -> None:
-        """Told after the replicas and the coordinators."""
+        """Use a new image; called after the replicas and the coordinators."""
         if delta.reloaded or delta.brokers_changed:
             self.channels.on_image(image)
             self.marker_channels.on_image(image)
@@ -76,8 +76,8 @@ class TransactionCoordinatorService:
         self.marker_channels.close()
 
     def coordinator_of(self, transactional_id: str) -> int:
-        """The broker that looks after the id. Raises COORDINATOR_NOT_AVAILABLE: then its topic is
-        on its way, or has no leader.
+        """Return the broker that coordinates the id. Raises COORDINATOR_NOT_AVAILABLE while its
+        topic is made, or has no leader.
         """
         topic = self.context.metadata.image.topic_named(TOPIC)
         if topic is None:
@@ -91,7 +91,9 @@ class TransactionCoordinatorService:
         return leader
 
     def submit(self, transactional_id: str, command: object, ticket: Ticket) -> None:
-        """As that of the runtime. Raises INVALID_REQUEST for an empty id."""
+        """Submit a command to the coordinator of the id. Raises INVALID_REQUEST for an empty id,
+        and as `CoordinatorRuntime.submit`.
+        """
         if not transactional_id:
             raise KafkaError(Code.INVALID_REQUEST)
         self.runtime.submit(transactional_id, command, ticket)
@@ -106,10 +108,10 @@ class TransactionCoordinatorService:
         verify_only: bool,
         hold_ms: int | None = None,
     ) -> None:
-        """Add the partitions to the transaction, or look whether they are in it; `done` gets a code
-        for each, or what is wrong with all of them.
+        """Add the partitions to the transaction, or check that they are in it; `done` gets a code
+        for each, or one error for all.
 
-        `hold_ms`: how long to wait for markers of the last transaction, instead of the usual time.
+        `hold_ms`: the longest wait for markers of the last transaction, instead of the usual time.
         """
         keys = tuple(partitions)
 

@@ -92,13 +92,13 @@ def _groups(
 
 
 def _size(command: FetchOffsets) -> int:
-    """Partitions that it names, at the least one."""
+    """Return the number of partitions, at least 1."""
     return 1 + sum([len(topic.partitions) for topic in command.topics or ()])
 
 
 class _OneGroup:
-    """What is asked of one group: the commands to its coordinator, and the topics that the client
-    may not know. A request may have 100,000.
+    """One group of a request: the commands to its coordinator, and the topics that the client may
+    not describe. A request may have 100,000 topics.
     """
 
     __slots__ = ("allowed", "group", "image", "names", "questions", "request")
@@ -112,7 +112,7 @@ class _OneGroup:
         self.request = request
         self.image = image
         self.group = group
-        # by place, as the request has them; None: nobody's id
+        # by place, as the request has them; None: an unknown id
         self.names: Sequence[str | None] = ()
         self.allowed: Sequence[bool] = ()
         self.questions = 0
@@ -192,7 +192,7 @@ class _OneGroup:
         return rows
 
     def everything(self, row: Any, answer: OffsetsFetched) -> Steps[EncodedRows[Any]]:
-        """What the client may know; by id only what there still is."""
+        """Return all topics that the client may describe; from version 10 on those that exist."""
         request, ids = self.request, self.image.topic_ids
         rows = request.encoded_rows(row)
         for topic in answer.topics:

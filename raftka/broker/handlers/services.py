@@ -1,6 +1,4 @@
-"""What handlers may use: the parts of a broker that requests are about. The node makes it when it
-has them all.
-"""
+"""The parts of a broker that handlers use. The node makes it when it has them all."""
 
 from dataclasses import dataclass
 

@@ -74,7 +74,7 @@ async def txn_offset_commit(
 
 
 def _names_a_partition(services: Services, parts: Iterable[Sequence[CommitTopic]]) -> Steps[bool]:
-    """Whether there is anything that the group can be asked for."""
+    """Return whether the request names a partition that exists."""
     image = services.metadata.image
     for part in parts:
         for topic in part:
@@ -150,7 +150,7 @@ def _command(
 def _codes(
     services: Services, parts: Iterable[Sequence[CommitTopic]], code: Code
 ) -> Iterator[Code]:
-    """What is wrong with the group or the transaction, for each partition that there is."""
+    """Yield the error of the group or the transaction for each partition that exists."""
     for part in parts:
         for topic in part:
             known = services.metadata.image.topic_named(topic.name or "")

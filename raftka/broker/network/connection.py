@@ -51,8 +51,8 @@ class Arrival(Enum):
 
 
 class Reading(Enum):
-    """Whether the connection reads from its socket. While it does not, whole frames that have come
-    wait in the backlog.
+    """Reading from the socket. While it is not on, whole frames that have come wait in the
+    backlog.
     """
 
     ON = auto()
@@ -112,7 +112,7 @@ class Gate(Protocol):
 
     @property
     def is_late(self) -> bool:
-        """Return whether the client should be known by now."""
+        """Return whether the time for the login is over."""
 
     def passes(self, frame: memoryview) -> bool:
         """Return whether the frame is the dispatcher's; else the gate has handled it. Raises

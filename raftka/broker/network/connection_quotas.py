@@ -35,7 +35,7 @@ from raftka.runtime.interfaces import Connection
 from raftka.security.client_security import uses_sasl, uses_tls
 
 TOO_FAST = "connections from that address come too fast"
-SWEEP_S = 20.0  # how often connections are looked at; idle ones are closed
+SWEEP_S = 20.0  # between two checks for idle connections
 
 
 class Rate:
@@ -71,7 +71,7 @@ class ConnectionQuotas:
         self._sensors = Sensors(context)
         self._held = 0  # connections that came too fast, until they are closed
 
-    # coming
+    # new connections
 
     def acceptor(self, endpoint: Endpoint) -> Callable[[], Connection | None]:
         """Raises TlsError when the listener's keys or certificates cannot be used."""
@@ -107,7 +107,7 @@ class ConnectionQuotas:
         return accept
 
     def opened(self, connection: ServerConnection) -> None:
-        """Now it is known where it comes from."""
+        """Check the limits of the client's address."""
         address = _address(connection.session.peer)
         self._of_address[address] += 1
         settings = self._context.metadata.settings
@@ -163,8 +163,8 @@ class ConnectionQuotas:
                 _less(self._of_address, _address(connection.session.peer))
 
     def _reached(self, listener: str) -> Limit | None:
-        """The limit that another connection would exceed. Brokers that have a listener of their own
-        take the place of a client.
+        """Return the limit that another connection would exceed. A broker on a listener of brokers
+        takes the place of a client.
         """
         own = self._context.metadata.settings.of_listener(listener, "max.connections")
         if own is not None and self._of_listener[listener] >= own:
@@ -210,11 +210,11 @@ class ConnectionQuotas:
         settings = self._context.metadata.settings
         return len(settings.listeners) > 1 and listener == settings.inter_broker_listener
 
-    # going
+    # connections that are closed
 
     def keep_within(self, allowed: int | None = None) -> None:
-        """The limit may have become less, or a broker wants in: whoever has been silent longest
-        goes.
+        """Close the connections that have been silent longest: the limit may have become less, or a
+        broker connects.
         """
         excess = len(self._connections) - (self._allowed() if allowed is None else allowed)
         if excess > 0:
@@ -230,7 +230,7 @@ class ConnectionQuotas:
         self._clock.call_at(self._clock.now() + SWEEP_S, self._sweep)
 
     def _sweep(self) -> None:
-        """Close who has been silent for too long; runs only while there are connections."""
+        """Close idle connections. Runs only while there are connections."""
         for connection in tuple(self._connections):
             if (limit := connection.overdue(SWEEP_S)) is not None:
                 self._context.metrics.refused(limit)
@@ -247,7 +247,7 @@ class ConnectionQuotas:
 
 
 def overrides(text: str) -> dict[str, int]:
-    """`address:count,...`"""
+    """Read `address:count,...`."""
     return {
         str(ip_address(address.strip(" []"))): int(count)
         for address, _, count in (each.rpartition(":") for each in text.split(",") if each)
@@ -255,7 +255,7 @@ def overrides(text: str) -> dict[str, int]:
 
 
 def _address(peer: str) -> str:
-    """Of `host:port`; as `overrides` writes it."""
+    """Return the address of `host:port`, as `overrides` writes it."""
     return plain_address(peer.rpartition(":")[0].strip("[]"))
 
 

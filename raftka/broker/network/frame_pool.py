@@ -8,7 +8,7 @@ from raftka.limits import PARTIAL_BYTES, LimitExceeded
 
 KEPT_BYTES = 32 * 1024 * 1024
 WORTH_KEEPING_BYTES = 64 * 1024
-LOOK = 256  # buffers that come back, between two looks for those that nobody needs
+LOOK = 256  # buffers that come back between two searches for spare ones
 
 
 class FramePool:
@@ -26,14 +26,14 @@ class FramePool:
         self._poison = poison
         self._free: list[bytearray] = []
         self._free_bytes = 0
-        self._least_free = 0  # buffers, since the last look: so many nobody has needed
-        self._came_back = 0  # buffers, since the last look
+        self._least_free = 0  # buffers since the last search: so many were never taken
+        self._came_back = 0  # buffers since the last search
         self._returned: list[bytearray] = []
         self.taken_bytes = 0
 
     def take(self, size: int, total: int) -> bytearray:
-        """A buffer of at least `size` bytes, a kept one if there is one; one that has room for
-        `total` is preferred. Raises LimitExceeded.
+        """Return a buffer of at least `size` bytes, a kept one if there is one; one that has room
+        for `total` is preferred. Raises LimitExceeded.
         """
         if self.taken_bytes + size > PARTIAL_BYTES.value:
             raise LimitExceeded(PARTIAL_BYTES, self.taken_bytes + size)
@@ -42,7 +42,7 @@ class FramePool:
         return buffer
 
     def _kept(self, size: int) -> bytearray | None:
-        """The one that was given last of those that fit."""
+        """Return the buffer that was given last of those that fit."""
         for index in range(len(self._free) - 1, -1, -1):
             if size <= len(self._free[index]) <= 4 * size:
                 buffer = self._free.pop(index)
@@ -52,7 +52,7 @@ class FramePool:
         return None
 
     def give_at_turn_end(self, buffer: bytearray) -> None:
-        """Views of it live until then."""
+        """Take the buffer back at the turn's end: views of it are read until then."""
         self.taken_bytes -= len(buffer)
         if len(buffer) >= WORTH_KEEPING_BYTES:
             if not self._returned:
@@ -65,13 +65,13 @@ class FramePool:
         self.taken_bytes -= len(buffer)
 
     def lends(self, frame: memoryview) -> bool:
-        """Return whether the frame lies in one of our buffers, and can be held; else the next turn
-        uses its memory again.
+        """Return whether the frame lies in a buffer of the pool, and can be held; else the next
+        turn uses its memory again.
         """
         return any(buffer is frame.obj for buffer in self._returned)
 
     def hold(self, frame: memoryview) -> None:
-        """The frame is read in later turns too: nobody else gets its buffer."""
+        """Give the frame's buffer to no other frame: it is read in later turns, too."""
         self._returned = [buffer for buffer in self._returned if buffer is not frame.obj]
 
     def _keep(self) -> None:
@@ -87,7 +87,7 @@ class FramePool:
             self._drop_unneeded()
 
     def _drop_unneeded(self) -> None:
-        """Those that have waited longest are at the front."""
+        """Drop the buffers at the front, which have been free for longest."""
         self._free_bytes -= sum([len(buffer) for buffer in self._free[: self._least_free]])
         del self._free[: self._least_free]
         self._least_free, self._came_back = len(self._free), 0

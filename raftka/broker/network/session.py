@@ -16,7 +16,7 @@ class Session:
     authenticated: bool = True
     mechanism: str = ""  # of SASL, with which the client logged in
     by_token: bool = False  # it logged in with a delegation token
-    # of the authorizer, about this client
+    # decisions of the authorizer about this client, by operation and resource
     decisions: dict[tuple[str, tuple[str, str]], bool] = field(default_factory=dict, repr=False)
-    decided_at: int = -1  # the state of the ACLs that they are about
-    quotas: Applied | None = None  # that applied when it was asked last
+    decided_at: int = -1  # the version of the ACLs that they follow
+    quotas: Applied | None = None  # that applied at the last request

@@ -1,8 +1,8 @@
-"""Logs that have lost what was on disk while other replicas have it: they are not opened before
-this broker has left their ISRs.
+"""Logs that have lost records from the disk while other replicas have them: they are not opened
+before this broker has left their ISRs.
 
-Until then the broker is fenced, so that it leads nobody with what is left; then each log is opened,
-and takes from its leader what it has forgotten.
+Until then the broker is fenced, so that it does not lead with an incomplete log; then each log is
+opened, and fetches the lost records from its leader.
 """
 
 from raftka.broker.context import BrokerContext
@@ -38,7 +38,7 @@ class DamagedLogs:
             self.report()
 
     def discard(self, topic_id: bytes, index: int) -> None:
-        """It is open, or not ours any more."""
+        """Forget the log: it is open, or another broker's."""
         if (topic_id, index) in self._doubtful:
             del self._doubtful[topic_id, index]
             if not self._doubtful:
@@ -49,7 +49,9 @@ class DamagedLogs:
             self.discard(topic_id, index)
 
     def report(self) -> None:
-        """Also when the broker was registered: what was told before is of another epoch."""
+        """Report the logs to the controller; called again after a registration, because earlier
+        reports were of another broker epoch.
+        """
         if self._doubtful and not self._reporting:
             self._reporting = True
             self.context.runtime.clock.at_turn_end(self._send_report)

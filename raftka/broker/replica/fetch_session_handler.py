@@ -1,5 +1,5 @@
-"""The follower's side of a fetch session (KIP-227): what the leader knows of our positions, so that
-a request tells only what is new.
+"""The follower's side of a fetch session (KIP-227): the positions that the leader knows, so that a
+request has only those that changed.
 
 Knows no connection and no log. As long as the leader gives no session, every request is whole.
 """
@@ -19,7 +19,7 @@ Key = tuple[bytes, int]  # topic id, partition
 
 
 class Place(NamedTuple):
-    """What the leader is told of one partition."""
+    """One partition of a request to the leader."""
 
     position: Position
     log_start: int
@@ -34,18 +34,18 @@ class FetchSessionHandler:
 
     @property
     def whole(self) -> bool:
-        """The next request names everything that is followed."""
+        """Return whether the next request names all partitions that are followed."""
         return self.epoch == WHOLE
 
     def lost(self) -> None:
-        """No answer came: what the leader knows is not known. The next request ends the session, if
-        there is one, and begins another.
+        """End the session: no answer came, so the positions that the leader has are unknown. The
+        next request ends it at the leader and begins another.
         """
         self.epoch = WHOLE
 
     def knows(self, key: Key, leader_epoch: int) -> bool:
-        """The leader has been told of it in that epoch: what it has said since it does not say
-        again.
+        """Return whether the leader knows the partition in that epoch: it then does not repeat an
+        answer.
         """
         place = self._known.get(key)
         return place is not None and place.position.leader_epoch == leader_epoch
@@ -53,10 +53,10 @@ class FetchSessionHandler:
     def request(
         self, wanted: Mapping[Key, Place], gone: Iterable[Key], max_bytes: int
     ) -> FetchRequest:
-        """The next request, with what concerns the session.
+        """Make the next request, with the fields of the session.
 
-        `wanted`: everything if it is whole, else at least what may be new; `gone`: not to be
-        fetched any more.
+        `wanted`: all partitions if it is whole, else at least those that may have changed; `gone`:
+        partitions that are not fetched any more.
         """
         known = self._known
         forgotten: dict[bytes, list[int]] = {}
@@ -83,7 +83,7 @@ class FetchSessionHandler:
 
     def changes(self, wanted: Mapping[Key, Place], max_bytes: int) -> dict[bytes, list[Asked]]:
         """Return the places that the leader does not know, by topic. From now on they count as
-        told.
+        known.
         """
         known, topics = self._known, dict[bytes, list[Asked]]()
         for key, place in wanted.items():
@@ -96,7 +96,7 @@ class FetchSessionHandler:
         return topics
 
     def answered(self, answer: FetchResponse) -> bool:
-        """Whether the answer is one to what was asked; else everything is to be asked for again."""
+        """Return whether the session goes on; else the next request is to be whole."""
         if answer.error_code:
             if answer.error_code == Code.FETCH_SESSION_ID_NOT_FOUND:
                 self.id = 0
@@ -106,7 +106,7 @@ class FetchSessionHandler:
         return True
 
     def went_on(self, session_id: int) -> None:
-        """An answer without an error named this session."""
+        """Go on with the session that an answer without an error has named."""
         if self.epoch == WHOLE:
             self.id = session_id
         elif session_id != self.id:

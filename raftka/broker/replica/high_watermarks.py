@@ -6,7 +6,7 @@ from raftka.broker.replica.partition import Partition
 
 
 class HighWatermarks(Mapping[tuple[str, int], int]):
-    """Of the partitions, read when it is asked for."""
+    """The present high watermarks, by topic and partition."""
 
     def __init__(self, partitions: Mapping[tuple[str, int], Partition]) -> None:
         self._partitions = partitions

@@ -1,5 +1,5 @@
-"""When followers have lagged for too long: looks at the partitions that this broker leads whenever
-the earliest of them is due, some a turn.
+"""The check for followers that have lagged for too long: goes through the partitions that this
+broker leads when the earliest of them is due, some a turn.
 
 Decides nothing: `LeaderState.tick` does.
 """
@@ -11,7 +11,7 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.replica.partition import Partition
 from raftka.replication.partition import LeaderState
 
-LOOKED_AT_IN_A_TURN = 1000
+CHECKED_IN_A_TURN = 1000
 SOONEST_S = 0.05
 
 
@@ -23,12 +23,12 @@ class IsrShrinks:
         self._metadata = context.metadata
         self._clock = context.runtime.clock
         self._partitions = partitions
-        self._due = False  # a look is under way, or has its time
+        self._due = False  # a check is under way, or has its time
         self._left: list[Partition] = []
         self._earliest = inf
 
     def later(self, when: float) -> None:
-        """Somebody's deadline."""
+        """Check at this time (seconds on the runtime's clock), or before."""
         self._earliest = min(self._earliest, when)
         if not self._due and when < inf:
             self._due = True
@@ -38,7 +38,7 @@ class IsrShrinks:
             self._clock.call_at(min(max(when, now + SOONEST_S), now + at_most_s), self._begin)
 
     def note_lag(self, leader: LeaderState) -> None:
-        """After appends: somebody may fall behind from now on."""
+        """Check later: the leader's log has grown, and followers may fall behind."""
         if not self._due:
             self.later(leader.deadline())
 
@@ -50,7 +50,7 @@ class IsrShrinks:
 
     def _shrink_some(self) -> None:
         now, partitions = self._clock.now(), self._partitions
-        for _ in range(min(len(self._left), LOOKED_AT_IN_A_TURN)):
+        for _ in range(min(len(self._left), CHECKED_IN_A_TURN)):
             partition = self._left.pop()
             leader = partition.leader
             if (

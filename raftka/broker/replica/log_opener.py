@@ -21,20 +21,20 @@ Prepare = Callable[[list[Key], Callable[[], None]], None]
 
 class LogOpener:
     def __init__(
-        self, clock: Clock, prepare: Prepare, records_arrived: Callable[[list[Key]], None]
+        self, clock: Clock, prepare: Prepare, open_prepared: Callable[[list[Key]], None]
     ) -> None:
         self._clock = clock
         self._prepare = prepare
-        self._look_again = records_arrived
+        self._open_prepared = open_prepared
         self._waiting: dict[Key, None] = {}
         self._left = OPENED_IN_A_TURN
         self._busy = False
-        self._preparing = 0  # parts that threads are at work on
-        self._prepared_now = False  # they are being looked at again
+        self._preparing = 0  # parts that threads prepare
+        self._prepared_now = False  # `open_prepared` is under way
 
     def may_open(self, key: Key, *, new: bool) -> bool:
-        """Now; else it is remembered, and its turn comes. One that is not `new` is prepared
-        first.
+        """Return whether the log may be opened now; else its turn comes later. A log that is not
+        `new` is prepared first.
         """
         if not self._busy:
             self._later()
@@ -45,12 +45,12 @@ class LogOpener:
         return False
 
     def __bool__(self) -> bool:
-        """Some are still to be opened."""
+        """Return whether logs are still to be opened."""
         return bool(self._waiting)
 
     def gone(self, topic_id: bytes, partition: int | None = None) -> bool:
-        """It, or all of the topic, need not be opened any more. True when some were waiting: what
-        lies on disk of them is nobody's now.
+        """Forget a partition, or all of the topic; return whether some were waiting: their logs on
+        disk are strays now.
         """
         doomed = (
             [key for key in self._waiting if key[0] == topic_id and partition in (None, key[1])]
@@ -87,8 +87,8 @@ class LogOpener:
         self._left = len(due)
         self._prepared_now = True
         try:
-            self._look_again(due)
+            self._open_prepared(due)
         finally:
             self._prepared_now = False
-        self._left = 0  # whoever comes meanwhile waits behind the others
+        self._left = 0  # partitions that come meanwhile wait behind the others
         self._later()

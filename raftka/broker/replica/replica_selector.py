@@ -1,5 +1,5 @@
-"""Fetch from the nearest replica (KIP-392): to whom the leader sends a consumer that has told its
-rack. Reads no log.
+"""Fetch from the nearest replica (KIP-392): the leader's choice for a consumer that names its rack.
+Reads no log.
 """
 
 from raftka.broker.replica.partition import Partition
@@ -7,8 +7,8 @@ from raftka.replication.partition import LeaderState
 
 
 def nearest(partition: Partition, leader: LeaderState, rack: str, offset: int) -> int | None:
-    """The in-sync follower of that rack that has most of what is from `offset` on; None: read
-    here.
+    """Return the in-sync follower of the rack that has most records from `offset` on; None: the
+    consumer reads here.
     """
     context = partition.manager.context
     if not partition.manager.prefers_racks or offset < partition.log.start_offset:

@@ -1,5 +1,5 @@
-"""Logs of topics that were deleted, and of replicas that went elsewhere, while this broker was
-down: they go, some a turn. Opens no log.
+"""Stray logs: of topics that were deleted, and of replicas that were moved to other brokers, while
+this broker was down. Removes them, some a turn. Opens no log.
 """
 
 from raftka.broker.context import BrokerContext
@@ -22,7 +22,7 @@ class StrayLogs:
         )
 
     def remove(self) -> None:
-        """Whatever lies here that this image does not give to this broker."""
+        """Remove all logs that the image does not give to this broker."""
         for key, topic_id in list(self.logs.leftovers):
             if not self._is_mine(topic_id, key[1]):
                 self.logs.drop_leftover(key, topic_id)
@@ -40,11 +40,11 @@ class StrayLogs:
         )
 
     def _is_stray(self, key: tuple[str, int], topic_id: bytes) -> bool:
-        """Whether to remove it; the event log has it either way."""
+        """Return whether to remove the log; write an event if it is a stray."""
         if self._is_mine(topic_id, key[1]):
             return False
         partition, recovered = f"{key[0]}-{key[1]}", bool(recoveries(self.context.metadata.image))
-        # the metadata may have forgotten what the logs have not: somebody must decide
+        # the metadata may lack what the logs have: an operator must decide
         if recovered:
             self.context.events.warning(
                 "stray_log_kept", partition=partition, because="the cluster was recovered"

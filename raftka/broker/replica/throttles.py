@@ -1,7 +1,7 @@
-"""Which replicas are throttled, and at what rate: settings of the topics and of this broker
-(KIP-73). Decides nothing about a fetch.
+"""Throttled replicas and their rates: settings of the topics and of this broker (KIP-73). Decides
+nothing about a fetch.
 
-Only what catches up is throttled and counted: a replica in sync is needed for the next
+Only replicas that catch up are throttled and counted: an in-sync replica is needed for the next
 acknowledgement.
 """
 
@@ -25,11 +25,13 @@ class Throttled:
     def __init__(self, me: int, read: Callable[[str], Names]) -> None:
         self.me = me
         self.read = read
-        # by topic: all that it sets, and what this setting says
+        # by topic: all that it sets, and the names of this setting
         self._known: dict[str, tuple[Mapping[str, str], Names]] = {}
 
     def has(self, topic: str, index: int, configs: Mapping[str, str]) -> bool:
-        """`configs`: all that the topic sets; the same object as long as nothing changes."""
+        """Return whether the setting names the partition on this broker. `configs`: all that the
+        topic sets; the same object as long as nothing changes.
+        """
         known = self._known.get(topic)
         if known is None or known[0] is not configs:
             known = self._known[topic] = (configs, self.read(topic))
@@ -51,7 +53,7 @@ class ReplicationThrottles:
         )
 
     def sends(self, partition: Partition) -> Throttle | None:
-        """What a replica that catches up with us is throttled by; None: by nothing."""
+        """Return the throttle of followers that catch up with this leader; None: there is none."""
         return self._of(
             partition,
             self._leaders,
@@ -60,7 +62,7 @@ class ReplicationThrottles:
         )
 
     def takes(self, partition: Partition) -> Throttle | None:
-        """The same of ourselves, as we catch up with another."""
+        """Return the throttle of this follower while it catches up; None: there is none."""
         return self._of(
             partition,
             self._followers,

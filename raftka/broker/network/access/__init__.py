@@ -1,1 +1,1 @@
-"""Who may come in and do what: TLS, logins, and the rights of a session."""
+"""Access of clients: TLS, logins, and the rights of a session."""

@@ -43,19 +43,18 @@ class State(Enum):
 
 
 class Rules(NamedTuple):
-    """What a listener's settings say now."""
+    """The present settings of a listener."""
 
     mechanisms: tuple[str, ...]
-    max_receive_bytes: int  # of one frame before the client is known
+    max_receive_bytes: int  # of one frame before the client has logged in
     failure_delay_s: float
 
 
 class Logins:
-    """What the logins of one listener need. `start`: begin one with a mechanism, by name; None:
-    that one is not set up.
+    """The logins of one listener. `start` begins a login with a mechanism, by name, and returns
+    None if that one is not set up.
 
-    `session_ms`: how long a session with a mechanism may last; 0: sessions have no end of their
-    own.
+    `session_ms`: the longest session with a mechanism; 0: sessions have no end of their own.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class SaslGate:
 
     @property
     def is_late(self) -> bool:
-        """Return whether the client should be known by now."""
+        """Return whether the time for the login is over."""
         first = not self._connection.session.authenticated
         return (
             first and self._logins.context.runtime.clock.now() - self._opened >= LOGIN_SECONDS.value

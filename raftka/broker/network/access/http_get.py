@@ -23,7 +23,7 @@ Done = Callable[[bytes | HttpFailed | LimitExceeded], None]
 
 
 class Head(NamedTuple):
-    """What the head of an answer says of its body."""
+    """The body of an answer, as the head describes it."""
 
     position: int  # at which the body begins
     length: int | None

@@ -58,8 +58,8 @@ class ListenerMechanisms:
         return self._context.metadata.settings.at(self._listener, mechanism).number(REAUTH)
 
     def _token_check(self) -> Callable[[str], Verified] | None:
-        """How tokens of OAUTHBEARER are checked, as the node was started with; None: without that
-        mechanism.
+        """Return the check of OAUTHBEARER's tokens, from the settings that the node was started
+        with; None: the listener does not have that mechanism.
         """
         values = self._context.metadata.settings.values
         if OAUTHBEARER not in mechanisms_of(values, self._listener):

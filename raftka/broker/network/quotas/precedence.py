@@ -1,8 +1,8 @@
-"""Which quota applies to a client: the first that exists in Kafka's order of eight levels, and
-whose consumption is counted together.
+"""The quota of a client: the first that exists in Kafka's order of eight levels, and the clients
+that share it.
 
-A quota of a user counts all his client ids and connections together, one of a client id all users
-of it; a default gives each its own budget. Pure.
+A quota of a user is shared by all client ids and connections of the user, a quota of a client id by
+all its users; a default gives each its own budget. Pure.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from raftka.metadata.quotas import (
 )
 
 Quotas = Mapping[QuotaEntity, Mapping[str, float]]
-# the quota's key; the user and the client id whose consumption it counts, None: of all of them
+# the quota's key; the user and the client id that share it, None: all users, all client ids
 Counted = tuple[str, str | None, str | None]
 
 
@@ -34,7 +34,7 @@ class Bound(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """All quotas that apply to a client; None: it may do what it likes."""
+    """All quotas that apply to a client; None: no quota of that kind."""
 
     epoch: int  # of the quotas
     principal: str
@@ -46,7 +46,7 @@ class Applied(NamedTuple):
 
     @property
     def limits_requests(self) -> bool:
-        """Return whether there is one that requests for records must be counted for."""
+        """Return whether produces and fetches of the client are counted."""
         return self.produce is not None or self.fetch is not None or self.request is not None
 
 
@@ -96,9 +96,9 @@ def rates_of_addresses(quotas: Quotas) -> dict[str | None, float]:
 
 
 def plain_address(text: str) -> str:
-    """Of the ways to write an address the one by which all are compared."""
+    """Return the one way to write an address by which addresses are compared."""
     try:
         address = ip_address(text)
-    except ValueError:  # a world without numbers
+    except ValueError:  # a simulated network has names
         return text
     return str(getattr(address, "ipv4_mapped", None) or address)

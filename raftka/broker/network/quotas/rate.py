@@ -1,5 +1,5 @@
-"""What a quota is compared with: a rate over a sampled window, and a bucket of tokens, both as
-Kafka computes them. Pure; time is an argument (s).
+"""Consumption that is compared with a quota: a rate over a sampled window, and a bucket of tokens,
+both as Kafka computes them. Pure; time is an argument (s).
 
 A rate's samples begin with the first event after the sample before has ended. The window reaches
 from the oldest sample until now, and full samples that are missing are counted as if they had
@@ -28,7 +28,7 @@ class Window:
 
     @property
     def at_once_s(self) -> float:
-        """So many seconds' worth may be used at once after a silence."""
+        """Seconds of the quota that a client may use at once after a silence."""
         return (self.samples - 1) * self.sample_s
 
 
@@ -69,8 +69,8 @@ class Rate:
         return self._total
 
     def delay_s(self, quota: float, now: float) -> float:
-        """How long nothing may come for the rate to be the quota again; 0 when it is not above."""
-        window_s = self.window_s(now)  # first: it drops what is too old
+        """Return the seconds of silence after which the rate is the quota; 0: it is not above."""
+        window_s = self.window_s(now)  # first: it drops old samples
         return max(0.0, self._total / quota - window_s)
 
     def is_idle(self, now: float) -> bool:
@@ -97,7 +97,7 @@ class TokenBucket:
         self._tokens = min(self._tokens - value, quota * self._window.full_s)
 
     def delay_s(self, quota: float, now: float) -> float:
-        """How long until the bucket is not below empty."""
+        """Return the seconds until the bucket is not below empty."""
         self._refill(quota, now)
         return max(0.0, -self._tokens / quota)
 

@@ -1,4 +1,4 @@
-"""What each user or client id with a quota has used lately; a bounded number of them, those used
+"""Recent consumption of each user or client id with a quota. Their number is bounded; those used
 longest ago are forgotten first.
 """
 
@@ -48,7 +48,7 @@ class Sensors:
         return bucket
 
     def _add(self, counted: Counted, sensor: Rate | TokenBucket) -> None:
-        """Drop two that a new one would replace, if those used longest ago are such: so they go as
+        """Add a sensor. Drop up to two idle ones, which a new sensor could replace: so they go as
         others come.
         """
         now, sensors = self.clock.now(), self._sensors
