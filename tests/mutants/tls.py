@@ -42,7 +42,7 @@ def greeting_counts_as_a_login(log_in: Any) -> Any:
     def bug(self: Peer, kind: Kind, fields: list[object]) -> None:
         if kind is Kind.HELLO:
             self._login = None
-            self._greeted(kind, fields)
+            self._read_hello(kind, fields)
         else:
             log_in(self, kind, fields)
 

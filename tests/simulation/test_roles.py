@@ -266,7 +266,7 @@ def test_a_broker_without_a_vote_knows_who_leads_and_in_which_term() -> None:
             at_most_s=20,
         )
         later = observer.leader, observer.term
-        observer._lead_by(*first)  # from a voter that was away
+        observer._set_leader(*first)  # from a voter that was away
 
         assert (observer.leader, observer.term) == later
         world.resume(f"n{first[0]}")

@@ -1,10 +1,10 @@
 """Count each node's starts on its disk, to detect a disk that was restored from a copy: it has lost
 promises of its node.
 
-A node counts in its metadata directory and tells the number to every controller that it meets;
-controllers write down what they hear. Who comes with a lower number than before, or with the same
-one in another process, runs on an older copy. A copy that was made since the last start cannot be
-told from the disk itself. Knows no connection.
+A node counts its starts in its metadata directory and sends the number to every controller in its
+greeting; controllers store it. A node that comes with a lower number than before, or with the same
+number in another process, runs on an older copy. A copy that was made since the last start cannot
+be detected.
 """
 
 from random import Random
@@ -20,7 +20,7 @@ ID_BYTES = 16
 
 
 class OlderDisk(Exception):
-    """This node must not go on: others have seen a later state of its disk."""
+    """Raised to stop this node: other nodes have seen a later state of its disk."""
 
 
 class Start(NamedTuple):
@@ -36,7 +36,7 @@ class Start(NamedTuple):
 
 
 def start_of(value: object) -> Start | None:
-    """As it came in a greeting. Raises ProtocolError."""
+    """Read the start in a greeting. Raises ProtocolError."""
     match value:
         case None:
             return None
@@ -48,7 +48,9 @@ def start_of(value: object) -> Start | None:
 
 
 class BootCounter:
-    """Raises OSError, and CheckpointError for a file that is none."""
+    """The starts of this node and of those that it has met. Raises OSError, and CheckpointError for
+    a damaged file.
+    """
 
     def __init__(self, files: Files, directory: str, process: bytes, random: Random) -> None:
         self._files = files
@@ -60,11 +62,11 @@ class BootCounter:
         self._write()
 
     def known(self, node_id: int) -> Start | None:
-        """The last known start of another node."""
+        """Return the last known start of another node."""
         return self._others.get(node_id)
 
     def met(self, node_id: int, start: Start) -> None:
-        """Raises ProtocolError for one that runs on an older copy of its disk."""
+        """Store a node's start. Raises ProtocolError if it runs on an older copy of its disk."""
         known = self._others.get(node_id)
         if known is not None and start.is_before(known):
             raise ProtocolError(
@@ -78,7 +80,7 @@ class BootCounter:
             self._write()
 
     def _read(self) -> list[tuple[int, Start]]:
-        """This node's own start first."""
+        """Return all starts, this node's own first."""
         if not self._files.exists(self._path):
             return []
         try:

@@ -27,8 +27,8 @@ class BrokerLifecycle:
         registration: Callable[[bool], RegisterBroker],
         registered: Callable[[], None],
     ) -> None:
-        """`registration` makes the command; True: with the replicas that lie here. `registered` is
-        called when the controller has taken it.
+        """`registration` makes the command; with True it has the replicas of this broker too.
+        `registered` is called when the controller has registered the broker.
         """
         self.context = context
         self.clock = context.runtime.clock
@@ -39,10 +39,11 @@ class BrokerLifecycle:
         self._registering = False
         self._beating = False
         self._beat_at = 0.0
-        self._stopping: Callable[[], None] | None = None  # called when the controller lets us go
-        self._withdrawn_for: set[str] = set()  # reasons: as long as there is one it is not unfenced
-        self.answered_at = -inf  # when a controller last answered a heartbeat or the registration
-        # when we sent the heartbeat that was last answered, with a word that we are not fenced
+        # called when the controller allows the shutdown
+        self._stopping: Callable[[], None] | None = None
+        self._withdrawn_for: set[str] = set()  # reasons; with any the broker asks to be fenced
+        self.answered_at = -inf  # time of the last answer to a heartbeat or a registration
+        # time at which the heartbeat was sent whose answer said that the broker is not fenced
         self._vouched_at = -inf
 
     def start(self) -> None:
@@ -77,13 +78,13 @@ class BrokerLifecycle:
         self.beat()
 
     def beat(self) -> None:
-        """A heartbeat now, and one each interval from then on. The first one after registration
-        goes out as soon as we have caught up with it.
+        """Send a heartbeat now, and one each interval from then on. The first one after a
+        registration is sent when this node has applied that registration.
         """
         if self._beating or self.broker_epoch < 0 or self._registering:
             return
         if self.context.metadata.image.offset < self.broker_epoch:
-            return  # the image that has it calls again
+            return  # called again with the image that has the registration
         self._beating = True
         self._beat_at = self.clock.now()
         command = Heartbeat(
@@ -125,11 +126,11 @@ class BrokerLifecycle:
 
     @property
     def vouched_for(self) -> bool:
-        """Return whether the controller cannot have moved this broker's leaderships for lack of
+        """Return whether no controller can have moved this broker's leaderships for lack of
         heartbeats.
 
         The bound is a quarter of the session: a controller that is cut off together with this
-        broker goes on for a while, and the next one may count a part of that time.
+        broker goes on for a while, and the next controller may count a part of that time.
         """
         return (
             self.clock.now() - self._vouched_at
@@ -141,7 +142,7 @@ class BrokerLifecycle:
         return bool(self._withdrawn_for)
 
     def withdraw(self, reason: str) -> None:
-        """Be fenced, so that others lead, until the node is started again or the reason is over."""
+        """Ask to be fenced, so that other brokers lead, until a restart or `come_back`."""
         if reason not in self._withdrawn_for:
             self._withdrawn_for.add(reason)
             self.beat()
@@ -152,8 +153,8 @@ class BrokerLifecycle:
         self.beat()
 
     async def leave(self, within_s: float) -> None:
-        """Controlled shutdown: our leaderships move first, then the controller lets us go.
-        `no_controller_comes` ends it too.
+        """Shut down in order: the controller moves the leaderships, then allows the shutdown.
+        `no_controller_comes` ends the wait too.
         """
         gone = trio.Event()
         self._stopping = gone.set
@@ -162,8 +163,6 @@ class BrokerLifecycle:
             await gone.wait()
 
     def no_controller_comes(self) -> None:
-        """Too many controllers have ended: what this broker leads cannot move, so it need not
-        wait.
-        """
+        """Stop waiting for the move of leaderships: too many controllers have ended."""
         if self._stopping is not None:
             self._stopping()

@@ -1,8 +1,8 @@
-"""Asks the active controller: finds it, asks again until an answer comes or the time of the call is
-up. Knows no Raft.
+"""Sends commands to the active controller: finds it, and sends a command again until a reply comes
+or the call's time is up.
 
-A call that got no answer is asked again: by then it may have been carried out, which every command
-allows for.
+A command without a reply may have been executed before it is sent again: executing it twice must be
+harmless for every command.
 """
 
 from collections.abc import Callable
@@ -31,21 +31,21 @@ class _Call:
 
 class ControllerClient:
     def __init__(self, clock: Clock, ask_controller: Callable[[Command, Done], bool]) -> None:
-        """`ask_controller`: asks once; False when no controller is known."""
+        """`ask_controller` sends a command once; it returns False when no controller is known."""
         self.clock = clock
         self._ask_controller = ask_controller
 
     def call(self, command: Command, done: Done, timeout_s: float = CALL_S) -> None:
-        """`done(error, None)` or `done(None, reply)`, once."""
+        """Send the command; call `done(error, None)` or `done(None, reply)` once."""
         now = self.clock.now()
         call = _Call(command, now + timeout_s, done)
         call.timer = self.clock.call_at(
             call.deadline, lambda: self._finish(call, KafkaError(Code.REQUEST_TIMED_OUT), None)
         )
-        self._try(call)
+        self._send(call)
 
     async def ask(self, command: Command, timeout_s: float = CALL_S) -> Any:
-        """The same for async handlers. Raises KafkaError."""
+        """Send the command and return the reply. Raises KafkaError."""
         answered = trio.Event()
         outcome: list[Any] = []
 
@@ -59,17 +59,17 @@ class ControllerClient:
             raise outcome[0]
         return outcome[1]
 
-    def _try(self, call: _Call) -> None:
+    def _send(self, call: _Call) -> None:
         if call.done is None:
             return
         if not self._ask_controller(
-            call.command, lambda error, reply: self._answered(call, error, reply)
+            call.command, lambda error, reply: self._on_reply(call, error, reply)
         ):
-            self._again(call)
+            self._send_later(call)
 
-    def _answered(self, call: _Call, error: KafkaError | None, reply: object) -> None:
+    def _on_reply(self, call: _Call, error: KafkaError | None, reply: object) -> None:
         if error is not None and error.code in (Code.NOT_CONTROLLER, Code.NETWORK_EXCEPTION):
-            self._again(call)
+            self._send_later(call)
             return
         if error is None:
             try:
@@ -78,9 +78,9 @@ class ControllerClient:
                 error = KafkaError(Code.UNKNOWN_SERVER_ERROR, f"the controller's reply: {failure}")
         self._finish(call, error, reply if error is None else None)
 
-    def _again(self, call: _Call) -> None:
+    def _send_later(self, call: _Call) -> None:
         if call.done is not None:
-            self.clock.call_at(self.clock.now() + RETRY_S, lambda: self._try(call))
+            self.clock.call_at(self.clock.now() + RETRY_S, lambda: self._send(call))
 
     @staticmethod
     def _finish(call: _Call, error: KafkaError | None, reply: object) -> None:

@@ -1,8 +1,8 @@
-"""How a node leaves the quorum in order, and which voters have left: the leadership is handed over,
-goodbyes are said and heard.
+"""The orderly departure of a node from the quorum: it hands the leadership over and says goodbye to
+the other nodes, which note the voters that have left.
 
 A node that ends waits for a controller to move its leaderships. When too few voters are left to
-elect one, it need not wait.
+elect a controller, it does not wait.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ class Departure:
         self, context: BrokerContext, links: Mapping[int, Link], poke: Callable[[], None]
     ) -> None:
         self.core: RaftCore | None = None  # of a voter
-        # called when no controller will come any more
+        # called when too few voters are left for an election
         self.on_deserted: Callable[[], None] = lambda: None
         self._context = context
         self._links = links
@@ -48,8 +48,8 @@ class Departure:
     # this node's leadership
 
     def transfer(self) -> bool:
-        """Another voter is asked to lead: of those that stay, the one that has most. False: this
-        node does not lead, or nobody else is there.
+        """Ask the voter with the longest log to lead; voters that stay come first. Return False if
+        this node does not lead or no other voter is connected.
         """
         core = self.core
         others = [link.voter for link in self._links.values() if link.up and not link.left]
@@ -64,9 +64,7 @@ class Departure:
         return True
 
     async def hand_over(self) -> None:
-        """Before a controlled stop another voter leads, so that nobody has to notice that we are
-        gone.
-        """
+        """Let another voter lead before a controlled stop, so that no election has to time out."""
         if not self.transfer():
             return
         self._handing_over = trio.Event()
@@ -74,15 +72,15 @@ class Departure:
             await self._handing_over.wait()
 
     def leads(self, does: bool) -> None:
-        """Told at each step whether this node leads the quorum."""
+        """Note at each step whether this node leads the quorum."""
         if self._handing_over is not None and not does:
             self._handing_over.set()
 
     # goodbyes
 
     async def say_goodbye(self, inbound: Iterable[Peer]) -> None:
-        """Tell the other nodes, and let the words leave: those that end as well need not wait for
-        this one.
+        """Send GOODBYE to the other nodes, and let the bytes leave: nodes that end too need not
+        wait for this one.
         """
         for peer in (
             *inbound,
@@ -101,8 +99,8 @@ class Departure:
             self.voter_away(link)
 
     def voter_away(self, link: Link) -> None:
-        """A voter that goes while this node hands the leadership over to it takes nothing: the next
-        one gets it.
+        """React to a voter that has left. If this node was handing the leadership over to it,
+        another voter gets the leadership.
         """
         if self.core is not None and self._handing_over is not None:
             self.core.keep_leadership(link.voter)
@@ -120,8 +118,8 @@ class Departure:
         return voters - sum(map(self._has_left, self._links.values())) <= voters // 2
 
     def _has_left(self, link: Link) -> bool:
-        """A goodbye may be lost with its connection; a broker whose shutdown is in the metadata
-        says the same by being away.
+        """Return whether the voter has ended in order. Its goodbye may be lost with its connection;
+        a broker that is away, with its shutdown in the metadata, has ended in order too.
         """
         broker = self._context.metadata.image.brokers.get(link.voter)
         return link.left or (not link.up and broker is not None and broker.shutting_down)

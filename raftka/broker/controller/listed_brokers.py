@@ -1,9 +1,9 @@
 """The brokers that Metadata lists: those that are not fenced, and for LISTED_S those whose fencing
 this node has just seen.
 
-librdkafka forgets a broker that is not listed any more, and with it, for a second, the partitions
-that move away from that broker. So a broker that died stays listed for a while beside the new
-leaders. One that said goodbye led nothing any more: it is not listed when it is gone.
+librdkafka forgets a broker that is not listed any more, and for a second also the partitions that
+move away from it. So a broker that died stays listed for a while beside the new leaders. A broker
+that ended in order led no partition any more, and is not listed when it is gone.
 """
 
 from raftka.broker.context import BrokerContext

@@ -1,8 +1,7 @@
 """Log lines and counters for changes of the metadata: one line an event, and the counters of
 elections.
 
-The active controller tells what concerns the cluster, every node what concerns itself. Decides
-nothing.
+The active controller logs events of the cluster, every node those of itself.
 """
 
 from collections.abc import Callable
@@ -86,7 +85,7 @@ class MetadataEventLog:
                 continue
             moved.append(name)
             completed = bool(was.adding or was.removing) and not (now.adding or now.removing)
-            # the last to join it leads: the leader that asked has waited for it
+            # a replica that joined last may lead: the leader that proposed it has waited for it
             joined = completed and any(after.alive(each) for each in was.isr)
             if now.leader not in was.isr and not joined:
                 self.context.metrics.count(
@@ -103,8 +102,8 @@ class MetadataEventLog:
 
 
 class IsrChanges:
-    """Changes of the ISRs that are led here: noted one by one, logged as one line for a turn's
-    shrinks and one for its expansions.
+    """Changes of the ISRs that this broker leads: one line for the shrinks of a turn, one for its
+    expansions.
     """
 
     def __init__(self, context: BrokerContext) -> None:

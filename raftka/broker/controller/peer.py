@@ -69,9 +69,9 @@ class Traffic:
 
 
 class Peer:
-    """`mine`: what to greet the node of that number with (-1: it has not said who it is).
+    """A connection to another node. `mine` makes the greeting for a node id (-1: unknown yet).
 
-    `on_hello` may raise ProtocolError to refuse; `on_message` gets everything after it.
+    `on_hello` may raise ProtocolError to refuse the node; `on_message` gets all later messages.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Peer:
         return self._out_bytes > PEER_OUTPUT_BYTES.value
 
     def send(self, kind: Kind, *fields: object) -> None:
-        """Lost when the connection is: whoever must know asks again."""
+        """Send a message. It is lost if the connection breaks; callers send again."""
         if self.transport is None:
             return
         data = msgpack.packb((kind, *fields), buf_size=PACKED_BYTES)
@@ -144,7 +144,7 @@ class Peer:
     def receive(self, view: memoryview) -> None:
         if not view:
             self.close("closed by the other side")
-            # at once: clients that ask in this turn are to be told of what is known
+            # at once, so that answers to clients in this turn take it into account
             self.closed("closed by the other side")
             return
         self.traffic.received_bytes += len(view)
@@ -152,7 +152,7 @@ class Peer:
             for frame in self._frames.feed(view):
                 if self.transport is None or self._refused:
                     return
-                self._frame(frame)
+                self._read_frame(frame)
         except (ProtocolError, msgpack.UnpackException, ValueError) as error:
             if isinstance(error, ProtocolError) and error.limit is not None:
                 of_frame = GREETING_BYTES if self.hello is None else CONTROLLER_FRAME_BYTES
@@ -190,7 +190,7 @@ class Peer:
             mine.known,
         )
 
-    def _frame(self, frame: memoryview) -> None:
+    def _read_frame(self, frame: memoryview) -> None:
         if self.hello is None and MAGIC not in bytes(frame[:64]):
             raise ProtocolError(
                 "this is not a node of raftka; the controller listener is for nodes only"
@@ -207,7 +207,7 @@ class Peer:
         if self._login is not None or kind is Kind.LOGIN:
             self._log_in(kind, fields)
         elif self.hello is None:
-            self._greeted(kind, fields)
+            self._read_hello(kind, fields)
         else:
             self._on_message(self, kind, fields)
 
@@ -233,7 +233,9 @@ class Peer:
                 self._greet(-1)
 
     def _refuse_later(self, login: PeerLogin, reason: str) -> None:
-        """Nothing more is read; passwords are not tried at the network's speed."""
+        """Refuse the login after a delay, so that passwords cannot be tried at the network's speed.
+        No further message is read.
+        """
 
         def refuse() -> None:
             self.send(Kind.LOGIN, MAGIC, None, reason)
@@ -242,7 +244,7 @@ class Peer:
         self._refused = True
         login.later(refuse)
 
-    def _greeted(self, kind: Kind, fields: list[object]) -> None:
+    def _read_hello(self, kind: Kind, fields: list[object]) -> None:
         if kind is not Kind.HELLO or len(fields) < 5 or fields[0] != MAGIC:
             raise ProtocolError("a greeting was due")
         _, cluster_id, node_id, broker, controller, start, known = [*fields, None, None][:7]
@@ -252,7 +254,7 @@ class Peer:
             cluster_id, node_id, bool(broker), bool(controller), start_of(start), start_of(known)
         )
         if not self.dialed:
-            self._greet(node_id)  # also to whom we refuse: its own log should say why
+            self._greet(node_id)  # a refused node too: its log then has the reason
         mine = self._mine(node_id).cluster_id
         if cluster_id is not None and mine is not None and cluster_id != mine:
             raise ProtocolError(

@@ -1,10 +1,9 @@
-"""A login by SASL between nodes, before their greeting: what each side sends and expects. Sans-IO;
-knows no connection.
+"""SASL logins between nodes, before their greeting: the messages of both sides, sans-IO.
 
-The side that dials sends a mechanism's name and its token, the other side answers with a token or
-with the reason why it refuses. Users and passwords are those of the controller listener's JAAS
-line, for PLAIN and SCRAM alike: the metadata, where the users of clients are, is not there yet when
-controllers meet.
+The dialing side sends a mechanism's name and a token. The other side answers with a token, or with
+the reason of its refusal. Users and passwords are those of the controller listener's JAAS line, for
+PLAIN and SCRAM alike: when controllers meet, they do not have the metadata with the users of
+clients yet.
 """
 
 from collections.abc import Callable
@@ -13,17 +12,17 @@ from typing import Protocol
 from raftka.security.mechanism import AuthenticationFailed, ClientMechanism, ServerMechanism
 from raftka.wire.errors import ProtocolError
 
-Later = Callable[[Callable[[], None]], object]  # after the time for which failures are held back
+Later = Callable[[Callable[[], None]], object]  # calls it after the delay of failed logins
 # a login with the mechanism of that name; None: it is not enabled
 Start = Callable[[str], ServerMechanism | None]
 
 
 class LoginRefused(ProtocolError):
-    """The text is for the other node."""
+    """A refused login; the text goes to the other node."""
 
 
 class PeerLogin(Protocol):
-    over: bool  # the other side is known
+    over: bool  # the login has succeeded
     later: Later
 
     def step(self, fields: list[object]) -> tuple[object, ...] | None:
@@ -63,7 +62,7 @@ class AcceptingLogin:
         self._mechanism: ServerMechanism | None = None
 
     def step(self, fields: list[object]) -> tuple[object, ...]:
-        """Raises LoginRefused too."""
+        """Take a message and return the answer. Raises ProtocolError and LoginRefused."""
         name, token = [*fields, None, None][:2]
         if not isinstance(name, str) or not isinstance(token, bytes):
             raise ProtocolError("a login without mechanism and token")

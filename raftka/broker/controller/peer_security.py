@@ -1,9 +1,9 @@
-"""How nodes prove to each other at the controller's listeners that they belong to the cluster: by
-certificates, or by a login.
+"""TLS and logins between nodes at the controller's listeners: nodes prove with a certificate or a
+login that they belong to the cluster.
 
 A certificate may name the nodes that it is for (security/node_certificates.py): then no other node
-can use it. One that names none must be a super user's where there is an authorizer, because clients
-may have certificates of the same authority.
+can use it. With an authorizer, a certificate that names no node must be a super user's, because
+clients may have certificates of the same authority.
 """
 
 from collections.abc import Callable
@@ -55,7 +55,7 @@ class PeerSecurity:
         return DialingLogin(begin("")) if begin is not None else None
 
     def dial(self, peer: Peer, host: str) -> Connection:
-        """What connects to a controller in place of the peer."""
+        """Return the connection to a controller: the peer, or TLS around it."""
         if not self._own.uses_tls:
             return peer
         side = Side(host, lambda tls: self._note_nodes(peer, tls))
@@ -68,7 +68,7 @@ class PeerSecurity:
     # other nodes dial
 
     def acceptor(self, endpoint: Endpoint) -> Callable[[Peer], Connection]:
-        """What takes the place of a peer that is accepted at that listener. Raises TlsError."""
+        """Return a function that wraps a peer accepted at that listener. Raises TlsError."""
         if not uses_tls(endpoint.security_protocol):
             return lambda peer: peer
         tls = ListenerTls(self._context, endpoint, self._handshakes)

@@ -1,4 +1,4 @@
-"""Ids for producers, in blocks from the controller. Knows no request."""
+"""Ids for producers, taken from blocks that the controller allocates."""
 
 from contextlib import suppress
 
@@ -19,13 +19,13 @@ class ProducerIds:
         self._returned: list[int] = []
 
     async def next(self) -> int:
-        """Raises KafkaError when the controller does not answer."""
+        """Return an id. Raises KafkaError when the controller does not answer."""
         while (taken := self.take()) is None:
-            await self._more()
+            await self._fetch_block()
         return taken
 
     def take(self) -> int | None:
-        """One that is at hand; None: `fill` first."""
+        """Return an id of the present block; None if it is used up: call `fill`."""
         if self._returned:
             return self._returned.pop()
         if self._next == self._end:
@@ -34,19 +34,19 @@ class ProducerIds:
         return self._next - 1
 
     def give_back(self, producer_id: int) -> None:
-        """Take back an id that no producer has got."""
+        """Take back an id that was not given to a producer."""
         self._returned.append(producer_id)
 
     async def fill(self) -> None:
-        """Ask the controller where none is at hand; nobody waits for it, so nobody hears that it
-        does not answer.
+        """Ask the controller for a block if this one is used up. Errors are ignored: no request
+        waits for it.
         """
         if self._next == self._end:
             with suppress(KafkaError):
-                await self._more()
+                await self._fetch_block()
 
-    async def _more(self) -> None:
-        """One asks, the others wait for what comes."""
+    async def _fetch_block(self) -> None:
+        """Ask for a block, or wait for the block that another task has asked for."""
         if self._under_way is not None:
             await self._under_way.wait()
             return

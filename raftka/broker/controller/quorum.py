@@ -1,7 +1,7 @@
-"""Drives RaftCore and connects the nodes: steps it, flushes its journal before anything leaves,
-ships, and feeds committed entries to the image.
+"""The driver of RaftCore and the connections between nodes: steps the core, flushes its journal,
+then sends its messages and applies committed entries to the image.
 
-Every node dials every controller; what voters say to each other, calls to the controller and the
+Every node connects to every controller. Raft messages, commands to the controller and the
 observers' stream share that connection.
 """
 
@@ -38,7 +38,7 @@ from raftka.wire.errors import Code, KafkaError, ProtocolError
 
 RECONNECT_S = (0.02, 0.5)
 HELLO_S = 10.0
-# so often is asked whether whom we observe is awake; so many questions may wait for an answer
+# an observer pings its voter each PING_S, and leaves it after PINGS without an answer
 PING_S, PINGS = 0.5, 4
 PIECE_BYTES = 4 * 1024 * 1024  # of a snapshot, in one message
 
@@ -46,7 +46,7 @@ PIECE_BYTES = 4 * 1024 * 1024  # of a snapshot, in one message
 SHAPES: dict[Kind, tuple[type, ...]] = {
     Kind.CALL: (int, str, list),
     Kind.OBSERVE: (int,),
-}  # of what other nodes ask, but for messages of voters
+}  # of requests of other nodes, messages of voters apart
 
 
 def _has_shape(kind: Kind, fields: Fields) -> bool:
@@ -64,7 +64,7 @@ class Quorum:
         apply: Callable[[list[Committed] | Snapshot], None],
         extensions: Mapping[str, Extension],
     ) -> None:
-        """`apply` is given what is committed."""
+        """`apply` is called with committed entries."""
         self.context = context
         self.extensions = extensions
         self._suspects = suspects
@@ -83,7 +83,7 @@ class Quorum:
         self._security = PeerSecurity(context)
         self.starts: BootCounter
         self._logs: LogManager
-        self._leader: int | None = None  # as a controller told us, when we are none
+        self._leader: int | None = None  # as a controller reports it to a node without a vote
         self._term = -1
         self._observing: Link | None = None
         self._snapshot = bytearray()
@@ -134,15 +134,18 @@ class Quorum:
             self.feed_image()
         self._security.start()
         self.starts = BootCounter(
-            files, self._home(), self.context.incarnation_id, self.context.runtime.random("starts")
+            files,
+            self._starts_directory(),
+            self.context.incarnation_id,
+            self.context.runtime.random("starts"),
         )
         for link in self.links.values():
             self._dial(link)
         self.poke()
 
-    def _home(self) -> str:
-        """The directory of the counter of starts. A broker without a vote uses the first of its
-        directories that works.
+    def _starts_directory(self) -> str:
+        """Return the directory for the counter of starts. A broker without a vote uses the first of
+        its log directories that works.
         """
         settings, usable = self.context.metadata.settings, self._logs.usable
         return (
@@ -154,7 +157,7 @@ class Quorum:
     # the engine
 
     def poke(self) -> None:
-        """Something came, or was proposed: step at the end of this turn."""
+        """Step at the end of this turn: a message came, or an entry was proposed."""
         if not self._poked and self.core is not None:
             self._poked = True
             self.clock.at_turn_end(self._step)
@@ -168,32 +171,32 @@ class Quorum:
             self._syncing = core.step(self.clock.now())
             files = core.take_sync() if self._syncing else []
         except OSError as error:
-            self._fail(error)
+            self._stop_node(error)
             return
         if self._syncing:
-            self.context.runtime.files.flush(files, self._synced)
-            self._hand_out()  # what need not wait for it
+            self.context.runtime.files.flush(files, self._on_flushed)
+            self._send_and_apply()  # messages and entries that need not wait for the flush
         else:
             self._ship()
 
-    def _fail(self, error: OSError) -> None:
-        """The content of the disk is unknown after this error: stop the node."""
+    def _stop_node(self, error: OSError) -> None:
+        """Stop the node: after this error the content of the disk is unknown."""
         self.context.events.error("metadata_log_failed", error=str(error))
         if self.core is not None:
             self.core.journal.abandon()
         self.context.runtime.fail(error)
 
-    def _synced(self, error: OSError | None) -> None:
+    def _on_flushed(self, error: OSError | None) -> None:
         if error is not None:
-            self._fail(error)
+            self._stop_node(error)
             return
         assert self.core is not None
         self._syncing = False
         self.core.synced()
         self._ship()
 
-    def _hand_out(self) -> None:
-        """Messages may leave, and entries are committed."""
+    def _send_and_apply(self) -> None:
+        """Send the core's messages, and apply committed entries."""
         core, host = self.core, self.host
         assert core is not None
         assert host is not None
@@ -205,10 +208,10 @@ class Quorum:
         host.on_quorum_progress()
         for peer in self.inbound:
             if peer.observed is not None:
-                self._feed(peer)
+                self._send_entries(peer)
 
     def _ship(self) -> None:
-        self._hand_out()
+        self._send_and_apply()
         core = self.core
         assert core is not None
         self._publish_leader()
@@ -226,9 +229,9 @@ class Quorum:
         if when < self._step_at or self._step_at <= self.clock.now():
             self._step_at = when
             if when < inf:
-                self.clock.call_at(when, self._due)
+                self.clock.call_at(when, self._step_when_due)
 
-    def _due(self) -> None:
+    def _step_when_due(self) -> None:
         self._step_at = inf
         self.poke()
 
@@ -247,24 +250,22 @@ class Quorum:
 
     @property
     def term(self) -> int:
-        """The term of that leader; -1 as long as it is unknown."""
+        """Return the term of the leader; -1 as long as it is unknown."""
         return self.core.term if self.core is not None else self._term
 
     def _publish_leader(self) -> None:
         core = self.core
         assert core is not None
         if core.leader != self._leader or core.term != self._term:
-            self._lead_by(core.leader, core.term)
+            self._set_leader(core.leader, core.term)
             for peer in self.inbound:
                 if peer.observed is not None:
                     peer.send(Kind.LEADER, core.leader, core.term)
 
-    def _lead_by(self, leader: int | None, term: int) -> None:
-        """Send the open requests to the new leader, without waiting for the last one: it may
-        hang.
-        """
+    def _set_leader(self, leader: int | None, term: int) -> None:
+        """Send open commands to the new leader, without waiting for the former one: it may hang."""
         if term < self._term:
-            return  # who says so was away
+            return  # a node that was away reports an old leader
         self._term = term
         if leader == self._leader:
             return
@@ -277,7 +278,7 @@ class Quorum:
                 done(KafkaError(Code.NETWORK_EXCEPTION), None)
 
     def ask_controller(self, command: Command, done: Done) -> bool:
-        """False: nobody to ask right now."""
+        """Send a command to the controller; return False if none is known or connected."""
         if self.host is not None and self.host.active:
             self.host.submit(command, done)
             return True
@@ -285,7 +286,7 @@ class Quorum:
         link = self.links.get(leader) if leader is not None else None
         if link is None or not link.up:
             if self.core is not None:
-                return False  # we will hear of the election ourselves
+                return False  # as a voter this node learns of the election itself
             link = next((each for each in self.links.values() if each.up), None)
         if link is None or link.peer is None:
             return False
@@ -294,17 +295,17 @@ class Quorum:
         link.peer.send(Kind.CALL, self._next_call, *to_wire(command))
         return True
 
-    # our connections to controllers
+    # connections to controllers
 
     def _dial(self, link: Link) -> None:
         def lost(_: Peer, reason: str) -> None:
-            self._lost(link, reason)
+            self._on_link_closed(link, reason)
 
         login = self._security.dialing_login()
         peer = link.peer = Peer(
-            self._hello,
-            self._greeted,
-            self._answered,
+            self._make_hello,
+            self._on_controller_hello,
+            self._on_controller_message,
             lost,
             dialed=True,
             traffic=self.traffic,
@@ -314,7 +315,7 @@ class Quorum:
             link.host, link.port, self._security.dial(peer, link.host)
         )
 
-    def _hello(self, whom: int) -> Hello:
+    def _make_hello(self, whom: int) -> Hello:
         settings = self.context.metadata.settings
         cluster_id = self.context.metadata.image.cluster_id or self._logs.cluster_id
         return Hello(
@@ -326,10 +327,8 @@ class Quorum:
             self.starts.known(whom),
         )
 
-    def _meet(self, hello: Hello) -> None:
-        """Neither of us may have been put back from an older copy of its disk. Raises
-        ProtocolError.
-        """
+    def _check_disks(self, hello: Hello) -> None:
+        """Check that neither node runs on an older copy of its disk. Raises ProtocolError."""
         if hello.known is not None and self.starts.mine.is_before(hello.known):
             seen = (
                 f"this is its start {self.starts.mine.number}, and node {hello.node_id} has met "
@@ -345,16 +344,16 @@ class Quorum:
             try:
                 self.starts.met(hello.node_id, hello.start)
             except OSError as error:
-                self._fail(error)
+                self._stop_node(error)
 
-    def _greeted(self, peer: Peer) -> None:
+    def _on_controller_hello(self, peer: Peer) -> None:
         link = self.links.get(peer.node_id)
         if link is None or link.peer is not peer:
             raise ProtocolError(
                 f"node {peer.node_id} answers where controller.quorum.voters has another"
             )
         assert peer.hello is not None
-        self._meet(peer.hello)
+        self._check_disks(peer.hello)
         link.up, link.left = True, False
         link.failures = 0
         self._suspects.heard(link.voter)
@@ -373,8 +372,8 @@ class Quorum:
         self.clock.call_at(self.clock.now() + PING_S, lambda: self._ping(link, link.peer))
 
     def _ping(self, link: Link, peer: Peer | None) -> None:
-        """A voter that hangs keeps its connections, and tells nobody anything: then another one is
-        observed.
+        """Observe another voter if this one does not answer: a voter that hangs keeps its
+        connections and sends no entries.
         """
         if self._observing is not link or peer is None or link.peer is not peer:
             return
@@ -385,7 +384,7 @@ class Quorum:
         peer.send(Kind.PING)
         self.clock.call_at(self.clock.now() + PING_S, lambda: self._ping(link, peer))
 
-    def _lost(self, link: Link, reason: str) -> None:
+    def _on_link_closed(self, link: Link, reason: str) -> None:
         was_up, link.up, link.peer = link.up, False, None
         if "refused:" in reason and reason != link.refused_for:
             self.context.events.warning(
@@ -394,7 +393,7 @@ class Quorum:
                 address=f"{link.host}:{link.port}",
                 reason=reason,
             )
-            link.refused_for = reason  # once: it will be the same each time we try
+            link.refused_for = reason  # logged once: each attempt gets the same reason
         elif was_up:
             self.context.events.info(
                 "controller_connection_lost", controller=link.voter, reason=reason
@@ -418,7 +417,7 @@ class Quorum:
             if other is not None:
                 self._observe(other)
 
-    def _answered(self, peer: Peer, kind: Kind, fields: Fields) -> None:
+    def _on_controller_message(self, peer: Peer, kind: Kind, fields: Fields) -> None:
         """Handle a message on a connection that we made."""
         link = self.links[peer.node_id]
         link.pings = 0
@@ -429,17 +428,19 @@ class Quorum:
                 done(KafkaError(Code(code), message) if code else None, value)
         elif kind is Kind.LEADER:
             if self.core is None:
-                self._lead_by(*fields)
+                self._set_leader(*fields)
         elif kind is Kind.GOODBYE:
             self.departure.said_goodbye(peer.node_id)
         elif kind is Kind.ENTRIES and self.core is None:
             self._apply([Committed(*entry) for entry in fields[0]])
         elif kind is Kind.SNAPSHOT and self.core is None:
-            self._piece(*fields)
+            self._add_snapshot_piece(*fields)
         else:
             raise ProtocolError(f"{kind.name} where it has no meaning")
 
-    def _piece(self, index: int, term: int, size: int, position: int, piece: bytes) -> None:
+    def _add_snapshot_piece(
+        self, index: int, term: int, size: int, position: int, piece: bytes
+    ) -> None:
         if position != len(self._snapshot):
             self._snapshot.clear()
             raise ProtocolError("a piece of a snapshot is missing")
@@ -468,10 +469,10 @@ class Quorum:
             )
             return None
         peer = Peer(
-            self._hello,
-            self._welcomed,
-            self._asked,
-            self._gone,
+            self._make_hello,
+            self._on_node_hello,
+            self._on_node_message,
+            self._on_node_closed,
             dialed=False,
             traffic=self.traffic,
             login=login,
@@ -483,17 +484,17 @@ class Quorum:
         )
         return peer
 
-    def _welcomed(self, peer: Peer) -> None:
+    def _on_node_hello(self, peer: Peer) -> None:
         if peer.node_id == self.context.node_id:
             raise ProtocolError(f"two nodes with node.id {peer.node_id}")
         assert peer.hello is not None
-        self._meet(peer.hello)
+        self._check_disks(peer.hello)
         for earlier in [
             each for each in self.inbound if each is not peer and each.node_id == peer.node_id
         ]:
             earlier.close("the node has connected anew")  # its machine went without a word
 
-    def _asked(self, peer: Peer, kind: Kind, fields: Fields) -> None:
+    def _on_node_message(self, peer: Peer, kind: Kind, fields: Fields) -> None:
         """Handle a message on a connection that another node made."""
         core, host = self.core, self.host
         assert core is not None
@@ -509,12 +510,12 @@ class Quorum:
                 raise ProtocolError(str(error), getattr(error, "limit", None)) from error
             self.poke()
         elif kind is Kind.CALL:
-            self._call(peer, *fields[:3])
+            self._execute_call(peer, *fields[:3])
         elif kind is Kind.OBSERVE:
             peer.observed = fields[0]
-            peer.on_drained = self._feed
+            peer.on_drained = self._send_entries
             peer.send(Kind.LEADER, core.leader, core.term)
-            self._feed(peer)
+            self._send_entries(peer)
         elif kind is Kind.PING:
             peer.send(Kind.LEADER, core.leader, core.term)
         elif kind is Kind.GOODBYE:
@@ -522,7 +523,7 @@ class Quorum:
         else:
             raise ProtocolError(f"{kind.name} where it has no meaning")
 
-    def _call(self, peer: Peer, call: int, name: str, values: Fields) -> None:
+    def _execute_call(self, peer: Peer, call: int, name: str, values: Fields) -> None:
         assert self.host is not None
         command = from_wire(name, values)
 
@@ -537,7 +538,7 @@ class Quorum:
 
         self.host.submit(command, done)
 
-    def _feed(self, peer: Peer) -> None:
+    def _send_entries(self, peer: Peer) -> None:
         """Send an observer what it does not have, as fast as it takes it."""
         assert self.core is not None
         while peer.observed is not None:
@@ -559,7 +560,7 @@ class Quorum:
                 peer.send(Kind.ENTRIES, [[entry.index, entry.term, entry.data] for entry in found])
                 peer.observed = found[-1].index + 1
 
-    def _gone(self, peer: Peer, reason: str) -> None:
+    def _on_node_closed(self, peer: Peer, reason: str) -> None:
         self.inbound.pop(peer, None)
         if peer.limit_hit is not None:
             self.context.metrics.refused(peer.limit_hit)

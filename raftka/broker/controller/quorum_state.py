@@ -1,8 +1,7 @@
-"""The quorum as DescribeQuorum shows it: who has how much of the metadata log, and when he last
-said so. Only the leader knows.
+"""The quorum as DescribeQuorum shows it: how much of the metadata log each node has, and when the
+leader last heard it. Only the leader knows this.
 
-Voters are heard through Raft; observers, brokers that are no voters, through their heartbeats.
-Decides nothing.
+The leader hears voters through Raft, and observers (brokers without a vote) through heartbeats.
 """
 
 from collections.abc import Mapping
@@ -22,10 +21,10 @@ class QuorumView:
     def __init__(self, core: "RaftCore", clock: "Clock") -> None:
         self.core = core
         self.clock = clock
-        self.caught_up: dict[int, float] = {}  # when each node had everything that was there
+        self.caught_up: dict[int, float] = {}  # times at which each node had all entries
 
     def voters_heard(self, heard: Mapping[int, float]) -> None:
-        """After a step of the leader."""
+        """Note which voters have all entries, after a step of the leader."""
         last = self.core.last_index
         for voter, when in heard.items():
             if self.core.acknowledged(voter) >= last:
@@ -36,7 +35,9 @@ class QuorumView:
             self.caught_up[heartbeat.broker_id] = self.clock.now()
 
     def describe(self, me: int, machine: "Controller", heard: Mapping[int, float]) -> QuorumState:
-        """Log ends and the high watermark are Kafka's: the offset behind the last."""
+        """Return the state. Log ends and the high watermark are offsets behind the last entry, as
+        in Kafka.
+        """
         core, now, sessions = self.core, self.clock.now(), machine.sessions
         self.caught_up[me] = now
         voters = [

@@ -1,16 +1,16 @@
-"""Brokers whose connections to this node have just broken, and the answers that wait for their
-fate.
+"""Brokers whose connections to this node have just broken, and the answers that are held until
+their state is known.
 
 A client that loses its leader asks another broker within a millisecond, before the controller has
-named the next leader. Told the dead one, some clients ask again only a second later. So an answer
-that would name a suspected broker as leader or coordinator is held back, and made anew when the
-suspicion is over: the image has the broker fenced or registered anew, the broker has answered us,
-or SUSPECTED_S have passed. The broker is asked at once, so a connection that broke alone costs a
-client about the time of one request.
+named the next leader. If the answer names the dead leader, some clients ask again only a second
+later. So an answer that would name a suspected broker as leader or coordinator is held back. It is
+made again when the suspicion is over: the broker is fenced or registered again in the image, it has
+answered this node, or SUSPECTED_S have passed. The broker is probed at once, so a single broken
+connection costs a client about the time of one request.
 
-The kernel closes the connections of a process that dies one after the other. The runtime gives
-those between controllers their turn before those of clients (`Network.listen`, `first`), so that
-this node has noticed when the client asks. Nothing is held while nobody is suspected.
+The kernel closes the connections of a dying process one after the other. The runtime serves those
+between controllers before those of clients (`Network.listen`, `first`), so that this node suspects
+the broker before the client asks. Without suspects no answer is held.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from raftka.metadata.image import MetadataImage
 from raftka.runtime.interfaces import Timer
 from raftka.wire.schema import Resp, Row
 
-SUSPECTED_S = 0.3  # at most; a new leader stands within 50 ms where the controller notices as we do
+SUSPECTED_S = 0.3  # at most; the controller elects a new leader within 50 ms if it notices too
 
 # makes the answer, and adds the brokers that it names as leaders or coordinators
 Make = Callable[[set[int]], Steps[Resp]]
@@ -41,8 +41,8 @@ class _Suspicion:
 
 
 class _Held:
-    """One answer, until none of the brokers in `waits_for` is suspected any more. What is suspected
-    later is not waited for.
+    """An answer that is held until no broker in `waits_for` is suspected. It does not wait for
+    brokers that are suspected later.
     """
 
     __slots__ = ("began", "make", "pending", "waits_for")
@@ -64,10 +64,10 @@ class Suspects:
         self._suspected: dict[int, _Suspicion] = {}
         self._held: dict[_Held, None] = {}
 
-    # what others tell
+    # events
 
     def broken(self, broker_id: int) -> None:
-        """A connection between that broker and this node broke, and this node did not close it."""
+        """Suspect a broker: its connection broke, and this node did not close it."""
         context = self._context
         broker = context.metadata.image.brokers.get(broker_id)
         if (
@@ -97,7 +97,7 @@ class Suspects:
         self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
 
     def heard(self, broker_id: int) -> None:
-        """That broker has answered on a new connection, or has connected to this node."""
+        """End the suspicion: the broker has answered on a new connection, or has connected."""
         self._end_suspicion(broker_id, "the broker answered")
 
     def on_image(self, image: MetadataImage) -> None:
@@ -106,11 +106,11 @@ class Suspects:
             if broker is None or not broker.alive or broker.epoch != suspicion.epoch:
                 self._end_suspicion(broker_id, "the controller has decided")
 
-    # what handlers ask
+    # calls of handlers
 
     def answer(self, request: Request[Row], make: Make[Resp]) -> Steps[Resp | Delayed]:
-        """The answer, now or when no broker that it names is suspected. `make` may run a second
-        time then.
+        """Return the answer, or hold it until no broker that it names is suspected; then `make`
+        runs a second time.
         """
         named: set[int] = set()
         row = yield from make(named)
@@ -128,7 +128,7 @@ class Suspects:
 
     @property
     def holding(self) -> int:
-        """The number of held answers."""
+        """Return the number of held answers."""
         return len(self._held)
 
     def _hold(self, request: Request[Row], make: Make[Row], waits_for: set[int]) -> Delayed:

@@ -1,7 +1,7 @@
-"""Create topics that requests named: one request to the controller at a time, with the topics that
-were named meanwhile.
+"""Automatic creation of topics that requests name: one command to the controller at a time, with
+the topics that were named meanwhile.
 
-Nobody waits for it: who asked is told that there is no such topic, and asks again.
+The request does not wait. Its client gets UNKNOWN_TOPIC_OR_PARTITION, and asks again.
 """
 
 from itertools import islice
@@ -12,19 +12,19 @@ from raftka.limits import AUTOMATIC_TOPICS
 from raftka.metadata.commands import CreateTopics, NewTopic
 from raftka.wire.errors import KafkaError
 
-TOPICS_AT_ONCE = 4  # in one request: all partitions of one are made in one turn
+TOPICS_AT_ONCE = 4  # in one command: all partitions of a command are made in one turn
 
 
 class TopicCreation:
     def __init__(self, context: BrokerContext, controller: ControllerClient) -> None:
         self.context = context
         self._controller = controller
-        self._wanted: dict[str, NewTopic] = {}  # by name, the first of them under way
+        self._wanted: dict[str, NewTopic] = {}  # by name; the first of them are under way
         self._under_way = 0
 
     def want(self, topic: NewTopic, *, internal: bool = False) -> None:
-        """A name that waits already, or is under way, is not asked for twice. `internal`: those of
-        our own are not kept out by others.
+        """Create the topic, unless it waits already or is under way. `internal`: a topic of the
+        broker itself, which the limit does not refuse.
         """
         if topic.name in self._wanted:
             return
@@ -33,20 +33,20 @@ class TopicCreation:
             return
         self._wanted[topic.name] = topic
         if not self._under_way:
-            self._ask()
+            self._send_command()
 
     def wants(self, name: str) -> bool:
-        """Return whether it waits already, or is under way."""
+        """Return whether the topic waits, or is under way."""
         return name in self._wanted
 
-    def _ask(self) -> None:
+    def _send_command(self) -> None:
         topics = tuple(islice(self._wanted.values(), TOPICS_AT_ONCE))
         self._under_way = len(topics)
-        self._controller.call(CreateTopics(topics), self._answered)
+        self._controller.call(CreateTopics(topics), self._on_reply)
 
-    def _answered(self, error: KafkaError | None, reply: object) -> None:
+    def _on_reply(self, error: KafkaError | None, reply: object) -> None:
         for name in list(islice(self._wanted, self._under_way)):
             del self._wanted[name]
         self._under_way = 0
         if self._wanted:
-            self._ask()
+            self._send_command()
