@@ -5,6 +5,7 @@ Each name is there after real traffic through three nodes and the death of one, 
 this traffic must have given it.
 """
 
+import csv
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,7 @@ from tests.broker.group_requests import commit, join
 from tests.broker.requests import batch, fetch, list_offsets, produce, produced
 from tests.broker.stage import Stage
 from tests.kit.broker.http import PORT, Browser, Samples, scraped
-from tests.kit.documents import rows
+from tests.kit.documents import METRICS
 
 RECORDS, ROUNDS = 3, 20
 GROUP = 'a "group"\n\\'
@@ -240,7 +241,8 @@ def test_what_is_shown_is_in_the_table_and_the_table_in_the_document(busy: Sampl
     assert shown - limit_counters == FAMILIES.keys() - {
         "raftka_certificate_expiry_timestamp_seconds"
     }, "that one is there with TLS alone"
-    told = [row for row in rows("## Metrics") if len(row) == 3][1:]
+    with METRICS.open() as lines:
+        _, *told = csv.reader(lines)
     assert told == [[name, kind, text] for name, (kind, text) in FAMILIES.items()]
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+METRICS = ROOT / "docs" / "metrics.csv"
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 
 

@@ -1,6 +1,6 @@
 """Every metric of /metrics: name, type, what it tells. Names and labels are those that
 jmx_exporter, kafka_exporter and Strimzi's rules give Kafka's own, so that dashboards made for these
-go on; `raftka_` is ours. docs/operations.md has the same table, a test compares. Knows no value.
+go on; `raftka_` is ours. docs/metrics.csv has the same table; a test compares them. Knows no value.
 """
 
 _TABLE = """
