@@ -53,7 +53,7 @@ class Job:
         return len(found(self.cluster, self.copy.topic, "read_uncommitted"))
 
     def is_held(self, fault: Fault, least: int) -> bool:
-        """Whether a request was held, and there are so many rows."""
+        """Return True if a request was held, and there are so many rows."""
         return fault.hits > 0 and self.has(least)
 
     def has(self, least: int) -> bool:

@@ -23,8 +23,8 @@ message Key { int64 id = 1; }
 
 
 def in_protobuf(registry: Any, subject: str, text: str, message: str) -> Any:
-    """What writes a mapping as Confluent's serializer does: behind the schema's number and the
-    place of the message.
+    """Return a function that writes a mapping as Confluent's serializer does: behind the schema id
+    and the place of the message.
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 

@@ -20,7 +20,7 @@ from raftka.pipeline.topics.positions import Position
 from raftka.testing import Cluster
 from tests.cluster import test_tally
 from tests.pipeline import (
-    test_confluent_framing,
+    test_schema_readers,
     test_decode,
     test_lag,
     test_progress,
@@ -172,7 +172,7 @@ PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Rule]] = [
     ),
     (
         readers_are_kept_for_ever,
-        alone(test_confluent_framing.test_an_id_that_a_new_registry_gives_again_has_its_new_schema),
+        alone(test_schema_readers.test_an_id_that_a_new_registry_gives_again_has_its_new_schema),
     ),
     (
         progress_is_told_once,

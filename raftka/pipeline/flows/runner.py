@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-LOOK_S = 0.25
+CHECK_S = 0.25
 STATUS_S = 1.0
 JAVA_ENDS_S = 10.0  # so long it may take to end when it is told to
 BETWEEN_BATCHES_S = 30.0  # so long a query may take to its next pause when all is to end
@@ -216,7 +216,7 @@ class Running:
         while not stopping.is_set():
             self._check_java()
             try:
-                self._look()
+                self._check_flows()
             except Exception:
                 if stopping.is_set():
                     return
@@ -224,9 +224,9 @@ class Running:
                     self._check_java()
                 raise
             self._write_status("running")
-            stopping.wait(LOOK_S)
+            stopping.wait(CHECK_S)
 
-    def _look(self) -> None:
+    def _check_flows(self) -> None:
         if self._live is not None:
             serve(self._project, self._live.answer)
         for flow in self._flows:

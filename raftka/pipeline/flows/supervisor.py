@@ -82,7 +82,7 @@ class Reported:
 
 @dataclass
 class Supervised:
-    """One flow. Call its `look` every now and then; it returns lines for the terminal."""
+    """One flow. Call `check` every now and then; it returns lines for the terminal."""
 
     name: str
     start: Callable[[], "StreamingQuery"]

@@ -11,7 +11,7 @@ import pytest
 from raftka.json_values import Json
 from raftka.schemas.formats.json_schema.documents import Document, Documents, draft_of
 from raftka.schemas.formats.schema import InvalidSchema
-from tests.registry.instances import is_valid
+from tests.schemas.instances import is_valid
 
 SUITE = Path(__file__).with_name("json_schema_suite")
 DRAFTS = {"draft4": 4, "draft6": 6, "draft7": 7, "draft2019-09": 2019, "draft2020-12": 2020}

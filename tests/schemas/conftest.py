@@ -1,0 +1,5 @@
+"""Limits that tests lower."""
+
+from tests.broker.conftest import Lower, lowered
+
+__all__ = ["Lower", "lowered"]
