@@ -20,12 +20,12 @@ from raftka.pipeline.topics.positions import Position
 from raftka.testing import Cluster
 from tests.cluster import test_tally
 from tests.pipeline import (
-    test_schema_readers,
     test_decode,
     test_lag,
     test_progress,
     test_reader,
     test_registry_client,
+    test_schema_readers,
 )
 from tests.pipeline.players import Player
 
