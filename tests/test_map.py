@@ -75,5 +75,5 @@ def test_wrong_rows_are_found() -> None:
     assert unresolved("| Log | `raftka/log/log.py:Log.no_such_method` |") == [
         "raftka/log/log.py:Log.no_such_method"
     ]
-    assert unresolved("| Log | `raftka/log/log.py:Log.append_as_leader` |") == []
+    assert unresolved("| Log | `raftka/log/log.py:Log.append_marker` |") == []
     assert rows_without_a_place("| Log | in a file |") == ["| Log | in a file |"]

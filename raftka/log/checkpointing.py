@@ -76,8 +76,8 @@ class Gathered:
                     ],
                 )
             else:
-                first, point = log.segments[0].base_offset, log.recovery_point
-                start, cleaned = log.start_offset, log.cleaned_offset
+                first, point = log.segments[0].base_offset, log.durability.recovery_point
+                start, cleaned = log.start_offset, log.segments.cleaned_offset
             high_watermark = self._high_watermarks.get(key, known[HIGH_WATERMARKS].get(key, 0))
             self._found.append(
                 (key, log, point, start if start > first else 0, high_watermark, cleaned)
@@ -275,7 +275,9 @@ class Checkpointing:
         for key in left[-LOOKED_AT_ONCE:]:
             log = self._logs.get(key)
             if log is not None and self._homes.get(key) is home:
-                log.settled_point = min(log.recovery_point, points.get(key, 0))
+                log.durability.settled_point = min(
+                    log.durability.recovery_point, points.get(key, 0)
+                )
         del left[-LOOKED_AT_ONCE:]
         if not left:
             done(None)

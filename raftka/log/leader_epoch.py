@@ -12,19 +12,16 @@ class LeaderEpochs:
     knowledge; this is its index.
     """
 
-    __slots__ = ("dirty", "epochs", "starts")
+    __slots__ = ("dirty", "epochs", "latest", "starts")
 
     def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
         self.epochs: list[int] = []
         self.starts: list[int] = []
+        self.latest = -1  # the last epoch; -1: none
         self.dirty = False  # the checkpoint file says something else
         for epoch, start in entries or []:
             self.assign(epoch, start)
         self.dirty = False
-
-    @property
-    def latest(self) -> int:
-        return self.epochs[-1] if self.epochs else -1
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` writes from `start_offset` on. Epochs that never wrote a record before it are
@@ -35,6 +32,7 @@ class LeaderEpochs:
         self.truncate_from_end(start_offset)
         self.epochs.append(epoch)
         self.starts.append(start_offset)
+        self.latest = epoch
         self.dirty = True
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
@@ -61,6 +59,7 @@ class LeaderEpochs:
         while self.starts and self.starts[-1] >= end_offset:
             self.starts.pop()
             self.epochs.pop()
+            self.latest = self.epochs[-1] if self.epochs else -1
             self.dirty = True
 
     def truncate_from_start(self, start_offset: int) -> None:

@@ -1,79 +1,103 @@
-"""One partition's log, as Kafka's rules have it: who may append what, which producers and leader
-epochs it remembers, what is forgotten when.
+"""One partition's log: which batches may be appended, which producers and leader epochs the log
+remembers, and which records are deleted when.
 
-Kafka's files underneath, through the runtime's Files alone. The log knows no replication: which
-offset may be shown to whom (`up_to_offset`), and when a leader begins, are told to it. Time and
+A log has segments (segments/segment_list.py), producers (producers/state.py) and a durability
+(durability.py). Its files are Kafka's, through the runtime's Files alone. The log knows no
+replication: the caller says up to which offset to read, and when a leader begins. Time and
 configuration are arguments.
+
+Batches are *staged* (counted at once), *written* with one call when the turn ends (`write_staged`),
+*flushed* when a flush that began after that has come back. So there are three ends: end_offset >=
+written_offset >= flushed_offset. A write that fails ends the log: `failed` is set, nothing that was
+not written is claimed, every later write raises, and recovery at the next open finds what is there.
 """
 
-from collections.abc import Callable, Sequence
-from operator import eq, le
-from struct import Struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from raftka.checksum import crc32c
+from raftka.log.client_batches import LEADERS_FIELDS, ClientBatches
+from raftka.log.compaction.job import Cleaned
 from raftka.log.config import LogConfig
+from raftka.log.durability import Durability
 from raftka.log.leader_epoch import LeaderEpochs
+from raftka.log.producers.aborted import AbortedTransactions
 from raftka.log.producers.markers import Marker, marker_batch, read_marker
 from raftka.log.producers.snapshots import rebuild
 from raftka.log.producers.state import ProducerState
-from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.recovery import Cut, Recovered, recover
 from raftka.log.retention import outlived
-from raftka.log.segments.scan import READ_BYTES, Header, first_with_records
+from raftka.log.segments.rolling import BY_AGE, is_late, roll_ms
+from raftka.log.segments.scan import Header
 from raftka.log.segments.search import Found, Steps, at_once, first_at_or_after, first_of_largest
+from raftka.log.segments.segment import Segment
+from raftka.log.segments.segment_list import SegmentList
 from raftka.log.segments.times import time_in
-from raftka.log.validation import Prepared, one_batch, repair, restamp
-from raftka.runtime.interfaces import Files, FileSpan
+from raftka.runtime.interfaces import File, Files, FileSpan
 from raftka.wire.errors import Code, KafkaError
-from raftka.wire.records import (
-    ATTRIBUTES_POSITION,
-    BATCH_HEADER,
-    BATCH_REST,
-    BATCH_START,
-    CONTROL,
-    LOG_APPEND_TIME,
-    TRANSACTIONAL,
-)
+from raftka.wire.records import BATCH_HEADER, CONTROL, TRANSACTIONAL
 
-# base offset, length, leader epoch: what a leader sets, none of it under the CRC
-LEADERS_FIELDS = Struct(">qii")
-ATTENTION = CONTROL | LOG_APPEND_TIME
-# of batches without records that one read passes by: some 4,000, which take half a millisecond
-EMPTY_BYTES = 256 * 1024
-RUNS_KEPT = 8  # for readers that stand at different places
+UNKNOWN_HORIZON = -1
+# so many offsets, and a snapshot is due even when no idempotent producer wrote: the next open need
+# not look for one
+PLAIN_OFFSETS = 50_000
 
 _unpack = BATCH_HEADER.unpack_from
-_pack = LEADERS_FIELDS.pack_into
-_unpack_start, _unpack_rest = BATCH_START.unpack, BATCH_REST.unpack
-# of a batch's header from the attributes on: its two timestamps, and the bytes around them
-_times_in = Struct(">6sqq18s")
-_pack_given = Struct(">iib").pack  # length, leader epoch, magic
 
 
-class Log(TransactionalLog):
+class Log:
     __slots__ = (
-        "_after_ms",
-        "_as_made",
-        "_before_ms",
-        "_epoch",
-        "_index_interval",
-        "_log_append_time",
-        "_max_batch_bytes",
-        "_prepared",
-        "_segment_bytes",
-        "_special",
+        "_files",
         "_took_empty",
+        "aborted",
+        "cleaning",
+        "client_batches",
+        "config",
         "cut",
+        "directory",
+        "durability",
+        "end_offset",
+        "epochs",
+        "failed",
+        "next_horizon_ms",
+        "on_rolled",
+        "producers",
+        "retention_waits",
+        "segments",
+        "start_offset",
     )
 
     def __init__(self, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
-        super().__init__(files, directory, config, found)
+        self._files = files
+        self.directory = directory
+        self.start_offset = found.segments[0].base_offset
+        self.end_offset = found.end_offset
         self.cut: Cut | None = found.cut  # what recovery took away
-        self._epoch = found.epochs.latest
-        self._prepared: Prepared | None = None
+        self.failed: OSError | None = None
+        is_new = not found.segments[-1].size
+        self.durability = Durability(
+            files, directory, found.end_offset, found.snapshots, is_new=is_new
+        )
+        self.segments = SegmentList(
+            found.segments, files, directory, config, found.end_offset, self.durability
+        )
+        self.producers: ProducerState = found.producers
+        self.aborted = AbortedTransactions(self, self.segments, self.durability)
+        self.epochs = found.epochs
+        # for a checkpoint: a segment has had its time, and what it tells of producers is nowhere
+        # else on disk yet
+        self.retention_waits = False
+        # when the first of the tombstones that a cleaner has left may go; inf: there are none
+        self.next_horizon_ms: float = UNKNOWN_HORIZON
+        self.cleaning = False  # a cleaner has begun on it: no segment goes meanwhile
+        self.on_rolled: Callable[[], None] | None = None  # a segment is complete
         # batches without records, from a leader that has compacted, perhaps before the topic's
         # policy changed
         self._took_empty = False
+        self.config = config
+        self.client_batches = ClientBatches(self)
+        self.configure(config)
+        self.segments.reserve_room()
 
     @classmethod
     def open(
@@ -88,8 +112,8 @@ class Log(TransactionalLog):
         start_offset: int = 0,
         whole: int | None = None,
     ) -> "Log":
-        """The log of an existing directory; recovers what a crash left, `cut` tells what that took
-        away. Raises OSError.
+        """Return the log of an existing directory; recover what a crash left. `cut` says what that
+        took away. Raises OSError.
 
         `recovery_point`: below it everything is known to be on disk (0: nothing is).
         `start_offset`: what DeleteRecords or the leader had set. `whole`: see recover().
@@ -99,7 +123,7 @@ class Log(TransactionalLog):
             files, directory, config, now_ms, clean=clean_shutdown, whole=whole, **bounds
         )
         log = cls(files, directory, config, found)
-        log.recovery_point = min(
+        log.durability.recovery_point = min(
             recovery_point if found.cut or not clean_shutdown else found.end_offset,
             found.end_offset,
         )
@@ -109,175 +133,16 @@ class Log(TransactionalLog):
         return log
 
     def configure(self, config: LogConfig) -> None:
-        super().configure(config)
-        self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._as_made = (
-            not self._log_append_time
-            and config.compression_type == "producer"
-            and config.schemas is None
-        )
-        self._special = not self._as_made or config.compacted or config.validation == "records"
-        self._after_ms = config.message_timestamp_after_max_ms
-        self._before_ms = config.message_timestamp_before_max_ms
-        self._max_batch_bytes = -1 if self.failed else config.max_message_bytes
-        self._segment_bytes = config.segment_bytes
-        self._index_interval = config.index_interval_bytes
+        """Take the topic's configuration, the first or another one."""
+        self.config = config
+        durability, segments = self.durability, self.segments
+        durability.syncs = config.flush == "fsync" or config.flush_messages == 1
+        if not durability.syncs and self.flushed_offset < segments.written_offset:
+            durability.flushes.claim(segments.written_offset)
+        segments.configure(config)
+        self.client_batches.configure(config)
 
-    # appending
-
-    # one function, because it is the hot path: what is not a plain batch leaves it at `one_batch`,
-    # `_repair`, `admit` and `_make_room`
-    def append_as_leader(
-        self, batch: memoryview, leader_epoch: int, now_ms: int
-    ) -> tuple[int, int, int, bool]:
-        """Stage a client's batch: (base offset, next offset, log append time or -1, it was a
-        duplicate). Raises KafkaError, TakesLong, NeedsSchemas.
-
-        The view must be writable and stay valid until `write_staged`. Everything is checked before
-        anything is changed, in the batch too.
-        """
-        size = len(batch)
-        if size < 61:
-            one_batch(batch)
-        (base, length, _, magic, crc, attributes, delta, base_timestamp, timestamp,
-         producer_id, epoch, sequence, count) = _unpack(batch)  # fmt: skip
-        if length + 12 != size or magic != 2:
-            batch = one_batch(batch)
-            size = len(batch)
-        if size > self._max_batch_bytes:
-            self._refuse_size()
-        if crc32c(batch[21:]) != crc:
-            raise KafkaError(Code.CORRUPT_MESSAGE)
-        again = None
-        if (
-            self._special
-            or base
-            or not 0 < count < size >> 2
-            or delta != count - 1
-            or (attributes and (attributes & ATTENTION or attributes & 7 > 4))
-            or timestamp - now_ms > self._after_ms
-            or now_ms - base_timestamp > self._before_ms
-            or not 0 <= base_timestamp <= timestamp <= (base_timestamp if count == 1 else timestamp)
-            or size > self._segment_bytes
-            or (epoch < 0 or sequence < 0 if producer_id >= 0 else attributes & TRANSACTIONAL)
-        ):
-            batch, size, timestamp, again, count = self._repair(batch, now_ms)
-        if producer_id >= 0:
-            known, mode = self.producers.producers.get(producer_id), attributes & TRANSACTIONAL
-            if mode if known is None else (
-                known.next_sequence != sequence or known.epoch != epoch
-                or known.transactional != mode
-            ):  # fmt: skip
-                duplicate = self.producers.admit(producer_id, epoch, sequence, count, mode)
-                if duplicate is not None:
-                    return duplicate[2], duplicate[2] + count, duplicate[3], True
-
-        next_offset = (offset := self.end_offset) + count
-        segment = self.active
-        full = segment.size + size > self._roll_size
-        if full or timestamp > self._roll_timestamp or next_offset > self._roll_offset:
-            segment = self._make_room(size, timestamp, next_offset, now_ms)
-        if again is not None:
-            restamp(batch, again, timestamp)
-        _pack(batch, 0, offset, size - 12, leader_epoch)
-        if leader_epoch != self._epoch:
-            self._note_epoch(leader_epoch, offset)
-        self._staged.append(batch)
-        self.end_offset = next_offset
-
-        if timestamp > segment.max_timestamp:
-            segment.max_timestamp, segment.max_timestamp_offset = timestamp, next_offset - 1
-        if segment.since_index > self._index_interval:
-            segment.index(segment.size, next_offset - 1)
-        segment.since_index += size
-        segment.size += size
-        if producer_id >= 0:
-            record = self.producers.record
-            record(producer_id, epoch, sequence, count, offset, timestamp, now_ms, mode)
-        return offset, next_offset, now_ms if self._log_append_time else -1, False
-
-    def append_alike(
-        self,
-        start: bytes,
-        headers: Sequence[bytes],
-        crcs: tuple[int, ...],
-        bodies: Sequence[bytes],
-        pack: Callable[..., bytes],
-        leader_epoch: int,
-        now_ms: int,
-    ) -> list[int] | None:
-        """As `append_as_leader`, of plain batches of one size: their base offsets. None: nothing
-        was done, one by one they may be appended.
-
-        `start`: the bytes of each in front of its CRC; `headers`: from the attributes to the count;
-        `bodies`: what the CRC covers; `pack` makes the batches of base offset, the bytes between it
-        and the CRC, CRC and body of each.
-        """
-        base, length, _, magic = _unpack_start(start)
-        attributes, delta, base_timestamp, timestamp, producer_id, _, _, count = _unpack_rest(
-            headers[0]
-        )
-        number, size = len(bodies), len(bodies[0]) + ATTRIBUTES_POSITION
-        offset, segment = self.end_offset, self.active
-        next_offset = offset + number * count
-        times: tuple[int, ...] = (timestamp,) * number
-        oldest: tuple[int, ...] = (base_timestamp,)
-        if headers.count(headers[0]) != number:
-            firsts, oldest, times, lasts = zip(
-                *_times_in.iter_unpack(b"".join(headers)), strict=True
-            )
-            if firsts.count(firsts[0]) != number or lasts.count(lasts[0]) != number:
-                return None  # more differs than timestamps
-            base_timestamp, timestamp = min(oldest), max(times)
-        if (
-            base
-            or length + 12 != size
-            or magic != 2
-            or attributes
-            or producer_id >= 0
-            or not 0 < delta + 1 == count < size >> 2
-            or size > self._max_batch_bytes
-            or self._special
-            or timestamp - now_ms > self._after_ms
-            or now_ms - base_timestamp > self._before_ms
-            or not (base_timestamp >= 0 and all(map(le if count > 1 else eq, oldest, times)))
-            or leader_epoch != self._epoch
-            or segment.size + number * size > self._roll_size
-            or timestamp > self._roll_timestamp
-            or next_offset > self._roll_offset
-            or tuple(map(crc32c, bodies)) != crcs
-        ):
-            return None
-        bases = list(range(offset, next_offset, count))
-        fields: list[object] = [0, _pack_given(size - 12, leader_epoch, 2), 0, 0] * number
-        fields[0::4], fields[2::4], fields[3::4] = bases, crcs, bodies
-        self._staged.append(pack(*fields))
-        self.end_offset = next_offset
-        # no index entry is due
-        if segment.since_index + (number - 1) * size <= self._index_interval:
-            if timestamp > segment.max_timestamp:
-                segment.max_timestamp, segment.max_timestamp_offset = (
-                    timestamp,
-                    bases[times.index(timestamp)] + count - 1,
-                )
-            segment.since_index += number * size
-            segment.size += number * size
-        else:
-            for base, each in zip(bases, times, strict=True):
-                segment.note(segment.size, size, base + count - 1, each)
-        return bases
-
-    def append_prepared(
-        self, prepared: Prepared, leader_epoch: int, now_ms: int
-    ) -> tuple[int, int, int, bool]:
-        """As `append_as_leader`, of what a TakesLong has prepared: its records are not looked at
-        again.
-        """
-        self._prepared = prepared
-        try:
-            return self.append_as_leader(prepared.batch, leader_epoch, now_ms)
-        finally:
-            self._prepared = None
+    # appending batches as they are
 
     def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> int:
         """As leader, stage the end of a transaction; returns the next offset, -1 when there is
@@ -286,17 +151,13 @@ class Log(TransactionalLog):
         Raises KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED,
         KAFKA_STORAGE_ERROR.
         """
-        if self._max_batch_bytes < 0:
-            self._refuse_size()
+        if self.failed:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR)
         if not self.producers.admit_marker(marker):
             return -1
         batch = memoryview(marker_batch(marker, self.end_offset, leader_epoch, now_ms))
         self._append_given(batch, _unpack(batch), now_ms)
         return self.end_offset
-
-    def takes_as_made(self, size: int) -> bool:
-        """Whether a coordinator's batch of so many bytes needs neither checks nor changes."""
-        return self._as_made and size <= self._max_batch_bytes and size <= self._segment_bytes
 
     def append_of_coordinator(self, batch: memoryview, leader_epoch: int) -> int:
         """As leader, stage records of a coordinator's: its own, or those it writes for a producer,
@@ -305,14 +166,14 @@ class Log(TransactionalLog):
         Returns the next offset. Raises KafkaError: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE,
         KAFKA_STORAGE_ERROR.
         """
-        if self._max_batch_bytes < 0:
-            self._refuse_size()
+        if self.failed:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR)
         header = _unpack(batch)
         if header[9] >= 0:
             self.producers.admit(
                 header[9], header[10], header[11], header[12], header[5] & TRANSACTIONAL
             )
-        _pack(batch, 0, self.end_offset, len(batch) - 12, leader_epoch)
+        LEADERS_FIELDS.pack_into(batch, 0, self.end_offset, len(batch) - 12, leader_epoch)
         self._append_given(batch, _unpack(batch))
         return self.end_offset
 
@@ -327,8 +188,8 @@ class Log(TransactionalLog):
         Batches of an epoch above `leader_epoch` are left out with all behind them (KAFKA-18723):
         whoever wrote them is not the leader this replica follows.
         """
-        if self._max_batch_bytes < 0:
-            self._refuse_size()
+        if self.failed:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR)
         position = 0
         while len(records) - position >= 61:
             header = _unpack(records, position)
@@ -352,9 +213,10 @@ class Log(TransactionalLog):
         )
         timestamp = time_in(batch, 0, header)
         next_offset = base + delta + 1
-        if batch_epoch < self._epoch:
+        if batch_epoch < self.epochs.latest:
             raise KafkaError(
-                Code.INVALID_RECORD, f"a batch of epoch {batch_epoch} behind one of {self._epoch}"
+                Code.INVALID_RECORD,
+                f"a batch of epoch {batch_epoch} behind one of {self.epochs.latest}",
             )
         if base < self.end_offset < next_offset and self.start_offset == self.end_offset:
             # the leader's log starts inside this batch, and this log is empty: it begins where the
@@ -369,23 +231,24 @@ class Log(TransactionalLog):
                 f"a batch of offsets {base} to {next_offset - 1}, the log ends at "
                 f"{self.end_offset}",
             )
-        size = len(batch)
+        size, segments = len(batch), self.segments
+        segment = segments.active
         if (
-            self.active.size + size > self._roll_size
-            or timestamp > self._roll_timestamp
-            or next_offset > self._roll_offset
+            segment.size + size > segments.roll_size
+            or timestamp > segments.roll_timestamp
+            or next_offset > segments.roll_offset
         ):
-            self._make_room(
-                size, timestamp, next_offset, max(timestamp, self.active.created_ms, now_ms)
+            segment = self.make_room(
+                size, timestamp, next_offset, max(timestamp, segment.created_ms, now_ms)
             )
-        if batch_epoch != self._epoch:
-            self._note_epoch(batch_epoch, base)
+        if batch_epoch != self.epochs.latest:
+            self.begin_epoch(batch_epoch, base)
         self._took_empty |= not header[12]
-        self._staged.append(batch)
+        segments.staged.append(batch)
         self.end_offset = next_offset
-        self.active.note(self.active.size, size, next_offset - 1, timestamp)
+        segment.note(segment.size, size, next_offset - 1, timestamp)
         if producer_id >= 0:
-            now_ms = max(timestamp, self.active.created_ms, now_ms)
+            now_ms = max(timestamp, segment.created_ms, now_ms)
             if attributes & CONTROL:
                 self._end_transaction(batch, base, timestamp, now_ms)
             elif sequence >= 0 or attributes & TRANSACTIONAL:
@@ -399,44 +262,250 @@ class Log(TransactionalLog):
         aborted = (
             self.producers.end(marker, offset, timestamp, now_ms) if marker is not None else None
         )
-        if aborted is not None and (index := self.active.transaction_index) is not None:
+        if aborted is not None and (index := self.segments.active.transaction_index) is not None:
             index.append(aborted)
 
-    def _refuse_size(self) -> None:
-        if self.failed:
-            raise KafkaError(Code.KAFKA_STORAGE_ERROR)
-        raise KafkaError(Code.MESSAGE_TOO_LARGE)
+    # rolling
 
-    def _repair(
-        self, batch: memoryview, now_ms: int
-    ) -> tuple[memoryview, int, int, int | None, int]:
-        """As `repair`, with the size and the number of offsets: records may have been taken out."""
-        batch, timestamp, again = repair(
-            batch, now_ms, self.config, self.directory.rpartition("/")[2], self._prepared
-        )
-        self.active.timeless |= timestamp < 0
-        return batch, len(batch), timestamp, again, _unpack(batch)[6] + 1
+    def roll(self, now_ms: int) -> None:
+        """Begin a new segment at the end offset. Raises OSError, and then the log has failed."""
+        self.write_staged()
+        with self._failing():
+            self.segments.roll(self.end_offset, self.producers, now_ms)
+        if self.on_rolled is not None:
+            self.on_rolled()
 
-    def _note_epoch(self, leader_epoch: int, offset: int) -> None:
-        assert leader_epoch >= self._epoch, "a leader of the past writes"
-        self.epochs.assign(leader_epoch, offset)
-        self._epoch = leader_epoch
+    def make_room(self, size: int, timestamp: int, next_offset: int, now_ms: int) -> Segment:
+        """Return the active segment, a new one if the batch does not fit. The caller has found that
+        some bound is met, or that the segment has no record yet, or that its first batch has no
+        timestamp. Raises KAFKA_STORAGE_ERROR.
+        """
+        segments = self.segments
+        segment = segments.active
+        if segment.size and (
+            segment.size + size > segments.roll_size
+            or next_offset > segments.roll_offset
+            or is_late(segment, self.config, timestamp, now_ms)
+        ):
+            try:
+                self.roll(now_ms)
+            except OSError as error:
+                raise KafkaError(Code.KAFKA_STORAGE_ERROR) from error
+            segment = segments.active
+        if segment.size == 0:
+            segment.first_timestamp, segment.timeless = timestamp, timestamp < 0
+            segments.roll_timestamp = (
+                timestamp + roll_ms(segment, self.config) if timestamp >= 0 else BY_AGE
+            )
+        return segment
+
+    # writing and flushing
+
+    @property
+    def appended_bytes(self) -> int:
+        """A number that grows with what is appended, whatever retention takes; only a truncation
+        makes a difference of two meaningless.
+        """
+        return self.segments.appended_before + self.segments.active.size
+
+    def write_staged(self) -> None:
+        """Write everything staged with one call. Raises OSError when that fails or the log had
+        failed before; then nothing staged is claimed any more.
+        """
+        segments = self.segments
+        if not segments.staged:
+            if self.failed:
+                raise self.failed
+            return
+        try:  # not `_failing`: this is the hot path
+            segments.write_staged(self.end_offset)
+        except OSError as error:
+            self._fail(error)
+            raise
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._fail(error)
+            raise
 
     def _fail(self, error: OSError) -> None:
-        self._max_batch_bytes = -1  # so every append goes to _refuse_size
-        super()._fail(error)
+        self.failed = error
+        segments = self.segments
+        segments.staged = []
+        self.end_offset = segments.written_offset
+        try:
+            segments.active.truncate(segments.written_size, segments.written_offset)
+        except OSError:
+            segments.active.size = segments.written_size  # recovery will cut it
+
+    @property
+    def syncs(self) -> bool:
+        """Nothing is claimed before the disk has it."""
+        return self.durability.syncs
+
+    @property
+    def written_offset(self) -> int:
+        return self.segments.written_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below it is on disk (with flush=os: in the page cache)."""
+        return self.durability.flushes.flushed_offset
+
+    def begin_flush(self) -> tuple[list[File | str], int]:
+        """Return the files to flush now, and the offset to give to `flushed` when that has
+        succeeded. What is still staged is not in it.
+        """
+        durability, written = self.durability, self.segments.written_offset
+        flushes = durability.flushes
+        if not durability.syncs or self.failed or not flushes.dirty:
+            return [], flushes.flushed_offset
+        return [*flushes.begin(written), *durability.take_names()], written
+
+    def flushed(self, offset: int) -> None:
+        """Count a flush that has succeeded."""
+        self.durability.flushes.end(offset)
+
+    @property
+    def unflushed(self) -> bool:
+        """Return whether records are written whose flush has not begun, and for which no answer
+        waits (flush=os).
+        """
+        durability = self.durability
+        return not durability.syncs and self.failed is None and bool(durability.flushes.dirty)
+
+    def begin_late_flush(self) -> tuple[list[File | str], Callable[[], None]]:
+        """Return the files to flush, and the function to call when they are flushed. Until then no
+        checkpoint counts on them.
+        """
+        segments = self.segments
+        active, written = segments.active, segments.written_offset
+        files, settle = self.durability.begin_late_flush()
+
+        def settle_flush() -> None:
+            again = active.file if segments.written_offset > written else None
+            settle(again, segments.active is active)
+
+        return files, settle_flush
+
+    def abandon(self) -> None:
+        """Cut what may not be on disk: a flush failed, the process ends, and the next process would
+        read it from memory, and claim it.
+
+        A kernel takes pages whose flush failed for clean: it shows them to readers, and does not
+        write them again.
+        """
+        self.segments.staged = []
+        self.segments.truncate_files(self.flushed_offset)
+
+    def give_up(self, error: OSError) -> None:
+        """Fail, because the directory has failed; leave nothing in memory that the disk may not
+        have.
+        """
+        if self.failed is None:
+            self._fail(error)
+        self.abandon()
+
+    # checkpoints and the end
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Return whether more is on disk than is written down. (An empty log has nothing to write
+        down.)
+        """
+        if self.failed is not None or self.end_offset == 0:
+            return False
+        return (
+            self.durability.recovery_point < self.flushed_offset
+            or self.epochs.dirty
+            or self.producers.changed
+            or self.retention_waits
+        )
+
+    def begin_checkpoint(self) -> tuple[list[File | str], Callable[[bool], list[str]]]:
+        """Return the files that must be on disk, beside the records, before the recovery point may
+        rise, and the function to call then, with whether they are.
+
+        That function returns directories to be flushed before the new `recovery_point` is written
+        down.
+
+        The records are flushed on their own way (with flush=os: here). The log may go on meanwhile;
+        a truncation leaves the point where it is. Raises OSError, and then the log has failed.
+        """
+        self.write_staged()
+        active, durability = self.segments.active, self.durability
+        with self._failing():
+            if active.entries_behind:
+                active.write_index()
+            if (
+                self.producers.changed
+                or self.retention_waits
+                or self.end_offset - durability.snapshots.newest > PLAIN_OFFSETS
+            ):
+                durability.take_snapshot(self.end_offset, self.producers)
+            files, settle = durability.begin_checkpoint(self.segments, self.end_offset, self.epochs)
+
+        def settle_or_fail(flushed: bool) -> list[str]:
+            with self._failing():
+                return settle(flushed)
+
+        return files, settle_or_fail
+
+    def close(self, clean: bool) -> None:
+        """With `clean`, bring everything to the disk and the recovery point to the end, so that the
+        next open reads almost nothing. Else what was appended and not written is lost. Raises
+        OSError.
+        """
+        segments, durability = self.segments, self.durability
+        if clean and not self.failed:
+            with self._failing():
+                segments.finish_swap()
+            segments.trim()
+        if clean and not self.failed and self._has_changed:
+            with self._failing():
+                segments.active.seal()
+                if self.end_offset != durability.snapshots.newest:
+                    durability.take_snapshot(self.end_offset, self.producers)
+                files, settle = self.begin_checkpoint()
+                durability.flush_now(
+                    files, segments.from_offset(durability.recovery_point), self.end_offset
+                )
+                settle(True)
+                durability.sync_names()
+        durability.close()
+        segments.close()
+
+    @property
+    def _has_changed(self) -> bool:
+        return (
+            self.durability.recovery_point < self.end_offset
+            or self.checkpoint_due
+            or bool(self.end_offset and self.durability.has_unflushed)
+        )
+
+    def remove(self) -> None:
+        """Remove the directory and all in it."""
+        self.close(clean=False)
+        self._files.remove(self.directory)
 
     # leader epochs
 
     @property
     def latest_epoch(self) -> int:
         """The last leader epoch that wrote here, or began to; -1 when none did."""
-        return self._epoch
+        return self.epochs.latest
+
+    def begin_epoch(self, leader_epoch: int, offset: int) -> None:
+        """Note that batches of another leader epoch begin at `offset`."""
+        assert leader_epoch >= self.epochs.latest, "a leader of the past writes"
+        self.epochs.assign(leader_epoch, offset)
 
     def assign_epoch(self, epoch: int) -> None:
         """This replica leads in `epoch` from the end offset on."""
         self.epochs.assign(epoch, self.end_offset)
-        self._epoch = self.epochs.latest
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """KIP-320: (largest epoch <= the asked one, where it ends); (-1, -1) when unknown."""
@@ -445,7 +514,55 @@ class Log(TransactionalLog):
     def epoch_of(self, offset: int) -> int:
         return self.epochs.of_offset(offset)
 
-    # for consumers
+    # reading
+
+    def read(
+        self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True
+    ) -> tuple[list[FileSpan], int]:
+        """Return whole batches from the one that holds `offset`, all of it before `up_to_offset`:
+        where they are, and how many bytes.
+
+        At most `max_bytes`, but one batch always with `min_one`. A read ends at a segment's end.
+        Raises OFFSET_OUT_OF_RANGE outside of [start, end].
+        """
+        if offset < self.start_offset or offset > self.end_offset:
+            raise KafkaError(Code.OFFSET_OUT_OF_RANGE)
+        segments = self.segments
+        if up_to_offset > segments.written_offset:
+            up_to_offset = self._written_up_to(up_to_offset)
+        if offset >= up_to_offset:
+            return [], 0
+        segment = segments.active
+        if offset < segment.base_offset:
+            return segments.read_sealed(offset, max_bytes, up_to_offset, min_one)
+        start = segments.positions.get(offset)
+        if start is None:
+            start = segments.locate(segment, offset)
+        end = segments.positions.get(up_to_offset)
+        if end is None:
+            end = segments.locate(segment, up_to_offset, start)
+        if end - start > max_bytes:
+            end = segments.cut(segment, start, end, max_bytes, min_one)
+        if end <= start:
+            return [], 0
+        return [FileSpan(segment.file, start, end - start)], end - start
+
+    def _written_up_to(self, offset: int) -> int:
+        if self.segments.staged:
+            try:
+                self.write_staged()
+            except OSError as error:
+                raise KafkaError(Code.KAFKA_STORAGE_ERROR) from error
+        return min(offset, self.segments.written_offset)
+
+    def bound_of(self, offset: int, found: FileSpan) -> int:
+        """Return an offset behind all records of the last span that a read from `offset` has found,
+        by the index alone.
+        """
+        segments = self.segments
+        at = segments.slot_of_file(offset, found.file)
+        following = segments[at + 1].base_offset if at + 1 < len(segments) else self.end_offset
+        return segments[at].offset_index.bound(found.position + found.size, following)
 
     def read_for_consumer(
         self, offset: int, max_bytes: int, up_to_offset: int, min_one: bool = True
@@ -456,44 +573,26 @@ class Log(TransactionalLog):
         still where they get nothing else.
         """
         may_be_empty = (
-            offset < self.active.base_offset
+            offset < self.segments.active.base_offset
             or self.config.compacted
             or self._took_empty
-            or self.cleaned_offset
+            or self.segments.cleaned_offset
         )
         if may_be_empty and self.start_offset <= offset < up_to_offset:
-            offset = self._next_with_records(offset, up_to_offset)
+            offset = self.segments.next_with_records(offset, up_to_offset)
         return self.read(offset, max_bytes, up_to_offset, min_one)
 
-    def _next_with_records(self, offset: int, up_to_offset: int) -> int:
-        """Where to begin: at `offset` if its batch has records, or none follows. Each read passes
-        by EMPTY_BYTES at the most; the next goes on.
-        """
-        runs, first, begin, left = self._empty_runs, offset, offset, EMPTY_BYTES
-        if (
-            runs
-            and (known := next((run for run in runs.items() if run[0] <= offset < run[1]), None))
-            is not None
-        ):
-            first, begin = known
-        for at in range(max(0, self._slot_of(begin)), len(self.segments)):
-            segment = self.segments[at]
-            start = self._locate(segment, max(begin, segment.base_offset))
-            end = self._written_size if segment is self.active else segment.size
-            found = first_with_records(segment.file, start, end, left)
-            if found is not None:
-                self._remember(found[1], found[0])
-                if found[1] <= offset:
-                    return offset
-                begin = found[1]
-                break
-            left -= max(end - start, READ_BYTES)
-        else:
-            begin = self.written_offset
-        if first not in runs and len(runs) >= RUNS_KEPT:
-            del runs[next(iter(runs))]
-        runs[first] = begin
-        return begin if begin < up_to_offset else offset
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return the offset below which every transaction is over, and its marker committed."""
+        producers = self.producers
+        if not producers.unstable and high_watermark >= producers.restored_at:
+            return high_watermark
+        unstable = producers.first_unstable(high_watermark)
+        return (
+            high_watermark
+            if unstable is None
+            else min(high_watermark, max(unstable, self.start_offset))
+        )
 
     # by time
 
@@ -525,36 +624,56 @@ class Log(TransactionalLog):
             )
         )
 
-    # forgetting
+    # a cleaner's segments
+
+    def begin_swap(self, cleaned: Cleaned) -> None:
+        """As `SegmentList.begin_swap`. Raises OSError, and then the log has failed."""
+        with self._failing():
+            self.segments.begin_swap(cleaned)
+
+    def go_on_swap(self) -> bool:
+        """As `SegmentList.go_on_swap`. Raises OSError, and then the log has failed."""
+        if self.failed is not None:
+            self.segments.give_up_swap()
+        with self._failing():
+            return self.segments.go_on_swap()
+
+    # truncating
 
     def truncate_to(self, offset: int) -> int:
-        """Records at `offset` and beyond go; returns the end offset (lower, when `offset` is inside
-        a batch).
-
-        Raises OSError, and then the log has failed.
+        """Cut records at `offset` and beyond. Return the end offset; it is lower when `offset` is
+        inside a batch. Raises OSError, and then the log has failed.
         """
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return self.end_offset
         if offset < self.end_offset:
-            self._snapshots.remove_beyond(offset)
-            self._cut_from(offset)
+            snapshots = self.durability.snapshots
+            snapshots.remove_beyond(offset)
+            self.write_staged()
+            with self._failing():
+                self.end_offset = self.segments.cut_from(offset)
+            self.start_offset = min(self.start_offset, self.end_offset)
             self.producers = rebuild(
-                self.segments, self._snapshots, self.end_offset, self.active.created_ms
+                self.segments, snapshots, self.end_offset, self.segments.active.created_ms
             )
         self.epochs.truncate_from_end(self.end_offset)
-        self._epoch = self.epochs.latest
         return self.end_offset
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int | None = None) -> None:
-        """Every record and every producer is forgotten, the log is empty at `offset`. Raises
-        OSError, and then the log has failed.
+        """Remove all records and producers; the log is empty at `offset` then. Raises OSError, and
+        then the log has failed.
         """
-        self._snapshots.remove_beyond(-1)
-        self._restart_at(offset, self.active.created_ms if now_ms is None else now_ms)
+        self.durability.snapshots.remove_beyond(-1)
+        self.write_staged()
+        created_ms = self.segments.active.created_ms if now_ms is None else now_ms
+        with self._failing():
+            self.segments.restart_at(offset, created_ms)
+        self.start_offset = self.end_offset = offset
         self.producers = ProducerState()
         self.epochs.truncate_from_end(0)
-        self._epoch = -1
+
+    # deleting
 
     def set_start_offset(self, offset: int) -> bool:
         """Records before `offset` are not to be read any more (DeleteRecords, or the leader's
@@ -589,9 +708,9 @@ class Log(TransactionalLog):
         if count == 0 or self.retention_waits:
             return 0
         with self._failing():
-            self._drop(self.segments[0], to_spare=True)
-            self._snapshots.tidy(self.segments)
-        self._positions = {self.written_offset: self._written_size}
+            self.segments.drop(self.segments[0], recycle=self.config.segment_reuse_ms > 0)
+            self.durability.snapshots.tidy(self.segments)
+        self.segments.forget_positions()
         self.start_offset = max(self.start_offset, self.segments[0].base_offset)
         self.epochs.truncate_from_start(self.start_offset)
         return count
@@ -601,16 +720,16 @@ class Log(TransactionalLog):
         segment were gone.
         """
         following = self.segments[1].base_offset
-        return not self.producers.producers or self._snapshots.on_disk(
-            following, max(following, self.settled_point)
+        return not self.producers.producers or self.durability.snapshots.on_disk(
+            following, max(following, self.durability.settled_point)
         )
 
     def delete_old_segments(self, now_ms: int, up_to: int) -> int:
-        """All of them, waiting for the disk in between; returns how many."""
+        """Delete all of them, and wait for the disk in between; returns how many."""
         count = 0
         while self.delete_oldest(now_ms, up_to):
             count += 1
-            self._sync_names()
+            self.durability.sync_names()
         return count
 
     @property
@@ -624,6 +743,5 @@ class Log(TransactionalLog):
         self.producers = other.producers
         self.epochs = LeaderEpochs(other.epochs.entries())
         self.epochs.dirty = True
-        self._epoch = self.epochs.latest
-        self.cleaned_offset = other.cleaned_offset
+        self.segments.cleaned_offset = other.segments.cleaned_offset
         self.set_start_offset(other.start_offset)

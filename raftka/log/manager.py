@@ -281,7 +281,7 @@ class LogManager:
         if not recovery_point and not (clean and log.end_offset):
             self._make_durable(log, home, is_new)
         cleaned_offset = home.offsets[CLEANED_OFFSETS].get(key, 0)
-        log.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0
+        log.segments.cleaned_offset = cleaned_offset if cleaned_offset <= log.end_offset else 0
         self.topic_ids[key] = topic_id
         self._take(key, log, home)
         return log
@@ -371,7 +371,7 @@ class LogManager:
             metadata,
             *((made_without,) if is_new and self.offline else ()),
         ):
-            log.flush_too(path)
+            log.durability.flush_with_next(path)
         if not is_new and log.end_offset:
             file = self._files.open(metadata)
             file.write(0, file.read(0, file.size()))  # as recovery does with records
@@ -379,8 +379,8 @@ class LogManager:
             file.close()
 
     def _take(self, key: Key, log: Log, home: LogDirectory) -> None:
-        log.on_recovery_point_lowered = lambda: self._checkpoints.lowered(home)
-        log.on_retired = lambda file: self.on_retired(log, file)
+        log.durability.on_recovery_point_lowered = lambda: self._checkpoints.lowered(home)
+        log.segments.on_retired = lambda file: self.on_retired(log, file)
         self.logs[key], self._homes[key] = log, home
 
     # to another directory

@@ -186,8 +186,8 @@ def test_requests_of_different_timestamps_are_alike(monkeypatch: pytest.MonkeyPa
 
         assert (len(told(stage, wire)[0]), taken) == (3, [3])
         assert (
-            stage.partition("t").log.active.max_timestamp,
-            stage.partition("t").log.active.max_timestamp_offset,
+            stage.partition("t").log.segments.active.max_timestamp,
+            stage.partition("t").log.segments.active.max_timestamp_offset,
         ) == (1_700_000_000_009, 6)
 
 

@@ -361,7 +361,7 @@ def test_a_machine_that_is_ahead_of_its_log_begins_anew(stage: ToyStage) -> None
     (waiting,) = stage.ask_all(Await("b"))
     before = machine(stage)
     # every append is refused, behind all that is looked at before
-    stage.partition(TOPIC).log._max_batch_bytes = 0
+    stage.partition(TOPIC).log.client_batches._max_bytes = 0
 
     refused = stage.ask(Add("a", ("2",)))
     stage.partition(TOPIC).log.configure(stage.partition(TOPIC).log.config)

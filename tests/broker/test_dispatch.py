@@ -15,7 +15,7 @@ from raftka.broker.handlers import MODULES
 from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.broker.network.request import Request
-from raftka.log.log import Log
+from raftka.log.client_batches import ClientBatches
 from raftka.metadata.commands import CreateTopics
 from raftka.metadata.image import MetadataImage
 from raftka.wire.errors import Code, KafkaError
@@ -378,7 +378,7 @@ def test_what_fails_in_a_plan_ends_its_connection_and_no_other(
                 produced(writer.ask(PRODUCE, produce("t", batch(value), acks=acks))).error_code == 0
             )
         with monkeypatch.context() as broken:
-            broken.setattr(Log, "append_as_leader", append_that_fails)
+            broken.setattr(ClientBatches, "append", append_that_fails)
             writer.send(
                 b"".join(
                     encode_request(

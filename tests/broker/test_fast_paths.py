@@ -9,7 +9,7 @@ import pytest
 
 from raftka.broker.fetch.consumer_plan import FetchPlan, SessionPlan
 from raftka.broker.fetch.list_offsets_plan import EndsPlan
-from raftka.log.log import Log
+from raftka.log.producers.aborted import AbortedTransactions
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code
 from raftka.wire.messages.fetch import FETCH, READ_COMMITTED, FetchResponse
@@ -119,13 +119,13 @@ def test_a_reader_that_is_far_behind_hears_of_each_aborted_transaction(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, searches = [], []
-    aborted = Log.aborted
+    find = AbortedTransactions.find
 
-    def counted(self: Log, offset: int, end: int) -> list[AbortedTransaction]:
+    def counted(self: AbortedTransactions, offset: int, end: int) -> list[AbortedTransaction]:
         searches.append(offset)
-        return aborted(self, offset, end)
+        return find(self, offset, end)
 
-    monkeypatch.setattr(Log, "aborted", counted)
+    monkeypatch.setattr(AbortedTransactions, "find", counted)
     for open in (True, False):
         random = Random(seed)
         with Stage() as stage, short_ways(monkeypatch, FetchPlan, open=open):

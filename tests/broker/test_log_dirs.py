@@ -399,7 +399,7 @@ def test_what_the_present_log_loses_meanwhile_the_future_one_loses(stage: Stage)
     stage.wait(lambda: move.future.flushed_offset == 8 - 2 or move.future.end_offset >= 6)
     partition.log.truncate_to(3)
     partition.log.assign_epoch(partition.leader_epoch + 1)
-    partition.log.append_as_leader(
+    partition.log.client_batches.append(
         memoryview(bytearray(batch(b"other"))), partition.leader_epoch + 1, EPOCH_MS
     )
     partition.log.write_staged()

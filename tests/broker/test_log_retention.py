@@ -72,9 +72,9 @@ def clean(stage: Stage, partition: Partition) -> None:
 
     def nothing_to_do() -> bool:
         dirt = dirt_of(log, partition.high_watermark, stage.nodes[1].runtime.clock.wall_ms())
-        written_down = log.settled_point >= log.active.base_offset
+        written_down = log.durability.settled_point >= log.segments.active.base_offset
         return (
-            log.cleaned_offset > 0
+            log.segments.cleaned_offset > 0
             and written_down
             and not log.cleaning
             and (dirt is None or not is_worth_it(log, dirt))
@@ -128,11 +128,17 @@ def test_nothing_that_is_not_committed_is_compacted(stage: Stage) -> None:
     update(stage, 120)
     assert partition.leader is not None
     # as if the followers had no more
-    committed = partition.leader.high_watermark = partition.log.cleaned_offset + 10
-    stage.wait(lambda: partition.log.settled_point >= partition.log.active.base_offset > committed)
+    committed = partition.leader.high_watermark = partition.log.segments.cleaned_offset + 10
+    stage.wait(
+        lambda: (
+            partition.log.durability.settled_point
+            >= partition.log.segments.active.base_offset
+            > committed
+        )
+    )
     stage.world.run(stage.world.now + 5)
 
-    assert partition.log.cleaned_offset <= committed
+    assert partition.log.segments.cleaned_offset <= committed
 
 
 def test_nothing_is_compacted_when_that_is_switched_off() -> None:
@@ -147,7 +153,7 @@ def test_how_far_it_is_clean_is_remembered_over_a_restart(stage: Stage) -> None:
     stage.create("t", configs=COMPACTED)
     table = update(stage, 100)
     clean(stage, stage.partition("t"))
-    cleaned = stage.partition("t").log.cleaned_offset
+    cleaned = stage.partition("t").log.segments.cleaned_offset
     stage.world.run(stage.world.now + 10)
 
     stage.kill(1, power_loss=True)
@@ -155,7 +161,7 @@ def test_how_far_it_is_clean_is_remembered_over_a_restart(stage: Stage) -> None:
     stage.wait(lambda: ("t", 0) in stage.nodes[1].replicas.partitions)
 
     partition = stage.nodes[1].replicas.partitions["t", 0]
-    assert partition.log.cleaned_offset == cleaned > 0
+    assert partition.log.segments.cleaned_offset == cleaned > 0
     assert table_of(partition) == table
 
 
@@ -178,7 +184,7 @@ def test_replicas_compact_each_for_itself_and_follow_each_other() -> None:
         )
         for node_id in stage.nodes:
             partition = stage.partition("t", node_id=node_id)
-            stage.wait(lambda partition=partition: partition.log.cleaned_offset > 100)  # type: ignore[misc]
+            stage.wait(lambda partition=partition: partition.log.segments.cleaned_offset > 100)  # type: ignore[misc]
             assert table_of(partition) == table
 
 
@@ -205,7 +211,7 @@ def test_the_power_goes_in_the_middle_and_the_table_is_whole(seed: int) -> None:
                 )
             )
             assert table_of(stage.partition("t")) == table, f"seed {seed}"
-        stage.wait(lambda: stage.partition("t").log.cleaned_offset > 200)
+        stage.wait(lambda: stage.partition("t").log.segments.cleaned_offset > 200)
         assert table_of(stage.partition("t")) == table
 
 
@@ -552,7 +558,7 @@ def test_nodes_lose_their_power_while_all_compact(seed: int) -> None:
             partition = stage.partition("t", node_id=node_id)
             stage.wait(
                 lambda partition=partition: (  # type: ignore[misc]
-                    partition.log.cleaned_offset > 200 and partition.log.end_offset == 280
+                    partition.log.segments.cleaned_offset > 200 and partition.log.end_offset == 280
                 )
             )
             assert table_of(partition) == table, f"node {node_id}"
@@ -577,7 +583,7 @@ def test_the_file_of_a_deleted_segment_is_written_over_whatever_the_delay() -> N
             over = False
             for at in range(count):
                 put(stage.wire(), (b"%d" % at, b"x" * 30))
-                over |= partition.log.active.is_over
+                over |= partition.log.segments.active.is_over
             return over
 
         def kept() -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftka.log.log import Log
+from raftka.log.producers.aborted import AbortedTransactions
 from raftka.log.producers.state import ProducerState
 from raftka.log.segments.transaction_index import AbortedTransaction
 from raftka.wire.errors import Code
@@ -77,14 +77,14 @@ def test_a_lost_index_is_made_again_before_the_answer_and_beside_other_work(
         scene.send(b"%d" % at, sequence=at)
         scene.mark(commit=at % 2 == 0)
     log = scene.stage.partition("t").log
-    log._aborted_known_from, log.active._transaction_index = 1 << 63, None
-    aborted, known = Log.aborted, []
+    log.aborted.known_from, log.segments.active._transaction_index = 1 << 63, None
+    find, known = AbortedTransactions.find, []
 
-    def watched(self: Log, offset: int, end: int) -> list[AbortedTransaction]:
-        known.append(self.knows_aborted(offset))
-        return aborted(self, offset, end)
+    def watched(self: AbortedTransactions, offset: int, end: int) -> list[AbortedTransaction]:
+        known.append(offset >= self.known_from)
+        return find(self, offset, end)
 
-    monkeypatch.setattr(Log, "aborted", watched)
+    monkeypatch.setattr(AbortedTransactions, "find", watched)
     assert scene.committed() == [b"%d" % at for at in range(0, 30, 2)]
     assert known == [True]
 

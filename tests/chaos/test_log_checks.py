@@ -51,7 +51,7 @@ def _time_index(log: Log) -> None:
 
 
 def _largest_timestamp(log: Log) -> None:
-    log.active.max_timestamp -= 1
+    log.segments.active.max_timestamp -= 1
 
 
 def _leader_epochs(log: Log) -> None:
@@ -79,7 +79,7 @@ def _start(log: Log) -> None:
 
 
 def _size(log: Log) -> None:
-    log.active.size -= 1
+    log.segments.active.size -= 1
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_recovery_may_forget_batches_of_a_producer_that_lie_far_before_the_snaps
         append(log, batch(1, size=40))
         if number * segments // 100 < (number + 1) * segments // 100:
             log.roll(NOW)
-        log._take_snapshot()
-        log.producers = rebuild(log.segments, log._snapshots, log.end_offset, NOW)
+        log.durability.take_snapshot(log.end_offset, log.producers)
+        log.producers = rebuild(log.segments, log.durability.snapshots, log.end_offset, NOW)
         known = log.producers.producers[7].batches
         assert not wrong_with(log, files)
         if len(known) > 1:
@@ -138,7 +138,7 @@ def test_recovery_may_forget_batches_of_a_producer_that_lie_far_before_the_snaps
 
 
 def test_a_snapshot_of_another_history_is_found(log: Log, files: MemoryFiles) -> None:
-    offset = log._snapshots.offsets[0]
+    offset = log.durability.snapshots.offsets[0]
     path = segment_path(DIRECTORY, offset, ".snapshot")
     files.replace(path, log.producers.snapshot())
 

@@ -59,7 +59,7 @@ def steps(
             yield ended
             return
         yield None
-        log.begin_swap(Cleaned(*result), now)
+        log.begin_swap(Cleaned(*result))
         yield None
         files.sync_directory(log.directory)
         while log.go_on_swap():
@@ -72,7 +72,7 @@ def clean(
 ) -> Ended | None:
     """A checkpoint, and a whole round; None when nothing is dirty."""
     log.write_staged()
-    log.settled_point = checkpoint(log)
+    log.durability.settled_point = checkpoint(log)
     return next(
         (ended for ended in steps(files, log, now, up_to, None, **job) if ended is not None), None
     )

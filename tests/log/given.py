@@ -66,9 +66,9 @@ def append(log: Log, *batches: memoryview, epoch: int = 0, now: int = NOW) -> in
     """As leader, written and flushed; returns the end offset."""
     for each in batches:
         try:
-            log.append_as_leader(each, epoch, now)
+            log.client_batches.append(each, epoch, now)
         except TakesLong as much:
-            log.append_prepared(much.prepared(), epoch, now)
+            log.client_batches.append_prepared(much.prepared(), epoch, now)
     log.write_staged()
     flush(log)
     return log.end_offset
@@ -127,7 +127,7 @@ def checkpoint(log: Log) -> int:
     files, settle = log.begin_checkpoint()
     sync(log, files)
     sync(log, settle(True))
-    return log.recovery_point
+    return log.durability.recovery_point
 
 
 def content(spans: list[FileSpan]) -> bytes:

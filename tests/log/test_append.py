@@ -47,8 +47,8 @@ def longer(extra: bytes) -> memoryview:
 def test_offsets_follow_each_other_and_the_leader_sets_offset_and_epoch() -> None:
     log = open_log()
 
-    assert log.append_as_leader(batch(3), 7, NOW) == (0, 3, -1, False)
-    assert log.append_as_leader(batch(1), 7, NOW) == (3, 4, -1, False)
+    assert log.client_batches.append(batch(3), 7, NOW) == (0, 3, -1, False)
+    assert log.client_batches.append(batch(1), 7, NOW) == (3, 4, -1, False)
 
     first, second = read_all(log)
     assert (first.base_offset, first.last_offset, first.leader_epoch) == (0, 2, 7)
@@ -114,7 +114,7 @@ def test_refused(case: str) -> None:
     append(log, batch(2))
 
     with pytest.raises(KafkaError) as refusal:
-        log.append_as_leader(make(), 0, NOW)
+        log.client_batches.append(make(), 0, NOW)
 
     assert refusal.value.code is code
     assert isinstance(refusal.value, RefusedRecords) == behind_crc, (
@@ -126,7 +126,7 @@ def test_refused(case: str) -> None:
 
 def test_magic_3_is_named() -> None:
     with pytest.raises(KafkaError) as refusal:
-        open_log().append_as_leader(with_field(">b", 16, 3), 0, NOW)
+        open_log().client_batches.append(with_field(">b", 16, 3), 0, NOW)
 
     assert refusal.value.message == "Invalid magic found in record: 3"
 
@@ -147,7 +147,7 @@ def test_what_kafka_ignores_behind_a_batch_is_not_stored(extra: bytes) -> None:
 
 def test_a_timestamp_out_of_range_is_told_of_each_record() -> None:
     with pytest.raises(RefusedRecords) as refusal:
-        open_log().append_as_leader(batch(3, timestamp=NOW + HOUR - 1), 0, NOW)
+        open_log().client_batches.append(batch(3, timestamp=NOW + HOUR - 1), 0, NOW)
 
     assert [index for index, _ in refusal.value.record_errors] == [2]
     assert refusal.value.record_errors[0][1] == (
@@ -167,7 +167,7 @@ def test_bounds_of_timestamps_are_the_topics() -> None:
     )
     for timestamp in NOW - 1001, NOW + 1001:
         with pytest.raises(RefusedRecords, match="INVALID_TIMESTAMP"):
-            log.append_as_leader(batch(1, timestamp=timestamp), 0, NOW)
+            log.client_batches.append(batch(1, timestamp=timestamp), 0, NOW)
 
     assert log.end_offset == 4
 
@@ -185,7 +185,7 @@ def test_a_largest_timestamp_that_lies_ahead_but_is_no_records_is_repaired() -> 
 def test_log_append_time_stamps_the_batch() -> None:
     log = open_log(message_timestamp_type="LogAppendTime")
 
-    answer = log.append_as_leader(batch(2, timestamp=5), 0, NOW)
+    answer = log.client_batches.append(batch(2, timestamp=5), 0, NOW)
     log.write_staged()
 
     assert answer == (0, 2, NOW, False)
@@ -222,7 +222,7 @@ def test_a_compacted_topic_wants_keys() -> None:
     records: list[NewRecord] = [(b"k", b"1", [], NOW), (None, b"2", [], NOW)]
 
     with pytest.raises(RefusedRecords) as refusal:
-        log.append_as_leader(memoryview(build_batch(records)), 0, NOW)
+        log.client_batches.append(memoryview(build_batch(records)), 0, NOW)
 
     text = "Compacted topic cannot accept message without key in topic partition t-0"
     assert refusal.value.code is Code.INVALID_RECORD
@@ -282,11 +282,11 @@ def test_what_was_prepared_beside_the_loop_is_not_looked_at_again(
 ) -> None:
     log = open_log(compression_type="lz4", cleanup_policy="compact", validation="records")
     with pytest.raises(TakesLong) as much:
-        log.append_as_leader(batch(5, size=5000), 0, NOW)
+        log.client_batches.append(batch(5, size=5000), 0, NOW)
     prepared = much.value.prepared()
 
     monkeypatch.setattr(validation, "check_records", None)
-    assert log.append_prepared(prepared, 0, NOW)[1] == 5
+    assert log.client_batches.append_prepared(prepared, 0, NOW)[1] == 5
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_payload_that_its_codec_does_not_take(validation: str) -> None:
         append(log, sent)
     else:
         with pytest.raises(RefusedRecords, match="UNKNOWN_SERVER_ERROR"):
-            log.append_as_leader(sent, 0, NOW)
+            log.client_batches.append(sent, 0, NOW)
     assert log.end_offset == (3 if validation == "header" else 0)
 
 
@@ -326,7 +326,7 @@ def test_a_refused_batch_is_not_changed() -> None:
     before = bytes(sent)
 
     with pytest.raises(KafkaError):
-        log.append_as_leader(sent, 0, NOW)
+        log.client_batches.append(sent, 0, NOW)
 
     assert bytes(sent) == before
 
@@ -338,24 +338,24 @@ def test_a_producer_without_an_epoch_has_no_order() -> None:
     log = open_log()
 
     ends = [
-        log.append_as_leader(batch(1, producer=4, epoch=-1, sequence=sequence), 0, NOW)[1]
+        log.client_batches.append(batch(1, producer=4, epoch=-1, sequence=sequence), 0, NOW)[1]
         for sequence in (7, 3, 9, 3)
     ]
 
     assert ends == [1, 2, 3, 2]
     with pytest.raises(KafkaError):
-        log.append_as_leader(batch(1, producer=4, epoch=-2, sequence=0), 0, NOW)
+        log.client_batches.append(batch(1, producer=4, epoch=-2, sequence=0), 0, NOW)
 
 
 def test_what_is_refused_by_its_sequence_is_as_it_came() -> None:
     """Whoever asks again with the same bytes hears the same: nothing of them has been stamped."""
     log = open_log(message_timestamp_type="LogAppendTime")
-    log.append_as_leader(batch(1, producer=4, sequence=0), 0, NOW)
+    log.client_batches.append(batch(1, producer=4, sequence=0), 0, NOW)
     later = batch(1, producer=4, sequence=5)
     before = bytes(later)
 
     with pytest.raises(KafkaError) as refusal:
-        log.append_as_leader(later, 0, NOW)
+        log.client_batches.append(later, 0, NOW)
 
     assert refusal.value.code is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert bytes(later) == before

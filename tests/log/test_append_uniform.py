@@ -23,7 +23,7 @@ def append_alike(
     """As the fast path of Produce cuts them."""
     crcs = tuple(int.from_bytes(each[17:21]) for each in batches)
     pack = Struct(">" + f"q9sI{len(batches[0]) - 21}s" * len(batches)).pack
-    return log.append_alike(
+    return log.client_batches.append_uniform(
         bytes(batches[0][:17]),
         tuple(bytes(each[21:61]) for each in batches),
         crcs,
@@ -88,7 +88,7 @@ def state(log: Log) -> dict[str, Any]:
 def begun(**config: Any) -> Log:
     """A log that has a batch already: the first of a segment goes the long way."""
     log = open_log(**config)
-    log.append_as_leader(batch(1), 0, NOW)
+    log.client_batches.append(batch(1), 0, NOW)
     return log
 
 
@@ -120,7 +120,7 @@ def answered(log: Log, batches: Sequence[memoryview], epoch: int, now: int) -> l
     answers: list[int | Code] = []
     for each in batches:
         try:
-            answers.append(log.append_as_leader(each, epoch, now)[0])
+            answers.append(log.client_batches.append(each, epoch, now)[0])
         except KafkaError as error:
             answers.append(error.code)
     return answers
@@ -259,7 +259,7 @@ def test_the_same_batches_without_what_is_wrong_are_taken() -> None:
 
 def test_offsets_end_where_the_indexes_of_a_segment_do() -> None:
     log = begun()
-    log._roll_offset = 4
+    log.segments.roll_offset = 4
     assert append_alike(log, [PLAIN] * 4) is None
     assert append_alike(log, [PLAIN] * 3) == [1, 2, 3]
 
@@ -276,9 +276,9 @@ def test_the_first_of_a_segment_and_of_an_epoch_go_the_long_way() -> None:
 def test_a_log_that_has_failed_takes_none() -> None:
     files = disk()
     log = open_log(files)
-    log.append_as_leader(batch(1), 0, NOW)
+    log.client_batches.append(batch(1), 0, NOW)
     log.write_staged()
-    log.append_as_leader(batch(1), 0, NOW)
+    log.client_batches.append(batch(1), 0, NOW)
     files.room = 0
     with pytest.raises(OSError, match="space"):
         log.write_staged()
@@ -289,7 +289,7 @@ def test_a_log_that_has_failed_takes_none() -> None:
 
 def test_the_leader_sets_offset_and_epoch_of_each() -> None:
     log = open_log()
-    log.append_as_leader(batch(1), 7, NOW)
+    log.client_batches.append(batch(1), 7, NOW)
     sent = [batch(2, size=40, seed=at) for at in range(3)]
 
     assert append_alike(log, copies(sent), epoch=7) == [1, 3, 5]

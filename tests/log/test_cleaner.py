@@ -18,7 +18,7 @@ def five(**config: object) -> Log:
         *(pairs_batch((b"k", b"x"), timestamp=NOW + 1000 * at) for at in range(5)),
         now=NOW + 5000,
     )
-    log.settled_point = checkpoint(log)
+    log.durability.settled_point = checkpoint(log)
     return log
 
 
@@ -46,7 +46,7 @@ def test_what_is_above_the_recovery_point_on_disk_is_left_alone() -> None:
     for at in range(5):
         append(log, pairs_batch((b"k", b"x")))
         if at == 2:
-            log.settled_point = checkpoint(log)
+            log.durability.settled_point = checkpoint(log)
     flush(log)
     assert checkpoint(log) == 5
 
@@ -55,12 +55,12 @@ def test_what_is_above_the_recovery_point_on_disk_is_left_alone() -> None:
 
 def test_the_ratio_counts_what_is_clean() -> None:
     log = five(min_cleanable_dirty_ratio=0.5)
-    log.cleaned_offset = 2
+    log.segments.cleaned_offset = 2
     dirt = dirt_of(log, 5, NOW)
 
     assert dirt == Dirt(2, 4, 2 * SIZE, 0.5, overdue=False)
     assert not is_worth_it(log, dirt), "Kafka asks for more than the ratio"
-    log.cleaned_offset = 1
+    log.segments.cleaned_offset = 1
     dirt = dirt_of(log, 5, NOW)
     assert dirt is not None
     assert is_worth_it(log, dirt)
@@ -71,8 +71,8 @@ def test_a_segment_that_is_half_clean_is_dirty() -> None:
     append(log, pairs_batch((b"a", b"")), pairs_batch((b"a", b"")))
     log.roll(NOW)
     append(log)
-    log.settled_point = checkpoint(log)
-    log.cleaned_offset = 1
+    log.durability.settled_point = checkpoint(log)
+    log.segments.cleaned_offset = 1
 
     assert dirt_of(log, 2, NOW) == Dirt(1, 2, log.segments[0].size, 1.0, overdue=False)
 
@@ -81,7 +81,7 @@ def test_a_segment_that_is_half_clean_is_dirty() -> None:
 def test_a_checkpoint_that_cannot_be_is_none(cleaned: int, begins: int) -> None:
     log = five()
     log.set_start_offset(2)
-    log.cleaned_offset = cleaned
+    log.segments.cleaned_offset = cleaned
 
     dirt = dirt_of(log, 5, NOW)
 
@@ -100,7 +100,7 @@ def test_records_younger_than_the_lag_are_left_alone() -> None:
 
 def test_a_record_that_waited_too_long_makes_it_urgent() -> None:
     log = five(max_compaction_lag_ms=10_000, min_cleanable_dirty_ratio=1.0)
-    log.cleaned_offset = 2
+    log.segments.cleaned_offset = 2
     for now, urgent in (12_000, False), (12_001, True):
         dirt = dirt_of(log, 5, NOW + now)
         assert dirt is not None

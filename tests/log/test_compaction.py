@@ -72,7 +72,7 @@ def test_the_log_is_the_same_when_it_is_opened_again(files: MemoryFiles) -> None
         append(log, pairs_batch((b"%d" % (at % 7), b"x" * 30), timestamp=NOW + at))
     clean(files, log)
     found = contents(log)
-    point = log.recovery_point
+    point = log.durability.recovery_point
     assert len(found) < 20
 
     for how in {"clean": True}, {"clean": False, "recovery_point": point}:
@@ -377,7 +377,7 @@ def test_what_was_aborted_goes_whatever_its_keys(files: MemoryFiles) -> None:
         (A, b"before"),
         (B, b"committed"),
     ]
-    assert [entry[:3] for entry in log.aborted(0, log.end_offset)] == [(7, 1, 3)]
+    assert [entry[:3] for entry in log.aborted.find(0, log.end_offset)] == [(7, 1, 3)]
 
 
 def test_an_abort_before_the_dirty_part_says_nothing_of_the_next_transaction_of_its_producer(
@@ -431,12 +431,12 @@ def test_truncation_into_what_was_compacted(files: MemoryFiles) -> None:
     for at in range(20):
         append(log, pairs_batch((b"%d" % (at % 4), b"x" * 30)))
     clean(files, log)
-    assert log.cleaned_offset > 15
+    assert log.segments.cleaned_offset > 15
 
     end = log.truncate_to(15)
 
-    assert (log.cleaned_offset, log.end_offset) == (end, end)
-    assert log.recovery_point <= end
+    assert (log.segments.cleaned_offset, log.end_offset) == (end, end)
+    assert log.durability.recovery_point <= end
     append(log, pairs_batch((A, b"new")), epoch=1)
     assert contents(log)[-1] == (end, A, b"new")
 

@@ -88,7 +88,7 @@ def test_what_stays_is_what_must(
             seal(log, now)
         before = records(log)
         bounds = {header.base_offset: header.last_offset for header, _ in batches(log)}
-        end = log.active.base_offset
+        end = log.segments.active.base_offset
         gone = {offset for offset, since in waiting.items() if since <= now}
 
         ended = clean(files, log, now, read_bytes=read)

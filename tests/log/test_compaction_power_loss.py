@@ -59,7 +59,7 @@ class Table:
                 now=self.now,
             )
             self.written |= {base + at: pair for at, pair in enumerate(pairs)}
-        self.log.settled_point = checkpoint(self.log)
+        self.log.durability.settled_point = checkpoint(self.log)
 
     def table(self) -> dict[bytes | None, bytes]:
         state = dict(self.written.values())
@@ -86,7 +86,7 @@ class Table:
         assert (producer.next_sequence if producer else 0) == self.sequence
 
     def reopen(self, files: MemoryFiles) -> Log:
-        return self.open(files, self.log.recovery_point)
+        return self.open(files, self.log.durability.recovery_point)
 
     def compact(self) -> bool:
         """Several segments become one."""
@@ -128,7 +128,7 @@ def test_the_power_goes_at_every_call(seed: int) -> None:
     while True:
         at_call += 1
         table = dead(Random(seed))
-        end, active = table.log.end_offset, table.log.active.base_offset
+        end, active = table.log.end_offset, table.log.segments.active.base_offset
         went = compact_until(table, at_call)
         if not went:
             break
@@ -156,7 +156,7 @@ def test_the_power_goes_at_every_call_of_the_recovery(seed: int) -> None:
     found = 0
     for at_call in range(1, 200):
         table = dead(Random(seed))
-        end, active = table.log.end_offset, table.log.active.base_offset
+        end, active = table.log.end_offset, table.log.segments.active.base_offset
         if not compact_until(table, at_call):
             break
         files = table.files.power_loss(Random(at_call))
@@ -189,13 +189,16 @@ def test_a_table_stays_a_table_whatever_happens(block: int) -> None:
         table = Table(seed)
         for _ in range(12):
             table.write(random.randint(1, 12))
-            end, active = table.log.end_offset, table.log.active.base_offset
+            end, active = table.log.end_offset, table.log.segments.active.base_offset
             went = compact_until(table, random.choice([None, random.randint(1, 60)]))
             if went or random.random() < 0.2:
-                point, cleaned = table.log.recovery_point, table.log.cleaned_offset
+                point, cleaned = (
+                    table.log.durability.recovery_point,
+                    table.log.segments.cleaned_offset,
+                )
                 table.files = table.files.power_loss(random)
                 table.log = table.open(table.files, point)
-                table.log.cleaned_offset = cleaned
+                table.log.segments.cleaned_offset = cleaned
             table.check(table.log, end, active)
             table.now += random.choice([5, DAY // 2, 2 * DAY])
         table.log.roll(table.now)

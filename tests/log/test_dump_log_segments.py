@@ -104,12 +104,12 @@ def lived(files: RealFiles, directory: Path) -> int:
     log.set_start_offset(log.segments[2].base_offset)
     checkpoint(log)
     retired: list[File] = []
-    log.on_retired = retired.append
+    log.segments.on_retired = retired.append
     assert log.delete_old_segments(NOW, log.end_offset) == 2
     flush(log)
-    log.spare.directory_flushed()
-    assert [log.spare.release(file, 0.0) for file in retired] == [True, True]
-    while not log.active.is_over:
+    log.segments.recycled.directory_flushed()
+    assert [log.segments.recycled.release(file, 0.0) for file in retired] == [True, True]
+    while not log.segments.active.is_over:
         append(log, batch(2, timestamp=NOW + 3500), epoch=7)
     killed.stop()  # what it removes in the background is gone, or stays
 
@@ -311,7 +311,7 @@ def test_it_reads_markers_and_aborted_transactions_and_open_ones(
         "endTxnMarker: COMMIT coordinatorEpoch: 7",
         "endTxnMarker: ABORT coordinatorEpoch: 7",
     } == set(re.findall(r"endTxnMarker.*", told))
-    known = [tuple(each) for each in log.aborted(0, log.end_offset)]
+    known = [tuple(each) for each in log.aborted.find(0, log.end_offset)]
     assert [tuple(map(int, each)) for each in ABORTED.findall(aborted)] == known
     assert len(known) > 20
     latest = dump(

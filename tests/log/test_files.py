@@ -28,7 +28,7 @@ def closed(**config: int) -> tuple[MemoryFiles, int]:
     log = open_log(files, **config)  # type: ignore[arg-type]
     for at in range(10):
         append(log, batch(3, seed=at, timestamp=NOW + (1000 if at == 4 else at)))
-    size = log.active.size // 10
+    size = log.segments.active.size // 10
     log.close(clean=True)
     return files, size
 

@@ -212,9 +212,9 @@ def test_a_truncation_beyond_the_end_takes_only_epochs_without_records() -> None
 def test_what_a_truncation_cuts_is_not_claimed_by_a_flush_or_checkpoint_under_way() -> None:
     log = leader()
     told: list[int] = []
-    log.on_recovery_point_lowered = lambda: told.append(log.recovery_point)
+    log.durability.on_recovery_point_lowered = lambda: told.append(log.durability.recovery_point)
     checkpoint(log)
-    log.append_as_leader(batch(4), 4, NOW)
+    log.client_batches.append(batch(4), 4, NOW)
     log.write_staged()
     _, offset = log.begin_flush()
     _, settle = log.begin_checkpoint()
@@ -225,7 +225,7 @@ def test_what_a_truncation_cuts_is_not_claimed_by_a_flush_or_checkpoint_under_wa
     settle(True)
 
     assert told == [6]
-    assert (log.flushed_offset, log.recovery_point) == (6, 6)
+    assert (log.flushed_offset, log.durability.recovery_point) == (6, 6)
     flush(log)
     assert log.flushed_offset == 15
 
@@ -239,11 +239,13 @@ def test_a_checkpoint_does_not_promise_what_was_written_over_meanwhile() -> None
 
     settle(True)
 
-    assert log.recovery_point == 0, "the indexes that were flushed are those of the old tail"
+    assert log.durability.recovery_point == 0, (
+        "the indexes that were flushed are those of the old tail"
+    )
 
 
 def append_only(log: Log, each: memoryview) -> None:
-    log.append_as_leader(each, 5, NOW)
+    log.client_batches.append(each, 5, NOW)
     log.write_staged()
 
 
@@ -252,8 +254,8 @@ def test_the_recovery_point_is_lowered_before_anything_is_cut(to: int, end: int)
     log = leader()
     checkpoint(log)
     told: list[tuple[int, int]] = []
-    log.on_recovery_point_lowered = lambda: told.append(
-        (log.recovery_point, log.active.file.size())
+    log.durability.on_recovery_point_lowered = lambda: told.append(
+        (log.durability.recovery_point, log.segments.active.file.size())
     )
     size = log.size_bytes
 
@@ -273,7 +275,7 @@ def test_the_recovery_point_does_not_stay_in_a_gap_that_is_the_end() -> None:
     assert checkpoint(follower) == 8
 
     assert follower.truncate_to(5) == 2
-    assert follower.recovery_point == 2
+    assert follower.durability.recovery_point == 2
 
 
 def test_a_flush_under_way_says_nothing_of_a_log_that_began_anew() -> None:
@@ -292,19 +294,21 @@ def test_index_files_follow_a_truncation() -> None:
     files = disk()
     log = open_log(files, index_interval_bytes=1)
     append(log, *(batch(2, seed=at, timestamp=NOW + at) for at in range(8)))
-    log.active.write_index()
+    log.segments.active.write_index()
 
     log.truncate_to(6)
     append(log, *(batch(3, seed=at, timestamp=NOW + 9 * at) for at in range(4)))
-    log.active.write_index()
+    log.segments.active.write_index()
 
     index = files.read(f"{DIRECTORY}/{0:020d}.index")
     assert (
         [int.from_bytes(index[at : at + 4], "big") for at in range(0, len(index), 8)]
-        == list(log.active.offset_index.offsets)
+        == list(log.segments.active.offset_index.offsets)
         == [3, 5, 8, 11, 14, 17]
     )
-    assert len(files.read(f"{DIRECTORY}/{0:020d}.timeindex")) == 12 * len(log.active.time_index)
+    assert len(files.read(f"{DIRECTORY}/{0:020d}.timeindex")) == 12 * len(
+        log.segments.active.time_index
+    )
 
 
 def test_flushes_that_overtake_each_other() -> None:
@@ -325,12 +329,12 @@ def test_a_flush_knows_nothing_of_what_came_after_it_began() -> None:
     append_only(log, batch(1))
     files, offset = log.begin_flush()
     append_only(log, batch(1))
-    log.append_as_leader(batch(1), 5, NOW)
+    log.client_batches.append(batch(1), 5, NOW)
 
     log.flushed(offset)
 
     assert (files, log.flushed_offset, log.written_offset, log.end_offset) == (
-        [log.active.file, log.directory],
+        [log.segments.active.file, log.directory],
         1,
         2,
         3,
@@ -357,4 +361,4 @@ def test_without_fsync_the_page_cache_will_do() -> None:
 
     assert log.flushed_offset == 1
     assert log.begin_flush() == ([], 1)
-    assert log.active.file in log.begin_checkpoint()[0]
+    assert log.segments.active.file in log.begin_checkpoint()[0]

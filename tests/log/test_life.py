@@ -48,7 +48,7 @@ def test_a_roll_does_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(files, "sync_directory", waited.append)
 
     for _ in range(5):
-        log.append_as_leader(batch(1, size=100), 0, NOW)
+        log.client_batches.append(batch(1, size=100), 0, NOW)
 
     assert (bases(log), waited) == ([0, 2, 4], [])
 
@@ -168,7 +168,7 @@ def test_a_full_disk_ends_the_log_and_nothing_unwritten_is_claimed(room: int) ->
     append(log, batch(1, producer=7))
     files.room = room
     for sequence in 1, 2:
-        log.append_as_leader(batch(1, size=100, producer=7, sequence=sequence), 0, NOW)
+        log.client_batches.append(batch(1, size=100, producer=7, sequence=sequence), 0, NOW)
 
     with pytest.raises(OSError, match="no space") as failure:
         log.write_staged()
@@ -177,7 +177,7 @@ def test_a_full_disk_ends_the_log_and_nothing_unwritten_is_claimed(room: int) ->
     assert log.failed is failure.value
     assert (log.end_offset, log.written_offset, offsets(log)) == (1, 1, [(0, 0)])
     for write in (
-        lambda: log.append_as_leader(batch(1), 0, NOW),
+        lambda: log.client_batches.append(batch(1), 0, NOW),
         lambda: log.append_as_follower(batch(1, base_offset=1, leader_epoch=0), 0),
     ):
         with pytest.raises(KafkaError) as refusal:
@@ -191,7 +191,7 @@ def test_a_full_disk_ends_the_log_and_nothing_unwritten_is_claimed(room: int) ->
     log.close(clean=False)
     log = open_log(files)
     assert offsets(log) == [(0, 0)]
-    assert log.append_as_leader(batch(1, size=100, producer=7, sequence=1), 0, NOW) == (
+    assert log.client_batches.append(batch(1, size=100, producer=7, sequence=1), 0, NOW) == (
         1,
         2,
         -1,
@@ -203,11 +203,11 @@ def test_a_disk_that_fills_while_rolling() -> None:
     files = disk()
     log = open_log(files, segment_bytes=2 * SIZE)
     append(log, batch(1, size=100))
-    log.append_as_leader(batch(1, size=100), 0, NOW)
+    log.client_batches.append(batch(1, size=100), 0, NOW)
     files.room = SIZE + 4  # for the batch that is staged, not for the index
 
     with pytest.raises(KafkaError) as refusal:
-        log.append_as_leader(batch(1, size=100), 0, NOW)
+        log.client_batches.append(batch(1, size=100), 0, NOW)
 
     assert refusal.value.code is Code.KAFKA_STORAGE_ERROR
     assert log.failed
@@ -236,7 +236,7 @@ def test_segments_of_many_partitions_do_not_all_end_at_once() -> None:
         at = 0
         while len(log.segments) == 1:
             at += 500
-            log.append_as_leader(batch(1, timestamp=NOW + at), 0, NOW + at)
+            log.client_batches.append(batch(1, timestamp=NOW + at), 0, NOW + at)
         ends.add(at)
 
     assert min(ends) >= 6000
@@ -249,7 +249,7 @@ def test_a_topic_that_flushes_each_message_waits_for_the_disk_also_where_others_
     flush_messages: int, waits: bool
 ) -> None:
     log = open_log(flush="os", flush_messages=flush_messages)
-    log.append_as_leader(batch(1), 0, NOW)
+    log.client_batches.append(batch(1), 0, NOW)
     log.write_staged()
 
     assert log.flushed_offset == (0 if waits else 1)
@@ -302,8 +302,8 @@ def test_what_is_written_while_a_late_flush_is_under_way_is_still_to_be_flushed(
     log = open_log(flush="os")
     append(log, batch(5))
     files, settle = log.begin_late_flush()
-    assert [log.active.file, DIRECTORY] == files
-    assert log.active.file in log.begin_checkpoint()[0], (
+    assert [log.segments.active.file, DIRECTORY] == files
+    assert log.segments.active.file in log.begin_checkpoint()[0], (
         "what is under way is not on disk, and a recovery point must not say so"
     )
 
@@ -313,7 +313,7 @@ def test_what_is_written_while_a_late_flush_is_under_way_is_still_to_be_flushed(
     settle()
     assert log.unflushed
     files, settle = log.begin_late_flush()
-    assert files == [log.active.file]
+    assert files == [log.segments.active.file]
     settle()
     assert not log.unflushed
 
@@ -327,7 +327,7 @@ def test_a_segment_that_begins_while_a_late_flush_is_under_way_needs_its_name_fl
     settle()
 
     files, _ = log.begin_late_flush()
-    assert log.active.file in files
+    assert log.segments.active.file in files
     assert DIRECTORY in files
 
 
@@ -344,16 +344,16 @@ def test_a_late_flush_says_nothing_of_a_log_that_was_cut_meanwhile() -> None:
 def test_room_is_reserved_for_a_segment_and_what_is_not_used_is_given_back() -> None:
     files = disk()
     log = open_log(files, preallocate=True, segment_bytes=5000)
-    first = files.names[log.active.file.path]
+    first = files.names[log.segments.active.file.path]
     assert first.reserved == 5000
     append(log, batch(5))
     size = len(first.data)
 
     log.roll(NOW)
     assert (first.reserved, len(first.data)) == (0, size)
-    second = files.names[log.active.file.path]
+    second = files.names[log.segments.active.file.path]
     assert second.reserved == 5000
-    log.append_as_leader(batch(5), 0, NOW)
+    log.client_batches.append(batch(5), 0, NOW)
     log.close(clean=True)
     assert second.reserved == 0
     log = open_log(files, clean=True, preallocate=True, recovery_point=10)
@@ -363,7 +363,7 @@ def test_room_is_reserved_for_a_segment_and_what_is_not_used_is_given_back() -> 
 def test_an_empty_log_gives_back_what_it_reserved() -> None:
     files = disk()
     log = open_log(files, preallocate=True)
-    inode = files.names[log.active.file.path]
+    inode = files.names[log.segments.active.file.path]
     assert inode.reserved
 
     log.close(clean=True)
@@ -389,7 +389,7 @@ def test_all_is_on_disk_when_a_log_is_closed_during_a_checkpoint(way: str) -> No
     in_transaction(log, batch(producer=1, sequence=0, transactional=True, size=100))
     end_transaction(log, 1, commit=False)
     append(log, *(batch(size=150, seed=seed) for seed in range(4)))
-    told = log.aborted(0, log.end_offset)
+    told = log.aborted.find(0, log.end_offset)
     assert len(log.segments) > 1
     assert told
     log.begin_checkpoint()
@@ -399,4 +399,4 @@ def test_all_is_on_disk_when_a_log_is_closed_during_a_checkpoint(way: str) -> No
     for seed in range(30):
         found = open_log(files.power_loss(Random(seed)), clean=True, recovery_point=log.end_offset)
         assert found.end_offset == log.end_offset
-        assert found.aborted(0, found.end_offset) == told
+        assert found.aborted.find(0, found.end_offset) == told

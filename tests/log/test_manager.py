@@ -121,7 +121,7 @@ def test_a_topic_of_the_same_name_is_another() -> None:
 
     log = logs.get_or_create("t", 0, OTHER, CONFIG)
 
-    assert (log.end_offset, log.recovery_point) == (0, 0)
+    assert (log.end_offset, log.durability.recovery_point) == (0, 0)
     assert files.read("data/recovery-point-offset-checkpoint") == b"0\n0\n", (
         "nobody may believe that five offsets of the new one are on disk"
     )
@@ -197,7 +197,12 @@ def test_a_clean_end_leaves_kafkas_files_and_a_short_start() -> None:
     logs = manager(files)
     assert not files.exists("data/.kafka_cleanshutdown"), "from now on an end is unclean again"
     log = logs.get_or_create("t", 1, ID, CONFIG)
-    assert (log.start_offset, log.end_offset, log.recovery_point, log.cut) == (3, 50, 50, None)
+    assert (log.start_offset, log.end_offset, log.durability.recovery_point, log.cut) == (
+        3,
+        50,
+        50,
+        None,
+    )
     assert [logs.high_watermark("t", partition) for partition in (0, 1)] == [0, 40]
 
 
@@ -220,7 +225,7 @@ def test_a_checkpoint_raises_the_recovery_point_to_what_is_flushed() -> None:
     logs = manager(files)
     log = logs.get_or_create("t", 0, ID, CONFIG)
     append(log, *(batch(5, seed=at, size=50) for at in range(10)))
-    log.append_as_leader(batch(1), 0, NOW)
+    log.client_batches.append(batch(1), 0, NOW)
     told: list[OSError | None] = []
 
     logs.write_checkpoints({("t", 0): 45}, told.append)
@@ -230,7 +235,11 @@ def test_a_checkpoint_raises_the_recovery_point_to_what_is_flushed() -> None:
     again = restarted(files, logs)
     files.reads = 0
     log = again.get_or_create("t", 0, ID, CONFIG)
-    assert (log.recovery_point, log.end_offset, again.high_watermark("t", 0)) == (50, 51, 45)
+    assert (log.durability.recovery_point, log.end_offset, again.high_watermark("t", 0)) == (
+        50,
+        51,
+        45,
+    )
 
 
 def test_a_truncation_below_the_recovery_point_is_written_down_first() -> None:
@@ -385,7 +394,7 @@ def test_what_a_checkpoint_has_opened_is_closed_however_it_ends(ends: str) -> No
     files.flush = lambda some, done: asked.append((some, done))  # type: ignore[method-assign, assignment]
     logs.write_checkpoints({})
     (opened, done) = asked.pop()
-    active = log.active.index_files or ()
+    active = log.segments.active.index_files or ()
     if ends == "when its log is gone":
         logs.remove([("t", 0)])
 
@@ -434,7 +443,7 @@ def test_how_far_it_is_clean_is_written_down_as_kafka_does() -> None:
     append(other, batch(1))
     logs.write_checkpoints({})
     assert clean(files, log) is not None
-    assert log.cleaned_offset == 12
+    assert log.segments.cleaned_offset == 12
 
     logs.write_checkpoints({})
 
@@ -443,7 +452,7 @@ def test_how_far_it_is_clean_is_written_down_as_kafka_does() -> None:
     log = manager(files).get_or_create(
         "t", 0, ID, LogConfig(cleanup_policy="compact", segment_bytes=400)
     )
-    assert log.cleaned_offset == 12
+    assert log.segments.cleaned_offset == 12
 
 
 def test_the_recovery_point_counts_when_the_disk_has_it_under_its_name(
@@ -462,13 +471,13 @@ def test_the_recovery_point_counts_when_the_disk_has_it_under_its_name(
     logs.write_checkpoints({})
     seen = []
     while pending:
-        seen.append((log.recovery_point, log.settled_point))
+        seen.append((log.durability.recovery_point, log.durability.settled_point))
         pending.pop(0)()
 
     assert seen == [(0, 0), (3, 0), (3, 0)], "records, the new file, its name"
-    assert log.settled_point == 3
+    assert log.durability.settled_point == 3
     log.truncate_to(0)
-    assert log.settled_point == 0
+    assert log.durability.settled_point == 0
 
 
 def test_what_is_cut_is_not_clean_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -504,7 +513,10 @@ def test_a_checkpoint_beyond_the_end_of_the_log_is_none() -> None:
     files.replace("data/cleaner-offset-checkpoint", b"0\n1\nt 0 14\n")
 
     assert (
-        manager(files.power_loss(Random(1))).get_or_create("t", 0, ID, CONFIG).cleaned_offset == 0
+        manager(files.power_loss(Random(1)))
+        .get_or_create("t", 0, ID, CONFIG)
+        .segments.cleaned_offset
+        == 0
     )
 
 
@@ -513,7 +525,7 @@ def test_a_log_that_failed_keeps_the_directory_from_being_clean() -> None:
     logs = manager(files)
     log = logs.get_or_create("t", 0, ID, CONFIG)
     files.room = 0
-    log.append_as_leader(batch(1), 0, NOW)
+    log.client_batches.append(batch(1), 0, NOW)
     with pytest.raises(OSError, match="no space"):
         log.write_staged()
     files.room = None
@@ -533,6 +545,14 @@ def test_what_is_written_down_of_an_earlier_log_of_the_name_is_forgotten() -> No
 
     log = logs.get_or_create(*new, ID, CONFIG)
 
-    assert (log.start_offset, log.recovery_point, log.cleaned_offset) == (0, 0, 0)
+    assert (
+        log.start_offset,
+        log.durability.recovery_point,
+        log.segments.cleaned_offset,
+    ) == (
+        0,
+        0,
+        0,
+    )
     assert [home.offsets[name] for name in CHECKPOINTS] == [{other: 8}] * len(CHECKPOINTS)
     assert all(b"t 0" not in files.read(f"data/{name}") for name in CHECKPOINTS)

@@ -44,7 +44,7 @@ class Modelled(RuleBasedStateMachine):
             self.seed += 1
             each = batch(count, seed=self.seed, size=self.size, timestamp=NOW + self.seed)
             body = bytes(each[21:])
-            base, following, _, _ = self.log.append_as_leader(each, self.epoch, NOW)
+            base, following, _, _ = self.log.client_batches.append(each, self.epoch, NOW)
             assert (base, following) == (self.end, self.end + count)
             self.rows.append((base, following, body, self.epoch))
 
@@ -82,8 +82,9 @@ class Modelled(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         to = data.draw(st.integers(self.start, self.end))
+        first = self.rows[0][0] if self.rows else self.base
         self.rows = [row for row in self.rows if row[1] <= to]
-        self.base = self.end if self.rows else min(self.base, to) if to < self.base else self.base
+        self.base = self.end if self.rows else min(first, to)
         assert self.log.truncate_to(to) == self.end
         self.start = min(self.start, self.end)
         self.epoch += 1
@@ -110,7 +111,7 @@ class Modelled(RuleBasedStateMachine):
     @rule(clean=st.booleans())
     def reopen(self, clean: bool) -> None:
         self.log.write_staged()
-        point = self.log.recovery_point
+        point = self.log.durability.recovery_point
         self.log.close(clean=clean)
         self.log = open_log(
             self.files, clean=clean, recovery_point=point, start_offset=self.start, **self.config
@@ -148,7 +149,7 @@ class Modelled(RuleBasedStateMachine):
         if hasattr(self, "log"):
             assert (self.log.start_offset, self.log.end_offset) == (self.start, self.end)
             assert self.log.flushed_offset <= self.log.written_offset <= self.log.end_offset
-            assert self.log.recovery_point <= self.log.flushed_offset
+            assert self.log.durability.recovery_point <= self.log.flushed_offset
 
     def teardown(self) -> None:
         if hasattr(self, "log"):

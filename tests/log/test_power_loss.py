@@ -39,12 +39,12 @@ class Life:
 
     def open(self, point: int = 0) -> Log:
         log = open_log(self.files, recovery_point=point, **self.config)  # type: ignore[arg-type]
-        log.on_recovery_point_lowered = self.lowered
-        log.on_retired = self.retired.append
+        log.durability.on_recovery_point_lowered = self.lowered
+        log.segments.on_retired = self.retired.append
         return log
 
     def lowered(self) -> None:
-        self.point = self.log.recovery_point
+        self.point = self.log.durability.recovery_point
 
     def append(self) -> None:
         for _ in range(self.random.randint(1, 4)):
@@ -56,13 +56,13 @@ class Life:
                 producer=7,
                 sequence=self.sequence,
             )
-            base, following, _, _ = self.log.append_as_leader(each, self.epoch, NOW)
+            base, following, _, _ = self.log.client_batches.append(each, self.epoch, NOW)
             self.sequence += count
             self.rows.append((base, following, bytes(each[21:])))
             self.history.append((base, following))
         if self.random.random() < 0.9:
             self.log.write_staged()
-            self.written_over += self.log.active.is_over
+            self.written_over += self.log.segments.active.is_over
 
     def flush(self) -> None:
         files, offset = self.log.begin_flush()
@@ -79,7 +79,7 @@ class Life:
         if self.random.random() < 0.05:
             return self.power_loss()
         self.files.flush(names, lambda error: None)
-        self.point = self.log.settled_point = self.log.recovery_point
+        self.point = self.log.durability.settled_point = self.log.durability.recovery_point
         return None
 
     def truncate(self) -> None:
@@ -101,15 +101,18 @@ class Life:
             [*first_half, *[self.log.flushed_offset] * (len(first_half) // 2 + 1)]
         )
         self.log.set_start_offset(to)
-        if self.random.random() < 0.5 and self.log.end_offset == to > self.log.active.base_offset:
+        if (
+            self.random.random() < 0.5
+            and self.log.end_offset == to > self.log.segments.active.base_offset
+        ):
             self.log.roll(NOW)
         self.log.delete_old_segments(NOW, self.log.flushed_offset)
         if self.random.random() < 0.8:
             self.files.sync_directory(self.log.directory)
-            self.log.spare.directory_flushed()
+            self.log.segments.recycled.directory_flushed()
         if self.random.random() < 0.8:
             for file in self.retired:
-                self.log.spare.release(file, 0.0)
+                self.log.segments.recycled.release(file, 0.0)
             self.retired.clear()
 
     def power_loss(self) -> None:

@@ -27,7 +27,7 @@ DAY = 86_400_000
 
 def refused(log: Log, each: memoryview) -> Code:
     with pytest.raises(KafkaError) as refusal:
-        log.append_as_leader(each, 0, NOW)
+        log.client_batches.append(each, 0, NOW)
     return refusal.value.code
 
 
@@ -43,7 +43,7 @@ def test_a_duplicate_of_one_of_the_last_five_is_answered_as_the_first_time() -> 
 
     for sequence in range(10, 60, 10):
         again = batch(10, producer=7, sequence=sequence, timestamp=NOW - 1000 + sequence)
-        assert log.append_as_leader(again, 0, NOW) == (
+        assert log.client_batches.append(again, 0, NOW) == (
             sequence,
             sequence + 10,
             NOW - 1000 + sequence + 9,
@@ -58,8 +58,8 @@ def test_a_duplicate_is_known_in_the_turn_of_its_first() -> None:
 
     first, again = batch(2, producer=7), batch(2, producer=7)
 
-    assert log.append_as_leader(first, 0, NOW) == (0, 2, -1, False)
-    assert log.append_as_leader(again, 0, NOW) == (0, 2, NOW + 1, True)
+    assert log.client_batches.append(first, 0, NOW) == (0, 2, -1, False)
+    assert log.client_batches.append(again, 0, NOW) == (0, 2, NOW + 1, True)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_duplicate_is_one_of_its_own_epoch() -> None:
         batch(2, producer=7, epoch=2),
     )
 
-    assert log.append_as_leader(batch(2, producer=7, epoch=2), 0, NOW)[::3] == (5, True)
+    assert log.client_batches.append(batch(2, producer=7, epoch=2), 0, NOW)[::3] == (5, True)
 
 
 def test_sequences_wrap() -> None:
@@ -131,7 +131,7 @@ def test_sequences_wrap() -> None:
 
     append(log, batch(5, producer=7, sequence=last), batch(2, producer=7, sequence=2))
 
-    assert log.append_as_leader(batch(5, producer=7, sequence=last), 0, NOW)[3], (
+    assert log.client_batches.append(batch(5, producer=7, sequence=last), 0, NOW)[3], (
         "the batch that wraps is remembered"
     )
     assert log.end_offset == 7
@@ -159,7 +159,9 @@ def test_the_sequence_after_the_last_is_0(count: int, how: str) -> None:
         refused(log, batch(1, producer=7, sequence=following + 1))
         is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     )
-    assert log.append_as_leader(batch(count, producer=7, sequence=SEQUENCES - 3), 0, NOW)[::3] == (
+    assert log.client_batches.append(batch(count, producer=7, sequence=SEQUENCES - 3), 0, NOW)[
+        ::3
+    ] == (
         0,
         True,
     )
@@ -210,13 +212,13 @@ def test_all_five_survive(how: str) -> None:
     log = reopened(log, files, how)
 
     for sequence in range(10, 60, 10):
-        assert log.append_as_leader(batch(10, producer=7, sequence=sequence), 0, NOW)[::3] == (
+        assert log.client_batches.append(batch(10, producer=7, sequence=sequence), 0, NOW)[::3] == (
             sequence,
             True,
         )
     assert refused(log, batch(10, producer=7, sequence=0)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(log, batch(10, producer=7, sequence=70)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert log.append_as_leader(batch(10, producer=7, sequence=60), 0, NOW)[3] is False
+    assert log.client_batches.append(batch(10, producer=7, sequence=60), 0, NOW)[3] is False
 
 
 def test_state_survives_rolls_and_a_restart_reads_only_what_is_behind_the_last_snapshot() -> None:
@@ -230,7 +232,12 @@ def test_state_survives_rolls_and_a_restart_reads_only_what_is_behind_the_last_s
     log = open_log(files, clean=True, segment_bytes=400)
 
     assert files.reads < 50, "one look at each segment's end, none at each batch"
-    assert log.append_as_leader(batch(1, producer=7, sequence=39), 0, NOW) == (39, 40, NOW, True)
+    assert log.client_batches.append(batch(1, producer=7, sequence=39), 0, NOW) == (
+        39,
+        40,
+        NOW,
+        True,
+    )
     append(log, batch(1, producer=7, sequence=40))
 
 
@@ -242,8 +249,13 @@ def test_a_truncation_takes_back_what_a_producer_wrote() -> None:
     log.truncate_to(30)
 
     assert refused(log, batch(10, producer=7, sequence=60)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert log.append_as_leader(batch(10, producer=7, sequence=20), 0, NOW)[::3] == (20, True)
-    assert log.append_as_leader(batch(10, producer=7, sequence=30), 0, NOW) == (30, 40, -1, False)
+    assert log.client_batches.append(batch(10, producer=7, sequence=20), 0, NOW)[::3] == (20, True)
+    assert log.client_batches.append(batch(10, producer=7, sequence=30), 0, NOW) == (
+        30,
+        40,
+        -1,
+        False,
+    )
 
 
 def test_a_truncation_to_nothing_forgets_all() -> None:
@@ -268,7 +280,7 @@ def test_a_damaged_snapshot_costs_only_time() -> None:
 
     log = open_log(files, clean=True, segment_bytes=400)
 
-    assert log.append_as_leader(batch(1, producer=7, sequence=15), 0, NOW)[::3] == (15, True)
+    assert log.client_batches.append(batch(1, producer=7, sequence=15), 0, NOW)[::3] == (15, True)
     assert refused(log, batch(1, producer=7, sequence=22)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -288,15 +300,16 @@ def test_what_retention_deleted_beyond_the_recovery_point_is_still_remembered() 
     log.close(clean=False)
     log = open_log(files, segment_bytes=400, start_offset=20)
 
-    assert log.append_as_leader(batch(1, producer=7, sequence=19), 0, NOW)[::3] == (19, True)
+    assert log.client_batches.append(batch(1, producer=7, sequence=19), 0, NOW)[::3] == (19, True)
 
     log.close(clean=False)
     files.names[f"{DIRECTORY}/{20:020d}.snapshot"].data[-1] ^= 1
     log = open_log(files, segment_bytes=400, start_offset=20)
 
-    assert log.append_as_leader(batch(1, producer=7, sequence=20), 0, NOW)[::3] == (20, False), (
-        "an older snapshot would refuse what is next"
-    )
+    assert log.client_batches.append(batch(1, producer=7, sequence=20), 0, NOW)[::3] == (
+        20,
+        False,
+    ), "an older snapshot would refuse what is next"
 
 
 def test_a_silent_producer_is_forgotten() -> None:
@@ -367,10 +380,10 @@ def test_what_was_not_written_was_not_remembered() -> None:
     files = disk()
     log = open_log(files)
     append(log, batch(1, producer=7))
-    log.append_as_leader(batch(1, producer=7, sequence=1), 0, NOW)
+    log.client_batches.append(batch(1, producer=7, sequence=1), 0, NOW)
 
     log = open_log(files)
 
-    assert log.append_as_leader(batch(1, producer=7, sequence=1), 0, NOW) == (1, 2, -1, False)
+    assert log.client_batches.append(batch(1, producer=7, sequence=1), 0, NOW) == (1, 2, -1, False)
     log.write_staged()
     flush(log)

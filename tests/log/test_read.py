@@ -98,7 +98,7 @@ def test_a_reader_in_sequence_searches_nothing() -> None:
 def test_what_is_staged_is_written_when_a_read_wants_it() -> None:
     files = disk()
     log = filled(files)
-    log.append_as_leader(batch(2), 0, NOW)
+    log.client_batches.append(batch(2), 0, NOW)
     appends = files.appends
 
     assert first_and_next(log, 0, up_to=16) == (0, 16)
@@ -112,7 +112,7 @@ def test_all_that_a_turn_stages_is_one_write() -> None:
     log = open_log(files)
 
     for _ in range(50):
-        log.append_as_leader(batch(1), 0, NOW)
+        log.client_batches.append(batch(1), 0, NOW)
     log.write_staged()
 
     assert files.appends == 1

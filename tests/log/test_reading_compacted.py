@@ -5,8 +5,9 @@ records, if one follows.
 import pytest
 
 from raftka.log.config import LogConfig
-from raftka.log.log import EMPTY_BYTES, RUNS_KEPT, Log
+from raftka.log.log import Log
 from raftka.log.segments.scan import READ_BYTES
+from raftka.log.segments.segment_list import EMPTY_BYTES, RUNS_KEPT
 from raftka.wire.records import BATCH_HEADER_BYTES, iterate
 from tests.kit.compacted_logs import A, B, C, at, copied, first, without_records
 from tests.log.compacting import DAY, clean, pairs_batch, seal
@@ -145,7 +146,7 @@ def test_more_runs_than_are_kept_cost_no_memory() -> None:
     assert [first(log, start) for start in range(0, 400, 2)] == [
         (start + 1, 1) for start in range(0, 400, 2)
     ]
-    assert len(log._empty_runs) <= RUNS_KEPT
+    assert len(log.segments.empty_runs) <= RUNS_KEPT
 
 
 def test_a_run_without_records_is_forgotten_by_a_truncation() -> None:

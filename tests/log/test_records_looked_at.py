@@ -36,7 +36,7 @@ def batch(payload: bytes, codec: int, max_timestamp: int = SENT_MS) -> memoryvie
 def answer(view: memoryview, **config: Any) -> Code:
     log = open_log(validation="records", **config)
     try:
-        log.append_as_leader(view, 0, NOW)
+        log.client_batches.append(view, 0, NOW)
     except RefusedRecords as error:
         assert log.end_offset == 0
         return error.code
@@ -69,7 +69,7 @@ def test_the_largest_time_is_what_the_records_say(said: int, codec: int) -> None
     log = open_log(validation="records")
     view = batch(GOOD, codec, max_timestamp=said)
 
-    log.append_as_leader(view, 0, NOW)
+    log.client_batches.append(view, 0, NOW)
     log.write_staged()
 
     spans, _ = log.read(0, 1 << 20, 2)
@@ -88,7 +88,7 @@ def test_a_time_beyond_all_numbers_is_no_mistake_of_ours(
     log = open_log(validation=validation, compression_type="gzip", **config)
 
     with pytest.raises(RefusedRecords):
-        log.append_as_leader(batch(record(0) + record(1, time=(1 << 63) - 1), NONE), 0, NOW)
+        log.client_batches.append(batch(record(0) + record(1, time=(1 << 63) - 1), NONE), 0, NOW)
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP])

@@ -127,7 +127,7 @@ def test_below_the_recovery_point_nothing_is_read_again() -> None:
         "about one look at the last segment, where each leader epoch begins, and the batches a "
         "snapshot does not tell"
     )
-    assert log.recovery_point == point
+    assert log.durability.recovery_point == point
 
 
 def test_what_the_recovery_point_promises_is_kept_although_damage_is_above_it() -> None:
@@ -259,7 +259,7 @@ def offsets_at(log: Log, offset: int) -> int:
 def test_the_zeros_that_a_running_kafka_reserves_in_its_indexes() -> None:
     files = disk()
     log = filled(files, 8, segment_bytes=100_000)
-    log.active.write_index()
+    log.segments.active.write_index()
     before = indexes(files)
     for name, inode in files.names.items():
         if name.endswith("index"):
@@ -267,7 +267,7 @@ def test_the_zeros_that_a_running_kafka_reserves_in_its_indexes() -> None:
 
     log = open_log(files, recovery_point=16, **SMALL | {"segment_bytes": 100_000})
     append(log, *(batch(1, seed=at, size=80) for at in range(3)))
-    log.active.write_index()
+    log.segments.active.write_index()
 
     for name, data in indexes(files).items():
         if name in before and name.endswith("index"):
@@ -393,9 +393,9 @@ def test_what_a_failed_flush_left_in_memory_is_written_anew(flush: str) -> None:
     append(log, batch(2), batch(2))
     point = checkpoint(log)
     for at in range(6):
-        log.append_as_leader(batch(2, seed=at), 0, NOW)
+        log.client_batches.append(batch(2, seed=at), 0, NOW)
     log.write_staged()
-    unflushed = {segment.file for segment in log.segments[1:]} | {log.active.file}
+    unflushed = {segment.file for segment in log.segments[1:]} | {log.segments.active.file}
     disk.failing_syncs = len(unflushed)
     for file in unflushed:
         with pytest.raises(OSError, match="EIO"):

@@ -44,7 +44,7 @@ def given(files: MemoryFiles, **config: object) -> tuple[Log, list[File]]:
     """
     log = open_log(files, **{"segment_bytes": 3 * SIZE, "retention_ms": -1, **config})  # type: ignore[arg-type]
     retired: list[File] = []
-    log.on_retired = retired.append
+    log.segments.on_retired = retired.append
     append(log, *(batch(1, size=300, seed=at) for at in range(10)))
     assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
     return log, retired
@@ -55,9 +55,9 @@ def deleted(files: MemoryFiles, to: int = 3, **config: object) -> tuple[Log, lis
     log, retired = given(files, **config)
     log.set_start_offset(to)
     log.delete_old_segments(NOW, 10)
-    log.spare.directory_flushed()
+    log.segments.recycled.directory_flushed()
     for file in retired:
-        log.spare.release(file, 0.0)
+        log.segments.recycled.release(file, 0.0)
     return log, retired
 
 
@@ -66,12 +66,12 @@ def write_over(log: Log) -> None:
     be.
     """
     retired: list[File] = []
-    log.on_retired = retired.append
+    log.segments.on_retired = retired.append
     log.roll(NOW)
     log.set_start_offset(log.end_offset)
     assert log.delete_oldest(NOW, log.end_offset) == 1
-    log.spare.directory_flushed()
-    log.spare.release(retired[0], 0.0)
+    log.segments.recycled.directory_flushed()
+    log.segments.recycled.release(retired[0], 0.0)
     log.roll(NOW)
 
 
@@ -91,9 +91,9 @@ def test_the_next_segment_is_written_over_it() -> None:
 
     roll(log)
 
-    assert log.active.is_over
-    assert files.names[log.active.file.path] is first
-    assert (log.active.size, log.active.file.size()) == (SIZE, SIZE)
+    assert log.segments.active.is_over
+    assert files.names[log.segments.active.file.path] is first
+    assert (log.segments.active.size, log.segments.active.file.size()) == (SIZE, SIZE)
     assert len(first.data) == 3 * SIZE
     assert kept(files) == []
     assert offsets(log) == list(range(3, 13))
@@ -103,7 +103,7 @@ def test_what_is_sealed_or_closed_ends_with_its_records() -> None:
     files = disk()
     log, _ = deleted(files)
     roll(log)
-    over, size = files.names[log.active.file.path], log.active.size
+    over, size = files.names[log.segments.active.file.path], log.segments.active.size
 
     log.roll(NOW)
     assert len(over.data) == size
@@ -113,7 +113,7 @@ def test_what_is_sealed_or_closed_ends_with_its_records() -> None:
 
     log, _ = deleted(files := disk())
     roll(log)
-    over, size = files.names[log.active.file.path], log.active.size
+    over, size = files.names[log.segments.active.file.path], log.segments.active.size
     point = checkpoint(log)
     log.close(clean=True)
     assert (len(over.data), len(over.durable)) == (size, size)
@@ -126,13 +126,13 @@ def test_it_is_not_written_over_while_answers_may_read_it() -> None:
     before = content(spans)
     log.set_start_offset(3)
     log.delete_old_segments(NOW, 10)
-    log.spare.directory_flushed()
+    log.segments.recycled.directory_flushed()
 
     roll(log)
     assert content(spans) == before
-    log.spare.release(retired[0], 0.0)
+    log.segments.recycled.release(retired[0], 0.0)
     roll(log)
-    assert log.active.is_over
+    assert log.segments.active.is_over
 
 
 def test_it_is_not_written_over_while_a_part_of_it_is_being_sent(
@@ -141,7 +141,7 @@ def test_it_is_not_written_over_while_a_part_of_it_is_being_sent(
     log, retired = deleted(files := disk())
     monkeypatch.setattr(type(retired[0]), "is_shared", True)
     roll(log)
-    assert not log.active.is_over
+    assert not log.segments.active.is_over
     assert kept(files) == []
 
     deleted(files := disk())
@@ -191,10 +191,10 @@ def test_its_name_is_on_disk_before_it_is_written_over() -> None:
     point = checkpoint(log)
     log.set_start_offset(3)
     log.delete_oldest(NOW, 10)
-    log.spare.release(retired[0], 0.0)
+    log.segments.recycled.release(retired[0], 0.0)
 
     for at in range(3):
-        log.append_as_leader(batch(1, size=300, seed=20 + at), 0, NOW)
+        log.client_batches.append(batch(1, size=300, seed=20 + at), 0, NOW)
     log.write_staged()
     for inode in files.names.values():
         # the kernel has written it, and the power goes before the names are
@@ -214,18 +214,18 @@ def test_a_truncation_drops_it() -> None:
     log.set_start_offset(6)
     while log.segments[0].base_offset < 6:
         log.delete_oldest(NOW, 10)
-        log.spare.directory_flushed()
+        log.segments.recycled.directory_flushed()
         if log.segments[0].base_offset == 3:
-            log.spare.release(retired[0], 0.0)
-            log.spare.begin_round(1.0)
-    log.spare.release(retired[1], 0.0)
+            log.segments.recycled.release(retired[0], 0.0)
+            log.segments.recycled.begin_round(1.0)
+    log.segments.recycled.release(retired[1], 0.0)
     assert kept(files) == [f"{3:020d}.log.deleted"]
     old = bytes(files.names[f"{DIRECTORY}/{kept(files)[0]}"].data)
 
     log.truncate_to(2)
     append(log, batch(1, size=300, seed=30), epoch=1)
-    over = files.names[log.active.file.path]
-    over.data[SIZE:] = old[SIZE:] if log.active.is_over else b""
+    over = files.names[log.segments.active.file.path]
+    over.data[SIZE:] = old[SIZE:] if log.segments.active.is_over else b""
 
     assert offsets(open_log(files, segment_bytes=3 * SIZE)) == [2]
     assert kept(files) == []
@@ -250,7 +250,7 @@ def test_no_batch_in_a_deleted_record_is_taken_for_the_next_one(filler: bytes) -
     )
     append(log, hidden)
     write_over(log)
-    assert log.active.is_over
+    assert log.segments.active.is_over
     at = bytes(hidden).index(forged(2))
     append(
         log,
@@ -258,7 +258,7 @@ def test_no_batch_in_a_deleted_record_is_taken_for_the_next_one(filler: bytes) -
             build_batch([(b"k", bytes(at - len(build_batch([(b"k", b"", [], NOW)])) - 2), [], NOW)])
         ),
     )
-    assert log.active.size == at, "the records end where the forged batch begins"
+    assert log.segments.active.size == at, "the records end where the forged batch begins"
 
     found = Log.open(
         files,
@@ -276,7 +276,7 @@ def test_no_batch_in_a_deleted_record_is_taken_for_the_next_one(filler: bytes) -
     assert (found.cut.bytes, found.cut.segments) == (0, 0), (
         "nothing that belonged to the log was taken"
     )
-    assert len(files.names[found.active.file.path].data) == at
+    assert len(files.names[found.segments.active.file.path].data) == at
 
 
 @pytest.mark.parametrize("rotten", [1, 2])
@@ -287,7 +287,9 @@ def test_zeros_in_the_midst_of_what_was_committed_are_damage(rotten: int) -> Non
     files = disk()
     log = open_log(files)
     append(log, *(batch(1, size=300, seed=at) for at in range(40)))  # some pages
-    files.names[log.active.file.path].data[rotten * SIZE : rotten * SIZE + 128] = bytes(128)
+    files.names[log.segments.active.file.path].data[rotten * SIZE : rotten * SIZE + 128] = bytes(
+        128
+    )
 
     with pytest.raises(Exception, match="is damaged at offset"):
         Log.open(
@@ -305,7 +307,7 @@ def test_zeros_in_the_midst_of_what_was_committed_are_damage(rotten: int) -> Non
 @pytest.mark.parametrize(
     "end",
     [
-        lambda log: log.spare.begin_round(1.0),
+        lambda log: log.segments.recycled.begin_round(1.0),
         lambda log: log.close(clean=True),
         lambda log: log.close(clean=False),
     ],
@@ -313,13 +315,13 @@ def test_zeros_in_the_midst_of_what_was_committed_are_damage(rotten: int) -> Non
 def test_it_goes_after_its_time_and_with_its_log(end: Callable[[Log], None]) -> None:
     files = disk()
     log, retired = deleted(files)
-    log.spare.begin_round(0.0)
+    log.segments.recycled.begin_round(0.0)
     assert kept(files) == [f"{0:020d}.log.deleted"]
 
     end(log)
 
     assert kept(files) == []
-    assert not log.spare.release(retired[0], 0.0)
+    assert not log.segments.recycled.release(retired[0], 0.0)
 
 
 def test_a_crash_leaves_nothing_of_it() -> None:
@@ -349,13 +351,13 @@ def test_as_many_files_are_kept_as_a_round_deletes_the_oldest_first() -> None:
 def test_a_round_that_deletes_less_leaves_fewer() -> None:
     log, retired = deleted(files := disk(), to=9)
     for _ in range(2):
-        log.spare.begin_round(-1.0)
+        log.segments.recycled.begin_round(-1.0)
         append(log, *(batch(1, size=300, seed=at) for at in range(3)))
         log.set_start_offset(log.segments[0].base_offset + 3)
         assert log.delete_old_segments(NOW, log.end_offset) == 1
-        log.spare.directory_flushed()
+        log.segments.recycled.directory_flushed()
         for file in retired:
-            log.spare.release(file, 0.0)
+            log.segments.recycled.release(file, 0.0)
 
     assert len(kept(files)) == 2, (
         "three were kept, two were taken, and one came: the last round has deleted one"
@@ -364,13 +366,13 @@ def test_a_round_that_deletes_less_leaves_fewer() -> None:
 
 def test_files_are_kept_within_the_budget_of_all_logs() -> None:
     log, _ = given(files := disk())
-    log.spare.begin_round(-1.0, budget := Budget(7 * SIZE))
+    log.segments.recycled.begin_round(-1.0, budget := Budget(7 * SIZE))
     log.set_start_offset(9)
     log.delete_old_segments(NOW, 10)
     assert (len(kept(files)), budget.used_bytes) == (2, 6 * SIZE)
 
     budget.limit_bytes = 5 * SIZE
-    log.spare.begin_round(-1.0)
+    log.segments.recycled.begin_round(-1.0)
     assert (kept(files), budget.used_bytes) == ([f"{3:020d}.log.deleted"], 3 * SIZE)
 
     log.close(clean=False)

@@ -55,7 +55,7 @@ def test_a_largest_timestamp_that_cannot_be_right_is_repaired(wrong: int, codec:
     append(log, said(batch(3, compression=codec), wrong))
 
     assert read_all(log)[0].max_timestamp == NOW + 2
-    assert log.active.max_timestamp == NOW + 2
+    assert log.segments.active.max_timestamp == NOW + 2
     assert (found(log, NOW + 1), largest(log)) == (1, (NOW + 2, 2))
 
 
@@ -97,8 +97,8 @@ def test_a_long_batch_is_walked_beside_the_loop() -> None:
     sent = said(batch(600, compression=1), AS_SARAMA)
 
     with pytest.raises(TakesLong) as much:
-        log.append_as_leader(sent, 0, NOW)
-    log.append_prepared(much.value.prepared(), 0, NOW)
+        log.client_batches.append(sent, 0, NOW)
+    log.client_batches.append_prepared(much.value.prepared(), 0, NOW)
     log.write_staged()
 
     assert read_all(log)[0].max_timestamp == NOW + 599
@@ -156,7 +156,7 @@ def old_log(codec: int = 0, *, sealed: bool, reverse: bool = False) -> MemoryFil
     log = open_log(files, index_interval_bytes=300)
     for at in range(40):
         sent = batch(2, timestamp=NOW + 10 * at, size=40, compression=codec)
-        leader.append_as_leader(sent, 0, NOW)
+        leader.client_batches.append(sent, 0, NOW)
         if (at < 20) != reverse:
             said(sent, AS_SARAMA)
         log.append_as_follower(sent, 0)
@@ -222,7 +222,7 @@ def test_a_follower_knows_the_times_that_an_older_leader_has_not_repaired() -> N
     log.append_as_follower(said(batch(3), AS_SARAMA), 0)
     log.write_staged()
 
-    assert log.active.max_timestamp == NOW + 2
+    assert log.segments.active.max_timestamp == NOW + 2
     assert largest(log) == (NOW + 2, 2)
     assert found(log, NOW + 1) == 1
 
@@ -235,7 +235,7 @@ def test_a_base_timestamp_that_is_a_horizon_is_no_mistake() -> None:
 
     log.append_as_follower(sent, 0)
 
-    assert log.active.max_timestamp == NOW + 1
+    assert log.segments.active.max_timestamp == NOW + 1
 
 
 def test_an_unreadable_payload_counts_by_its_header() -> None:
@@ -245,7 +245,7 @@ def test_an_unreadable_payload_counts_by_its_header() -> None:
 
     log.append_as_follower(sent, 0)
 
-    assert log.active.max_timestamp == NOW
+    assert log.segments.active.max_timestamp == NOW
 
 
 # retention and rolling where records have no time
@@ -291,7 +291,7 @@ def test_cutting_what_was_reserved_is_no_write(config: dict[str, Any]) -> None:
     files = disk()
     log = open_log(files, segment_bytes=1000, **RETENTION, **config)
     append(log, timeless())
-    log.active.is_over = "segment_reuse_ms" in config
+    log.segments.active.is_over = "segment_reuse_ms" in config
 
     files.wall_ms += 30_000
     log.close(clean=True)

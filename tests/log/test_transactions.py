@@ -34,13 +34,13 @@ def data(producer: int, sequence: int = 0, epoch: int = 0, count: int = 1) -> me
 
 
 def aborted(log: Log, offset: int = 0, end: int | None = None) -> list[tuple[int, int, int]]:
-    return [entry[:3] for entry in log.aborted(offset, log.end_offset if end is None else end)]
+    return [entry[:3] for entry in log.aborted.find(offset, log.end_offset if end is None else end)]
 
 
 def refused(log: Log, records: memoryview) -> Code:
     before = log.end_offset, bytes(records)
     with pytest.raises(KafkaError) as error:
-        log.append_as_leader(records, 0, NOW)
+        log.client_batches.append(records, 0, NOW)
     assert (log.end_offset, bytes(records)) == before
     return error.value.code
 
@@ -174,7 +174,7 @@ def test_what_is_clear_of_aborted_transactions_stays_so(seed: int) -> None:
         offset = random.randrange(stable) if stable else 0
         spans, _ = log.read(offset, 1 << 20, stable)
         if spans:
-            clear.append((offset, spans[0], log.unaborted(offset, spans[0], stable)))
+            clear.append((offset, spans[0], log.aborted.free_up_to(offset, spans[0], stable)))
     some(60)
 
     assert sum(position > span.position for _, span, position in clear) > 5
@@ -186,7 +186,7 @@ def test_what_is_clear_of_aborted_transactions_stays_so(seed: int) -> None:
         ):
             wrong = [
                 each
-                for each in log.aborted(offset, header.last_offset + 1)
+                for each in log.aborted.find(offset, header.last_offset + 1)
                 if each.producer_id == header.producer_id
             ]
             assert all(
@@ -235,7 +235,7 @@ def test_entries_tell_where_the_search_may_stop() -> None:
     in_transaction(log, data(7), data(8))
     end_transaction(log, 8, commit=False)
     end_transaction(log, 7, commit=False)
-    assert [entry.last_stable_offset for entry in log.aborted(0, 4)] == [0, 4]
+    assert [entry.last_stable_offset for entry in log.aborted.find(0, 4)] == [0, 4]
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -260,7 +260,7 @@ def test_a_restart_finds_what_is_open_and_what_was_aborted(
         log.producers.first_unstable(log.end_offset),
     )
     assert len(before[0]) == 4
-    point = log.recovery_point
+    point = log.durability.recovery_point
     log.close(clean=clean)
     for name in list(files.names):
         if name.endswith(lost):
@@ -299,14 +299,14 @@ def test_lost_indexes_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
     log = many_aborts(40)
     before = aborted(log)
     again = without_indexes(log)
-    assert not again.knows_aborted(again.active.base_offset)
-    newest = list(again.find_aborted(again.active.base_offset))
-    assert again.knows_aborted(again.active.base_offset)
-    assert not again.knows_aborted(0)
-    one, other = again.find_aborted(0), again.find_aborted(0)
+    assert again.segments.active.base_offset < again.aborted.known_from
+    newest = list(again.aborted.load(again.segments.active.base_offset))
+    assert again.segments.active.base_offset == again.aborted.known_from
+    assert again.aborted.known_from > 0
+    one, other = again.aborted.load(0), again.aborted.load(0)
     pieces = sum(1 for _ in zip(one, other, strict=False))
     assert 2 * pieces + len(newest) > 40  # two batches each
-    assert again.knows_aborted(0)
+    assert again.aborted.known_from == 0
     assert aborted(again) == before
 
 
@@ -316,11 +316,11 @@ def test_what_happens_to_the_log_meanwhile_is_in_the_index(
 ) -> None:
     monkeypatch.setattr(snapshots, "BATCHES_AT_ONCE", 1)
     log = without_indexes(many_aborts(40))
-    finding = log.find_aborted(0)
+    finding = log.aborted.load(0)
     for _ in range(3):
         next(finding)
     if what == "is cut":
-        log.truncate_to(log.active.base_offset + 1)
+        log.truncate_to(log.segments.active.base_offset + 1)
     for at in range(9 if what == "is sealed" else 2):
         in_transaction(log, data(50 + at))
         end_transaction(log, 50 + at, commit=False)
@@ -342,7 +342,7 @@ def test_an_index_that_was_made_again_outlives_a_loss_of_power(seed: int) -> Non
     point = checkpoint(log)
     log = without_indexes(log)
     before = aborted(log)
-    log.active.seal()  # the power goes before its files are flushed
+    log.segments.active.seal()  # the power goes before its files are flushed
     again = open_log(log._files.power_loss(Random(seed)), recovery_point=point)  # type: ignore[attr-defined]
     assert aborted(again) == before == [(7, 0, 1)]
 
@@ -356,7 +356,7 @@ def test_a_checkpoint_knows_of_aborts_before_there_is_any_other_index_entry() ->
         append(log, batch(size=5000 * (1 - at)), batch())
         checkpoint(log)
     log.close(clean=False)
-    again = open_log(files, recovery_point=log.recovery_point)
+    again = open_log(files, recovery_point=log.durability.recovery_point)
     assert aborted(again) == [(7, 0, 1), (7, 4, 5)]
 
 
@@ -431,7 +431,7 @@ def test_older_batches_are_remembered_after_a_marker_with_a_later_time() -> None
     in_transaction(log, data(7), data(7, 1), data(7, 2))
     end_transaction(log, 7, commit=True, now=NOW + 1000)
     before = [each[:3] for each in log.producers.producers[7].batches]
-    point = log.recovery_point
+    point = log.durability.recovery_point
     log.close(clean=True)
     again = open_log(
         files, clean=True, recovery_point=max(point, log.end_offset), index_interval_bytes=1

@@ -49,11 +49,14 @@ def cleans_above_the_recovery_point(dirt_of: Any) -> Any:
     """The cleaner leaves gaps where recovery takes a gap for damage, and cuts the log there."""
 
     def bug(log: Log, up_to: int, now_ms: int, *_: int) -> Any:
-        settled, log.settled_point = log.settled_point, log.end_offset
+        settled, log.durability.settled_point = (
+            log.durability.settled_point,
+            log.end_offset,
+        )
         try:
             return dirt_of(log, up_to, now_ms)
         finally:
-            log.settled_point = settled
+            log.durability.settled_point = settled
 
     return bug
 

@@ -12,15 +12,15 @@ from raftka.broker.replica.stray_logs import StrayLogs
 from raftka.log import recovery
 from raftka.log.checkpointing import Gathered
 from raftka.log.checkpoints import START_OFFSETS
-from raftka.log.durable import DurableLog
+from raftka.log.durability import Durability
 from raftka.log.log import Log
 from raftka.log.manager import LogManager
 from raftka.log.segments import segment
 from raftka.log.segments.index import OffsetIndex, TimeIndex
-from raftka.log.segments.recycled_segment import Spare
+from raftka.log.segments.recycled_segment import RecycledSegments
 from raftka.log.segments.scan import Header, headers
 from raftka.log.segments.segment import Segment
-from raftka.log.segments.storage import Storage
+from raftka.log.segments.segment_list import SegmentList
 from raftka.runtime import reused
 from raftka.runtime.real.files import RealFile
 from tests.mutants.registry import mutant, part_of
@@ -96,16 +96,16 @@ def closes_before_the_flush(remove: Any) -> Any:
     return bug
 
 
-@mutant(DurableLog, "close")
+@mutant(Log, "close")
 def closes_and_writes(close: Any) -> Any:
     """A log is closed with records that are still to be written: its node takes that for a broken
     disk (once real).
     """
 
-    def bug(self: DurableLog, clean: bool) -> None:
-        staged = self._staged
+    def bug(self: Log, clean: bool) -> None:
+        staged = self.segments.staged
         close(self, clean)
-        self._staged = staged
+        self.segments.staged = staged
 
     return bug
 
@@ -209,14 +209,14 @@ def flushed_without_being_written(_: Any) -> Any:
     return bug
 
 
-@mutant(Storage, "abandon")
+@mutant(Log, "abandon")
 def failed_flush_is_believed(_: Any) -> Any:
     """What a failed flush has left in the page cache is read by the next process, and claimed (once
     real).
     """
 
     def bug(self: Log) -> None:
-        self._staged = []
+        self.segments.staged = []
 
     return bug
 
@@ -271,15 +271,15 @@ def moved_away_is_kept(_: Any) -> Any:
     return bug
 
 
-@mutant(Storage, "_sync_names")
+@mutant(Durability, "sync_names")
 def names_of_an_empty_log_wait(_: Any) -> Any:
     """A follower that begins anew without a record flushes its directory alone, not what says which
     topic it is of (once real).
     """
 
-    def bug(self: Storage) -> None:
-        if self._sync:
-            self._files.sync_directory(self.directory)
+    def bug(self: Durability) -> None:
+        if self.syncs:
+            self._files.sync_directory(self._directory)
 
     return bug
 
@@ -320,51 +320,51 @@ def old_records_are_searched_for_damage(_: Any) -> Any:
     return bug
 
 
-@mutant(Storage, "trim")
+@mutant(SegmentList, "trim")
 def old_bytes_are_sealed(_: Any) -> Any:
     """A segment that was written over a deleted one is full: its file keeps the old bytes behind
     its last batch.
     """
 
-    def bug(self: Storage) -> None:
+    def bug(self: SegmentList) -> None:
         if self.config.preallocate:
             self.active.file.truncate(self.active.file.size())
 
     return bug
 
 
-@mutant(Storage, "trim")
+@mutant(SegmentList, "trim")
 def cut_of_old_bytes_is_not_flushed(trim: Any) -> Any:
     """The old bytes behind a full segment are cut off, but the next segment's records count before
     the disk knows: recovery cuts these.
     """
 
-    def bug(self: Storage) -> None:
-        dirty = self._flushes.dirty.copy()
+    def bug(self: SegmentList) -> None:
+        dirty = self._durability.flushes.dirty.copy()
         trim(self)
-        self._flushes.dirty = dirty
+        self._durability.flushes.dirty = dirty
 
     return bug
 
 
-@mutant(Spare, "keep")
+@mutant(RecycledSegments, "keep")
 def name_of_a_written_over_segment_comes_back(keep: Any) -> Any:
     """The file of a deleted segment is written over before the disk has its new name: the segment
     comes back, with other records in it.
     """
 
-    def bug(self: Spare, file: Any, path: str) -> None:
+    def bug(self: RecycledSegments, file: Any, path: str) -> None:
         keep(self, file, path)
         self.directory_flushed()
 
     return bug
 
 
-@mutant(Spare, "keep")
+@mutant(RecycledSegments, "keep")
 def written_over_while_it_is_read(keep: Any) -> Any:
     """The file of a deleted segment is written over while answers still read its records."""
 
-    def bug(self: Spare, file: Any, path: str) -> None:
+    def bug(self: RecycledSegments, file: Any, path: str) -> None:
         keep(self, file, path)
         self.release(file, 0.0)
 
@@ -379,13 +379,13 @@ def pages_in_a_socket_are_written_over(_: Any) -> Any:
     return property(lambda self: self.pins > 0)
 
 
-@mutant(Spare, "drop")
+@mutant(RecycledSegments, "drop")
 def spare_outlives_a_truncation(_: Any) -> Any:
     """After a truncation the log has offsets again that are in the file it writes over: recovery
     takes an old batch for a new one.
     """
 
-    def bug(self: Spare) -> None: ...
+    def bug(self: RecycledSegments) -> None: ...
 
     return bug
 
@@ -404,15 +404,15 @@ def removed_segments_come_back(cut: Any) -> Any:
     return bug
 
 
-@mutant(DurableLog, "begin_checkpoint")
+@mutant(Log, "begin_checkpoint")
 def closes_without_the_checkpoint_under_way(begin: Any) -> Any:
     """A log is closed in good order during a checkpoint: nobody waits for what that flushes, and a
     loss of power takes it (once real).
     """
 
-    def bug(self: DurableLog) -> Any:
+    def bug(self: Log) -> Any:
         found = begin(self)
-        self._checkpointed = []
+        self.durability._checkpointed = []
         return found
 
     return bug

@@ -64,9 +64,9 @@ def sequences_do_not_wrap_inside_a_batch(add: Any) -> Any:
 def follower_forgets_producers(append: Any) -> Any:
     """A follower notes no producers: when it leads it takes duplicates for new."""
 
-    def bug(self: Log, batch: memoryview, header: Any) -> None:
+    def bug(self: Log, batch: memoryview, header: Any, *now_ms: int) -> None:
         known = dict(self.producers.producers)
-        append(self, batch, header)
+        append(self, batch, header, *now_ms)
         self.producers.producers.clear()
         self.producers.producers.update(known)
 

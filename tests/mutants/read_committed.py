@@ -12,8 +12,8 @@ from raftka.log import recovery
 from raftka.log.compaction.transactions import Transactions
 from raftka.log.log import Log
 from raftka.log.producers import snapshots
+from raftka.log.producers.aborted import AbortedTransactions
 from raftka.log.producers.state import ProducerState
-from raftka.log.producers.transactional_log import TransactionalLog
 from raftka.log.segments.segment import Segment
 from raftka.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from tests.mutants.registry import mutant, part_of
@@ -51,7 +51,7 @@ part_of(snapshot_hides_what_is_not_replicated, recovery, "rebuild")(_rebuild_wit
 part_of(snapshot_hides_what_is_not_replicated, log_module, "rebuild")(_rebuild_without)
 
 
-@mutant(TransactionalLog, "last_stable_offset")
+@mutant(Log, "last_stable_offset")
 def stable_is_the_high_watermark(_: Any) -> Any:
     """T38: readers of what is committed are shown what is not decided."""
 
@@ -61,7 +61,7 @@ def stable_is_the_high_watermark(_: Any) -> Any:
     return bug
 
 
-@mutant(TransactionalLog, "last_stable_offset")
+@mutant(Log, "last_stable_offset")
 def stable_beyond_the_high_watermark(_: Any) -> Any:
     """T38: what is not replicated is shown, where the first open transaction begins behind it."""
 
@@ -143,17 +143,13 @@ def offsets_are_listed_up_to_the_high_watermark(_: Any) -> Any:
     return bug
 
 
-@mutant(TransactionalLog, "aborted")
+@mutant(AbortedTransactions, "find")
 def aborted_of_the_first_segment_alone(aborted: Any) -> Any:
     """T48: a transaction whose abort lies in a later segment than its records is shown."""
 
-    def bug(self: Log, offset: int, end: int) -> Any:
-        slot = max(0, self._slot_of(offset))
-        bound = (
-            self.segments[slot + 1].base_offset
-            if slot + 1 < len(self.segments)
-            else self.end_offset
-        )
+    def bug(self: AbortedTransactions, offset: int, end: int) -> Any:
+        found_from = self._segments.from_offset(offset)
+        bound = found_from[1].base_offset if len(found_from) > 1 else self._log.end_offset
         return [each for each in aborted(self, offset, end) if each.last_offset < bound]
 
     return bug
@@ -174,7 +170,7 @@ def aborts_behind_the_data_are_left_out(find: Any) -> Any:
     return bug
 
 
-@mutant(TransactionalLog, "last_stable_offset", "transactions")
+@mutant(Log, "last_stable_offset", "transactions")
 def stable_before_the_log(_: Any) -> Any:
     """T43: what DeleteRecords takes of an open transaction still says what is stable: an offset
     before the log, which no one can read.

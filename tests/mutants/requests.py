@@ -7,7 +7,7 @@ from typing import Any
 from raftka.broker.network import dispatch
 from raftka.broker.network.request import Delayed, Request
 from raftka.checksum import crc32c
-from raftka.log.log import Log
+from raftka.log.client_batches import ClientBatches
 from raftka.log.validation import NeedsSchemas, TakesLong
 from raftka.runtime.memory import Owned, owned
 from raftka.wire.frame import FrameBuffer
@@ -15,14 +15,16 @@ from raftka.wire.messages.produce import ProduceRequest
 from tests.mutants.registry import mutant, part_of
 
 
-@mutant(Log, "append_alike")
-def alike_batches_have_any_crc(append_alike: Any) -> Any:
+@mutant(ClientBatches, "append_uniform")
+def alike_batches_have_any_crc(append_uniform: Any) -> Any:
     """Batches that are appended together get a new CRC of their bytes: a record that was damaged on
     its way is stored, and looks sound.
     """
 
-    def bug(self: Log, start: bytes, headers: Any, crcs: Any, bodies: Any, *rest: Any) -> Any:
-        return append_alike(self, start, headers, tuple(map(crc32c, bodies)), bodies, *rest)
+    def bug(
+        self: ClientBatches, start: bytes, headers: Any, crcs: Any, bodies: Any, *rest: Any
+    ) -> Any:
+        return append_uniform(self, start, headers, tuple(map(crc32c, bodies)), bodies, *rest)
 
     return bug
 

@@ -85,7 +85,7 @@ def index_files_are_not_cut() -> None:
     point = checkpoint(log)
     left = files.power_loss(Random(1))
     entries = left.read(f"{DIRECTORY}/{0:020d}.timeindex")
-    assert entries == log.active.time_index.encoded(), (
+    assert entries == log.segments.active.time_index.encoded(), (
         f"the time index has entries of what was cut: {entries.hex()}"
     )
     reopened = open_log(left, recovery_point=point, segment_bytes=400)

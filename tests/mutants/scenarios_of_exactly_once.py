@@ -126,7 +126,7 @@ def aborts_outlive_their_markers() -> None:
     end = end_transaction(log, PRODUCER, commit=False)
     log.truncate_to(end - 1)
     end_transaction(log, PRODUCER, commit=True)
-    assert log.aborted(0, end) == [], "lost read: a committed transaction is listed as aborted"
+    assert log.aborted.find(0, end) == [], "lost read: a committed transaction is listed as aborted"
 
 
 @finds
@@ -164,11 +164,11 @@ def an_index_made_again_is_only_appended_to() -> None:
     for name in [each for each in files.names if each.endswith(".txnindex")]:
         files.remove(name)
     log = open_log(files, clean=True)
-    assert log.aborted(0, log.end_offset)
-    log.active.seal()
+    assert log.aborted.find(0, log.end_offset)
+    log.segments.active.seal()
     for seed in range(8):
         again = open_log(files.power_loss(Random(seed)), recovery_point=point)
-        assert again.aborted(0, again.end_offset), (
+        assert again.aborted.find(0, again.end_offset), (
             "a dirty read: nothing says that the records were aborted"
         )
 
@@ -186,7 +186,7 @@ def aborts_go_with_the_offset_index() -> None:
     for name in [each for each in files.names if each.endswith(".index")]:
         files.remove(name)
     again = open_log(files, recovery_point=point)
-    assert again.aborted(0, again.end_offset), (
+    assert again.aborted.find(0, again.end_offset), (
         "a dirty read: nothing says that the records were aborted"
     )
 
@@ -295,7 +295,7 @@ def aborts_behind_the_data_are_left_out() -> None:
     log = open_log()
     in_transaction(log, _begun())
     end_transaction(log, PRODUCER, commit=False)
-    assert log.aborted(0, 1), "dirty read: an abort is not named"
+    assert log.aborted.find(0, 1), "dirty read: an abort is not named"
 
 
 @finds

@@ -356,14 +356,14 @@ def flushed_without_being_written() -> None:
         disk = scene.cluster.disk(leader)
         disk.keeps_nothing, disk.failing_under, disk.failing_syncs = (
             True,
-            scene.partition(leader).log.active.file.path,
+            scene.partition(leader).log.segments.active.file.path,
             1,
         )
         assert world.run(lambda: not scene.cluster.alive(leader), at_most_s=10.0)
         scene.cluster.start(leader)
         scene.wait_whole()
         log = scene.partition(leader).log
-        assert scene.cluster.settled(lambda: log.settled_point == log.end_offset, 10.0)
+        assert scene.cluster.settled(lambda: log.durability.settled_point == log.end_offset, 10.0)
         scene.cluster.kill(leader, power_loss=True)
         scene.cluster.start(leader)
         scene.wait_whole()
@@ -414,7 +414,7 @@ def tail_not_checked() -> None:
         scene.produce(5)
         scene.wait_whole()
         damaged = scene.followers[0]
-        file = scene.partition(damaged).log.active.file
+        file = scene.partition(damaged).log.segments.active.file
         scene.cluster.kill(damaged, power_loss=True)
         scene.cluster.disk(damaged).flip(file.path, file.size() - 3)
         scene.produce(2)
@@ -462,7 +462,7 @@ def sealed_at_the_recovery_point() -> None:
             if len(scene.partition(1).log.segments) > 1:
                 break
             world.run(world.now + 1.2)  # a checkpoint
-        last = scene.partition(1).log.active.base_offset - 1
+        last = scene.partition(1).log.segments.active.base_offset - 1
         scene.cluster.disk(1).keeps_nothing = True
         scene.cluster.kill(1, power_loss=True)
         scene.cluster.start(1)

@@ -4,11 +4,13 @@ segment ends. And where a reader needs a record.
 
 from typing import Any
 
+from raftka.log import log as log_module
 from raftka.log import validation
+from raftka.log.config import LogConfig
 from raftka.log.log import Log
 from raftka.log.segments import search
 from raftka.log.segments.segment import Segment
-from raftka.log.segments.storage import Storage
+from raftka.log.segments.segment_list import SegmentList
 from raftka.wire.records import LOG_APPEND_TIME, BatchHeader
 from tests.mutants.registry import mutant
 
@@ -37,14 +39,14 @@ def largest_timestamp_is_believed(_: Any) -> Any:
     return bug
 
 
-@mutant(Storage, "_is_late")
-def timeless_segments_never_end(_: Any) -> Any:
+@mutant(log_module, "is_late")
+def timeless_segments_never_end(is_late: Any) -> Any:
     """A segment whose first batch has no time is never rolled by its age, so retention by time
     keeps all of it (once real).
     """
 
-    def bug(self: Storage, timestamp: int, now_ms: int) -> bool:
-        return self.active.first_timestamp >= 0 and timestamp > self._roll_timestamp
+    def bug(segment: Segment, config: LogConfig, timestamp: int, now_ms: int) -> bool:
+        return segment.first_timestamp >= 0 and bool(is_late(segment, config, timestamp, now_ms))
 
     return bug
 
@@ -77,15 +79,15 @@ def search_passes_by_the_rest_of_a_stamped_batch(records: Any) -> Any:
     return bug
 
 
-@mutant(Storage, "_lower_recovery_point")
-def runs_without_records_outlive_a_truncation(lower: Any) -> Any:
+@mutant(SegmentList, "_before_cut")
+def runs_without_records_outlive_a_truncation(before_cut: Any) -> Any:
     """A log that is cut still knows where it had no records: readers pass by those that are
     appended there.
     """
 
-    def bug(self: Storage, offset: int) -> None:
-        runs = self._empty_runs.copy()
-        lower(self, offset)
-        self._empty_runs.update(runs)
+    def bug(self: SegmentList, offset: int) -> None:
+        runs = self.empty_runs.copy()
+        before_cut(self, offset)
+        self.empty_runs.update(runs)
 
     return bug

@@ -36,7 +36,7 @@ from raftka.coordinator.records import read_offset_key
 from raftka.coordinator.timers import Timers
 from raftka.log.directory import LogDirectory
 from raftka.log.producers.state import ProducerState
-from raftka.log.segments.storage import Storage
+from raftka.log.segments.segment_list import SegmentList
 from raftka.runtime.simulated.world import World
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
@@ -145,16 +145,16 @@ def what_was_written_down_of_an_earlier_topic_holds(patch: pytest.MonkeyPatch) -
 
 
 def positions_outlive_a_cleaners_swap(patch: pytest.MonkeyPatch) -> None:
-    swap = Storage._swapping
+    swap = SegmentList._swapping
 
-    def wrong(self: Storage, cleaned: Any, now_ms: int) -> Iterator[None]:
-        steps, before = swap(self, cleaned, now_ms), self._positions
+    def wrong(self: SegmentList, cleaned: Any) -> Iterator[None]:
+        steps, before = swap(self, cleaned), self.positions
         for _ in steps:
-            self._positions = before
+            self.positions = before
             yield
-            before = self._positions
+            before = self.positions
 
-    patch.setattr(Storage, "_swapping", wrong)
+    patch.setattr(SegmentList, "_swapping", wrong)
 
 
 def a_timer_that_was_off_when_its_time_came_rings_no_more(patch: pytest.MonkeyPatch) -> None:

@@ -175,7 +175,7 @@ class FetchPlan:
         stable = log.last_stable_offset(watermark)
         readable = stable if self.isolated else watermark
         if not log.start_offset <= offset < readable or (
-            self.isolated and not log.knows_aborted(offset)
+            self.isolated and offset < log.aborted.known_from
         ):
             return False
         try:
@@ -215,10 +215,10 @@ class FetchPlan:
         file, first, end = self.clear
         if span.file is file and offset >= first and span.position + span.size <= end:
             return self.none_aborted
-        if aborted := log.aborted(offset, log.bound_of(offset, span)):
+        if aborted := log.aborted.find(offset, log.bound_of(offset, span)):
             return self._aborted(aborted)
         if 2 * span.size > self.max_bytes:
-            self.clear = span.file, offset, log.unaborted(offset, span, stable)
+            self.clear = span.file, offset, log.aborted.free_up_to(offset, span, stable)
         return self.none_aborted
 
     def _aborted(self, aborted: Sequence[AbortedTransaction]) -> bytes:

@@ -92,7 +92,7 @@ def remember_follower(
 
 
 class AbortedUnknown(Exception):
-    """Which transactions were aborted is to be looked up first (`Log.find_aborted`)."""
+    """Which transactions were aborted is to be looked up first (`AbortedTransactions.load`)."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -229,7 +229,7 @@ class Fetch:
                 self._read_partition(cached, may_pause=True)
             except AbortedUnknown as unknown:
                 with suppress(OSError):  # the read finds it again, and has words for it
-                    yield from unknown.log.find_aborted(cached.fetch_request.fetch_offset)
+                    yield from unknown.log.aborted.load(cached.fetch_request.fetch_offset)
                 self._read_partition(cached)
             yield
             self._note_slice()
@@ -412,7 +412,7 @@ class Fetch:
             return self._row(partition, fetch_request, high_watermark)
         if fetch_request.partition_max_bytes < 0 or self.max_bytes < 0:
             raise KafkaError(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
-        if self.isolated and self.may_pause and not log.knows_aborted(offset):
+        if self.isolated and self.may_pause and offset < log.aborted.known_from:
             raise AbortedUnknown(log)
         room = min(fetch_request.partition_max_bytes, self.max_bytes - self.bytes)
         may_read = not self.full and (room > 0 or not self.bytes)
@@ -422,7 +422,7 @@ class Fetch:
                 read(offset, max(room, 0), readable, not self.bytes) if may_read else ((), 0)
             )
             aborted = (
-                log.aborted(offset, log.bound_of(offset, spans[-1]))
+                log.aborted.find(offset, log.bound_of(offset, spans[-1]))
                 if spans and self.isolated
                 else ()
             )

@@ -63,7 +63,7 @@ class LogCleaner:
             if found is None:
                 break
             partition, dirt = found
-            if partition.log.knows_aborted(0):
+            if partition.log.aborted.known_from == 0:
                 self._begin(partition, dirt, now_ms, threads)
             elif not self._find_aborted(partition.log):
                 return
@@ -96,7 +96,7 @@ class LogCleaner:
         later turn.
         """
         try:
-            pieces = sum(1 for _ in islice(log.find_aborted(0), PIECES_AT_ONCE))
+            pieces = sum(1 for _ in islice(log.aborted.load(0), PIECES_AT_ONCE))
         except (KafkaError, OSError) as error:
             self.uncleanable[log] = str(error)
             return True
@@ -191,7 +191,7 @@ class Round:
         self.bytes_in = bytes_in
         self.began = cleaner.clock.now()
         self.cancel: Callable[[], None] = lambda: None
-        self._truncations = partition.log.truncations
+        self._truncations = partition.log.durability.truncations
         self._results: deque[Cleaned] = deque()
         self._ended: Ended | None = None
         self._error: BaseException | None = None
@@ -210,7 +210,7 @@ class Round:
 
     @property
     def _is_wanted(self) -> bool:
-        return self._is_live and self.log.truncations == self._truncations
+        return self._is_live and self.log.durability.truncations == self._truncations
 
     def came(self, fields: tuple[Any, ...]) -> None:
         if len(fields) == len(Ended._fields):
@@ -241,7 +241,7 @@ class Round:
         more = True
         try:
             if first:
-                log.begin_swap(self._results.popleft(), self.now_ms)
+                log.begin_swap(self._results.popleft())
             else:
                 more = log.go_on_swap()
         except OSError as error:
@@ -268,7 +268,7 @@ class Round:
             cleaned(self.log, self._ended)
             self.cleaner.done(self, self._ended)
         else:
-            self.log.drop_cleaned()
+            self.log.segments.remove_cleaned()
             self.cleaner.failed(
                 self, self._error or RuntimeError("the process ended without a result")
             )
@@ -278,4 +278,4 @@ class Round:
         self.cancel()
         self.log.cleaning = False
         if self._is_live:
-            self.log.drop_cleaned()
+            self.log.segments.remove_cleaned()

@@ -164,10 +164,10 @@ class Move:
 
     def _align(self) -> None:
         if (
-            self._aligned_at != self.present.truncations
+            self._aligned_at != self.present.durability.truncations
             or self.future.end_offset < self.present.start_offset
         ):
-            self._aligned_at = self.present.truncations
+            self._aligned_at = self.present.durability.truncations
             align(self.future, self.present)
 
     def _copy(self, spans: list[FileSpan]) -> None:
@@ -189,7 +189,7 @@ class Move:
             with failing(self.partition.home):
                 if isinstance(data, BaseException):
                     raise data
-            if self._aligned_at == self.present.truncations:  # else it may be anything
+            if self._aligned_at == self.present.durability.truncations:  # else it may be anything
                 append_copy(self.future, data)
         except (OSError, KafkaError) as error:
             self._failed(error)

@@ -53,11 +53,11 @@ class LogRetention:
         Answers have what they read in the turn that made them, or have it pinned until it has left.
         So no delay would make reuse safer.
         """
-        delay_s = 0.0 if log.spare.has(file) else log.config.file_delete_delay_ms / 1000
+        delay_s = 0.0 if log.segments.recycled.has(file) else log.config.file_delete_delay_ms / 1000
         self.clock.call_at(self.clock.now() + delay_s, lambda: self._release(log, file))
 
     def _release(self, log: Log, file: File) -> None:
-        if not log.spare.release(file, self.clock.now()):
+        if not log.segments.recycled.release(file, self.clock.now()):
             self.context.runtime.files.discard(file)
 
     def _set_budget(self) -> None:
@@ -86,7 +86,7 @@ class LogRetention:
             self._round = list(self.replicas.partitions.values())
             self._set_budget()
             for partition in self._round:
-                partition.log.spare.begin_round(
+                partition.log.segments.recycled.begin_round(
                     self.clock.now() - partition.log.config.segment_reuse_ms / 1000, self._budget
                 )
             self._delete_some()
@@ -138,7 +138,7 @@ class LogRetention:
             # no crash may leave a hole between those that stay, where answers promise what is on
             # disk
             self._more = not log.syncs
-        if (outlived and log.syncs) or (not outlived and log.spare.needs_flush):
+        if (outlived and log.syncs) or (not outlived and log.segments.recycled.needs_flush):
             self.context.runtime.files.flush(
                 [log.directory], lambda error: self._flushed(partition, log, error)
             )
@@ -149,7 +149,7 @@ class LogRetention:
         if error is not None:
             self.replicas.failures.flush_failed(partition, error)
         else:
-            log.spare.directory_flushed()
+            log.segments.recycled.directory_flushed()
         self._delete_some()
 
     def _log_deleted(self) -> None:

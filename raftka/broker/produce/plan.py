@@ -229,7 +229,7 @@ class ProducePlan:
         partition, log, now_ms = self.partition, self.partition.log, self.clock.wall_ms()
         if partition.leader is not self.leader or self.leader is None:
             return 0
-        epoch, append, batch_of = self.leader.leader_epoch, log.append_as_leader, self._batch
+        epoch, append, batch_of = self.leader.leader_epoch, log.client_batches.append, self._batch
         pack, size, pre, ending = self.answer, self.answer_bytes, self.pre, self._ending()
         answers: list[bytes] = []
         end = reached = -1
@@ -284,7 +284,7 @@ class ProducePlan:
         if columns.constants(view) == columns.expected:
             fields, now_ms = columns.varying(view), self.clock.wall_ms()
             crcs, bodies, headers = fields[1::3], fields[2::3], columns.headers(view)
-            bases = log.append_alike(
+            bases = log.client_batches.append_uniform(
                 alike.start, headers, crcs, bodies, columns.batches, leader.leader_epoch, now_ms
             )
         if bases is None:

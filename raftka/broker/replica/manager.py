@@ -111,7 +111,7 @@ class ReplicaManager:
         self.context.events.info(
             "segment_rolled",
             partition=partition.name,
-            base_offset=partition.log.active.base_offset,
+            base_offset=partition.log.segments.active.base_offset,
             segments=len(partition.log.segments),
         )
         self.context.metrics.count("raftka_segments_rolled_total")

@@ -300,9 +300,11 @@ class Partition:
             while True:
                 try:
                     if isinstance(batch, Prepared):
-                        result = log.append_prepared(batch, leader.leader_epoch, now_ms)
+                        result = log.client_batches.append_prepared(
+                            batch, leader.leader_epoch, now_ms
+                        )
                     else:
-                        result = log.append_as_leader(batch, leader.leader_epoch, now_ms)
+                        result = log.client_batches.append(batch, leader.leader_epoch, now_ms)
                     break
                 except TakesLong as much:
                     if later:
@@ -333,7 +335,7 @@ class Partition:
         """As leader, append records that a coordinator has made; returns the next offset. Raises
         KafkaError.
         """
-        if not self.log.takes_as_made(len(batch)):
+        if not self.log.client_batches.takes_unchanged(len(batch)):
             return self.append(batch, -1, now_ms, connection)[1]
         self.produced += 1
         return self.append_of_coordinator(batch, connection)

@@ -55,7 +55,7 @@ class StoredLog(Log):
             clean_shutdown=clean,
             recovery_point=point,
         )
-        self.broker_log.on_recovery_point_lowered = self._point_changed
+        self.broker_log.durability.on_recovery_point_lowered = self._point_changed
         self._point_changed()
         self._checkpointing = False
         self.entries.clear()
@@ -63,7 +63,9 @@ class StoredLog(Log):
         self._written()
 
     def _point_changed(self) -> None:
-        self._recovery_point = self.broker_log.settled_point = self.broker_log.recovery_point
+        self._recovery_point = self.broker_log.durability.settled_point = (
+            self.broker_log.durability.recovery_point
+        )
 
     def _written(self) -> None:
         log = self.broker_log
@@ -111,7 +113,7 @@ class StoredLog(Log):
 
     def append_batch(self, batch: bytearray, epoch: int) -> int:
         """As leader; returns the offset behind it, also of one that is there. Raises KafkaError."""
-        end = self.broker_log.append_as_leader(memoryview(batch), epoch, self._now_ms())[1]
+        end = self.broker_log.client_batches.append(memoryview(batch), epoch, self._now_ms())[1]
         self._written()
         return end
 
@@ -151,7 +153,7 @@ class StoredLog(Log):
         if not spans:
             return offset, []
         aborted = sorted(
-            self.broker_log.aborted(offset, self.broker_log.bound_of(offset, spans[-1])),
+            self.broker_log.aborted.find(offset, self.broker_log.bound_of(offset, spans[-1])),
             key=lambda each: -each.first_offset,
         )
         leaving_out: set[int] = set()

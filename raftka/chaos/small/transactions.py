@@ -143,7 +143,7 @@ class Judge:
         replay, state = Replay(), log.broker_log.producers
         for offset, batch in enumerate(log.batches):
             replay.add(offset, batch)
-        found = [each[:3] for each in log.broker_log.aborted(0, log.end)]
+        found = [each[:3] for each in log.broker_log.aborted.find(0, log.end)]
         self._world.check(
             found == replay.aborted,
             f"aborted transactions of {replica.id} are {found}, its batches say {replay.aborted}",

@@ -15,8 +15,7 @@ from math import inf
 from typing import NamedTuple
 
 from raftka.log.compaction.job import NO_HORIZON, Ended, Job
-from raftka.log.log import Log
-from raftka.log.segments.storage import UNKNOWN_HORIZON
+from raftka.log.log import UNKNOWN_HORIZON, Log
 
 
 class Dirt(NamedTuple):
@@ -35,11 +34,11 @@ def dirt_of(log: Log, up_to: int, now_ms: int, settled: int | None = None) -> Di
     """
     config, segments = log.config, log.segments
     first_dirty = (
-        log.cleaned_offset
-        if log.start_offset <= log.cleaned_offset <= log.end_offset
+        log.segments.cleaned_offset
+        if log.start_offset <= log.segments.cleaned_offset <= log.end_offset
         else log.start_offset
     )
-    limit = min(up_to, log.settled_point if settled is None else settled)
+    limit = min(up_to, log.durability.settled_point if settled is None else settled)
     oldest_left = now_ms - config.min_compaction_lag_ms
     end, clean_end, clean_bytes, dirty_bytes = first_dirty, log.start_offset, 0, 0
     overdue = horizon_passed(log, now_ms)
@@ -69,7 +68,7 @@ def horizon_passed(log: Log, now_ms: int) -> bool:
     if log.next_horizon_ms == UNKNOWN_HORIZON:
         log.next_horizon_ms = (
             now_ms + log.config.delete_retention_ms
-            if log.cleaned_offset > log.start_offset
+            if log.segments.cleaned_offset > log.start_offset
             else inf
         )
     return log.next_horizon_ms <= now_ms
@@ -77,8 +76,9 @@ def horizon_passed(log: Log, now_ms: int) -> bool:
 
 def cleaned(log: Log, ended: Ended) -> None:
     """A round has ended, and all its segments are in their places."""
-    log.cleaned_offset = max(
-        ended.clean_until, log.cleaned_offset if log.cleaned_offset <= log.end_offset else 0
+    log.segments.cleaned_offset = max(
+        ended.clean_until,
+        log.segments.cleaned_offset if log.segments.cleaned_offset <= log.end_offset else 0,
     )
     log.next_horizon_ms = inf if ended.next_horizon_ms == NO_HORIZON else ended.next_horizon_ms
 
@@ -111,5 +111,5 @@ def job_for(log: Log, dirt: Dirt, now_ms: int, *, map_bytes: int, read_bytes: in
             number: (producer.last_offset if producer.batches else -1, producer.epoch)
             for number, producer in remembered
         },
-        aborted=[tuple(each) for each in log.aborted(log.start_offset, dirt.end)],
+        aborted=[tuple(each) for each in log.aborted.find(log.start_offset, dirt.end)],
     )

@@ -39,7 +39,7 @@ class _Kept:
         self.free_since = 0.0  # when that ended, seconds
 
 
-class Spare:
+class RecycledSegments:
     """The files of one log, the oldest first."""
 
     __slots__ = ("_files", "_kept", "_last_round", "_this_round", "budget")

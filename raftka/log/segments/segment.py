@@ -9,7 +9,7 @@ from itertools import islice
 
 from raftka.log.config import FOREVER
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY, OffsetIndex, TimeIndex
-from raftka.log.segments.recycled_segment import Spare
+from raftka.log.segments.recycled_segment import RecycledSegments
 from raftka.log.segments.scan import READ_BYTES, WALK_BYTES, Header, checked, headers, locate
 from raftka.log.segments.times import NO_TIMESTAMP, is_doubtful, largest_time
 from raftka.log.segments.transaction_index import ENTRY as TRANSACTION_ENTRY
@@ -68,7 +68,7 @@ class Segment:
         self.created_ms = now_ms
         self.timeless = False  # records without a timestamp are in it, or may be
         self.file: File = files.open(self._path(".log"), create=True, over=over)
-        self.is_over = over  # old bytes may lie behind its end (spare.py)
+        self.is_over = over  # old bytes may lie behind its end (recycled_segment.py)
         self.size = self.file.size()
         self.since_index = 0  # bytes
         self.first_timestamp = NO_TIMESTAMP
@@ -527,13 +527,13 @@ class Segment:
             file.close()
         self.index_files = None
 
-    def remove(self, *, keep_log: bool = False, spare: Spare | None = None) -> None:
+    def remove(self, *, keep_log: bool = False, recycled: RecycledSegments | None = None) -> None:
         """The names go, the indexes first: an index without its log is swept, a log without its
         index is scanned. The file stays open for readers.
 
-        `spare` keeps the file of batches, if it wants it.
+        `recycled` keeps the file of batches, if it wants it.
         """
-        is_kept = spare is not None and spare.wants(self.file)
+        is_kept = recycled is not None and recycled.wants(self.file)
         self.close_index()
         for suffix in (".timeindex", ".index", ".txnindex", ".log")[
             : 3 if keep_log or is_kept else 4
@@ -541,5 +541,5 @@ class Segment:
             path = self._path(suffix)
             if self._files.exists(path):
                 self._files.remove(path)
-        if spare is not None and is_kept:
-            spare.keep(self.file, self._path(".log"))
+        if recycled is not None and is_kept:
+            recycled.keep(self.file, self._path(".log"))

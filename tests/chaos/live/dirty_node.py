@@ -3,15 +3,15 @@ transaction.
 """
 
 from raftka.cli import main
-from raftka.log.producers.transactional_log import TransactionalLog
+from raftka.log.producers.aborted import AbortedTransactions
 from raftka.log.segments.transaction_index import AbortedTransaction
 
 
-def _nothing(self: TransactionalLog, offset: int, end: int) -> list[AbortedTransaction]:
+def _nothing(self: AbortedTransactions, offset: int, end: int) -> list[AbortedTransaction]:
     return []
 
 
-TransactionalLog.aborted = _nothing  # type: ignore[method-assign]
+AbortedTransactions.find = _nothing  # type: ignore[method-assign]
 
 if __name__ == "__main__":
     main()

@@ -145,7 +145,7 @@ def _bounds(
                 f"have {used}"
             )
     if batches and not batches[-1].last < log.end_offset <= max(
-        batches[-1].last + 1, log.active.base_offset
+        batches[-1].last + 1, log.segments.active.base_offset
     ):
         found.append(f"the log ends at {log.end_offset}, its last batch at {batches[-1].last}")
     if not log.segments[0].base_offset <= log.start_offset <= log.end_offset:
@@ -153,10 +153,10 @@ def _bounds(
             f"the log starts at {log.start_offset}, its segments reach from "
             f"{log.segments[0].base_offset} to {log.end_offset}"
         )
-    if log.recovery_point > log.end_offset or log.flushed_offset > log.end_offset:
+    if log.durability.recovery_point > log.end_offset or log.flushed_offset > log.end_offset:
         found.append(
-            f"the log ends at {log.end_offset}, recovery point {log.recovery_point}, flushed "
-            f"{log.flushed_offset}"
+            f"the log ends at {log.end_offset}, recovery point {log.durability.recovery_point}, "
+            f"flushed {log.flushed_offset}"
         )
     return found
 
@@ -256,7 +256,7 @@ def remembered(log: Log, batches: Sequence[Scanned]) -> list[str]:
     in the segment that holds it.
     """
     found, lying = [], by_segment(batches)
-    for offset, position in log._positions.items():
+    for offset, position in log.segments.positions.items():
         segment = next(
             (each for each in reversed(log.segments) if each.base_offset <= offset), log.segments[0]
         )
@@ -428,10 +428,8 @@ def _snapshots(log: Log, batches: Sequence[Scanned], files: Files) -> list[str]:
         for name in files.list(log.directory)
         if name.endswith(SUFFIX)
     )
-    if there != log._snapshots.offsets:
-        found.append(
-            f"there are snapshots at {there}, the log knows those at {log._snapshots.offsets}"
-        )
+    if there != (listed := log.durability.snapshots.offsets):
+        found.append(f"there are snapshots at {there}, the log knows those at {listed}")
     memory_of: dict[int, Memory] = {}
     coming = iter(batches)
     batch = next(coming, None)

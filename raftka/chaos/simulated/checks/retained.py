@@ -27,7 +27,7 @@ def watched(wrong: list[str]) -> Iterator[None]:
 
     def begin(log: Log, files: Files, directory: str, config: LogConfig, found: Recovered) -> None:
         beginning(log, files, directory, config, found)
-        noted[id(log)] = log.active.base_offset
+        noted[id(log)] = log.segments.active.base_offset
 
     def delete_oldest(log: Log, now_ms: int, up_to: int) -> int:
         may, must = _due(log, now_ms, up_to, noted.get(id(log), 0))

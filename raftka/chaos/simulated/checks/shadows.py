@@ -186,7 +186,7 @@ class _Opened:
     def _least(self, log: Log) -> int:
         if self._how == "kill":
             return log.written_offset
-        return log.flushed_offset if log.config.flush == "fsync" else log.settled_point
+        return log.flushed_offset if log.config.flush == "fsync" else log.durability.settled_point
 
     def _doubtful(self, key: Key, log: Log) -> bool:
         """Return whether the log has failed or is moving to another directory."""

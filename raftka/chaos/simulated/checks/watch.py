@@ -126,9 +126,9 @@ class Watch:
         assert replica.log.start_offset <= max(committed, leader.high_watermark), (
             f"log start: {name} begins at {replica.log.start_offset}, ahead of what is committed"
         )
-        assert replica.log.cleaned_offset <= max(committed, leader.high_watermark), (
-            f"cleaned: {name} up to {replica.log.cleaned_offset}, {leader.high_watermark} is "
-            "committed"
+        assert replica.log.segments.cleaned_offset <= max(committed, leader.high_watermark), (
+            f"cleaned: {name} up to {replica.log.segments.cleaned_offset}, "
+            f"{leader.high_watermark} is committed"
         )
         if self._disks_stay:
             for member in set(partition.isr) - {self._rotten()}:

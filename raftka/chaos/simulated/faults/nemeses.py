@@ -25,10 +25,8 @@ from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.cluster import Cluster
 from raftka.chaos.simulated.faults.happened import Happened
-from raftka.log.durable import DurableLog
 from raftka.log.log import Log
 from raftka.log.producers.state import ProducerState
-from raftka.log.segments.storage import Storage
 from raftka.metadata.quorum.journal import Journal
 from raftka.runtime.simulated.disk import SYNC_S
 from raftka.runtime.simulated.tasks import NodeStopped
@@ -51,8 +49,8 @@ MOMENTS: dict[str, Moment] = {
     "an ISR is answered": Moment(ReplicaManager, "_altered", before=True),
     "a log is cut": Moment(Log, "truncate_to"),
     "a log is to be cut": Moment(Log, "truncate_to", before=True),
-    "a segment is rolled": Moment(Storage, "roll"),
-    "a checkpoint begins": Moment(DurableLog, "begin_checkpoint"),
+    "a segment is rolled": Moment(Log, "roll"),
+    "a checkpoint begins": Moment(Log, "begin_checkpoint"),
     "an entry is in the journal": Moment(Journal, "take_sync"),
     "the journal is flushed": Moment(Journal, "synced"),
     "a voter has something to say": Moment(Quorum, "_ship", before=True),
@@ -60,8 +58,8 @@ MOMENTS: dict[str, Moment] = {
     "a controller decides": Moment(ControllerHost, "_append"),
     "a metadata snapshot is written": Moment(Journal, "compact"),
     "a metadata snapshot is installed": Moment(Journal, "install"),
-    "a compacted segment comes": Moment(Storage, "begin_swap"),
-    "a compacted segment takes its place": Moment(Storage, "go_on_swap"),
+    "a compacted segment comes": Moment(Log, "begin_swap"),
+    "a compacted segment takes its place": Moment(Log, "go_on_swap"),
     "a coordinator loads": Moment(CoordinatorPartition, "load"),
     "a coordinator serves": Moment(CoordinatorPartition, "serve"),
     "a coordinator appends": Moment(CoordinatorPartition, "_append"),

@@ -208,7 +208,7 @@ class TransactionWork:
             for node_id, partition in sorted(replicas.items()):
                 listed = [
                     each[:3]
-                    for each in partition.log.aborted(
+                    for each in partition.log.aborted.find(
                         partition.log.start_offset, partition.high_watermark
                     )
                 ]

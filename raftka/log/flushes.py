@@ -1,8 +1,8 @@
-"""Which offsets are on disk: files that wait for a flush, flushes under way, and what they may
-claim when they come back. Knows no records.
+"""Flushes of one log's files: which files wait for a flush, which flushes are under way, and which
+offsets are on disk. Knows no records.
 
-Flushes may come back in any order. One counts when all that began before it have come back too: a
-file may be dirty in an earlier one only.
+Flushes may come back in any order. A flush counts when all that began before it have come back
+too: a file may be dirty in an earlier one only.
 """
 
 from collections import deque
@@ -11,10 +11,10 @@ from raftka.runtime.interfaces import File
 
 
 class _Flush:
-    __slots__ = ("asked", "came_back", "claims", "files")
+    __slots__ = ("came_back", "claims", "files", "offset")
 
     def __init__(self, offset: int, files: list[File]) -> None:
-        self.asked = offset
+        self.offset = offset
         self.files = files
         self.claims = offset  # less when a truncation came between
         self.came_back = False
@@ -29,6 +29,7 @@ class Flushes:
         self._under_way: deque[_Flush] = deque()
 
     def begin(self, written_offset: int) -> list[File]:
+        """Return the files of a flush that begins now."""
         dirty, self.dirty = self.dirty, []
         self._under_way.append(_Flush(written_offset, dirty))
         return dirty.copy()
@@ -45,29 +46,32 @@ class Flushes:
         )
 
     def claim(self, offset: int) -> None:
-        """Answers do not wait for the disk any more: everything below `offset` counts. What a flush
-        under way has is still to be flushed.
+        """Count everything below `offset`: answers do not wait for the disk any more. The files of
+        flushes under way are still to be flushed.
         """
         self.flushed_offset = max(self.flushed_offset, offset)
         self.dirty = self.unflushed
 
-    def came_back(self, offset: int) -> None:
+    def end(self, offset: int) -> None:
+        """End the flush that began at the written offset `offset`: it has succeeded."""
         under_way = self._under_way
         for flush in under_way:
-            if flush.asked == offset and not flush.came_back:
+            if flush.offset == offset and not flush.came_back:
                 flush.came_back = True
                 break
         while under_way and under_way[0].came_back:
             self.flushed_offset = max(self.flushed_offset, under_way.popleft().claims)
 
-    def truncated(self, offset: int) -> None:
-        """What is appended from `offset` on is not what a flush under way has seen."""
+    def on_truncated(self, offset: int) -> None:
+        """Let flushes under way claim nothing beyond `offset`: they have not seen what is appended
+        from there on.
+        """
         self.flushed_offset = min(self.flushed_offset, offset)
         for flush in self._under_way:
             flush.claims = min(flush.claims, offset)
 
-    def restarted(self, offset: int) -> None:
-        """An empty log at `offset`: nothing that was under way says anything about it."""
+    def restart(self, offset: int) -> None:
+        """Begin an empty log at `offset`: no flush under way says anything about it."""
         for flush in self._under_way:
             flush.claims = -1
         self.flushed_offset = offset
