@@ -16,7 +16,7 @@ import pytest
 from tests.kit.imports import OUTSIDE, OUTSIDE_OF_PURE, imports, module_name
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("raftka", "compat", "tests", "bench")
+SOURCES = ("raftka", "compat", "tests", "bench", "examples")
 MAX_COLUMNS = 100
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 70
