@@ -2,11 +2,11 @@
 refused by name: a typing mistake must not open it.
 
 Passed over: what tunes Java's own TLS, logins or Kerberos ticket, and all that has nothing to do
-with security, as of producers and consumers. Refused: classes to be loaded, other sources of
-tokens, and names of security that no client of Kafka's has.
+with security, as of producers and consumers; Kafka's own classes of logins, too. Refused: other
+classes, other sources of tokens, and names of security that no client of Kafka's has.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from raftka.security.tls_settings import NAMES as TLS_NAMES
@@ -40,14 +40,24 @@ PASSED_OVER = (
     "ssl.secure.random.implementation",
     "ssl.trustmanager.algorithm",
 )
+# Kafka's own classes do what the client does here; another class cannot be loaded.
+CLASSES = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "ssl.engine.factory.class",
+)
+KAFKAS_OWN = "org.apache.kafka."
 OF_SECURITY = ("security.", "ssl.", "sasl.")
 ALIKE = 0.85  # how much a name must look like one of USED to be taken for a mistake
 
 
-def check_client_properties(names: Iterable[str]) -> None:
+def check_client_properties(properties: Mapping[str, str]) -> None:
     """Raise ValueError for a property that would be of security and has no effect."""
-    for name in names:
+    for name, value in properties.items():
         if name in USED or name in PASSED_OVER:
+            continue
+        if name in CLASSES and value.strip().startswith(KAFKAS_OWN):
             continue
         nearest = get_close_matches(name, USED, n=1, cutoff=ALIKE)
         if nearest or name.startswith(OF_SECURITY):

@@ -82,6 +82,12 @@ def test_client_properties_that_load_classes_are_refused(name: str) -> None:
         client_security({name: "com.example.Class"})
 
 
+def test_classes_of_kafkas_own_in_client_properties_are_passed_over() -> None:
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+
+    assert client_security({"sasl.login.callback.handler.class": handler}).source is None
+
+
 def test_client_properties_that_are_passed_over() -> None:
     of_others = (
         "acks",
