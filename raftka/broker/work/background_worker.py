@@ -1,8 +1,9 @@
-"""Work that a turn has no time for, in threads beside the loop: one at a time, in the order in
-which it came. Knows no request.
+"""Work that a turn has no time for, in threads beside the loop: one piece at a time, in the order
+in which it came. Knows no request.
 
-One, because it shares the interpreter with the loop: a second one would hold that up as much again
-and be no sooner done. What finds no room is refused, and never done on the loop.
+One, because a thread shares the interpreter with the loop: a second one would delay the loop as
+much again, and neither would be done sooner. Work without room is refused, and never done on the
+loop.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ from raftka.limits import BESIDE_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Offload
 from raftka.wire.errors import Code, KafkaError
 
-Done = Callable[[Any], None]  # with what the work returns, or its exception
+Done = Callable[[Any], None]  # called with the result of the work, or its exception
 Work = tuple[int, Callable[[], object], Done, Callable[[], bool]]
 
 
@@ -23,10 +24,10 @@ class BackgroundWorker:
         self._offload = offload
         self._metrics = metrics
         self._waiting: deque[Work] = deque()
-        self._bytes = 0  # of what waits and what is under way
+        self._bytes = 0  # of the work that waits or is under way
 
     def check_room(self, size: int) -> None:
-        """Raises REQUEST_TIMED_OUT, which clients try again, when more waits than may."""
+        """Raise REQUEST_TIMED_OUT, after which clients try again, when too much work waits."""
         if self._bytes and self._bytes + size > BESIDE_BYTES.value:
             self._metrics.hit(BESIDE_BYTES)
             raise KafkaError(
@@ -40,10 +41,10 @@ class BackgroundWorker:
         done: Done,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`done` with the result, or the exception, in a later turn. `size`: bytes of memory that
-        `work` may take.
+        """Do the work, and call `done` with the result or the exception in a later turn. `size`:
+        bytes of memory that `work` may take.
 
-        `wanted` is asked when its turn comes: work that nobody waits for any more is not begun, and
+        `wanted` is called before the work begins: if it returns False, the work is not done, and
         `done` is called with a KafkaError.
         """
         self._bytes += size

@@ -9,12 +9,12 @@ from typing import Generic, Protocol, TypeVar
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.limits import LONG_REQUEST_BYTES, LONG_REQUESTS_WAITING_BYTES, MIB
 
-LOOK_BYTES = 8 * MIB  # of requests that wait, before it is looked for clients that have gone
+CHECKED_BYTES = 8 * MIB  # of requests that wait, before those of clients that have gone are dropped
 CLOSED = "closed by the other side"
 
 
 class Holding(Protocol):
-    """A connection, as far as it waits for room."""
+    """A connection, as long requests use it."""
 
     def hold(self) -> None: ...
 
@@ -24,7 +24,7 @@ class Holding(Protocol):
 
 
 class Arrived(Protocol):
-    """A request that has come whole and is not decoded yet."""
+    """A request that is whole and not decoded yet."""
 
     @property
     def connection(self) -> Holding: ...
@@ -35,8 +35,8 @@ A = TypeVar("A", bound=Arrived)
 
 class LongRequests(Generic[A]):
     def __init__(self, metrics: Metrics, abandoned: Callable[[A], bool]) -> None:
-        """`abandoned` tells whether the client has gone, or closed its side: then its request is
-        not worth its time.
+        """`abandoned` returns whether the client has gone, or closed its side: then its request is
+        not worth the time.
         """
         self._metrics = metrics
         self._abandoned = abandoned
@@ -44,23 +44,21 @@ class LongRequests(Generic[A]):
         self._bytes = 0
         self._waiting: deque[tuple[A, int, Callable[[], None]]] = deque()
         self._waiting_bytes = 0
-        self._look_at_bytes = LOOK_BYTES
+        self._check_at_bytes = CHECKED_BYTES
         self.is_full = False  # so many bytes wait that no further long frame is to be read
         self._held_back: list[Holding] = []
 
     def enter(self, request: A, size: int, begin: Callable[[], None]) -> bool:
-        """Return whether there is room for its `size` bytes now; else `begin` is called when there
-        is. Requests enter in order of arrival.
-
-        One is always let in.
+        """Return whether there is room for the request's `size` bytes now; else `begin` is called
+        when there is. Requests enter in order of arrival. A single one always has room.
         """
         if self._waiting or not self._has_room(size):
             self._metrics.hit(LONG_REQUEST_BYTES)
             self._waiting.append((request, size, begin))
             self._waiting_bytes += size
-            if self._waiting_bytes > self._look_at_bytes:
+            if self._waiting_bytes > self._check_at_bytes:
                 self._drop_abandoned()
-            self._note_line()
+            self._update_is_full()
             return False
         self._let_in(request, size)
         return True
@@ -79,14 +77,14 @@ class LongRequests(Generic[A]):
         return len(self._waiting)
 
     def hold_back(self, connection: Holding) -> None:
-        """Nothing more is read from it until there is room for its frame."""
+        """Read nothing more from the connection until there is room for its frame."""
         self._metrics.hit(LONG_REQUESTS_WAITING_BYTES)
         self._held_back.append(connection)
         connection.hold()
 
     def leave(self, request: A) -> bool:
-        """The request is answered, or nobody wants the answer any more. False: it had not entered,
-        or had left before.
+        """Give the room of a request to others: it is answered, or its client has gone. Return
+        False if it had not entered, or had left before.
         """
         size = self._inside.pop(id(request), None)
         if size is None:
@@ -109,9 +107,9 @@ class LongRequests(Generic[A]):
             else:
                 self._let_in(request, size)
                 begin()
-        self._note_line()
+        self._update_is_full()
 
-    def _note_line(self) -> None:
+    def _update_is_full(self) -> None:
         self.is_full = self._waiting_bytes > LONG_REQUESTS_WAITING_BYTES.value
         if not self.is_full:
             held_back, self._held_back = self._held_back, []
@@ -119,14 +117,14 @@ class LongRequests(Generic[A]):
                 connection.release_soon()
 
     def _drop_abandoned(self) -> None:
-        """Clients that send a long request and go would otherwise fill the memory: what waits is at
-        most twice what somebody waits for.
+        """Drop the requests of clients that have gone, which would fill the memory: at most half
+        of the bytes that wait are theirs.
         """
         gone = [each for each in self._waiting if self._abandoned(each[0])]
         left = {id(each[0]) for each in gone}
         self._waiting = deque(each for each in self._waiting if id(each[0]) not in left)
         self._waiting_bytes = sum([size for _, size, _ in self._waiting])
-        self._look_at_bytes = max(LOOK_BYTES, 2 * self._waiting_bytes)
+        self._check_at_bytes = max(CHECKED_BYTES, 2 * self._waiting_bytes)
         for request, _, _ in gone:
             request.connection.end(CLOSED)
 

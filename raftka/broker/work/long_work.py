@@ -2,9 +2,10 @@
 a generator which yields between items.
 
 Each turn of the loop has SLICE_S seconds of CPU time for all long work of the node together. Work
-that begins gets what is left of its turn; what is not done then waits in line, and from then on
-each turn goes to the work at the front, which goes to the back if that was not enough. So a request
-of 100,000 items delays the requests of other connections by one slice, not by its own length.
+that begins gets the rest of its turn's slice; if it is not done then, it waits in line. From then
+on each turn's slice goes to the work at the front, which goes to the back if that was not enough.
+So a request of 100,000 items delays the requests of other connections by one slice, not by its own
+length.
 """
 
 from collections import deque
@@ -27,15 +28,15 @@ STEPS = 8  # between two readings of the clock, which cost some 0.3 us each
 
 
 def counted_as(items: int) -> Steps[None]:
-    """Count the step before as so many: the clock is read between every few steps, and a command
-    for 200 items is no small one.
+    """Count the step before as so many steps: the clock is read between every few of them, and a
+    command for 200 items is a long step.
     """
     for _ in range(items):
         yield
 
 
 def drained(steps: Steps[T]) -> T:
-    """The result, at once: for work of few items."""
+    """Take all steps now and return the result: for work of few items."""
     try:
         while True:
             next(steps)
@@ -44,13 +45,13 @@ def drained(steps: Steps[T]) -> T:
 
 
 class Unfinished(Exception):
-    """The slice was over before the work was."""
+    """The slice is over before the work is done."""
 
 
 class LongWork:
     def __init__(self, clock: Clock, failed: Callable[[str, Exception], None]) -> None:
-        """`failed` is told of work whose `done` raised, when that work has no `failed` of its own:
-        the node goes on.
+        """`failed` is called with the name of work whose `done` raised, when that work has no
+        `failed` of its own: the node goes on.
         """
         self._clock = clock
         self.failed = failed
@@ -58,12 +59,12 @@ class LongWork:
         self._queue: deque[_Work[Any]] = deque()
         self._turn_ends = inf  # on the CPU clock; inf: this turn has had no long work yet
         self._scheduled = False
-        # how many have begun: work that sees another number than before has been interrupted
+        # number of slices so far: work that sees another number than before has been interrupted
         self.slices = 0
 
     def begin(self, steps: Steps[T]) -> T:
-        """Run new work in what is left of this turn's slice. Raises Unfinished (then hand it to
-        `go_on`), and what the work raises.
+        """Run new work in the rest of this turn's slice. Raises Unfinished (then call `resume`),
+        and the errors of the work.
         """
         try:
             for _ in range(FIRST_STEPS):
@@ -84,9 +85,9 @@ class LongWork:
         """Run the rest of `steps` in later turns, then call `done` with its result, or with the
         exception that ended it.
 
-        `wanted` is asked before each slice: when nobody wants the result any more, the generator is
-        closed and `done` is not called. `failed` is called with what `done` raises: a bug of ours,
-        which ends this work and nothing else. `spent`: with the CPU time of each slice.
+        `wanted` is called before each slice: if it returns False, the generator is closed and
+        `done` is not called. `failed` is called with an error of `done`: a bug of the broker, which
+        ends this work alone. `spent` is called with the CPU time of each slice.
         """
         self._queue.append(
             _Work(name, steps, done, wanted, failed or partial(self.failed, name), spent)
@@ -102,8 +103,8 @@ class LongWork:
         failed: Callable[[Exception], None] | None = None,
         spent: Callable[[float], None] | None = None,
     ) -> None:
-        """Begin now, go on in later turns if need be. What `done` raises in this turn is the
-        caller's.
+        """Begin now, and go on in later turns if the slice is not enough. Raises the errors of
+        `done` in this turn.
         """
         try:
             result = self.begin(steps) if spent is None else self._counted(self.begin, steps, spent)
@@ -126,9 +127,7 @@ class LongWork:
     async def finish(
         self, name: str, steps: Steps[T], spent: Callable[[float], None] | None = None
     ) -> T:
-        """For async handlers: run `steps` to its end and return its result, or raise what it
-        raises.
-        """
+        """Run `steps` to its end, for async handlers; return its result, or raise its error."""
         ended = trio.Event()
         outcome: list[T | Exception] = []
 

@@ -1,8 +1,8 @@
-"""Work over thousands of things, some in each turn, in the order in which they were added. So
-nothing that happens to all partitions keeps the loop.
+"""Work over thousands of items, some in each turn, in the order in which they were added. So no
+change of all partitions blocks the loop.
 
-What is added while others wait goes behind them; what waits already is not added again. As long as
-few come, nothing waits.
+An item that is added while others wait goes behind them; an item that waits already is not added
+again. As long as few are added, none waits.
 """
 
 from collections import OrderedDict
@@ -26,7 +26,7 @@ class Slices(Generic[T]):
         self._at_work = False
 
     def add(self, items: Iterable[T]) -> None:
-        """As many now as this turn has room for."""
+        """Add items; work on as many now as this turn has room for."""
         for item in items:
             self._waiting[item] = None
         self._work_off()
