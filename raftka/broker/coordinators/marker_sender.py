@@ -1,12 +1,12 @@
-"""Sends the markers of transactions that end to the leaders of their partitions, until each has its
-marker, and tells the coordinator so.
+"""Send the markers of transactions that end to the leaders of their partitions, until each has its
+marker, and then tell the coordinator.
 
-To each other broker one WriteTxnMarkers is in flight, with what is queued for it, up to a bound; on
-this broker the markers are written without a socket. What a leader refuses for a time is tried
-again, at the leader as then known. A leader that has seen a higher epoch of the producer has no
-transaction to end: its partition is passed over, and so is one that was deleted. One that has heard
-of a later coordinator ends the sending: that one sends them too. With the unloading of a
-coordinator all that is queued for it is dropped.
+To each other broker one WriteTxnMarkers is in flight, with the markers that are queued for it, up
+to a bound; on this broker the markers are written without a socket. A marker that a leader refuses
+for a time is sent again, to the leader as then known. A leader that has seen a higher epoch of the
+producer has no transaction to end: its partition is passed over, and so is a deleted one. A leader
+that knows a later coordinator ends the sending: the later coordinator sends the markers, too. When
+a coordinator is unloaded, the markers that are queued for it are dropped.
 """
 
 from collections import deque
@@ -29,13 +29,13 @@ from raftka.wire.messages.transactions import (
 )
 from raftka.wire.rows import ZERO_UUID
 
-RETRY_S = (0.05, 1.0)  # the first time, at most
+RETRY_S = (0.05, 1.0)  # after the first refusal, and at most
 MARKERS_OF_REQUEST = 1_000
 QUEUED_BYTES = 256 * 1024  # of topics' names in one request
 PASSED_OVER = frozenset(
     {Code.INVALID_PRODUCER_EPOCH, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION}
 )
-# whoever leads then sends the markers again
+# the next coordinator sends the markers again
 MOVED = frozenset({Code.NOT_COORDINATOR, Code.COORDINATOR_LOAD_IN_PROGRESS})
 
 Place = tuple[str, int]
@@ -47,9 +47,7 @@ class Writer(Protocol):
     def write(
         self, marker: Marker, topic: str, partition: int, done: Callable[[Code], None]
     ) -> None:
-        """`done` is called once, perhaps at once, with NONE when the marker is committed, or an
-        error.
-        """
+        """Call `done` once, perhaps now, with NONE when the marker is committed, or an error."""
 
 
 class _Ending:
@@ -115,8 +113,8 @@ class MarkerSender:
         return sum(not ending.left for ending in self._endings.values() if ending.wanted)
 
     def send(self, write: WriteMarkers, failure: KafkaError | None) -> None:
-        """The transaction's end is committed; or, with an error, nobody knows: then the coordinator
-        is asked.
+        """Send the markers of a transaction whose end is committed. With an error it is unknown
+        whether it is: then ask the coordinator.
         """
         if failure is not None:
             if failure.code not in MOVED:
@@ -166,7 +164,7 @@ class MarkerSender:
         self._clock.call_at(self._clock.now() + RETRY_S[1] / 2, action)
 
     def _run(self, steps: Steps[None]) -> None:
-        """A transaction may have very many partitions."""
+        """Take the steps as long work: a transaction may have very many partitions."""
 
         def failed(result: Exception | None) -> None:
             if result is not None:
@@ -180,7 +178,7 @@ class MarkerSender:
         self._run(self._spread_in_steps(markers))
 
     def _spread_in_steps(self, markers: list[tuple[_Ending, Place]]) -> Steps[None]:
-        """Each to the leader as now known."""
+        """Queue each marker for the present leader of its partition."""
         brokers: set[int] = set()
         for ending, place in markers:
             yield
@@ -200,7 +198,7 @@ class MarkerSender:
             self._pump(broker)
 
     def _leader(self, ending: _Ending, place: Place) -> int | None:
-        """None: the partition is gone; -1: it has no leader."""
+        """Return the leader; None: the partition is gone; -1: it has no leader."""
         name, index = place
         image = self.context.metadata.image
         topic_id = ending.write.topics[name].topic_id
@@ -220,7 +218,7 @@ class MarkerSender:
             self._run(self._ask(broker, outbox))
 
     def _ask(self, broker: int, outbox: _Outbox) -> Steps[None]:
-        """With a bounded part of the queue."""
+        """Send a request with a bounded part of the queue."""
         taken: list[tuple[_Ending, Place]] = []
         size = 0
         while outbox.queue and len(taken) < MARKERS_OF_REQUEST and size < QUEUED_BYTES:
@@ -235,7 +233,7 @@ class MarkerSender:
             )
         else:
             outbox.in_flight = False
-            self._pump(broker)  # something may have come since the last look
+            self._pump(broker)  # markers may have been queued meanwhile
 
     def _answered(
         self,
@@ -290,7 +288,7 @@ class MarkerSender:
             self._written(ending)
 
     def _give_up(self, ending: _Ending) -> None:
-        """Another coordinator leads."""
+        """End the sending: another coordinator leads."""
         ending.over = True
         if self._endings.get(ending.write.transactional_id) is ending:
             del self._endings[ending.write.transactional_id]
@@ -301,7 +299,7 @@ class MarkerSender:
         )
 
     def _written(self, ending: _Ending) -> None:
-        """All partitions have their markers."""
+        """Tell the coordinator that all partitions have their markers."""
         write = ending.write
 
         def answered(answer: KafkaError | None) -> None:
@@ -331,7 +329,9 @@ class MarkerSender:
             self._spread(parked)
 
     def on_image(self) -> None:
-        """Leaders may have changed, and coordinators."""
+        """Send parked markers again, and drop those of unloaded coordinators: leaders may have
+        changed.
+        """
         for transactional_id, ending in list(self._endings.items()):
             if not ending.wanted:
                 del self._endings[transactional_id]
