@@ -16,6 +16,7 @@ from raftka.wire.messages.configs import DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CON
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.metadata import METADATA
+from raftka.wire.messages.partitions import CREATE_PARTITIONS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID
 from raftka.wire.messages.quorum import DESCRIBE_QUORUM
@@ -395,6 +396,46 @@ def test_the_metadata_log_is_not_created_as_a_topic(stage: Stage, validate_only:
         ((found,),) = [stage.wire().ask(METADATA, wanted).topics]
         assert Code(found.error_code) is Code.UNKNOWN_TOPIC_OR_PARTITION
         stage.world.run(stage.world.now + 1.0)
+
+
+def test_topics_named_twice_are_refused_once_and_the_others_are_created(stage: Stage) -> None:
+    request = CREATE_TOPICS.request
+    topics = [
+        request.topics(name=name, num_partitions=1, replication_factor=1)
+        for name in ("twice", "other", "twice")
+    ]
+    created = stage.wire().ask(CREATE_TOPICS, request(topics=topics, timeout_ms=1000)).topics
+
+    assert [(each.name, Code(each.error_code), each.error_message) for each in created] == [
+        ("twice", Code.INVALID_REQUEST, "Duplicate topic name."),
+        ("other", Code.NONE, None),
+    ]
+    assert stage.nodes[1].image.topic_named("twice") is None
+
+
+def test_too_many_partitions_of_all_topics_together_are_refused(stage: Stage) -> None:
+    request = CREATE_TOPICS.request
+    topics = [
+        request.topics(name=name, num_partitions=5001, replication_factor=1) for name in ("f", "g")
+    ]
+    created = stage.wire().ask(CREATE_TOPICS, request(topics=topics, timeout_ms=1000)).topics
+
+    assert [(each.name, Code(each.error_code)) for each in created] == [
+        ("f", Code.POLICY_VIOLATION),
+        ("g", Code.POLICY_VIOLATION),
+    ]
+    assert stage.nodes[1].image.topic_named("f") is None
+
+
+def test_partitions_of_a_topic_named_twice_are_refused_once(stage: Stage) -> None:
+    request = CREATE_PARTITIONS.request
+    topics = [request.topics(name=name, count=9) for name in ("t", "nosuch", "t")]
+    results = stage.wire().ask(CREATE_PARTITIONS, request(topics=topics, timeout_ms=1000)).results
+
+    assert [(each.name, Code(each.error_code), each.error_message) for each in results] == [
+        ("t", Code.INVALID_REQUEST, "Duplicate topic name."),
+        ("nosuch", Code.UNKNOWN_TOPIC_OR_PARTITION, None),
+    ]
 
 
 def of_version(magic: int) -> bytes:
