@@ -1,8 +1,7 @@
 """A package's entries as an immutable map: a change makes a new map, at a cost proportional to the
 change and not to the map.
 
-Keys are spread over buckets; those that nothing changes in are shared with the map before. Knows no
-record.
+Keys are spread over buckets; a change shares all other buckets with the map before.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ class Entries(Mapping[bytes, bytes]):
             self._change(entries)
 
     def changed(self, changes: Mapping[bytes, bytes | None]) -> "Entries":
-        """With these values; None: without that key."""
+        """Return a map with these values; the value None removes a key."""
         after = Entries.__new__(Entries)
         after._groups, after._count = self._groups.copy(), self._count
         after._change(changes)

@@ -1,9 +1,9 @@
 """The cluster's metadata at one offset: immutable, built record by record, equal on all nodes at
 equal offset.
 
-apply() copies the maps that a batch touches, shallow, so an image can be held as long as one likes.
-Knows no rule of the controller's: what a record says becomes so; one about something that is not
-there, or that creates what is there, changes nothing (the same nothing on every node).
+apply() makes shallow copies of the maps that a batch changes, so an image can be kept for any time.
+It applies records without the controller's checks. A record about a missing object, or one that
+creates an existing object, changes nothing, on all nodes alike.
 """
 
 from collections.abc import Mapping, Sequence
@@ -89,7 +89,7 @@ class BrokerImage(NamedTuple):
 
     @property
     def directories(self) -> frozenset[bytes]:
-        """Those it registered with, and that have not failed since."""
+        """Return the directories of the registration that have not failed since."""
         return frozenset((self.directory_id, *self.more_directories))
 
     @property

@@ -1,9 +1,9 @@
-"""Records of the metadata log: one class a kind of record, and how a batch of them becomes the
-bytes of one Raft entry.
+"""Records of the metadata log: one class for each kind, and the encoding of a batch as the bytes of
+one Raft entry.
 
-A record says what became so, never what was asked for: replaying needs no decision. Fields are
+A record has the result of a decision, not the request: replaying it needs no decision. Fields are
 plain values that msgpack knows; nested ones are tuples. A kind keeps its number for ever; a new
-field comes last, with a default, under a higher version (NUMBERS). Knows no image and no Raft.
+field comes last, with a default, under a higher version (NUMBERS).
 """
 
 from collections.abc import Callable, Sequence
@@ -142,7 +142,7 @@ class ConfigSet(NamedTuple):
 class ProducerIdsAllocated(NamedTuple):
     broker_id: int
     broker_epoch: int
-    next_producer_id: int  # the first that nobody has
+    next_producer_id: int  # the first id that is not allocated
 
 
 class AclAdded(NamedTuple):

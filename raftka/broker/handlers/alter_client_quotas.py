@@ -93,7 +93,7 @@ def _find_unknown_type(entity: QuotaEntity) -> str | None:
 def _refuse_all(
     request: Request[AlterClientQuotasRequest], code: Code, message: str | None
 ) -> Steps[AlterClientQuotasResponse]:
-    """The same error for every entity."""
+    """Return a response with the same error for every entity."""
     entities: dict[QuotaEntity, None] = {}
     for entry in request.body.entries:
         entities[(yield from _read_entity(entry))] = None

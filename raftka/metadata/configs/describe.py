@@ -61,7 +61,7 @@ class Static(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OfController:
-    """As it was told."""
+    """Settings that the controller has sent."""
 
     node_id: int
     given: Mapping[str, str]
@@ -248,8 +248,8 @@ def _broker_row(name: str, layers: Layers, *, defaults: bool = True) -> ConfigRo
 def _synonyms(
     names: tuple[str, ...], layers: Layers, *, defaults: bool = True
 ) -> Iterable[Synonym]:
-    """By layer, in it by name. When the first name is nowhere set there are none: `retention.ms` at
-    its 168 hours shows none (as Kafka does).
+    """Return the synonyms, ordered by layer, then by name. There are none if the first name is set
+    nowhere: `retention.ms` at its 168 hours shows none, as in Kafka.
     """
     found = [
         Synonym(name, values[name], source)

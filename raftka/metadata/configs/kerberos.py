@@ -1,5 +1,5 @@
-"""How a listener takes Kerberos logins, from its settings: whose keys the node has, and how
-principals become users.
+"""Settings of a listener for Kerberos logins: the keys of the node, and the rules that turn
+principals into users.
 """
 
 from typing import NamedTuple

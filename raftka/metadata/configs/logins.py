@@ -1,6 +1,4 @@
-"""How a listener is secured, from settings: its TLS, which SASL mechanisms it has, the users of
-PLAIN. Knows no connection.
-"""
+"""Security settings of a listener: TLS, SASL mechanisms, the users of PLAIN."""
 
 from collections.abc import Iterable
 
@@ -119,8 +117,8 @@ def check_controllers(values: Values, endpoints: Iterable[Endpoint]) -> None:
 
 
 def own_login(values: Values, protocol: str, listener: str, mechanism: str) -> ClientSecurity:
-    """How a node connects to others at that listener: with what the JAAS line of the listener and
-    the mechanism says.
+    """Return the login with which a node connects to others at that listener, from the JAAS line of
+    the listener and the mechanism.
     """
     if protocol == PLAINTEXT.security_protocol:
         return PLAINTEXT

@@ -1,8 +1,8 @@
-"""How a listener checks tokens of OAUTHBEARER, from its settings: whose keys, and what must hold of
-the claims. Read when the node starts, not later.
+"""Settings of a listener for tokens of OAUTHBEARER: the issuer's keys, and the rules for claims.
+They are read when the node starts, not later.
 
-Tokens without a signature are taken only where Kafka's class for them is named; and nothing else
-that stands in the place of a class is loaded.
+Tokens without a signature are accepted only if the settings name Kafka's class for them. No other
+class is loaded.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ OWN = "unsecuredValidator"  # options of the JAAS line begin with it
 
 
 class KeySource(NamedTuple):
-    """Where the issuer's keys are, and how often they are read."""
+    """The place of the issuer's keys, and the interval at which they are read."""
 
     url: str
     refresh_s: float

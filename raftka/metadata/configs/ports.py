@@ -1,5 +1,5 @@
-"""How ports that speak no Kafka are secured, from settings: the pages of `metrics.port` and the
-ZooKeeper bridge. Knows no connection.
+"""Security settings of ports without Kafka's protocol: the pages of `metrics.port` and the
+ZooKeeper bridge.
 """
 
 from collections.abc import Mapping

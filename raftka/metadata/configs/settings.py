@@ -109,14 +109,14 @@ class NodeSettings:
 
     @property
     def between_brokers(self) -> ClientSecurity:
-        """How this node connects to other brokers."""
+        """Return the security of this node's connections to other brokers."""
         return self._own(
             self.inter_broker_listener, self.values["sasl.mechanism.inter.broker.protocol"]
         )
 
     @property
     def between_controllers(self) -> ClientSecurity:
-        """How this node connects to controllers: at the first of their listeners."""
+        """Return the security of connections to controllers, at their first listener."""
         names = self.values["controller.listener.names"] or ("",)
         return self._own(names[0].upper(), self.values["sasl.mechanism.controller.protocol"])
 
@@ -140,7 +140,7 @@ class NodeSettings:
 
     @property
     def page_host(self) -> str:
-        """Where `metrics.port` listens."""
+        """Return the address at which `metrics.port` listens."""
         first = next(iter(self.listeners), self.controller_listener)
         return self.values["metrics.host"] or (first.host if first is not None else "")
 
@@ -169,7 +169,7 @@ class NodeSettings:
         return tuple(name for name in given if name not in in_use)
 
     def with_dynamic(self, image: MetadataImage) -> "NodeSettings":
-        """As they hold with what was set at run time, on this broker or on all."""
+        """Return the settings with those set at run time, for this broker or for all."""
         layers = (image.config(BROKER, str(self.node_id)), image.config(BROKER, ""), self.given)
         static = {
             name: value for name, value in self.values.items() if not name.startswith(LISTENER)
@@ -393,8 +393,8 @@ def _advertised(
     controllers: tuple[Endpoint, ...],
     protocols: Mapping[str, str],
 ) -> tuple[Endpoint, ...]:
-    """Those of the broker. A controller's address is in controller.quorum.voters: what a file
-    advertises of it is checked, and not used.
+    """Return the advertised listeners of the broker. A controller's address is in
+    controller.quorum.voters: an advertised listener of a controller is checked, and not used.
     """
     if values["advertised.listeners"] is None:
         advertised = clients

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Type(IntEnum):
-    """As DescribeConfigs numbers them."""
+    """Types of settings, with their numbers in DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1

@@ -254,8 +254,8 @@ class Journal:
         self._rewrite()
 
     def begin_anew(self, snapshot: Snapshot, recovery: Recovery) -> None:
-        """Only for a node that does not run. A crash in the middle leaves a directory that says
-        so.
+        """Begin a new log of this snapshot; the node must not run. A crash in the middle is visible
+        in the directory.
         """
         assert snapshot.index > self.last.index
         self.standing = Standing.BROKEN_OFF

@@ -260,7 +260,7 @@ class RaftCore:
         return not self._untouched
 
     def next_deadline(self) -> float:
-        """When to step at the latest, on the clock that `step` is given."""
+        """Return the time of the next step at the latest, on the clock of `step`."""
         return self._voter.deadline() + EPSILON if self._untouched else self._voter.now
 
     def _write_snapshot(self, index: int, state: bytes) -> None:

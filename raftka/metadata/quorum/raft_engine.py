@@ -54,7 +54,7 @@ class LogOfSyncObj:
         self._journal.set_vote(term, vote)
 
     def setRaftCommitIndex(self, index: int) -> None:
-        """Not kept: a leader tells it again."""
+        """Ignore the index: a leader sends it again."""
 
     def onOneSecondTimer(self) -> None: ...
 
@@ -189,7 +189,7 @@ class Engine(SyncObj):  # type: ignore[misc]
 
     @property
     def election_at(self) -> float:
-        """When it runs for leader if it has not heard of one."""
+        """Return the time at which it becomes a candidate if it hears no leader."""
         return float(self._SyncObj__raftElectionDeadline)
 
     @election_at.setter
@@ -474,7 +474,7 @@ class Engine(SyncObj):  # type: ignore[misc]
             self.send(node, message)
 
     def stock_receive(self, node: Node, message: Message) -> None:
-        """To SyncObj's own handler, behind the guards."""
+        """Pass a message to SyncObj's own handler, behind the guards."""
         SyncObj._SyncObj__onMessageReceived(self, node, message)
 
     def forbid(self, what: str) -> None:

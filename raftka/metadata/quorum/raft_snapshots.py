@@ -22,7 +22,7 @@ class _Stream:
 
 
 class SnapshotSender:
-    """In the place of pysyncobj's serializer."""
+    """A replacement of pysyncobj's serializer."""
 
     def __init__(self, journal: Journal, chunk_bytes: int, resend_after: float) -> None:
         self._journal, self._chunk_bytes, self._resend_after = journal, chunk_bytes, resend_after

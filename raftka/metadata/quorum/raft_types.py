@@ -43,7 +43,7 @@ class RaftConfig:
 
 
 class Entry(NamedTuple):
-    """As pysyncobj keeps it: what it carries first."""
+    """An entry in pysyncobj's form, its command first."""
 
     command: bytes  # one byte of kind, then the proposed bytes
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks for
@@ -69,8 +69,8 @@ class Snapshot:
 
 
 class NotLeader(Exception):
-    """Only an active leader takes proposals; `leader` is who may be asked instead, as far as this
-    node knows.
+    """Raised for a proposal to a node that is not the active leader; `leader` is the leader that
+    this node knows.
     """
 
     def __init__(self, leader: int | None) -> None:

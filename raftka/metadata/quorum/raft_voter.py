@@ -379,8 +379,8 @@ class Voter(Engine):
         return self._transfer is not None
 
     def transfer(self, to: int) -> None:
-        """As soon as that voter has everything, ask it to stand; until then, and at most for an
-        election timeout, take no proposals.
+        """Ask a voter to stand for election as soon as it has all entries. Until then, and at most
+        for an election timeout, accept no proposals.
         """
         self._transfer = (to, self.now + self.config.election_timeout)
         self.send_now = True
