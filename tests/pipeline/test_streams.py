@@ -119,7 +119,7 @@ def test_schemas_by_number(tmp_path: Path) -> None:
     with pytest.raises(OptionRefused, match=r"7\.avsc is no JSON"):
         told({"format": "avro", "schemas": "s"}, tmp_path)
     (tmp_path / "s" / "7.avsc").rename(tmp_path / "s" / "seven.avsc")
-    with pytest.raises(OptionRefused, match=r"seven\.avsc: a schema's file has its number as name"):
+    with pytest.raises(OptionRefused, match=r"seven\.avsc: a schema's file has its id as name"):
         told({"format": "avro", "schemas": "s"}, tmp_path)
 
 

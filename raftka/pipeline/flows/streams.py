@@ -7,8 +7,7 @@ streams:
   trucks:                                  # the views trucks, trucks_raw and trucks_bad
     topic: trucks_gps
     format: [json, avro]
-    registry: http://localhost:8081        # or schemas: schemas, where schemas/7.avsc is Avro's
-                                           number 7
+    registry: http://localhost:8081        # or schemas: schemas, with Avro's schema 7 in 7.avsc
     fields: {truck: int, latitude: double, speed: "double?"}
     watermark: 10 seconds                  # behind the record's timestamp
 outputs:
@@ -393,14 +392,14 @@ def schemas_in(folder: Path) -> dict[int, Json]:
     found = {}
     for path in sorted(folder.glob("*.avsc")):
         if not path.stem.isdecimal():
-            raise OptionRefused(f"{path}: a schema's file has its number as name, such as 7.avsc")
+            raise OptionRefused(f"{path}: a schema's file has its id as name, such as 7.avsc")
         try:
             found[int(path.stem)] = json.loads(path.read_text())
         except ValueError as error:
             raise OptionRefused(f"{path} is no JSON: {error}") from None
     if not found:
         raise OptionRefused(
-            f"there is no schema in {folder}: Avro's schema with the number 7 is to be there as "
+            f"there is no schema in {folder}: Avro's schema with the id 7 is to be there as "
             "7.avsc"
         )
     return found

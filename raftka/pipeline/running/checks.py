@@ -88,9 +88,9 @@ def _stream(found: Declared, stream: StreamSpec) -> None:
     source_options(
         {**found.connection, "subscribe": stream.topic, **stream.options}, streaming=True
     )
-    for number, schema in stream.schemas.items():
+    for schema_id, schema in stream.schemas.items():
         try:
-            avro.make_reader(schema, number)
+            avro.make_reader(schema, schema_id)
         except Misfit as misfit:
             raise OptionRefused(str(misfit)) from None
     if stream.watermark is None:
