@@ -31,17 +31,17 @@ Later = Callable[[Callable[[], None]], None]  # call it in another turn
 
 
 def nobody(error: OSError | None) -> None:
-    """Who does not ask when a checkpoint is done."""
+    """Ignore the end of a checkpoint."""
 
 
 def at_once(step: Callable[[], None]) -> None:
-    """Where there is no loop that others wait for."""
+    """Call the action now: there is no loop that others wait for."""
     step()
 
 
 class Gathered:
-    """What the checkpoint files of a directory should say, some partitions at a time; of partitions
-    that were not opened, what they say.
+    """Contents for the checkpoint files of a directory, gathered some partitions at a time; of
+    partitions that were not opened, what they say.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Gathered:
         self._found: list[tuple[Key, Log | None, int, int, int, int]] = []  # as COLUMNS has it
 
     def some(self, count: int) -> bool:
-        """Whether there are more."""
+        """Gather some; return whether there are more."""
         known = self.home.offsets
         for _ in range(min(count, len(self._left))):
             key = self._left.pop()
@@ -287,7 +287,7 @@ class Checkpointing:
     def offsets_of(
         self, home: LogDirectory, high_watermarks: Mapping[Key, int]
     ) -> dict[str, Offsets]:
-        """What the checkpoint files should say."""
+        """Return the offsets for the checkpoint files."""
         gathered = Gathered(home, self._logs, self._homes, high_watermarks)
         gathered.some(len(self._homes))
         return {name: gathered.offsets(name) for name in COLUMNS}

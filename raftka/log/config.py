@@ -1,4 +1,4 @@
-"""What a log must be told: Kafka's topic configuration, typed, with Kafka's defaults.
+"""Settings of a log: Kafka's topic configuration, typed, with Kafka's defaults.
 
 Knows neither where the values come from nor their names on the wire.
 """
@@ -13,7 +13,7 @@ FOREVER = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class SchemaRule:
-    """What the keys, or the values, of a topic must be: begin with the number of a schema that is
+    """A rule for the keys, or the values, of a topic: begin with the number of a schema that is
     registered under their subject.
     """
 

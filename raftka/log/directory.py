@@ -153,7 +153,7 @@ class LogDirectory:
         return [file]
 
     def drop_aside(self) -> None:
-        """What was written under temporary names is not wanted."""
+        """Remove the files that were written under temporary names."""
         self._aside = {}
 
     def put_in_place(self, flushed: bool) -> None:
@@ -166,9 +166,7 @@ class LogDirectory:
             self.offsets[name] = offsets
 
     def clear_offsets(self, key: Key) -> None:
-        """What the files say of an earlier partition of that name must not be believed of a new
-        one.
-        """
+        """Forget what the files say of an earlier partition: it does not hold for a new one."""
         for name in CHECKPOINTS:
             if key in self.offsets[name] or key in self._aside.get(name, {}):
                 self.write(
@@ -204,7 +202,7 @@ class LogDirectory:
 
 
 class DirectoryFailure(OSError):
-    """What went wrong in which of the directories."""
+    """An error, and the directory in which it occurred."""
 
     def __init__(self, home: LogDirectory, error: OSError) -> None:
         super().__init__(error.errno, error.strerror, error.filename)
@@ -213,9 +211,7 @@ class DirectoryFailure(OSError):
 
 @contextmanager
 def failing(home: LogDirectory) -> Iterator[None]:
-    """What goes wrong here goes wrong in that directory: most errors of a system do not say
-    where.
-    """
+    """Raise an OSError as DirectoryFailure, which says where: most errors of a system do not."""
     try:
         yield
     except DirectoryFailure:

@@ -1,4 +1,4 @@
-"""What lies in a log directory when a node starts. Opens no log.
+"""Contents of a log directory when a node starts. Opens no log.
 
 A topic can be deleted and made again while one of the directories is away, so two topics of one
 name may lie in two directories. Their ids tell them apart; the metadata says later which of them is

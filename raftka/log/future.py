@@ -30,7 +30,7 @@ ANY_EPOCH = 2**31 - 1
 
 
 class Leftover(NamedTuple):
-    """What a node that ended in the middle of it left."""
+    """A log that a node has left when it ended in the middle of a move."""
 
     key: Key
     topic_id: bytes
@@ -99,7 +99,7 @@ def align(future: Log, present: Log) -> None:
 
 
 def next_spans(future: Log, present: Log, max_bytes: int) -> list[FileSpan]:
-    """What is to be copied next; none: there is no more."""
+    """Return the bytes to copy next; none: there are no more."""
     spans, _ = present.read(future.end_offset, max_bytes, present.written_offset)
     return spans
 
@@ -113,7 +113,7 @@ def append_copy(future: Log, data: bytes) -> None:
 def change_names(
     files: Files, future: Log, key: Key, topic_id: bytes, old: LogDirectory, new: LogDirectory
 ) -> tuple[str, OSError | None]:
-    """What the future log has written is the partition's from now on; it was closed. Returns where
+    """Put the future log in the place of the present one; it was closed. Return the path at which
     what was there waits for its end.
 
     Raises DirectoryFailure; then all is as it was before, as far as the disks allow. An error that
@@ -146,7 +146,7 @@ def change_names(
 
 
 def note_offsets(present: Log, key: Key, old: LogDirectory, new: LogDirectory) -> None:
-    """What the checkpoints of the new directory must say before the log has its name there. Raises
+    """Write the log's offsets to the new directory, before the log has its name there. Raises
     OSError.
     """
     new.clear_offsets(key)

@@ -1,5 +1,5 @@
-"""Which leader epoch began at which offset (KIP-101, KIP-320): what truncation goes by. Knows no
-log, no replica.
+"""First offsets of leader epochs (KIP-101, KIP-320), by which replicas are truncated. Knows no log,
+no replica.
 """
 
 from bisect import bisect_right

@@ -716,8 +716,8 @@ class Log:
         return count
 
     def _remembers_without_oldest(self) -> bool:
-        """Whether a recovery after a loss of power would still know every producer, if the oldest
-        segment were gone.
+        """Return whether a recovery after a loss of power would still know every producer, if the
+        oldest segment were deleted.
         """
         following = self.segments[1].base_offset
         return not self.producers.producers or self.durability.snapshots.on_disk(

@@ -49,7 +49,7 @@ from raftka.runtime.interfaces import File, Files
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """What came of opening a log off the loop."""
+    """The result of opening a log off the loop."""
 
     topic_id: bytes
     whole: bool
@@ -181,7 +181,7 @@ class LogManager:
         )
 
     def held(self) -> dict[bytes, list[tuple[bytes, int]]]:
-        """What lies in the directories that can be used, by their ids: topic ids and partitions."""
+        """Return the contents of usable directories, by their ids: topic ids and partitions."""
         held: dict[bytes, list[tuple[bytes, int]]] = {}
         for home in self.usable:
             found = [(self._topic_id(key), key[1]) for key in self.lying_in(home)]
@@ -237,8 +237,8 @@ class LogManager:
             raise DirectoryFailure(self._homes.get(key, home), error) from error
 
     def _not_that_topic(self, key: Key, topic_id: bytes, whole: bool) -> None:
-        """What lies there is of an earlier topic of that name, and goes. Or its partition.metadata
-        has rotted: then it may be all that is left.
+        """Remove a log of an earlier topic of that name. Or its partition.metadata has rotted: then
+        it may be all that is left.
 
         One without a committed record was never flushed: a power loss took what it says.
         """
@@ -498,9 +498,7 @@ class LogManager:
         return work
 
     def forget_ahead(self) -> bool:
-        """What nobody came for: it was deleted meanwhile. Whether there are such logs on the
-        disk.
-        """
+        """Drop logs that were deleted meanwhile. Return whether there are such logs on the disk."""
         left = [key for key in self._opening if key not in self.logs]
         self._opening.clear()
         for ahead in self._ahead.values():
@@ -533,7 +531,7 @@ class LogManager:
     def _place_for(
         self, key: Key, counts: Mapping[LogDirectory, int] | None = None
     ) -> LogDirectory:
-        """Where somebody wants it, else the directory with the fewest."""
+        """Return the directory that was wanted, else the one with the fewest."""
         wanted = self.preferred.get(key)
         if wanted is not None and wanted.path not in self.offline:
             return wanted
@@ -588,7 +586,7 @@ class LogManager:
         self._checkpoints.later = later
 
     def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = nobody) -> None:
-        """How far everything is on disk, so that the next start reads less. After an error the node
+        """Write down how far all is on disk: the next start reads less. After an error the node
         must stop.
         """
         self._checkpoints.write(self.usable, high_watermarks, self.on_directory_failed, done)

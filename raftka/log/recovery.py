@@ -52,7 +52,7 @@ class Damaged(Exception):
 
 @dataclass(slots=True)
 class Cut:
-    """What recovery took away."""
+    """Records that recovery has cut off."""
 
     offset: int  # the log ends here now
     bytes: int
@@ -155,7 +155,7 @@ def _finish_swaps(files: Files, directory: str) -> None:
 
 
 def _extent(files: Files, path: str, base: int) -> tuple[int, bool]:
-    """Where the batches in the file end, and whether the file ends there too."""
+    """Return the offset at which batches in the file end, and whether the file ends there."""
     file = files.open(path)
     end, stop = base, 0
     for position, header in checked(file, 0, file.size(), base, base + (1 << 31) - 1):
@@ -336,8 +336,8 @@ def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
 def _make_durable(
     files: Files, directory: str, segments: list[Segment], believed_below: int
 ) -> None:
-    """What was found is claimed from now on, so it must be on disk: after a crash of the process
-    alone it may be in the page cache only.
+    """Flush what was found: it is claimed from now on, and after a crash of the process alone it
+    may be in the page cache only.
 
     A kernel takes pages whose flush failed for clean: it shows them to this process, and a flush
     alone would not write them. They are written anew.

@@ -1,4 +1,4 @@
-"""How many of a log's oldest segments have had their time (cleanup.policy=delete, and what
+"""Retention: the oldest segments of a log that may go (cleanup.policy=delete, and what
 DeleteRecords left behind). Knows no files.
 """
 

@@ -1,4 +1,4 @@
-"""Why a batch from a client is refused, with Kafka's code and in Kafka's order. Knows no log:
+"""Reasons to refuse a batch from a client, with Kafka's code and in Kafka's order. Knows no log:
 bounds come as arguments.
 
 The log's own append checks all of this at once and comes here only when something is wrong, or must
@@ -257,7 +257,7 @@ def is_wrong_time(base_timestamp: int, timestamp: int, count: int) -> bool:
 
 
 def _check_header(batch: memoryview, *, has_holes: bool = False) -> None:
-    """What must be so in every batch of a client, behind the CRC."""
+    """Check what every batch of a client must have, behind the CRC."""
     base, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = (
         BATCH_HEADER.unpack_from(batch)
     )
@@ -337,7 +337,7 @@ def wrong_records(errors: Sequence[tuple[int, str]], total: int | None = None) -
 
 
 class _Rule:
-    """What the records of one batch must keep to."""
+    """Rules for the records of one batch."""
 
     def __init__(self, batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> None:
         attributes = read_header(batch).attributes

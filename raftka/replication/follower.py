@@ -1,4 +1,4 @@
-"""What a follower does with the answers to its fetches: append, flush, fetch again; truncate by
+"""A follower's reaction to the answers to its fetches: append, flush, fetch again; truncate by
 leader epoch (KIP-320); wait after errors.
 
 One `FollowerFetch` is one partition under one leader epoch. Pure: it is asked for the next fetch
@@ -20,7 +20,7 @@ BACK_OFF_S = (0.05, 1.0)
 
 
 class Position(NamedTuple):
-    """What to ask the leader for."""
+    """Offsets and epochs of the next request to the leader."""
 
     fetch_offset: int  # all below is flushed here: the leader counts on it
     last_fetched_epoch: int  # -1: the log is empty
@@ -151,8 +151,8 @@ class FollowerFetch:
             self.retry_at = max(self.retry_at, until)
 
     def start(self) -> Effects:
-        """What an earlier role has left unflushed is flushed first: the first fetch offset is a
-        claim too.
+        """Flush first what an earlier role has left unflushed: the first fetch offset is a claim
+        too.
         """
         return self._flush_first() if self._flushed_offset < self._log_end else NOTHING
 
@@ -259,8 +259,8 @@ class FollowerFetch:
         return self.failed(now)
 
     def _common_end(self, epoch: int, leader_end: int) -> int:
-        """Where our log and the leader's are surely the same up to: its answer is about the largest
-        epoch it has that is not above ours.
+        """Return the offset up to which both logs are surely the same: its answer is about the
+        largest epoch it has that is not above ours.
         """
         our_epoch, our_end = self._epoch_end(epoch)
         if our_epoch == epoch:

@@ -75,7 +75,7 @@ class PartitionView(Protocol):
 
 
 class Follower:
-    """What the leader knows of one follower."""
+    """A follower, as the leader knows it."""
 
     __slots__ = (
         "broker_epoch",
@@ -224,8 +224,8 @@ class LeaderState:
             follower.caught_up = follower.fetch_time = when
 
     def start_told(self, replica: int, log_start: int) -> bool:
-        """Where a follower's log starts, as a fetch says that `fetched` has believed; whether that
-        is news.
+        """Note where a follower's log starts, of a fetch that `fetched` has believed; return
+        whether that is news.
         """
         follower = self._followers[replica]
         before, follower.log_start = follower.log_start, log_start
@@ -235,7 +235,7 @@ class LeaderState:
     # ----------------------------------------------------------------------------
 
     def deadline(self) -> float:
-        """When tick() has something to do, if nothing is reported until then; an append may bring
+        """Return when tick() has work to do, if nothing is reported until then; an append may bring
         it nearer.
         """
         if self.pending is not None:
@@ -248,8 +248,8 @@ class LeaderState:
         return max(min(lagging, default=inf) + self.lag_time_max_s, self._not_before)
 
     def tick(self, now: float) -> Effects:
-        """Who has lagged for too long leaves the ISR; an AlterIsr whose answer asked for patience
-        is sent again.
+        """Remove followers that lag too long from the ISR; an AlterIsr whose answer asked for
+        patience is sent again.
         """
         self._now = now
         return self._shrink_or_repeat() + self._advance()
@@ -468,7 +468,7 @@ class LeaderState:
 
 
 class FollowerState:
-    """What a follower knows of its partition's high watermark."""
+    """A partition's high watermark, as a follower knows it."""
 
     __slots__ = ("high_watermark", "leader", "leader_epoch")
 

@@ -6,8 +6,8 @@ from math import inf
 
 
 class Throttle:
-    """What went through is paid off at `rate`; until it is, nothing more goes. So a large answer is
-    followed by a long pause, and the mean holds.
+    """Bytes that went through are paid off at `rate`; until it is, nothing more goes. So a large
+    answer is followed by a long pause, and the mean holds.
     """
 
     __slots__ = ("free_at", "rate")
@@ -17,9 +17,7 @@ class Throttle:
         self.free_at = -inf  # when the last of it is paid
 
     def set_rate(self, rate: float, now: float) -> None:
-        """What is not yet paid is paid at the new rate: who raises it need not wait for the old
-        one.
-        """
+        """Pay what is not paid yet at the new rate: who raises it need not wait for the old one."""
         if rate != self.rate:
             owed = (
                 max(0.0, self.free_at - now) * self.rate

@@ -50,7 +50,7 @@ def keys_of(data: bytes, at: int, header: Header) -> tuple[dict[Key, int], bool]
 
 
 class Kept(NamedTuple):
-    """What of a batch stays."""
+    """The part of a batch that stays."""
 
     body: bytes
     runs: list[tuple[int, int]]  # from, to: neighbours are one

@@ -1,5 +1,5 @@
-"""Which log wants a compaction, and of what: Kafka's rules of dirt, lag and urgency. Compacts
-nothing (compaction.py), knows no process.
+"""The choice of logs to compact, and of their parts: Kafka's rules of dirt, lag and urgency.
+Compacts nothing (compaction.py), knows no process.
 
 The dirty part begins where the last round ended, and ends before the active segment, before what is
 not committed, too young, or above the recovery point as the disk has it: there recovery would take
@@ -27,8 +27,8 @@ class Dirt(NamedTuple):
 
 
 def dirt_of(log: Log, up_to: int, now_ms: int, settled: int | None = None) -> Dirt | None:
-    """What of the log may be compacted; None when nothing. `up_to`: what is committed, and decided
-    where there are transactions.
+    """Return the part that may be compacted; None: nothing. `up_to`: committed, and decided where
+    there are transactions.
 
     `settled`: as it would be if the recovery point on disk were this one.
     """

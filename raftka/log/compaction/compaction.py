@@ -222,8 +222,8 @@ class Compaction:
         )
 
     def _settle(self, out: Output, data: bytes, at: int, header: Header, last: bool) -> None:
-        """What stays of one batch. `last`: of the round; it stays in any case, so that who reads
-        there gets on, and who follows learns the end.
+        """Write the part of one batch that stays. The `last` of the round always stays, so that who
+        reads there gets on, and who follows learns the end.
         """
         base, last_offset = header[0], header[0] + header[6]
         horizon = header[7] if header[5] & DELETE_HORIZON else None
@@ -296,8 +296,8 @@ class Compaction:
             return None
 
     def _marker(self, data: bytes, at: int, header: Header, expired: bool) -> tuple[Kept, bool]:
-        """What stays, and whether it begins to wait for its end: a marker whose transaction is
-        gone, as tombstones do. Readers may be between.
+        """Return the part that stays, and whether it begins to wait for its end: a marker whose
+        transaction is gone, as tombstones do. Readers may be between.
         """
         if header[12] == 0:
             self._transactions.is_empty(header, None)

@@ -1,5 +1,5 @@
-"""What a compaction reads and writes: the batches of a segment file, and the segment file that
-takes its place. Knows no keys and no rule.
+"""Files that a compaction reads and writes: the batches of a segment file, and the segment file
+that takes its place. Knows no keys and no rule.
 """
 
 from collections.abc import Iterator

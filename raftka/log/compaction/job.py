@@ -1,5 +1,5 @@
-"""What is told to a compaction, and what it tells: plain values, because it runs in a process of
-its own. The names its files have on the way.
+"""The order for a compaction, and its results: plain values, because it runs in a process of its
+own. The names its files have on the way.
 """
 
 from typing import NamedTuple

@@ -1,3 +1,3 @@
-"""What a log remembers of producers and their transactions, the snapshots of it, and the markers
+"""Producers and their transactions, as a log remembers them, snapshots of them, and the markers
 that end transactions.
 """

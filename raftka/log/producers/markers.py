@@ -26,7 +26,7 @@ CONTENT = Struct(">5x4sx6s")
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a transaction coordinator tells a partition: the transaction of this producer is
+    """The message of a transaction coordinator to a partition: the transaction of this producer is
     committed, or aborted.
     """
 

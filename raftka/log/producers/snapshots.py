@@ -51,15 +51,15 @@ class Snapshots:
         return file
 
     def flushed(self, taken: Mapping[int, File]) -> None:
-        """What `unflushed` was when the flush began is on disk now; one that was written again
-        meanwhile may not be.
+        """Note that what `unflushed` was when the flush began is on disk; one that was written
+        again meanwhile may not be.
         """
         for offset, file in taken.items():
             if self.unflushed.get(offset) is file:
                 del self.unflushed[offset]
 
     def on_disk(self, since: int, up_to: int) -> bool:
-        """Whether one in [since, up_to] is known to be on disk."""
+        """Return whether one in [since, up_to] is known to be on disk."""
         return any(
             since <= offset <= up_to and offset not in self.unflushed for offset in self.offsets
         )

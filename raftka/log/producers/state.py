@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers: epoch, next sequence, the last five batches
+"""A partition's memory of idempotent producers: epoch, next sequence, the last five batches
 (KIP-98, KIP-360), and the transaction that each has open here. Derived from the log alone, but for
 the guards of transactions that are about to begin (KIP-890).
 
@@ -222,7 +222,7 @@ class ProducerState:
     # transactions
 
     def must_verify(self, producer_id: int, epoch: int) -> bool:
-        """Whether a transactional batch would begin a transaction here, so that its coordinator is
+        """Return whether a transactional batch would begin a transaction: then its coordinator is
         to be asked first.
         """
         producer = self.producers.get(producer_id)
@@ -277,7 +277,7 @@ class ProducerState:
         self.unstable[offset] = None
 
     def admit_marker(self, marker: Marker) -> bool:
-        """Whether to write it: False when all that it would end is over. Raises
+        """Return whether to write it: False when all that it would end is over. Raises
         INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
 
         A marker of version 2 has the epoch that the end of the transaction has raised: the same
@@ -345,7 +345,7 @@ class ProducerState:
         return next(iter(unstable), None)
 
     def open_since(self, before_ms: int) -> bool:
-        """Whether a transaction is open that this broker has first seen before that time; a
+        """Return whether a transaction is open that this broker saw first before that time; a
         restarted broker counts from its start.
 
         Not the producers' timestamps: those of old data would show every transaction as late.

@@ -131,7 +131,7 @@ class TimeIndex:
         )
 
     def largest_up_to(self, offset: int) -> int:
-        """What no timestamp of a batch up to that last offset is above, in an index that is
+        """Return a bound of all timestamps of batches up to that last offset, in an index that is
         complete.
         """
         slot = bisect_left(self.offsets, offset - self.base_offset)

@@ -18,7 +18,7 @@ SUFFIX = ".deleted"  # recovery sweeps files with such names
 
 
 class Budget:
-    """How many bytes all logs of a broker may keep for this."""
+    """Bytes that all logs of a broker may keep for this."""
 
     __slots__ = ("limit_bytes", "used_bytes")
 

@@ -275,7 +275,7 @@ class Segment:
         max_timestamp: int,
         max_timestamp_offset: int,
     ) -> None:
-        """What its maker knows of it."""
+        """Take over what its maker knows of it."""
         self._transaction_index = TransactionIndex(aborted)
         self._offset_index, self._time_index = (
             OffsetIndex(self.base_offset, offset_index),
