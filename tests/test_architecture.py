@@ -516,6 +516,101 @@ def test_types_are_named() -> None:
     assert lines_with_any(["x: Any\nAnyApi = 1\ny: list[Any]", "Many"]) == 2
 
 
+# classes whose one heir lives in another file, with the reason
+HEIRS_ELSEWHERE = {
+    "raftka.metadata.quorum.raft_engine.Engine": "an adapter of pysyncobj, which the voter refines",
+    "raftka.runtime.simulated.disk.NodeFiles": "a check reads a copied disk, outside of a world",
+    "raftka.chaos.simulated.faults.nemeses.Nemesis": "tests use it alone; a life arms it",
+    "raftka.client.blocking.client.Client": "users have it; the pipeline words its errors",
+    "raftka.client.blocking.client.Patience": "users have it; the pipeline words its errors",
+    "raftka.pipeline.records.decoding.Decoder": "pickled to workers, with an envelope or without",
+    "zookeeper_bridge.tree.projection.Projection": "writes compute one as well; Layout adds events",
+    "pyspark_raftka.StreamReader": "Spark's interface; shared reading is a plugin of its own",
+    "pyspark_raftka.Task": "Spark's interface; shared reading is a plugin of its own",
+}
+
+
+def bases_of(path: str, tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """Each class of a module, and its bases, by their full names."""
+    module = module_name(path)
+    known = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    known |= {
+        alias.asname or alias.name: alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    known |= {each.name: f"{module}.{each.name}" for each in classes}
+    for each in classes:
+        texts = [
+            ast.unparse(base.value if isinstance(base, ast.Subscript) else base)
+            for base in each.bases
+        ]
+        heads = [text.partition(".") for text in texts]
+        yield (
+            f"{module}.{each.name}",
+            [known.get(head, head) + dot + rest for head, dot, rest in heads],
+        )
+
+
+def heirs_elsewhere(modules: Mapping[str, str]) -> dict[str, str]:
+    """Classes that have one heir, in another file: it belongs to them. Exceptions and protocols
+    apart.
+    """
+    bases: dict[str, list[str]] = {}
+    file: dict[str, str] = {}
+    for path, source in modules.items():
+        for name, found in bases_of(path, ast.parse(source)):
+            bases[name], file[name] = found, path
+    heirs: dict[str, list[str]] = {}
+    for name, found in bases.items():
+        for base in found:
+            heirs.setdefault(base, []).append(name)
+
+    def is_exempt(name: str) -> bool:
+        return name.endswith(("Protocol", "Error", "Exception")) or any(
+            is_exempt(base) for base in bases.get(name, ())
+        )
+
+    return {
+        name: mine[0]
+        for name, mine in heirs.items()
+        if name in bases and len(mine) == 1 and file[mine[0]] != file[name] and not is_exempt(name)
+    }
+
+
+def test_no_class_has_its_one_heir_in_another_file() -> None:
+    modules = {
+        path: (ROOT / path).read_text()
+        for path in (str(each.relative_to(ROOT)) for each in sources())
+        if path.startswith(("raftka/", "compat/"))
+    }
+    found = heirs_elsewhere(modules)
+
+    assert sorted(found.keys() - HEIRS_ELSEWHERE.keys()) == []
+    assert sorted(HEIRS_ELSEWHERE.keys() - found.keys()) == [], "reasons that are not needed"
+
+
+def test_an_heir_in_another_file_is_found() -> None:
+    chain = {
+        "raftka/log/x.py": "class Base:\n    pass\nclass Beside(Base):\n    pass\n",
+        "raftka/log/y.py": "from raftka.log import x\nclass Heir(x.Beside):\n    pass\n",
+        "raftka/log/z.py": "class Known(Protocol):\n    pass\nclass No(ValueError):\n    pass\n",
+        "raftka/log/w.py": "from raftka.log.z import Known, No\n"
+        "class Does(Known):\n    pass\nclass Never(No):\n    pass\n",
+    }
+
+    assert heirs_elsewhere(chain) == {"raftka.log.x.Beside": "raftka.log.y.Heir"}
+    chain["raftka/log/v.py"] = "from raftka.log.x import Beside\nclass Second(Beside):\n    pass\n"
+    assert heirs_elsewhere(chain) == {}
+
+
 def test_every_package_has_a_floor() -> None:
     packages = {
         f"raftka.{p.stem}"

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.coordinators.batching import CoordinatorBatching
-from raftka.broker.work.batching import PAUSE, WAIT_S, WAITS
+from raftka.broker.work.batching import PAUSE, WAIT_S, WAITS, CoordinatorBatching
 from raftka.wire.errors import Code
 from tests.broker.toy import TOPIC, Add, Read, Ring, ToyStage, batches
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from raftka.chaos.small import lives, raft_life
+from raftka.chaos.small.logs import Entry, Log
 from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.chaos.small.raft_oracle import Violation
-from raftka.chaos.small.replica import Entry, Log
 from raftka.chaos.small.replication_life import FAULTS, Life, run_seed
 from raftka.chaos.verdict import Outcome
 from raftka.cli.chaos.commands import chaos

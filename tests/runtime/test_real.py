@@ -15,7 +15,7 @@ import trio.lowlevel
 import trio.testing
 
 from raftka.runtime.interfaces import Buffer, Files, FileSpan, Transport
-from raftka.runtime.real import processes as real_apart
+from raftka.runtime.real.files import Pace
 from raftka.runtime.real.flushes import Flush
 from raftka.runtime.real.runtime import NodeFailed, open_runtime
 from tests.runtime.echo import Echo, Late, Sender
@@ -425,14 +425,14 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("time.monotonic", lambda: now)
     monkeypatch.setattr("time.sleep", sleep)
-    pace = real_apart.Pace(1000)
+    pace = Pace(1000)
     for size in 100, 300:
         pace.take(size)
     now += 5
     pace.take(50)
 
     assert slept == pytest.approx([0.1, 0.3, 0.05])
-    fast = real_apart.Pace(inf)
+    fast = Pace(inf)
     fast.take(1 << 40)
     assert len(slept) == 3
 

@@ -14,10 +14,10 @@ from math import inf
 from typing import Any, Protocol
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.coordinators.batching import CoordinatorBatching
 from raftka.broker.coordinators.errors import CoordinatorErrors
 from raftka.broker.coordinators.replies import MarkerTicket, shown_as
 from raftka.broker.replica.partition import Partition
+from raftka.broker.work.batching import CoordinatorBatching
 from raftka.broker.work.long_work import LongWork
 from raftka.coordinator.machine import (
     Context,

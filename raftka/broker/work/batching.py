@@ -47,3 +47,28 @@ class Batching:
         self._answered = self._waits = 0
         self._until = inf
         return False
+
+
+class CoordinatorBatching(Batching):
+    """The batching of what a coordinator decides. While its last batch is on its way, new records
+    join the next one: followers fetch one batch after the other anyway.
+    """
+
+    __slots__ = ("_on_their_way",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._on_their_way = 0  # batches that requests wait for
+
+    def note_sent(self) -> None:
+        self._on_their_way += 1
+
+    def note_committed(self, replies: int) -> None:
+        """Note that a batch is committed, or will not be; so many requests were answered."""
+        self._on_their_way -= 1
+        self.note_answered(replies)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Return whether a batch is not committed yet: new records wait for its end."""
+        return self._on_their_way > 0

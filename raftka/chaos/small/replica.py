@@ -2,11 +2,11 @@
 What a broker's shell does, without a shell.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from raftka.log.leader_epoch import LeaderEpochs
+from raftka.chaos.small.logs import Entry, Log
 from raftka.metadata.image import MetadataImage, PartitionImage
 from raftka.replication.follower import (
     Answer,
@@ -23,14 +23,8 @@ from raftka.replication.partition import AdvanceHighWatermark, AlterIsr, Followe
 from raftka.replication.partition import Effects as LeaderEffects
 from raftka.wire.errors import Code, KafkaError
 
-FETCHED = 5  # records of an answer
 LAG_S = 1.0
 NOBODY = PartitionImage((), (), -1, -1, -1)
-
-
-class Entry(NamedTuple):
-    epoch: int
-    value: str
 
 
 class Oracle(Protocol):
@@ -67,88 +61,7 @@ class World(Protocol):
 
     def acknowledge(self, replica: "Replica", value: str, offset: int) -> None: ...
 
-    def new_log(self) -> "Log": ...
-
-
-class Log:
-    """A log's entries, and the part of them that is on the platter."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.epochs = LeaderEpochs()
-        self.flushed = 0
-        self._platter: tuple[list[Entry], list[tuple[int, int]]] = ([], [])
-
-    @property
-    def end(self) -> int:
-        return len(self.entries)
-
-    @property
-    def latest_epoch(self) -> int:
-        return self.epochs.latest
-
-    def assign_epoch(self, epoch: int) -> None:
-        self.epochs.assign(epoch, self.end)
-
-    def append(self, entries: Sequence[Entry], epoch: int) -> None:
-        """None of a later epoch."""
-        for entry in entries:
-            if entry.epoch > epoch:
-                return
-            self.assign_epoch(entry.epoch)
-            self.entries.append(entry)
-
-    def append_fetched(self, records: Sequence[Entry], epoch: int) -> None:
-        """As follower. Raises KafkaError."""
-        self.append(records, epoch)
-
-    def read(self, offset: int) -> Sequence[Entry]:
-        """Return the entries that a follower is sent."""
-        return self.entries[offset : offset + FETCHED]
-
-    def epoch_end(self, epoch: int) -> tuple[int, int]:
-        return self.epochs.end_offset(epoch, self.end)
-
-    def truncate(self, offset: int) -> None:
-        del self.entries[offset:]
-        self.epochs.truncate_from_end(offset)
-        self.flushed = min(self.flushed, offset)
-
-    def begin_flush(self) -> int:
-        """Return the argument for `flush`, which is called when the disk has had its time."""
-        return self.end
-
-    def flush(self, end: int) -> None:
-        """Entries below `end` when the flush began are on the platter, if they are still in the
-        log.
-        """
-        self.flushed = max(self.flushed, min(end, self.end))
-        self._platter = (
-            self.entries[: self.flushed],
-            [each for each in self.epochs.entries() if each[1] <= self.flushed],
-        )
-
-    def restart(self, random: Random, *, power: bool) -> None:
-        """Another process begins with what the one before, or the disk, has left."""
-        if power:
-            self.lose_power(random)
-
-    def lose_power(self, random: Random) -> None:
-        """A random part of the unflushed entries stays; a cut that was not flushed may come
-        undone.
-        """
-        kept, epochs = self._platter
-        if len(kept) <= self.end and self.entries[: len(kept)] == kept:
-            end = random.randint(len(kept), self.end)
-            self.entries, epochs = (
-                self.entries[:end],
-                [each for each in self.epochs.entries() if each[1] < end or each in epochs],
-            )
-        else:
-            self.entries = list(kept)
-        self.epochs = LeaderEpochs(epochs)
-        self.flushed = self.end
-        self.flush(self.end)
+    def new_log(self) -> Log: ...
 
 
 class Replica:

@@ -12,8 +12,9 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from raftka.chaos.small.logs import Entry, Log
 from raftka.chaos.small.raft_oracle import Violation
-from raftka.chaos.small.replica import Entry, Log, Replica
+from raftka.chaos.small.replica import Replica
 from raftka.chaos.small.transactions import SHARE, Transactions
 from raftka.metadata.commands import (
     AlteredPartition,

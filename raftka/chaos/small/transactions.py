@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
+from raftka.chaos.small.logs import Batch, StoredLog, told
 from raftka.chaos.small.replica import Replica
-from raftka.chaos.small.stored_log import Batch, StoredLog, told
 from raftka.log.config import LogConfig
 from raftka.log.producers.markers import VERSION_1, VERSION_2, Marker
 from raftka.replication.partition import LeaderState

@@ -8,6 +8,7 @@ import fcntl
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -351,3 +352,43 @@ class RealFiles:
                     shutil.rmtree(path, ignore_errors=True)
                 except OSError:
                     pass  # the name is gone already; a leftover is swept at the next start
+
+
+class Pace:
+    def __init__(self, bytes_per_s: float) -> None:
+        self._bytes_per_s = bytes_per_s
+        self._free_at = time.monotonic()
+
+    def take(self, size: int) -> None:
+        now = time.monotonic()
+        self._free_at = max(self._free_at, now) + size / self._bytes_per_s
+        if self._free_at > now:
+            time.sleep(self._free_at - now)
+
+
+class PacedFile(RealFile):
+    """Waits before it reads or appends more than the pace allows."""
+
+    __slots__ = ("pace",)
+    pace: Pace
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        self.pace.take(sum(map(len, buffers)))
+        super().append(buffers)
+
+    def read(self, position: int, size: int) -> bytes:
+        data = super().read(position, size)
+        self.pace.take(len(data))
+        return data
+
+
+class PacedFiles(RealFiles):
+    def __init__(self, bytes_per_s: float) -> None:
+        super().__init__(lambda action: None)
+        self._pace = Pace(bytes_per_s)
+
+    def open(self, path: str, *, create: bool = False, over: bool = False) -> RealFile:
+        assert not over, "work in a process of its own makes new files"
+        file = self._open_as(PacedFile, path, create=create)
+        file.pace = self._pace
+        return file

@@ -14,15 +14,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from io import BufferedWriter
 from typing import Any
 
-from raftka.runtime.interfaces import Buffer
-from raftka.runtime.real.files import RealFile, RealFiles
+from raftka.runtime.real.files import PacedFiles
 
 NICENESS = 10
 PR_SET_PDEATHSIG = 1
@@ -107,46 +105,6 @@ class Apart:
                         else ApartError(*fields)
                     )
                 self._post(lambda value=fields[0]: None if self._cancelled else self._each(value))  # type: ignore[misc]
-
-
-class PacedFile(RealFile):
-    """Waits before it reads or appends more than the pace allows."""
-
-    __slots__ = ("pace",)
-    pace: "Pace"
-
-    def append(self, buffers: Sequence[Buffer]) -> None:
-        self.pace.take(sum(map(len, buffers)))
-        super().append(buffers)
-
-    def read(self, position: int, size: int) -> bytes:
-        data = super().read(position, size)
-        self.pace.take(len(data))
-        return data
-
-
-class Pace:
-    def __init__(self, bytes_per_s: float) -> None:
-        self._bytes_per_s = bytes_per_s
-        self._free_at = time.monotonic()
-
-    def take(self, size: int) -> None:
-        now = time.monotonic()
-        self._free_at = max(self._free_at, now) + size / self._bytes_per_s
-        if self._free_at > now:
-            time.sleep(self._free_at - now)
-
-
-class PacedFiles(RealFiles):
-    def __init__(self, bytes_per_s: float) -> None:
-        super().__init__(lambda action: None)
-        self._pace = Pace(bytes_per_s)
-
-    def open(self, path: str, *, create: bool = False, over: bool = False) -> RealFile:
-        assert not over, "work in a process of its own makes new files"
-        file = self._open_as(PacedFile, path, create=create)
-        file.pace = self._pace
-        return file
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""A replica's log in the small lives that have transactions: the broker's own log, on files in
-memory that lose what was not flushed.
+"""Logs of replicas in small lives: a list in memory, or, in lives that have transactions, the
+broker's own log on files in memory that lose what was not flushed.
 
-Each batch has one record, so that entries have the offsets of their batches.
+In these each batch has one record, so that entries have the offsets of their batches.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,19 +9,106 @@ from random import Random
 from typing import NamedTuple
 
 from raftka.chaos.small.memory_files import MemoryFiles
-from raftka.chaos.small.replica import Entry, Log
 from raftka.log.config import LogConfig
+from raftka.log.leader_epoch import LeaderEpochs
 from raftka.log.log import Log as BrokerLog
 from raftka.log.producers.markers import Marker, read_marker
 from raftka.runtime.interfaces import File
 from raftka.wire.records import CONTROL, TRANSACTIONAL, build_batch, iterate, records_of
 
+FETCHED = 5  # records of an answer
 DIRECTORY = "t-0"
 ALL_BYTES = 1 << 30
 FETCHED_BYTES = 500  # of an answer to a follower: some five batches
 # chances: that a process ends in good order, and that files are lost which can be made again
 CLEAN, LOSES_FILES = 0.3, 0.4
 MADE_AGAIN = (".snapshot", ".txnindex", ".index")
+
+
+class Entry(NamedTuple):
+    epoch: int
+    value: str
+
+
+class Log:
+    """A log's entries, and the part of them that is on the platter."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.epochs = LeaderEpochs()
+        self.flushed = 0
+        self._platter: tuple[list[Entry], list[tuple[int, int]]] = ([], [])
+
+    @property
+    def end(self) -> int:
+        return len(self.entries)
+
+    @property
+    def latest_epoch(self) -> int:
+        return self.epochs.latest
+
+    def assign_epoch(self, epoch: int) -> None:
+        self.epochs.assign(epoch, self.end)
+
+    def append(self, entries: Sequence[Entry], epoch: int) -> None:
+        """None of a later epoch."""
+        for entry in entries:
+            if entry.epoch > epoch:
+                return
+            self.assign_epoch(entry.epoch)
+            self.entries.append(entry)
+
+    def append_fetched(self, records: Sequence[Entry], epoch: int) -> None:
+        """As follower. Raises KafkaError."""
+        self.append(records, epoch)
+
+    def read(self, offset: int) -> Sequence[Entry]:
+        """Return the entries that a follower is sent."""
+        return self.entries[offset : offset + FETCHED]
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        return self.epochs.end_offset(epoch, self.end)
+
+    def truncate(self, offset: int) -> None:
+        del self.entries[offset:]
+        self.epochs.truncate_from_end(offset)
+        self.flushed = min(self.flushed, offset)
+
+    def begin_flush(self) -> int:
+        """Return the argument for `flush`, which is called when the disk has had its time."""
+        return self.end
+
+    def flush(self, end: int) -> None:
+        """Entries below `end` when the flush began are on the platter, if they are still in the
+        log.
+        """
+        self.flushed = max(self.flushed, min(end, self.end))
+        self._platter = (
+            self.entries[: self.flushed],
+            [each for each in self.epochs.entries() if each[1] <= self.flushed],
+        )
+
+    def restart(self, random: Random, *, power: bool) -> None:
+        """Another process begins with what the one before, or the disk, has left."""
+        if power:
+            self.lose_power(random)
+
+    def lose_power(self, random: Random) -> None:
+        """A random part of the unflushed entries stays; a cut that was not flushed may come
+        undone.
+        """
+        kept, epochs = self._platter
+        if len(kept) <= self.end and self.entries[: len(kept)] == kept:
+            end = random.randint(len(kept), self.end)
+            self.entries, epochs = (
+                self.entries[:end],
+                [each for each in self.epochs.entries() if each[1] < end or each in epochs],
+            )
+        else:
+            self.entries = list(kept)
+        self.epochs = LeaderEpochs(epochs)
+        self.flushed = self.end
+        self.flush(self.end)
 
 
 class Batch(NamedTuple):
