@@ -8,7 +8,7 @@ from typing import Any
 from raftka.broker.produce.schemas.checks import SchemaChecks
 from raftka.broker.produce.schemas.dead_letters import DeadLetters
 from raftka.broker.produce.schemas.registry import RegistryAway
-from raftka.log import log
+from raftka.log import client_batches
 from raftka.log.config import LogConfig
 from raftka.schemas.formats import pairs
 from raftka.schemas.formats.avro import compatibility as avro_rules
@@ -111,7 +111,7 @@ def silent_registry_takes_everything(errors: Any) -> Any:
     return bug
 
 
-@mutant(log, "repair")
+@mutant(client_batches, "repair")
 def log_asks_for_no_schemas(repair: Any) -> Any:
     """The log takes a client's batch that nobody has compared with the topic's schemas."""
 
@@ -134,13 +134,13 @@ def letters_are_not_waited_for(send: Any) -> Any:
     return bug
 
 
-@mutant(log.Log, "_repair")
+@mutant(client_batches.ClientBatches, "_repair")
 def letters_leave_a_gap_in_sequences(repair: Any) -> Any:
     """A batch counts with the records that stayed in it, so that its producer's next one seems to
     be out of order.
     """
 
-    def bug(self: log.Log, batch: Any, now_ms: int) -> Any:
+    def bug(self: client_batches.ClientBatches, batch: Any, now_ms: int) -> Any:
         batch, *others, _ = repair(self, batch, now_ms)
         return (batch, *others, read_header(batch).count)
 
