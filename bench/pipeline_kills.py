@@ -482,7 +482,7 @@ def records(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
 
 def crossings(ledger: Ledger, project: Path) -> set[str]:
     """Ids of the alerts that there have to be."""
-    from raftka.pipeline.flows.moves import alert
+    from raftka.pipeline.projects.trucks.library.moves import alert
 
     ways: dict[int, list[Position]] = defaultdict(list)
     for truck, _, latitude, longitude, at_ms in ledger.good:

@@ -42,7 +42,11 @@ SEEN = "what tests look at"
 # of the file and of the name: regular expressions; the reason
 CALLED_FROM_OUTSIDE: tuple[tuple[str, str, str], ...] = (
     (r"compat/pyspark_", r".*[a-z][A-Z].*", SPARK),
-    (r"raftka/pipeline/flows/(graph|moves)", r"register_auto_cdc_flow|handle\w+", SPARK),
+    (
+        r"raftka/pipeline/(flows/graph|projects/trucks/library/moves)",
+        r"register_auto_cdc_flow|handle\w+",
+        SPARK,
+    ),
     (
         r"raftka/metadata/quorum/raft",
         r"on_\w+|_SyncObj__\w+|_checkCommandsToApply|[a-z]+[A-Z]\w+",

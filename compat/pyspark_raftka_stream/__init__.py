@@ -16,8 +16,8 @@ from raftka.json_values import JsonObject
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.flows.frames import PACKED
 from raftka.pipeline.flows.streams import StreamSpec, decoder_of, digest_of, load
-from raftka.pipeline.flows.truck_states import Packing, packing_of
 from raftka.pipeline.lake import record_batches
+from raftka.pipeline.projects.trucks.library.truck_states import TruckPacking, packing_of
 from raftka.pipeline.records.decode import SCHEMA, SCHEMA_WITH_HEADERS
 from raftka.pipeline.records.decoding import TEXT
 from raftka.pipeline.records.fields import spark_json
@@ -92,7 +92,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             )
         return stream
 
-    def _packing(self) -> Packing | None:
+    def _packing(self) -> TruckPacking | None:
         return packing_of(self._own("packing")) if OURS + "packing" in self.options else None
 
     def _batches(self) -> tuple[str, ...] | None:
@@ -112,7 +112,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
 class SharedReader(StreamReader):
     def __init__(
-        self, shared: Shared, packing: Packing | None, newest: tuple[str, ...] | None
+        self, shared: Shared, packing: TruckPacking | None, newest: tuple[str, ...] | None
     ) -> None:
         """`newest`: of record batches; None: the rows are single."""
         super().__init__(shared.source)

@@ -26,6 +26,7 @@ SPECS = ("spark-pipeline.yml", "spark-pipeline.yaml")
 SPEC = ("name", "storage", "libraries", "configuration", "catalog", "database", "schema")
 ONLY = {"catalog": "spark_catalog", "database": "default", "schema": "default"}
 PROJECTS = Path(__file__).parent / "projects"
+LIBRARY = "library"  # of a project here: installed with raftka, and not copied
 STATE, TABLES = ".raftka", "tables"
 LEFT_S = 30.0  # a Java whose Python was killed ends within a second or two
 POLL_S = 0.1
@@ -79,7 +80,7 @@ def init(kind: str, folder: Path, bootstrap: str, config: Path | None = None) ->
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise PipelineError(f"{folder} is there already, and not empty: nothing was written")
     shutil.copytree(
-        source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+        source, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", LIBRARY)
     )
     streams = {"{bootstrap}": bootstrap}
     if config is not None:

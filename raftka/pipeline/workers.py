@@ -40,7 +40,7 @@ RUNNING = (
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "pyspark.sql.streaming.stateful_processor_util",
     "pyspark.sql.worker.plan_data_source_read",
-    "raftka.pipeline.flows.moves",
+    "raftka.pipeline.projects.trucks.library.moves",
 )
 THREADS = "/proc/self/task"
 

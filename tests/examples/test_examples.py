@@ -92,7 +92,8 @@ def test_pipeline_fills_its_lake_and_its_topics(raftka_cluster: Cluster, tmp_pat
     shutil.copytree(EXAMPLES / "pipeline", project)
     spec = project / "spark-pipeline.yml"
     spec.write_text(spec.read_text().replace("file:///tmp/raftka-readings", f"file://{tmp_path}/s"))
-    raftka_cluster.create_topic("readings")
+    for topic in ("readings", "readings_warm", "readings_dead_letters"):
+        raftka_cluster.create_topic(topic)
     lines = b'{"sensor":"a","celsius":21.5}\n{"sensor":"b","celsius":35}\nnot JSON\n'
     environment = {**ENVIRONMENT, "RAFTKA_BOOTSTRAP_SERVER": raftka_cluster.bootstrap_servers}
     raftka = [sys.executable, "-m", "raftka.cli"]

@@ -17,8 +17,9 @@ pytest.importorskip(
 import pyarrow as pa
 
 from raftka.pipeline.flows.fences import NOWHERE, Fence, Position, moves
-from raftka.pipeline.flows.moves import PLACE, Bucket, Crossing, Newest, alert
-from raftka.pipeline.flows.truck_states import AT, BUCKET, Packing, from_bytes
+from raftka.pipeline.flows.packing import BUCKET
+from raftka.pipeline.projects.trucks.library.moves import PLACE, Bucket, Crossing, Newest, alert
+from raftka.pipeline.projects.trucks.library.truck_states import AT, TruckPacking, from_bytes
 
 YARD = Fence("yard", (((0.0, 0.0), (10.0, 0.0), (10.0, 10.0), (0.0, 10.0)),))
 HOLE = ((4.0, 4.0), (6.0, 4.0), (6.0, 6.0), (4.0, 6.0))
@@ -52,7 +53,7 @@ class Value:
 class Memory:
     """Of all buckets."""
 
-    def __init__(self, state: Bucket, packing: Packing) -> None:
+    def __init__(self, state: Bucket, packing: TruckPacking) -> None:
         self._state, self._packing = state, packing
         self.values: dict[int, Value] = {}
 
@@ -100,11 +101,11 @@ def table(ways: Sequence[Way]) -> pa.Table:
 
 
 def newest() -> Memory:
-    return Memory(Newest(), Packing("truck", "_timestamp"))
+    return Memory(Newest(), TruckPacking("truck", "_timestamp"))
 
 
 def crossing(fences: tuple[Fence, ...]) -> Memory:
-    return Memory(Crossing(), Packing("truck", "_timestamp", PLACE, fences))
+    return Memory(Crossing(), TruckPacking("truck", "_timestamp", PLACE, fences))
 
 
 def test_only_the_newest_position_of_a_batch_and_none_that_is_older_than_the_last() -> None:

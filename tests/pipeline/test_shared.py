@@ -26,9 +26,16 @@ from deltalake import DeltaTable
 
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.flows.graph import Graph
+from raftka.pipeline.flows.packing import BUCKET, PACK
 from raftka.pipeline.flows.supervisor import Supervised
-from raftka.pipeline.flows.truck_states import AT, BUCKET, PACK, ROW, Packing, bucket_of, from_bytes
 from raftka.pipeline.project import load_project
+from raftka.pipeline.projects.trucks.library.truck_states import (
+    AT,
+    ROW,
+    TruckPacking,
+    bucket_of,
+    from_bytes,
+)
 from raftka.testing import Cluster
 from tests.pipeline.players import Player
 
@@ -273,7 +280,7 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
     frame = good(load(job.folder / "streams.yml"), "cars")
     numbers = ("speed", "car")
 
-    def drained(name: str, packing: Packing) -> tuple[list[Any], dict[str, Any]]:
+    def drained(name: str, packing: TruckPacking) -> tuple[list[Any], dict[str, Any]]:
         packs = packed_by_source(frame, packing)
         assert packs is not None
         query = (
@@ -291,7 +298,7 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
         finally:
             query.stop()
 
-    rows, progress = drained("packed_cars", Packing("_partition", "_timestamp", numbers))
+    rows, progress = drained("packed_cars", TruckPacking("_partition", "_timestamp", numbers))
     assert len(rows) == PARTITIONS
     for row, partition in zip(
         sorted(rows, key=lambda row: bucket_of(0) != row[BUCKET]), range(PARTITIONS), strict=True
@@ -304,11 +311,13 @@ def test_packs_that_the_source_makes_hold_the_rows_and_move_the_watermark(job: J
         datetime.fromtimestamp((START_MS + 100 * 599) / 1000 - 1, UTC).isoformat()[:19]
     )
 
-    rows, _ = drained("newest_cars", Packing("_partition", "_timestamp"))
+    rows, _ = drained("newest_cars", TruckPacking("_partition", "_timestamp"))
     newest = [each for row in rows for each in from_bytes(row[PACK]).column(ROW).to_pylist()]
     assert sorted((each["_partition"], each["car"]) for each in newest) == [(0, 698), (1, 699)]
-    assert packed_by_source(frame.where("car > 3"), Packing("_partition", "_timestamp")) is None
-    assert packed_by_source(frame, Packing("_partition", "sent")) is None
+    assert (
+        packed_by_source(frame.where("car > 3"), TruckPacking("_partition", "_timestamp")) is None
+    )
+    assert packed_by_source(frame, TruckPacking("_partition", "sent")) is None
 
 
 def test_rows_for_lakes_come_in_batches_and_move_the_watermark(job: Job) -> None:

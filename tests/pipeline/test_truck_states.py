@@ -13,14 +13,13 @@ pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 np = pytest.importorskip("numpy", reason="needs raftka[pipeline]")
 
 from raftka.pipeline.flows.fences import Fence
-from raftka.pipeline.flows.truck_states import (
+from raftka.pipeline.flows.packing import BUCKET, PACK
+from raftka.pipeline.projects.trucks.library.truck_states import (
     AT,
-    BUCKET,
     BUCKETS,
     INSIDE,
-    PACK,
     TRUCK,
-    Packing,
+    TruckPacking,
     as_bytes,
     bucket_of,
     from_bytes,
@@ -99,7 +98,7 @@ def test_each_truck_is_in_its_bucket_and_rows_without_a_place_or_a_time_are_in_n
         (1, 3, 1.5, 2.5, 3.5),
     ]
 
-    (batch,) = Packing("truck", "at", READING).rows(table(rows).to_batches())
+    (batch,) = TruckPacking("truck", "at", READING).rows(table(rows).to_batches())
 
     found = {row[BUCKET]: from_bytes(row[PACK]).to_pylist() for row in batch.to_pylist()}
     assert {
@@ -119,7 +118,9 @@ def test_the_same_fences_are_the_same_text() -> None:
     rows: list[Row] = [(1, 5, 1.0, 2.0, None), (2, 6, 11.0, 2.0, None), (1, 7, 2.0, 1.0, None)]
 
     found = (
-        positions(table(rows), Packing("truck", "at", READING, fences)).column(INSIDE).to_pylist()
+        positions(table(rows), TruckPacking("truck", "at", READING, fences))
+        .column(INSIDE)
+        .to_pylist()
     )
 
     every = json.dumps([f"fence {at}" for at in range(9)])
@@ -183,7 +184,7 @@ def test_rows_later_than_what_is_known_come_behind_it_by_truck_and_time() -> Non
 
 
 def test_nothing_comes_of_nothing() -> None:
-    packing = Packing("truck", "at", READING, FENCES)
+    packing = TruckPacking("truck", "at", READING, FENCES)
     assert list(packing.rows([])) == []
     assert list(packing.rows(table([(1, 5, None, 1.0, None)]).to_batches())) == []
     assert (
@@ -195,17 +196,17 @@ def test_nothing_comes_of_nothing() -> None:
 
 
 def test_a_packing_survives_the_way_to_its_source() -> None:
-    packing = Packing("truck", "at", READING, FENCES)
+    packing = TruckPacking("truck", "at", READING, FENCES)
 
     assert packing_of(packing.as_json()) == packing
-    assert packing_of(Packing("truck", "at").as_json()) == Packing("truck", "at")
+    assert packing_of(TruckPacking("truck", "at").as_json()) == TruckPacking("truck", "at")
 
 
 def test_a_timed_pack_has_the_newest_time_of_its_rows() -> None:
     rows: list[Row] = [(1, 5, 1.0, 2.0, None), (2, 9, 1.0, 2.0, None), (1, 8, 1.0, 2.0, 1.0)]
     columns = table(rows).rename_columns(["truck", "_at", *READING])
 
-    (batch,) = Packing("truck", "_at", READING).rows(columns.to_batches(), timed=True)
+    (batch,) = TruckPacking("truck", "_at", READING).rows(columns.to_batches(), timed=True)
 
     assert {
         row[BUCKET]: round(row["_at"].timestamp() * 1_000_000) for row in batch.to_pylist()

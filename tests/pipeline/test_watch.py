@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
-from raftka.pipeline.flows.watch import Alarm, Rules
+from raftka.pipeline.projects.trucks.library.watch import Alarm, Rules
 from tests.pipeline.watching import Reading, Watched, at_once, expired, one_by_one, silence
 
 RULES = Rules(90.0, 60_000_000)
@@ -196,22 +196,23 @@ class Watcher:
     """A bucket on Spark's side."""
 
     def __init__(self, rules: Rules = RULES) -> None:
-        from raftka.pipeline.flows.moves import Watching
+        from raftka.pipeline.projects.trucks.library.moves import Watching
 
         self.handle, self.watching = Handle(), Watching(rules)
         self.watching.init(self.handle)
 
     def change(self, rules: Rules) -> None:
         """As a restart with other rules does."""
-        from raftka.pipeline.flows.moves import Watching
+        from raftka.pipeline.projects.trucks.library.moves import Watching
 
         self.watching = Watching(rules)
         self.watching.init(self.handle)
 
     def read(self, *readings: tuple[int, float, float | None]) -> list[str]:
         """Trucks, seconds and speeds."""
-        from raftka.pipeline.flows.moves import READING
-        from raftka.pipeline.flows.truck_states import BUCKET, BUCKETS, Packing
+        from raftka.pipeline.flows.packing import BUCKET
+        from raftka.pipeline.projects.trucks.library.moves import READING
+        from raftka.pipeline.projects.trucks.library.truck_states import BUCKETS, TruckPacking
 
         trucks, seconds, speeds = zip(*readings, strict=True)
         times = pa.array(
@@ -224,7 +225,7 @@ class Watcher:
         )
         rows = [
             row
-            for batch in Packing("truck", "at", READING).rows(table.to_batches())
+            for batch in TruckPacking("truck", "at", READING).rows(table.to_batches())
             for row in batch.to_pylist()
         ]
         assert all(0 <= row[BUCKET] < BUCKETS for row in rows)
@@ -304,7 +305,7 @@ def test_records_of_a_bucket_share_rows() -> None:
         "pyspark",
         reason="PySpark is not installed: ./run setup pipeline installs it into .venv/ (1 GB)",
     )
-    from raftka.pipeline.flows.moves import TOGETHER, in_rows, lines
+    from raftka.pipeline.projects.trucks.library.moves import TOGETHER, in_rows, lines
 
     truck = 'say "hi"\n\\ é'
     alarms = [
@@ -379,7 +380,7 @@ def test_timers_of_spark_find_the_silent_truck(stateful: Any, tmp_path: Path) ->
     """Trucks 1 and 2 are heard of; then 2 alone, until the watermark has passed the silence of 1;
     then 1 again.
     """
-    from raftka.pipeline.flows.moves import watched
+    from raftka.pipeline.projects.trucks.library.moves import watched
 
     feed(tmp_path, "a", (1, 0, 50.0), (2, 0, 95.0))
     writer = (
@@ -413,8 +414,8 @@ def test_a_checkpoint_with_a_state_for_each_truck_is_refused(stateful: Any, tmp_
     from pyspark.sql.types import StructType
 
     from raftka.pipeline.flows.fences import Fence
-    from raftka.pipeline.flows.moves import alerts
     from raftka.pipeline.flows.supervisor import explained
+    from raftka.pipeline.projects.trucks.library.moves import alerts
 
     class Earlier(StatefulProcessor):  # type: ignore[misc]
         def init(self, handle: Any) -> None:

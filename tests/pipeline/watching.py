@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from raftka.pipeline.flows import watch
-from raftka.pipeline.flows.truck_states import as_bytes
-from raftka.pipeline.flows.watch import HEARD, SILENT, SPEEDING, Alarm, Rules
+from raftka.pipeline.projects.trucks.library import watch
+from raftka.pipeline.projects.trucks.library.truck_states import as_bytes
+from raftka.pipeline.projects.trucks.library.watch import HEARD, SILENT, SPEEDING, Alarm, Rules
 
 
 class Reading(NamedTuple):

@@ -1,5 +1,5 @@
-"""Areas on a map, and who came into them or went out of them. Plain functions over positions in the
-order of their time; Spark's side is in moves.py.
+"""Areas on a map, and the trucks that enter and leave them. Plain functions over positions in the
+order of their time; Spark's side is in projects/trucks/.
 
 Areas are a GeoJSON file: polygons with a `name` among their properties.
 """

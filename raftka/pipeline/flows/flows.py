@@ -17,9 +17,9 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StringType, StructType, TimestampType
 
 from raftka.pipeline.flows.frames import PACKED, of_source, with_schema
+from raftka.pipeline.flows.packing import Packing
 from raftka.pipeline.flows.sources import declare_source
 from raftka.pipeline.flows.streams import Declared, Output, StreamSpec, decoder_of, digest_of, load
-from raftka.pipeline.flows.truck_states import Packing
 from raftka.pipeline.records.arrow_types import ERROR
 from raftka.pipeline.records.decoding import TEXT
 from raftka.pipeline.records.fields import spark_json

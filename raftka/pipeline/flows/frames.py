@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, IntegerType, StructType
 
-from raftka.pipeline.flows.truck_states import BUCKET, PACK, Packing
+from raftka.pipeline.flows.packing import BUCKET, PACK, Packing
 
 PACKED = StructType().add(BUCKET, IntegerType()).add(PACK, BinaryType())
 PACKS = "_raftka_packs"  # of a frame that is a stream as it was declared

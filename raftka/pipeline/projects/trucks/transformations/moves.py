@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from raftka.pipeline.flows.fences import load_fences
 from raftka.pipeline.flows.flows import good
-from raftka.pipeline.flows.moves import alerts, latest, watched
 from raftka.pipeline.flows.streams import load
+from raftka.pipeline.projects.trucks.library.moves import alerts, latest, watched
 
 SPEED_KMH = 90.0  # faster is an alert
 SILENT_MINUTES = 5.0  # so long without a position is an alert

@@ -1,9 +1,9 @@
-"""Trucks that go too fast, or are not heard of: all trucks of a bucket at once, by NumPy. Spark's
-side is in moves.py.
+"""Trucks that go too fast, or send nothing: all trucks of a bucket at once, by NumPy. Spark's side
+is in moves.py.
 
-What is found does not depend on how readings come in batches, nor on when Spark's timers fire:
-silence is found by the timer, or by the reading that ends it. tests/pipeline/watching.py says the
-same reading by reading.
+The result depends neither on the batches in which readings come, nor on the moment when Spark's
+timers fire: the timer finds silence, or the reading that ends it does. tests/pipeline/watching.py
+has the same rules, reading by reading.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from raftka.json_values import JsonObject
-from raftka.pipeline.flows.truck_states import AT, TRUCK, Rows, together
+from raftka.pipeline.projects.trucks.library.truck_states import AT, TRUCK, Rows, together
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SPEEDING, SILENT, HEARD = "SPEEDING", "SILENT", "HEARD"
 LATITUDE, LONGITUDE, SPEED = "latitude", "longitude", "speed_kmh"
-IS_FAST, IS_SILENT = "is_fast", "is_silent"  # of what is known: what has been reported of the truck
+IS_FAST, IS_SILENT = "is_fast", "is_silent"  # of known rows: reported of the truck
 
 
 class Rules(NamedTuple):
@@ -79,13 +79,13 @@ def watch(
 
 
 def _flags(table: "pa.Table", name: str) -> "NDArray[np.bool_]":
-    """Rows that are new have none."""
+    """Return a column of flags. New rows have none."""
     found: NDArray[np.bool_] = table.column(name).fill_null(False).to_numpy()
     return found
 
 
 def _fast(rules: Rules, rows: Rows) -> "NDArray[np.bool_]":
-    """Whether a truck was too fast when its speed was last told."""
+    """Return whether each truck was too fast at its last reading with a speed."""
     fast, says = _flags(rows.table, IS_FAST), rows.is_known | rows.is_first
     if rules.speed_kmh is not None:
         speeds = rows.table.column(SPEED).to_numpy()
@@ -116,8 +116,8 @@ def _alarms(rules: Rules, table: "pa.Table", *found: "NDArray[np.bool_]") -> Ite
 
 
 def expired(rules: Rules, known: "pa.Table", now_us: int) -> "tuple[list[Alarm], pa.Table]":
-    """Time has come to `now_us` without a reading: SILENT, where a truck was last heard of,
-    once.
+    """Return SILENT, once, for each truck without a reading for too long at `now_us`; with its last
+    place.
     """
     was_silent = _flags(known, IS_SILENT)
     silent = (
@@ -138,6 +138,6 @@ def _silence(rules: Rules, last: JsonObject) -> Alarm:
 
 
 def silent_at(rules: Rules, known: "pa.Table") -> int | None:
-    """When the first one of the trucks is silent, unless it is heard of before."""
+    """Return the time at which the first of the trucks is silent, unless it sends before."""
     at_us = known.column(AT).to_numpy()[~_flags(known, IS_SILENT)]
     return None if rules.silent_us is None or not len(at_us) else int(at_us.min()) + rules.silent_us

@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from raftka.pipeline.flows.fences import Fence, Ring
+from raftka.pipeline.flows.packing import BUCKET, PACK
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
 ROWS = 100_000  # of a task at a time
 BUCKETS = 32  # all checkpoints count on it
 TRUCK, AT, INSIDE, ROW = "truck", "at_us", "inside", "row"  # columns of packs
-BUCKET, PACK = "bucket", "pack"
 
 
-class Packing(NamedTuple):
-    """How rows become few. Without `numbers`: the newest row of each key stays as it is."""
+class TruckPacking(NamedTuple):
+    """Rows of trucks as packs. Without `numbers`: the newest row of each key stays as it is."""
 
     key: str
     at: str
@@ -37,8 +37,8 @@ class Packing(NamedTuple):
     def rows(
         self, batches: "Iterable[pa.RecordBatch]", *, timed: bool = False
     ) -> "Iterator[pa.RecordBatch]":
-        """A row of each bucket. `timed`: with the newest time of each pack, under the name that
-        times have.
+        """Return a row for each bucket. `timed`: with the newest time of each pack, in the column
+        of times.
         """
         for table in portions(batches):
             rows = positions(table, self) if self.numbers else newest(table, self.key, self.at)
@@ -53,20 +53,20 @@ class Packing(NamedTuple):
         )
 
 
-def packing_of(text: str) -> Packing:
+def packing_of(text: str) -> TruckPacking:
     key, at, numbers, fences = json.loads(text)
     shapes = tuple(
         Fence(name, tuple(tuple((x, y) for x, y in ring) for ring in rings))
         for name, rings in fences
     )
-    return Packing(key, at, tuple(numbers), shapes)
+    return TruckPacking(key, at, tuple(numbers), shapes)
 
 
 # before the shuffle: for tasks
 
 
 def portions(batches: "Iterable[pa.RecordBatch]", rows: int = ROWS) -> "Iterator[pa.Table]":
-    """About so many rows each."""
+    """Return tables of about so many rows."""
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []
@@ -80,8 +80,8 @@ def portions(batches: "Iterable[pa.RecordBatch]", rows: int = ROWS) -> "Iterator
 
 
 def newest(table: "pa.Table", key: str, at: str) -> "pa.Table":
-    """The newest row of each key; of rows of one time the first one. Rows without a time are left
-    out.
+    """Return the newest row of each key; of rows of one time the first one. Rows without a time are
+    left out.
     """
     import pyarrow as pa
 
@@ -94,9 +94,9 @@ def newest(table: "pa.Table", key: str, at: str) -> "pa.Table":
     )
 
 
-def positions(table: "pa.Table", packing: Packing) -> "pa.Table":
-    """The key, the time and `numbers` of each row, and where there are fences, the names of those
-    that it is in. Numbers that are null are NaN. Rows without a time, or without one of the first
+def positions(table: "pa.Table", packing: TruckPacking) -> "pa.Table":
+    """Return the key, the time and `numbers` of each row, and where there are fences, the names of
+    those around it. Numbers that are null are NaN. Rows without a time, or without one of the first
     two numbers, which are the place, are left out.
     """
     import pyarrow as pa
@@ -119,7 +119,7 @@ def positions(table: "pa.Table", packing: Packing) -> "pa.Table":
 
 
 def _names(fences: Sequence[Fence], found: "NDArray[np.bool_]") -> "pa.Array":
-    """Sorted names as JSON: made once for all positions that are in the same fences."""
+    """Return sorted names as JSON, made once for all positions inside the same fences."""
     import pyarrow as pa
 
     masks = np.packbits(found, axis=1)
@@ -143,7 +143,7 @@ def _names(fences: Sequence[Fence], found: "NDArray[np.bool_]") -> "pa.Array":
 def inside(
     fences: Sequence[Fence], longitudes: "NDArray[np.float64]", latitudes: "NDArray[np.float64]"
 ) -> "NDArray[np.bool_]":
-    """As `Fence.holds`, a row for each position and a column for each fence."""
+    """Return `Fence.holds` as a row for each position and a column for each fence."""
     found = np.zeros((len(longitudes), len(fences)), np.bool_)
     for at, fence in enumerate(fences):
         for ring in fence.rings:
@@ -178,12 +178,12 @@ def _in_buckets(rows: "pa.Table", timed: "dict[str, pa.DataType]") -> "pa.Record
 
 
 def bucket_of(truck: object) -> int:
-    """The same on all machines and for ever."""
+    """Return the bucket of a truck, the same on all machines and for ever."""
     return crc32(str(truck).encode(errors="replace")) % BUCKETS
 
 
 def encoded(values: "pa.ChunkedArray") -> "tuple[NDArray[np.int64], list[object]]":
-    """A number for each value, null being one, and what the numbers stand for."""
+    """Return a number for each value, null included, and the values that the numbers stand for."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -218,7 +218,7 @@ def from_bytes(data: bytes) -> "pa.Table":
 
 
 class Rows(NamedTuple):
-    """By truck and time. The first row of a truck is the one that is known, where there is one."""
+    """Rows by truck and time. The first row of a truck is the known one, where there is one."""
 
     table: "pa.Table"
     is_known: "NDArray[np.bool_]"
@@ -229,7 +229,7 @@ class Rows(NamedTuple):
         return np.roll(self.is_first, -1)
 
     def last(self) -> "pa.Table":
-        """What is known then."""
+        """Return the last row of each truck: the known ones of the next batch."""
         return self.table.filter(self.is_last)
 
 
@@ -239,8 +239,8 @@ def together(
     after_us: "NDArray[np.int64]",
     place: Sequence[str] = (),
 ) -> Rows:
-    """The known row of each truck, and the rows of packs that are later than its `after_us`; of
-    rows of one time the first one, by their `place`.
+    """Return the known row of each truck, and the rows of packs later than its `after_us`; of rows
+    of one time the first one, by their `place`.
     """
     import pyarrow as pa
 
@@ -260,5 +260,5 @@ def together(
 
 
 def _repeats(*columns: "NDArray[np.int64]") -> "NDArray[np.bool_]":
-    """Whether a row is as the one before it."""
+    """Return whether each row repeats the one before it."""
     return np.logical_and.reduce([np.diff(each, prepend=each[:1] - 1) == 0 for each in columns])

@@ -1,9 +1,9 @@
-"""Streams of positions with Spark's memory for each truck: where it is now, which fences it has
-crossed, whether it is too fast or silent.
+"""Streams of positions with a state for each truck: its newest place, the fences that it has
+crossed, alarms about speed and silence.
 
-A position that is older than one that was seen of its truck moves nothing. Spark's key is a bucket
-of trucks (packs.py), its value a table of them. All need RocksDB as state store, as Spark's Python
-state does.
+A position that is older than a known one of its truck changes nothing. Spark's key is a bucket of
+trucks (truck_states.py), its value a table of them. All need RocksDB as state store, as Spark's
+Python state does.
 """
 
 import json
@@ -22,21 +22,27 @@ from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, Struc
 from raftka.json_values import JsonObject
 from raftka.pipeline.flows.fences import Fence, Move, Position, moved
 from raftka.pipeline.flows.frames import PACKED, packed_by_source, with_schema
-from raftka.pipeline.flows.truck_states import (
+from raftka.pipeline.flows.packing import BUCKET, PACK
+from raftka.pipeline.projects.trucks.library.truck_states import (
     AT,
-    BUCKET,
     INSIDE,
-    PACK,
     ROW,
     TRUCK,
-    Packing,
     Rows,
+    TruckPacking,
     as_bytes,
     encoded,
     from_bytes,
     together,
 )
-from raftka.pipeline.flows.watch import Alarm, Rules, expired, nobody, silent_at, watch
+from raftka.pipeline.projects.trucks.library.watch import (
+    Alarm,
+    Rules,
+    expired,
+    nobody,
+    silent_at,
+    watch,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StatefulProcessorHandle
@@ -50,15 +56,15 @@ Record = tuple[str, str]  # key and value
 
 
 def latest(positions: DataFrame, truck: str = "truck", at: str = "_timestamp") -> DataFrame:
-    """Records for a compacted topic: the newest position of each truck, all its columns as JSON."""
-    return _records(positions, Packing(truck, at), Newest(), "none")
+    """Return records for a compacted topic: the newest position of each truck, as JSON."""
+    return _records(positions, TruckPacking(truck, at), Newest(), "none")
 
 
 def alerts(
     positions: DataFrame, fences: Sequence[Fence], truck: str = "truck", at: str = "_timestamp"
 ) -> DataFrame:
-    """Records of ENTER and LEAVE. Each has an id that is the same when it is written again."""
-    return _records(positions, Packing(truck, at, PLACE, tuple(fences)), Crossing(), "none")
+    """Return records of ENTER and LEAVE. Each has an id, the same when it is written again."""
+    return _records(positions, TruckPacking(truck, at, PLACE, tuple(fences)), Crossing(), "none")
 
 
 def watched(
@@ -69,17 +75,17 @@ def watched(
     truck: str = "truck",
     at: str = "_timestamp",
 ) -> DataFrame:
-    """Records of SPEEDING, SILENT and HEARD, with ids as those of `alerts`. Silence is found when
-    the watermark has passed its end, so the stream needs one, and another truck must be heard of:
-    where all are silent, time stands still.
+    """Return records of SPEEDING, SILENT and HEARD, with ids as those of `alerts`. Silence is found
+    when the watermark has passed its end. So the stream needs a watermark, and another truck must
+    send: where all are silent, time stands still.
     """
     rules = Rules(speed_kmh, None if silent_minutes is None else round(silent_minutes * 60_000_000))
-    return _records(positions, Packing(truck, at, READING), Watching(rules), "eventTime")
+    return _records(positions, TruckPacking(truck, at, READING), Watching(rules), "eventTime")
 
 
-def _records(positions: DataFrame, packing: Packing, state: "Bucket", time: str) -> DataFrame:
-    """They come from Python together, since a row from there to Java costs as much as fifty of
-    Java's own.
+def _records(positions: DataFrame, packing: TruckPacking, state: "Bucket", time: str) -> DataFrame:
+    """Return records of the states. They come from Python together: a row from Python to Java costs
+    as much as fifty of Java's own.
     """
     packs = packed_by_source(positions, packing)
     if packs is None:
@@ -105,7 +111,7 @@ def in_rows(records: Iterable[Record]) -> Iterator[Row]:
 
 
 class Bucket(StatefulProcessor):  # type: ignore[misc]
-    """Gets packs. Remembers the last row of each truck in one table, and has one timer at most."""
+    """State of a bucket: the last row of each truck in one table, and at most one timer."""
 
     def __init__(self, name: str, nobody: pa.Table) -> None:
         self._name, self._nobody = name, as_bytes(nobody)
@@ -136,11 +142,11 @@ class Bucket(StatefulProcessor):  # type: ignore[misc]
         self._state.update((as_bytes(now), due_ms))
 
     def found(self, known: pa.Table, packs: Iterable[bytes]) -> tuple[Iterable[Record], pa.Table]:
-        """Records, and what is known now."""
+        """Return the records, and the table that is known now."""
         raise NotImplementedError
 
     def due_ms(self, known: pa.Table) -> int | None:
-        """When something is to be found without a position."""
+        """Return the time at which the state is to be asked without a new position."""
         return None
 
     def close(self) -> None:
@@ -196,16 +202,14 @@ class Watching(Bucket):
         return lines(alarms), now
 
     def due_ms(self, known: pa.Table) -> int | None:
-        """Of the first truck that will be silent."""
+        """Return the time at which the first truck will be silent."""
         at_us = silent_at(self._rules, known)
         return None if at_us is None else milliseconds(at_us)
 
     def handleExpiredTimer(
         self, key: tuple[int], timerValues: "TimerValues", expiredTimerInfo: "ExpiredTimerInfo"
     ) -> Iterator[Row]:
-        """All trucks are told that are silent by now: their own timers would come with later
-        batches.
-        """
+        """Report all trucks that are silent by now: their own timers would fire later."""
         alarms, now = expired(
             self._rules,
             from_bytes(self._state.get()[0]),
@@ -216,7 +220,7 @@ class Watching(Bucket):
 
 
 def lines(alarms: Iterable[Alarm]) -> Iterator[Record]:
-    """Each as JSON, as `json.dumps` writes it."""
+    """Return each alarm as JSON, as `json.dumps` writes it."""
     for each in alarms:
         name, at = json.dumps(str(each.truck))[1:-1], text(each.at_us)
         speed = "" if each.speed_kmh is None else f', "speed_kmh": {number(each.speed_kmh)}'
@@ -233,7 +237,7 @@ def number(value: float) -> str:
 
 
 def milliseconds(at_us: int) -> int:
-    """Not before that time."""
+    """Round up to milliseconds."""
     return -(-at_us // 1000)
 
 
@@ -251,7 +255,7 @@ def alert(truck: str, move: Move) -> JsonObject:
 
 
 def shown(row: JsonObject) -> JsonObject:
-    """As JSON; the record's own columns without what it was made of."""
+    """Return the row for JSON, without the key that it was made of."""
     return {
         name: text(microseconds(value)) if isinstance(value, datetime) else value
         for name, value in row.items()
@@ -260,7 +264,7 @@ def shown(row: JsonObject) -> JsonObject:
 
 
 def microseconds(moment: datetime) -> int:
-    """Spark's timestamps come without a zone, in the zone of this process."""
+    """Convert a timestamp of Spark's, which has no zone: it is in the zone of this process."""
     return round(moment.timestamp() * 1_000_000)
 
 
