@@ -10,7 +10,7 @@ SAME = {"127.0.0.1": "n1", 24092: 9092, 24095: 9092}
 
 
 def proof(mechanism: str, salted: bytes, message: str) -> str:
-    """What a client of that salted password proves itself with."""
+    """Return the proof of a client that has this salted password."""
     name = HASHES[mechanism]
     key = hmac.digest(salted, b"Client Key", name)
     signature = hmac.digest(hashlib.new(name, key).digest(), message.encode(), name)

@@ -76,9 +76,7 @@ class Line:
         self.turn.clear()
 
     def feed(self, data: bytes, step: int, direct: bool = False) -> None:
-        """In pieces of `step` bytes; `direct`: into the connection's own buffer where it offers
-        one.
-        """
+        """Give the connection pieces of `step` bytes; `direct`: in its own buffer where it offers one."""
         position = 0
         while position < len(data):
             room = self.connection.room() if direct else None

@@ -13,7 +13,7 @@ from raftka.broker.network.connection import ServerConnection
 def short_ways(
     monkeypatch: pytest.MonkeyPatch, kind: type[Any], *, open: bool = True
 ) -> Iterator[list[bool]]:
-    """Whether each request went the short way; with `open` false none does."""
+    """Record for each request whether it went the short way; with `open` false none does."""
     taken: list[bool] = []
     run = kind.run
 

@@ -10,7 +10,7 @@ PARTITIONS, RECORDS = 6, 50
 
 
 def fill(cluster: Processes, topic: str, partitions: int = PARTITIONS) -> str:
-    """So many records in each partition. Returns the topic."""
+    """Create the topic and fill each partition. Return the topic."""
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     try:
         admin.create_topics(
@@ -44,7 +44,7 @@ def read_up_to(members: list[Member], offset: int, partitions: int = PARTITIONS)
 
 
 def committed(member: Member) -> dict[int, int]:
-    """Asked again as long as there is no coordinator, or a rebalance."""
+    """Return the committed offsets. Ask again during a rebalance and without a coordinator."""
     found: dict[int, int] = {}
 
     def done() -> bool:

@@ -15,7 +15,7 @@ JSON_TRUCK = (
 
 
 def truck_class() -> Any:
-    """As protoc makes it of a file that imports one of Google's and one of its own."""
+    """Return the class that protoc makes of a file with an import of Google's and one of its own."""
     pool = descriptor_pool.Default()
     field = descriptor_pb2.FieldDescriptorProto
     place = descriptor_pb2.FileDescriptorProto(

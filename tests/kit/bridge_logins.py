@@ -46,7 +46,7 @@ def hexed(*parts: bytes) -> bytes:
 
 
 def response(challenge: bytes, user: str, password: str, **changed: str) -> bytes:
-    """As Java's and pure-sasl's clients make it (RFC 2831, 2.1.2)."""
+    """Return a response as Java's and pure-sasl's clients make it (RFC 2831, 2.1.2)."""
     found = dict(each.split(b"=", 1) for each in challenge.split(b","))
     given = {
         "username": user,

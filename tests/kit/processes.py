@@ -11,7 +11,7 @@ class Process(NamedTuple):
 
 
 def processes() -> list[Process]:
-    """Those that run on this machine."""
+    """Return the processes of this machine that have not ended."""
     found = []
     for each in Path("/proc").glob("[0-9]*/stat"):
         try:

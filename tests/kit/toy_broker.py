@@ -1,4 +1,4 @@
-"""What the toy is made of: partitions that lose what is not committed when their leader changes,
+"""Parts of the toy: partitions that lose what is not committed when their leader changes,
 and metadata that nodes apply sooner or later.
 """
 

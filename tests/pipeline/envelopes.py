@@ -25,8 +25,8 @@ MOMENT = datetime.fromtimestamp(AT / 1000, UTC)
 
 
 def rows(told: EnvelopeDecoder, *records: tuple[Any, Any]) -> list[dict[str, Any]]:
-    """Of records of key and value: bytes, None, or what becomes JSON. As in a task, to which the
-    decoder was pickled.
+    """Decode records of key and value (bytes, None, or values for JSON) as in a task, to which the
+    decoder was pickled. Return the rows without nulls.
     """
     given = [{"key": as_bytes(key), "value": as_bytes(value)} for key, value in records]
     kind = pa.struct([("key", pa.binary()), ("value", pa.binary())])

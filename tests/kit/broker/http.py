@@ -53,7 +53,7 @@ class Sample(NamedTuple):
 
 
 class Samples(list[Sample]):
-    """As Prometheus has them."""
+    """Samples of all nodes, by name and labels."""
 
     def of(self, name: str, **labels: str) -> list[float]:
         return [

@@ -132,7 +132,7 @@ class Scene:
         )
 
     def do(self, action: Callable[[], None]) -> None:
-        """In a turn of the node."""
+        """Do it in a turn of the node."""
         self.runtime.take(lambda _: action(), None)
         self.run(0.001)
 

@@ -107,7 +107,7 @@ class Scene:
         )
 
     def committed(self) -> list[bytes | None]:
-        """What a reader of committed records makes of one answer."""
+        """Return the values that a reader of committed records takes from one answer."""
         row = self.read()
         return values_of(row)
 

@@ -36,7 +36,7 @@ def prepared(stage: Stage, version: int = 12) -> tuple[Wire, ServerConnection]:
 
 
 def give(stage: Stage, server: ServerConnection, data: bytes) -> None:
-    """As the network does, in one piece."""
+    """Hand the bytes over as the network does, in one piece."""
     runtime: Any = stage.nodes[1].context.runtime
     runtime.take(server.receive, memoryview(bytearray(data)))
 
