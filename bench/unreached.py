@@ -52,7 +52,6 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("metadata/quorum/journal", "JournalDamaged|WrongDirectory", DAMAGED_DISK),
     ("metadata/quorum/recovery", "NotRecoverable", ADMINISTRATOR_MISTAKE),
     ("metadata/quorum/raft", "Malformed|WrongCluster|NotLeader|ValueError", MESSAGE_OF_NO_VOTER),
-    ("metadata/configs/describe", "raise", ADMINISTRATOR_MISTAKE),
     ("metadata/configs/", "", REFUSED_START),
     ("metadata/(commands|records)", "", NEWER_FORMAT),
     (

@@ -76,7 +76,7 @@ class Line:
         self.turn.clear()
 
     def feed(self, data: bytes, step: int, direct: bool = False) -> None:
-        """Give the connection pieces of `step` bytes; `direct`: in its own buffer where it offers one."""
+        """Hand over pieces of `step` bytes; `direct`: in the connection's own buffer, if any."""
         position = 0
         while position < len(data):
             room = self.connection.room() if direct else None

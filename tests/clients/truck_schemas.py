@@ -15,7 +15,7 @@ JSON_TRUCK = (
 
 
 def truck_class() -> Any:
-    """Return the class that protoc makes of a file with an import of Google's and one of its own."""
+    """Return protoc's class of a file that imports a file of Google's and one of its own."""
     pool = descriptor_pool.Default()
     field = descriptor_pb2.FieldDescriptorProto
     place = descriptor_pb2.FileDescriptorProto(
