@@ -49,6 +49,7 @@ FLOORS = {
     "raftka.properties_file": 0,
     "raftka.runtime": 0,
     "raftka.client": 1,
+    "raftka.http": 1,
     "raftka.log": 1,
     "raftka.metadata": 2,
     "raftka.replication": 2,
@@ -57,6 +58,7 @@ FLOORS = {
     "raftka.schemas": 0,
     "raftka.broker": 3,
     "raftka.client.blocking": 4,
+    "raftka.http.thread": 4,
     "raftka.runtime.real": 3,
     "raftka.runtime.simulated": 3,
     "raftka": 4,
@@ -112,6 +114,7 @@ REGISTRY = "raftka.registry"
 REGISTRY_SEES = (
     "raftka.schemas",
     "raftka.client",
+    "raftka.http",
     "raftka.wire",
     "raftka.runtime",
     "raftka.security",
@@ -123,7 +126,7 @@ REGISTRY_SEES = (
 RUN_TESTS = re.compile(r"tests/mutants/scenarios\w*\.py|tests/\w+/test_planted\w*\.py")
 PIPELINE = "raftka.pipeline"
 SCHEMAS = "raftka.schemas"
-SCHEMA_LIBRARIES = ("google.protobuf", "jsonschema_rs", "grpc_tools", "h11", "avro", "fastavro")
+SCHEMA_LIBRARIES = ("google.protobuf", "jsonschema_rs", "grpc_tools", "avro", "fastavro")
 # The broker imports the rest of raftka.schemas: these two import the libraries.
 FORMATS, VALUES = "raftka.schemas.formats", "raftka.schemas.values"
 # They touch the outside although they are on floor 0: protoc is a process, and the others make
@@ -134,6 +137,7 @@ OUTSIDE_OF_SCHEMAS = {
     "raftka.schemas.values.protobuf": {"datetime"},
 }
 ENGINE = "pysyncobj"
+HTTP, HTTP_PARSERS = "raftka.http", ("httptools", "http.server", "h11")
 ENGINE_USERS = ("raftka.metadata.quorum.pysyncobj_core",)
 
 
@@ -215,6 +219,8 @@ def check_purity(module: str, target: str) -> str | None:
         return f"imports {top}: raftka's one Kafka client is raftka.client"
     if target == "raftka.wire.frame.encode_request" and module not in OPENS:
         return f"imports {target}: requests go through raftka.client"
+    if any(within(target, each) for each in HTTP_PARSERS) and not within(module, HTTP):
+        return f"imports {target}: servers of HTTP use raftka.http"
     if floor == 4 or home(module) == THE_DOOR:
         return None
     if top == ENGINE and not module.startswith(ENGINE_USERS):
@@ -805,6 +811,22 @@ PLANTED = {
         "from raftka.wire.frame import encode_request",
         "requests go through raftka.client",
     ),
+    "another HTTP server": (
+        "raftka/registry/server.py",
+        "import httptools",
+        "servers of HTTP use raftka.http",
+    ),
+    "Python's HTTP server": (
+        "raftka/pipeline/page.py",
+        "from http.server import BaseHTTPRequestHandler",
+        "servers of HTTP use raftka.http",
+    ),
+    "the thread of a server in a node": (
+        "raftka/broker/node.py",
+        "from raftka.http.thread import ServerThread",
+        "floor 3 imports raftka.http.thread.ServerThread of floor 4",
+    ),
+    "sockets in HTTP": ("raftka/http/server.py", "import socket", "imports socket: floor 1"),
     "the engine": (
         "raftka/broker/controller/quorum.py",
         "import pysyncobj",

@@ -31,7 +31,6 @@ WORD = re.compile(r"[A-Za-z]\w*")
 SPARK = "Spark calls it"
 PYSYNCOBJ = "pysyncobj calls it, or the dispatch of its messages by name"
 PARSER = "httptools calls it"
-STANDARD = "the standard library calls it"
 TRIO = "Trio calls it"
 CONFLUENT = "confluent-kafka and kafka-python call it"
 SCENES = "for scenarios of mutants and tests of the simulation"
@@ -52,8 +51,7 @@ CALLED_FROM_OUTSIDE: tuple[tuple[str, str, str], ...] = (
         r"on_\w+|_SyncObj__\w+|_checkCommandsToApply|[a-z]+[A-Z]\w+",
         PYSYNCOBJ,
     ),
-    (r"raftka/registry/http", r"on_\w+", PARSER),
-    (r"raftka/pipeline/(page|running/metrics)", r"do_[A-Z]+|log_message", STANDARD),
+    (r"raftka/http/\w+_reader", r"on_\w+", PARSER),
     (
         r"raftka/runtime/simulated/tasks",
         r"start_clock|deadline_to_sleep_time|task_scheduled|before_task_step",

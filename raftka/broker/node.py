@@ -21,7 +21,6 @@ from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
-from raftka.broker.exporter.http import HttpServer
 from raftka.broker.exporter.pages import metrics_server
 from raftka.broker.fetch.sessions import FetchSessionCache
 from raftka.broker.handlers import (  # noqa: F401  # nearly every node is asked
@@ -51,6 +50,7 @@ from raftka.broker.telemetry.event_log import Events, LimitHits
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.telemetry.turn_times import TurnTimes
 from raftka.broker.work.background_worker import BackgroundWorker
+from raftka.http.server import HttpServer
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import RegisterBroker
 from raftka.metadata.configs.settings import NodeSettings

@@ -4,24 +4,28 @@ that it shows.
 """
 
 import json
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
+from raftka.http.messages import TEXT, Request, Response
+from raftka.http.pages import BOUNDS, Page, Pages, Stderr
+from raftka.http.server import HttpServer
+from raftka.http.thread import ServerThread, page_in_thread
 from raftka.json_values import Json, JsonObject
+from raftka.limits import Limit
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Shown, connection, load
 from raftka.pipeline.history import Past
 from raftka.pipeline.topics.brokers import Brokers
 from raftka.pipeline.topics.options import SourceOptions, source_options
 from raftka.pipeline.topics.source import Stream
+from raftka.runtime.interfaces import Runtime
 
 HTML = Path(__file__).with_name("page.html")
 HOST = "127.0.0.1"
@@ -29,8 +33,12 @@ KEYS = 20_000  # so many are kept; the one that was heard of longest ago goes fi
 ALERTS = 200
 POLL_S, AFTER_FAILURE_S = 0.25, 2.0
 PATIENCE_S = 5.0
-ALLOWED = ("GET", "HEAD", "OPTIONS")
-TEXT = "text/plain; charset=utf-8"
+CONNECTIONS = Limit("page_connections", 200, "a browser keeps up to six for each tab")
+HEADERS = (
+    "Cache-Control: no-store",
+    "Content-Security-Policy: default-src 'self'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'",
+)
 
 
 class Kept:
@@ -183,7 +191,7 @@ def _finite(text: str) -> float:
     return found
 
 
-class Page:
+class ProjectPage:
     def __init__(self, bootstrap: str, shown: Shown, port: int, config: Path | None = None) -> None:
         """`config`: the client properties of the cluster. Raises PipelineError when the port is
         another's. Port 0 takes a free one.
@@ -197,136 +205,84 @@ class Page:
         fences = shown.fences.read_bytes() if shown.fences is not None else b"null"
         try:
             past = Past(shown.history) if shown.history is not None else None
-            self._server = Server((HOST, port), handler_of(self.kept, fences, past, shown))
+            self._server = ServerThread(
+                (HOST, port),
+                lambda runtime: HttpServer(
+                    site_of(runtime, self.kept, fences, past, shown),
+                    replace(BOUNDS, connections=CONNECTIONS),
+                    runtime.clock,
+                ),
+                "page",
+            )
         except OSError as error:
             raise PipelineError(
                 f"the page can not have port {port}: {error}. Next step: --page another one, or "
                 "--no-page"
             ) from None
-        self.url = f"http://{HOST}:{self._server.server_address[1]}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, name="page", daemon=True)
+        self.url = f"{self._server.url}/"
 
     def start(self) -> None:
-        self._thread.start()
+        self._server.start()
         for reading in self._readings:
             reading.start()
 
     def stop(self) -> None:
         for reading in self._readings:
             reading.stop()
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
 
 
-class Server(ThreadingHTTPServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that has gone before it was answered is no error, and nothing to print among
-        the lines of the pipeline.
-        """
-        if not isinstance(sys.exc_info()[1], ConnectionError):
-            super().handle_error(request, client_address)
-
-
-def page_of(folder: Path, port: int) -> Page | None:
+def page_of(folder: Path, port: int) -> ProjectPage | None:
     """None: the project has none."""
     path = folder / "streams.yml"
     if not path.is_file():
         return None
     found = load(path)
-    return None if found.page is None else Page(found.bootstrap, found.page, port, found.security)
-
-
-def handler_of(
-    kept: Kept, fences: bytes, past: Past | None = None, shown: Shown | None = None
-) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        """One request of a connection. The connection ends with the answer, so that a body cannot
-        be taken for the next request.
-        """
-
-        protocol_version = "HTTP/1.1"
-
-        def parse_request(self) -> bool:
-            if not super().parse_request():
-                return False
-            fault = fault_of(self.headers)
-            if fault is not None:
-                self._answer(400, TEXT, f"{fault}\n".encode())
-            elif self.command not in ALLOWED:
-                self._answer(405, TEXT, b"GET and HEAD are all there is\n")
-            return fault is None and self.command in ALLOWED
-
-        def do_OPTIONS(self) -> None:
-            self._answer(200, TEXT, b"")
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            for path, kind, body in pages(kept, fences, past, shown, asked.query):
-                if path == asked.path:
-                    self._answer(200, kind, body())
-                    return
-            self._answer(404, TEXT, b"not here\n")
-
-        def _answer(self, status: int, kind: str, body: bytes) -> None:
-            self.close_connection = True
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("Connection", "close")
-            if status == 405 or self.command == "OPTIONS":
-                self.send_header("Allow", ", ".join(ALLOWED))
-            self.send_header(
-                "Content-Security-Policy",
-                "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'",
-            )
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    return Handler
-
-
-def fault_of(headers: Message) -> str | None:
-    """Return the reason to refuse a request whose end two readers might see at different places;
-    None: there is none.
-    """
-    for name in ("Host", "Content-Length"):
-        if len(headers.get_all(name, [])) > 1:
-            return f"there is more than one {name}"
-    if headers.defects or any("\n" in str(value) for value in headers.values()):
-        return "a header is folded or malformed"
-    if "Transfer-Encoding" in headers or headers.get("Content-Length", "0").strip() != "0":
-        return "a request here has no body"
-    return None
-
-
-def pages(
-    kept: Kept, fences: bytes, past: Past | None, shown: Shown | None, query: str
-) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
-    number, minutes = (parse_qs(query).get(name, ["0"])[0][:15] for name in ("after", "minutes"))
-    yield "/", "text/html; charset=utf-8", HTML.read_bytes
-    yield (
-        "/latest",
-        "application/json",
-        lambda: json.dumps(kept.since(int(number) if number.isdecimal() else 0)).encode(),
+    return (
+        None
+        if found.page is None
+        else ProjectPage(found.bootstrap, found.page, port, found.security)
     )
-    yield "/fences", "application/json", lambda: fences
+
+
+def site_of(
+    runtime: Runtime,
+    kept: Kept,
+    fences: bytes,
+    past: Past | None = None,
+    shown: Shown | None = None,
+) -> Pages:
+    """Return the paths of the page; another thread reads the history."""
+
+    def latest(request: Request) -> bytes:
+        return json.dumps(kept.since(_number(request, "after"))).encode()
+
+    found: dict[str, Page] = {
+        "/": _page("text/html; charset=utf-8", lambda request: HTML.read_bytes()),
+        "/latest": _page("application/json", latest),
+        "/fences": _page("application/json", lambda request: fences),
+    }
     if shown is not None:
-        yield (
-            "/names",
-            "application/json",
-            json.dumps({"title": shown.title, "noun": shown.noun}).encode,
-        )
+        names = json.dumps({"title": shown.title, "noun": shown.noun}).encode()
+        found["/names"] = _page("application/json", lambda request: names)
     if past is not None:
-        yield (
-            "/history",
-            "application/json",
-            lambda: json.dumps(past.of(int(minutes) if minutes.isdecimal() else 0)).encode(),
-        )
+
+        def history(request: Request) -> Response:
+            try:
+                body = json.dumps(past.of(_number(request, "minutes"))).encode()
+            except Exception as error:  # of a lake that nobody has thought of
+                Stderr().page_failed(request.path, error)
+                return Response(500, TEXT, b"the history can not be read: see the log\n")
+            return Response(200, "application/json", body)
+
+        found["/history"] = page_in_thread(runtime, history)
+    return Pages(found, Stderr(), headers=HEADERS)
+
+
+def _page(content_type: str, body: Callable[[Request], bytes]) -> Page:
+    return lambda request, reply: reply(Response(200, content_type, body(request)))
+
+
+def _number(request: Request, name: str) -> int:
+    text = parse_qs(request.query).get(name, ["0"])[0][:15]
+    return int(text) if text.isdecimal() else 0

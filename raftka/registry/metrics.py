@@ -8,7 +8,7 @@ from collections import Counter
 from raftka.limits import Limit
 from raftka.registry.limits import ALL
 
-TEXT = b"text/plain; version=0.0.4; charset=utf-8"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class RegistryMetrics:
@@ -30,7 +30,7 @@ class RegistryMetrics:
         with self._lock:
             self._logins_refused += 1
 
-    def page(self) -> tuple[bytes, bytes]:
+    def page(self) -> tuple[str, bytes]:
         """Return the content type of the page /metrics and its text."""
         lines = ["# TYPE raftka_registry_requests_total counter"]
         lines += [

@@ -16,6 +16,7 @@ from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.exporter.pages import MetricsPage
 from raftka.broker.exporter.snapshot import Snapshot, take_snapshot
 from raftka.broker.telemetry.metric_names import FAMILIES
+from raftka.http.messages import Request
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP
@@ -310,7 +311,7 @@ def test_partitions_can_be_left_out() -> None:
     assert samples.of("kafka_server_replicamanager_partitioncount") == [3]
 
 
-def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_meanwhile_get_the_same_page(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Snapshot] = []
     monkeypatch.setattr(
         "raftka.broker.exporter.pages.take_snapshot",
@@ -318,10 +319,11 @@ def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) 
     )
     with Stage() as stage:
         page, pages = MetricsPage(stage.nodes[1].services), list[bytes]()
+        request = Request("GET", "/metrics", {}, is_old=False)
 
         def ask() -> None:
             for _ in range(3):
-                page(lambda status, kind, body: pages.append(body))
+                page(request, lambda response: pages.append(response.body))
 
         stage.world.at(stage.world.now, ask)
         stage.wait(lambda: len(pages) == 3)
@@ -332,15 +334,15 @@ def test_who_asks_meanwhile_gets_the_same_page(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_page_that_can_not_be_written_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with Stage(metrics_port=str(PORT)) as stage:
-        monkeypatch.setattr(MetricsPage, "_written", lambda self, snapshot: 1 / 0)
-        status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")
+        monkeypatch.setattr(MetricsPage, "_write", lambda self, snapshot: 1 / 0)
+        status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
 
         assert status == 503
         assert "ZeroDivisionError" in stage.events("metrics_failed")[0]["error"]
 
 
 def test_thousands_of_partitions_are_looked_at_some_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.broker.exporter.pages.AT_ONCE", 2)
+    monkeypatch.setattr("raftka.broker.exporter.pages.PARTITIONS_A_TURN", 2)
     with Stage(metrics_port=str(PORT)) as stage:
         stage.create("t", partitions=7)
         samples = scraped(stage)
@@ -350,14 +352,14 @@ def test_thousands_of_partitions_are_looked_at_some_a_turn(monkeypatch: pytest.M
 
 
 def test_a_mistake_in_gathering_harms_the_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.broker.exporter.pages.AT_ONCE", 2)
+    monkeypatch.setattr("raftka.broker.exporter.pages.PARTITIONS_A_TURN", 2)
     with Stage(metrics_port=str(PORT)) as stage:
         stage.create("t", partitions=3)
         partition = stage.partition("t", 2)
         monkeypatch.setattr(
             "raftka.broker.exporter.pages.numbers_of", lambda each, _: 1 / (each is not partition)
         )
-        status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")
+        status, _, _ = Browser(stage).answer_to(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
 
         assert status == 503
         assert not stage.world.failures

@@ -1,5 +1,5 @@
-"""The metrics port: pages for who asks properly, one answer and the end for who does not, and
-nobody else feels it.
+"""The metrics port: pages for well-formed requests; one answer and the end for others, of which
+other clients notice nothing.
 """
 
 import json
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from raftka.broker.exporter.http import Reply
+from raftka.http.messages import Reply, Request, Response
+from raftka.http.pages import Pages
 from raftka.limits import HTTP_CONNECTIONS, HTTP_REQUEST_BYTES, HTTP_SECONDS
 from tests.broker.conftest import Lower
 from tests.broker.stage import Stage
@@ -32,7 +33,8 @@ def test_a_connection_asks_again_and_again(stage: Stage) -> None:
 
 def test_requests_in_one_piece_are_answered_in_order(stage: Stage) -> None:
     browser = Browser(stage)
-    browser.send(GET + b"GET /nothing HTTP/1.1\r\n\r\n" + b"GET /metrics HTTP/1.1\r\n\r\n" + GET)
+    nothing, metrics = (GET.replace(b"/health", path) for path in (b"/nothing", b"/metrics"))
+    browser.send(GET + nothing + metrics + GET)
 
     assert [browser.page()[0] for _ in range(4)] == [200, 404, 200, 200]
 
@@ -48,7 +50,7 @@ def test_requests_may_come_byte_by_byte(stage: Stage) -> None:
 
 def test_head_has_no_body(stage: Stage) -> None:
     browser = Browser(stage)
-    status, headers, body = browser.answer_to(b"HEAD /metrics HTTP/1.1\r\n\r\n")
+    status, headers, body = browser.answer_to(b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
 
     assert (status, body) == (200, b"")
     assert int(headers["content-length"]) > 1000
@@ -57,9 +59,12 @@ def test_head_has_no_body(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     "request_",
-    [b"GET /health HTTP/1.0\r\n\r\n", b"GET /health HTTP/1.1\r\nConnection: Close\r\n\r\n"],
+    [
+        b"GET /health HTTP/1.0\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\n",
+    ],
 )
-def test_who_wants_to_go_is_let_go(stage: Stage, request_: bytes) -> None:
+def test_connection_closes_when_the_client_asks_for_it(stage: Stage, request_: bytes) -> None:
     browser = Browser(stage)
 
     assert browser.answer_to(request_)[0] == 200
@@ -67,29 +72,30 @@ def test_who_wants_to_go_is_let_go(stage: Stage, request_: bytes) -> None:
 
 
 HOSTILE = {
+    "no Host header": (b"GET /health HTTP/1.1\r\n\r\n", 400),
     "no HTTP": (b"\x00\x00\x00\x10" + bytes(16) + b"\r\n\r\n", 400),
-    "a body": (b"GET /metrics HTTP/1.1\r\nContent-Length: 5\r\n\r\nabcde", 400),
+    "a body": (b"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde", 400),
     "a body in pieces": (
-        b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         400,
     ),
-    "another method": (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+    "another method": (b"POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 405),
     "another version": (b"GET /metrics HTTP/2.0\r\n\r\n", 400),
-    "no path": (b"GET  HTTP/1.1\r\n\r\n", 400),
-    "no host": (b"GET http:// HTTP/1.1\r\n\r\n", 400),
-    "another scheme": (b"GET ftp://evil/ HTTP/1.1\r\n\r\n", 400),
-    "a folded header": (b"GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n", 400),
-    "a header without a name": (b"GET / HTTP/1.1\r\n: b\r\n\r\n", 400),
-    "a control character": (b"GET / HTTP/1.1\r\nA: b\x00c\r\n\r\n", 400),
-    "a bare line feed": (b"GET / HTTP/1.1\r\nA: b\nC: d\r\n\r\n", 400),
-    "a long path": (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", 431),
-    "many headers": (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 5000 + b"\r\n", 431),
-    "a way out": (b"GET /../../etc/passwd HTTP/1.1\r\nConnection: close\r\n\r\n", 404),
+    "no path": (b"GET  HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "no host": (b"GET http:// HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "another scheme": (b"GET ftp://evil/ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "a folded header": (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400),
+    "a header without a name": (b"GET / HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n", 400),
+    "a control character": (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\x00c\r\n\r\n", 400),
+    "a bare line feed": (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\nC: d\r\n\r\n", 400),
+    "a long path": (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+    "many headers": (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 5000 + b"\r\n", 431),
+    "a way out": (b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
 }
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-def test_whatever_comes_is_answered_once_and_closed(stage: Stage, what: str) -> None:
+def test_hostile_request_is_answered_once_and_closed(stage: Stage, what: str) -> None:
     sent, expected = HOSTILE[what]
     neighbour, browser = Browser(stage), Browser(stage)
 
@@ -116,7 +122,7 @@ def test_a_page_that_fails_harms_nobody_else(stage: Stage, monkeypatch: pytest.M
     browser = Browser(stage)
 
     assert browser.answer_to(GET)[0] == 500
-    assert browser.answer_to(b"GET /metrics HTTP/1.1\r\n\r\n")[0] == 200
+    assert browser.answer_to(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")[0] == 200
     assert stage.events("page_failed")[0]["path"] == "/health"
 
 
@@ -158,20 +164,21 @@ def test_http_seconds(stage: Stage, drip: bool) -> None:
     assert stage.counted(HTTP_SECONDS.metric) == 1
 
 
-def test_who_asks_without_reading_gets_two_pages_and_then_waits(stage: Stage) -> None:
+def test_client_that_does_not_read_gets_two_pages_and_then_waits(stage: Stage) -> None:
     browser = Browser(stage)
     assert browser.answer_to(GET)[0] == 200
     web = stage.nodes[1].web
     assert web is not None
     made: list[int] = []
 
-    def page(reply: Reply) -> None:
+    def page(request: Request, reply: Reply) -> None:
         made.append(len(made))
-        reply(200, "text/plain", bytes(4_000_000))
+        reply(Response(200, "text/plain", bytes(4_000_000)))
 
-    web.pages = {"/large": page}
+    assert isinstance(web.site, Pages)
+    web.site.pages = {"/large": page}
     browser.hold_reading(True)
-    browser.send(b"GET /large HTTP/1.1\r\n\r\n" * 20)
+    browser.send(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n" * 20)
     stage.world.run(stage.world.now + 10.0)
 
     assert 1 <= len(made) <= 2
@@ -216,7 +223,7 @@ def test_a_node_that_can_not_write_says_so(stage: Stage) -> None:
     assert "a log can not be written" in json.loads(body)["reason"]
 
 
-def test_before_there_is_a_cluster_it_serves_nobody() -> None:
+def test_node_without_a_cluster_is_unavailable() -> None:
     with Stage(nodes=3, metrics_port=str(PORT), wait=False) as stage:
         for other in (2, 3):
             stage.kill(other)

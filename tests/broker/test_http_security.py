@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.exporter.http import FAILED_LOGINS
+from raftka.broker.exporter.guarded import FAILED_LOGINS
 from raftka.limits import HTTP_CONNECTIONS, HTTP_REQUEST_BYTES, LOGIN_SECONDS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.values import SettingError
@@ -19,7 +19,7 @@ from tests.broker.stage import Stage, Wire
 from tests.broker.tls import ALICE, AUTHORITY, NODE, wrapped
 from tests.kit.broker.http import GET, PORT, Browser
 
-METRICS = b"GET /metrics HTTP/1.1\r\n%b\r\n"
+METRICS = b"GET /metrics HTTP/1.1\r\nHost: x\r\n%b\r\n"
 TLS = {
     "metrics_ssl_enable": "true",
     "ssl_keystore_key": NODE.key,
@@ -87,7 +87,7 @@ def test_a_client_without_login_is_told_how_to_get_one_and_closed() -> None:
         assert (code, headers["www-authenticate"]) == (401, 'Basic realm="raftka", charset="UTF-8"')
         stage.wait(lambda: browser.close_reason is not None)
         assert stage.counted(FAILED_LOGINS) == 0, "it has shown nothing that could be wrong"
-        assert Browser(stage).answer_to(b"GET /nothing HTTP/1.1\r\n\r\n")[0] == 401, (
+        assert Browser(stage).answer_to(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")[0] == 401, (
             "which pages there are is not told either"
         )
 

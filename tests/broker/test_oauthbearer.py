@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.access.http_get import HEAD_BYTES
 from raftka.cluster.secured.authority import Authority, Issued
+from raftka.http.answer_reader import HEAD_BYTES
 from raftka.limits import KEY_SET_BYTES, KEY_SET_SECONDS
 from raftka.metadata.configs.oauth import SECURED, UNSECURED
 from raftka.metadata.configs.settings import NodeSettings, SettingError
@@ -298,8 +298,8 @@ REFUSED = {
     "endless": (http(b"x" * (2 * KEY_SET_BYTES.value + HEAD_BYTES + 1)), KEY_SET_BYTES.name),
     "long head": (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 4000, "head of the answer is too long"),
     "compressed": (http(BODY, "Content-Encoding: gzip"), "compressed"),
-    "odd chunks": (http(b"zz\r\n", "Transfer-Encoding: chunked"), "chunk"),
-    "odd length": (http(b"", "Content-Length: many"), "no number"),
+    "odd chunks": (http(b"zz\r\n", "Transfer-Encoding: chunked"), "chunk size"),
+    "odd length": (http(b"", "Content-Length: many"), "Content-Length"),
     "no HTTP": (b"220 mail\r\n\r\n", "no HTTP"),
     "no keys": (http(b"{}"), "no JSON object"),
 }

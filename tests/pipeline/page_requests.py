@@ -4,9 +4,9 @@ import json
 from typing import Any
 from urllib.request import urlopen
 
-from raftka.pipeline.page import Page
+from raftka.pipeline.page import ProjectPage
 
 
-def ask(page: Page, path: str) -> Any:
+def ask(page: ProjectPage, path: str) -> Any:
     with urlopen(page.url + path, timeout=10) as answer:
         return json.loads(answer.read())

@@ -21,7 +21,7 @@ from raftka.pipeline import history
 from raftka.pipeline.errors import OptionRefused
 from raftka.pipeline.flows.streams import History, Shown, declared
 from raftka.pipeline.history import FRESH_S, LONGEST_MINUTES, Past
-from raftka.pipeline.page import Page
+from raftka.pipeline.page import ProjectPage
 from raftka.pipeline.project import PROJECTS
 from raftka.testing import Cluster
 from tests.pipeline.page_requests import ask
@@ -115,7 +115,7 @@ def test_the_project_says_which_lake() -> None:
 
 
 @pytest.fixture
-def page(source: History) -> Iterator[Page]:
+def page(source: History) -> Iterator[ProjectPage]:
     """Two trucks, whose last minutes are in the lake, and one of them in the topic."""
     import time
 
@@ -129,7 +129,7 @@ def page(source: History) -> Iterator[Page]:
         time.time(),
     )
     with Cluster(nodes=1) as cluster:
-        shown = Page(
+        shown = ProjectPage(
             cluster.bootstrap_servers,
             Shown(cluster.create_topic(), None, PROJECTS / "trucks" / "fences.geojson", source),
             0,
@@ -139,12 +139,12 @@ def page(source: History) -> Iterator[Page]:
         shown.stop()
 
 
-def test_the_server_answers(page: Page, tmp_path: Path) -> None:
+def test_the_server_answers(page: ProjectPage, tmp_path: Path) -> None:
     assert len(ask(page, "history?minutes=30")["rows"]) in (58, 60)
     assert len(ask(page, "history?minutes=9999999999999999999999")["rows"]) == 118
     assert len(ask(page, "history?minutes=x")["rows"]) in (0, 2)
     with Cluster(nodes=1) as cluster:
-        other = Page(cluster.bootstrap_servers, Shown("t"), 0)
+        other = ProjectPage(cluster.bootstrap_servers, Shown("t"), 0)
         other.start()
         with pytest.raises(HTTPError, match="404"):
             ask(other, "history")
@@ -159,7 +159,7 @@ REPLAY = """<script>addEventListener("load", () => setTimeout(() => {
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no Chromium")
 def test_the_slider_shows_the_past_in_a_browser(
-    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: ProjectPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     html = tmp_path / "page.html"
     html.write_text(Path("raftka/pipeline/page.html").read_text() + REPLAY)

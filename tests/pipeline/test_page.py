@@ -16,7 +16,7 @@ from raftka.client.blocking import transaction
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.streams import Shown
-from raftka.pipeline.page import HTML, Kept, Page, Server, handler_of
+from raftka.pipeline.page import HTML, Kept, ProjectPage
 from raftka.pipeline.project import PROJECTS
 from raftka.pipeline.topics.source import Stream
 from raftka.testing import Cluster
@@ -72,20 +72,20 @@ def test_the_trouble_of_one_topic_stays_while_another_is_read() -> None:
 
 
 @pytest.fixture
-def page(cluster: Cluster) -> Iterator[Page]:
+def page(cluster: Cluster) -> Iterator[ProjectPage]:
     shown = Shown(
         cluster.create_topic(partitions=2),
         cluster.create_topic(),
         PROJECTS / "trucks" / "fences.geojson",
     )
-    page = Page(cluster.bootstrap_servers, shown, 0)
+    page = ProjectPage(cluster.bootstrap_servers, shown, 0)
     page.shown = shown  # type: ignore[attr-defined]
     page.start()
     yield page
     page.stop()
 
 
-def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> None:
+def test_records_come_through(page: ProjectPage, cluster: Cluster, player: Player) -> None:
     shown: Shown = page.shown  # type: ignore[attr-defined]
     producer = Producer(player.brokers)
     for at, value in enumerate([b'{"latitude": 1}', b'{"latitude": 2}', b"no JSON"]):
@@ -106,7 +106,7 @@ def test_records_come_through(page: Page, cluster: Cluster, player: Player) -> N
 
 
 def test_records_of_others_do_not_stop_the_page(
-    page: Page, cluster: Cluster, player: Player
+    page: ProjectPage, cluster: Cluster, player: Player
 ) -> None:
     alerts = str(page.shown.alerts)  # type: ignore[attr-defined]
     producer = Producer(player.brokers)
@@ -131,7 +131,7 @@ def test_records_of_others_do_not_stop_the_page(
 
 
 def test_an_error_of_an_unknown_kind_is_shown_and_reading_goes_on(
-    page: Page, cluster: Cluster, player: Player, monkeypatch: Any
+    page: ProjectPage, cluster: Cluster, player: Player, monkeypatch: Any
 ) -> None:
     failing = iter([KeyError("a bug")])
 
@@ -148,7 +148,7 @@ def test_an_error_of_an_unknown_kind_is_shown_and_reading_goes_on(
 
 
 def test_rows_of_aborted_batches_are_not_shown(
-    page: Page, cluster: Cluster, player: Player
+    page: ProjectPage, cluster: Cluster, player: Player
 ) -> None:
     alerts = str(page.shown.alerts)  # type: ignore[attr-defined]
     for number, commit in enumerate((False, True)):
@@ -163,29 +163,13 @@ def test_rows_of_aborted_batches_are_not_shown(
 
 def test_brokers_that_are_away_are_reported() -> None:
     with Cluster(nodes=1) as alone:
-        page = Page(alone.bootstrap_servers, Shown(alone.create_topic()), 0)
+        page = ProjectPage(alone.bootstrap_servers, Shown(alone.create_topic()), 0)
         page.start()
         alone.kill(1)
         assert "nobody answered" in alone.wait_for(lambda: ask(page, "latest")["trouble"], 60)
         alone.restart(1)
         alone.wait_for(lambda: ask(page, "latest")["trouble"] is None, 60)
         page.stop()
-
-
-@pytest.mark.parametrize(
-    ("error", "is_told"),
-    [(BrokenPipeError(), False), (ConnectionResetError(), False), (ValueError("a bug"), True)],
-)
-def test_a_browser_that_has_gone_is_no_error(
-    error: Exception, is_told: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with Server(("127.0.0.1", 0), handler_of(Kept(), b"null")) as server:
-        try:
-            raise error
-        except Exception:
-            server.handle_error(None, ("127.0.0.1", 1))
-
-    assert bool(capsys.readouterr().err) is is_told
 
 
 def test_the_page_needs_nothing_else() -> None:
@@ -196,11 +180,11 @@ def test_the_page_needs_nothing_else() -> None:
     assert "innerHTML" not in text  # what records hold is text
 
 
-def test_paths_that_are_none_and_ports_of_others(page: Page, cluster: Cluster) -> None:
+def test_paths_that_are_none_and_ports_of_others(page: ProjectPage, cluster: Cluster) -> None:
     with pytest.raises(HTTPError, match="404"):
         ask(page, "../streams.yml")
     with urlopen(page.url, timeout=10) as answer:
         assert answer.headers["Content-Security-Policy"].startswith("default-src 'self'")
     port = int(page.url.rstrip("/").rpartition(":")[2])
     with pytest.raises(PipelineError, match=f"the page can not have port {port}.*--page"):
-        Page(cluster.bootstrap_servers, Shown("t"), port)
+        ProjectPage(cluster.bootstrap_servers, Shown("t"), port)

@@ -20,7 +20,7 @@ from raftka.cli.spark.cluster import given_cluster
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import OptionRefused, PipelineError
 from raftka.pipeline.flows.streams import Shown, connection, declared, load
-from raftka.pipeline.page import Page
+from raftka.pipeline.page import ProjectPage
 from raftka.pipeline.project import init
 from raftka.pipeline.topics.brokers import open_brokers
 from raftka.pipeline.topics.creation import ensure_topics
@@ -223,7 +223,7 @@ def test_projects_make_their_topics_and_show_their_page(secured: tuple[Cluster, 
         {},
     )
     ensure_topics(project, 30)
-    page = Page(project.bootstrap, Shown("positions", "alerts"), 0, project.security)
+    page = ProjectPage(project.bootstrap, Shown("positions", "alerts"), 0, project.security)
     page.start()
     brokers = open_brokers(project.connection, "test", 30)
     producer = Producer(brokers)
@@ -244,7 +244,7 @@ def test_projects_make_their_topics_and_show_their_page(secured: tuple[Cluster, 
 
 def test_strangers_are_told_and_the_page_goes_on(secured: tuple[Cluster, Path]) -> None:
     cluster, _ = secured
-    page = Page(cluster.bootstrap_servers, Shown("positions"), 0)
+    page = ProjectPage(cluster.bootstrap_servers, Shown("positions"), 0)
     page.start()
 
     assert "positions: " in cluster.wait_for(lambda: ask(page, "latest")["trouble"], 60)

@@ -225,11 +225,12 @@ def test_a_registry_that_stops_leaves_no_thread(
 ) -> None:
     registry = RegistryServer(make_client, Port(number=0), TOPIC)
     registry.start()
-    threads = {registry._thread, registry._log._reading}
+    assert registry._thread is not None
+    threads = {registry._thread.thread, registry._log._reading}
 
     registry.stop_soon() if soon else registry.stop()
     if soon:
-        registry._thread.join()
+        registry._thread.thread.join()
 
     assert not threads & set(threading.enumerate())
     raftka_cluster.delete_topic(TOPIC)

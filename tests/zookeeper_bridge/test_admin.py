@@ -15,7 +15,7 @@ from zookeeper_bridge.edge import open_edge
 from zookeeper_bridge.server.admin import ALIASES, COMMANDS
 
 PORT = 8080
-HEAD = b" HTTP/1.1\r\nConnection: close\r\n\r\n"
+HEAD = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 # What ZooKeeper 3.9.3 answers each command with, alone and in a quorum; of it what is known here.
 SHAPES: dict[str, dict[str, type]] = {
@@ -205,12 +205,11 @@ def test_pages_are_secured_as_the_nodes_are() -> None:
     with BridgeStage(
         zookeeper_bridge_admin_port=str(PORT), metrics_auth_bearer_token="a-token"
     ) as stage:
+        get = b"GET /commands/%b HTTP/1.1\r\nHost: x\r\n%b\r\n"
+        token = b"Authorization: Bearer a-token\r\n"
         for head in (b"", b"X-Forwarded-For: 127.0.0.1\r\n", b"Authorization: Bearer another\r\n"):
-            request = b"GET /commands/monitor HTTP/1.1\r\n" + head + b"\r\n"
+            request = get % (b"monitor", head)
             assert Browser(stage, port=PORT).answer_to(request)[0] == 401
-        request = b"GET /commands/monitor HTTP/1.1\r\nAuthorization: Bearer a-token\r\n\r\n"
-        assert Browser(stage, port=PORT).answer_to(request)[0] == 200
-        configuration = (
-            b"GET /commands/configuration HTTP/1.1\r\nAuthorization: Bearer a-token\r\n\r\n"
-        )
+        assert Browser(stage, port=PORT).answer_to(get % (b"monitor", token))[0] == 200
+        configuration = get % (b"configuration", token)
         assert b"a-token" not in Browser(stage, port=PORT).answer_to(configuration)[2]

@@ -1,5 +1,5 @@
 """The pages of ZooKeeper's AdminServer: /commands, and /commands/NAME as JSON, named and shaped as
-in 3.9. Looks and resets; changes no znode.
+in 3.9. They show and reset numbers, and change no znode.
 """
 
 import json
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from raftka.broker.exporter.http import Page, Reply
+from raftka.http.messages import Reply, Request, Response
+from raftka.http.pages import Page
 from raftka.json_values import JsonObject
 from zookeeper_bridge.server import figures
 
@@ -28,11 +29,11 @@ class Commands(Mapping[str, Page]):
 
     def __getitem__(self, path: str) -> Page:
         if path in (HOME, HOME + "/"):
-            return _index
+            return _show_index
         if not path.startswith(HOME + "/"):
             raise KeyError(path)
         name = path.removeprefix(HOME + "/")
-        return partial(_command, self._bridge, ALIASES.get(name, name))
+        return partial(_run_command, self._bridge, ALIASES.get(name, name))
 
     def __iter__(self) -> Iterator[str]:
         return iter((HOME, *(f"{HOME}/{name}" for name in COMMANDS)))
@@ -41,47 +42,41 @@ class Commands(Mapping[str, Page]):
         return 1 + len(COMMANDS)
 
 
-def _index(reply: Reply) -> None:
-    reply(
-        200,
-        "text/html; charset=utf-8",
-        "".join(f'<a href="{HOME}/{name}">{name}</a>\n<br/>\n' for name in COMMANDS).encode(),
-    )
+def _show_index(request: Request, reply: Reply) -> None:
+    links = "".join(f'<a href="{HOME}/{name}">{name}</a>\n<br/>\n' for name in COMMANDS)
+    reply(Response(200, "text/html; charset=utf-8", links.encode()))
 
 
-def _command(bridge: "Bridge", name: str, reply: Reply) -> None:
+def _run_command(bridge: "Bridge", name: str, request: Request, reply: Reply) -> None:
     command = COMMANDS.get(name)
     if command is None:
         found: JsonObject = {"command": name, "error": f"Unknown command: {name}"}
     else:
         found = command(bridge)
         found = {**found, "command": name, "error": found.get("error")}
-    reply(
-        200,
-        "application/json",
-        json.dumps(found, indent=2, separators=(",", " : ")).encode() + b"\n",
-    )
+    text = json.dumps(found, indent=2, separators=(",", " : "))
+    reply(Response(200, "application/json", text.encode() + b"\n"))
 
 
 def _stats(bridge: "Bridge") -> dict[str, object]:
-    said = figures.monitor(bridge)
+    monitor = figures.monitor(bridge)
     server = {
-        "packets_sent": said["packets_sent"],
-        "packets_received": said["packets_received"],
-        "data_dir_size": said["approximate_data_size"],
-        "last_processed_zxid": said["last_proposed_zxid"],
-        "outstanding_requests": said["outstanding_requests"],
-        "server_state": said["server_state"],
-        "avg_latency": said["avg_latency"],
-        "max_latency": said["max_latency"],
-        "min_latency": said["min_latency"],
-        "num_alive_client_connections": said["num_alive_connections"],
+        "packets_sent": monitor["packets_sent"],
+        "packets_received": monitor["packets_received"],
+        "data_dir_size": monitor["approximate_data_size"],
+        "last_processed_zxid": monitor["last_proposed_zxid"],
+        "outstanding_requests": monitor["outstanding_requests"],
+        "server_state": monitor["server_state"],
+        "avg_latency": monitor["avg_latency"],
+        "max_latency": monitor["max_latency"],
+        "min_latency": monitor["min_latency"],
+        "num_alive_client_connections": monitor["num_alive_connections"],
     }
     return {
         "version": figures.VERSION,
         "read_only": bridge.read_only,
         "server_stats": server,
-        "node_count": said["znode_count"],
+        "node_count": monitor["znode_count"],
     }
 
 
@@ -93,7 +88,7 @@ def _connections(bridge: "Bridge") -> JsonObject:
 
 
 def _leader(bridge: "Bridge") -> dict[str, object]:
-    """As ZooKeeper: a server that is alone has none."""
+    """Return the leader as ZooKeeper does: a server that is alone has none."""
     quorum = bridge.services.quorum
     voters = {each.node_id: each for each in bridge.services.metadata.settings.voters}
     if len(voters) == 1 and quorum.core is not None:
@@ -109,7 +104,7 @@ def _leader(bridge: "Bridge") -> dict[str, object]:
 
 
 def _voters(bridge: "Bridge") -> dict[str, object]:
-    """The quorum's addresses: those of raftka's controllers."""
+    """Return the quorum's addresses: those of raftka's controllers."""
     found = {}
     for each in bridge.services.metadata.settings.voters:
         address = f"{each.host}:{each.port}"
@@ -145,19 +140,19 @@ def _watch_summary(bridge: "Bridge") -> dict[str, object]:
 
 
 def _dump(bridge: "Bridge") -> dict[str, object]:
-    """Without the times at which sessions expire: the controller alone knows them."""
+    """Return sessions without the times at which they expire: the controller alone knows them."""
     owned = {str(session_id): list(paths) for session_id, paths in bridge.tree.owned.items()}
     return {"session_ids": list(bridge.tree.sessions), "session_id_to_ephemeral_paths": owned}
 
 
-def _done(act: Callable[["Bridge"], None], bridge: "Bridge") -> JsonObject:
+def _reset(act: Callable[["Bridge"], None], bridge: "Bridge") -> JsonObject:
     act(bridge)
     return {}
 
 
 COMMANDS: dict[str, Command] = {
     "configuration": figures.configuration,
-    "connection_stat_reset": partial(_done, figures.reset_connections),
+    "connection_stat_reset": partial(_reset, figures.reset_connections),
     "connections": _connections,
     "dirs": lambda bridge: {"datadir_size": bridge.tree.size_bytes, "logdir_size": 0},
     "dump": _dump,
@@ -170,7 +165,7 @@ COMMANDS: dict[str, Command] = {
     "monitor": figures.monitor,
     "ruok": lambda bridge: {},
     "server_stats": _stats,
-    "stat_reset": partial(_done, figures.reset),
+    "stat_reset": partial(_reset, figures.reset),
     "stats": lambda bridge: _stats(bridge) | _connections(bridge),
     "voting_view": _voters,
     "watch_summary": _watch_summary,

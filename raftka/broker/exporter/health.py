@@ -7,8 +7,10 @@ from raftka.json_values import JsonObject
 
 
 def health(services: Services) -> dict[str, object]:
-    """`status` is "ok", or "unavailable" with its `reason`."""
-    reason = unavailable(services)
+    """Return `status`, "ok" or "unavailable" with its `reason`, and the node's place in its
+    cluster.
+    """
+    reason = reason_to_stay_away(services)
     found: JsonObject = {"status": "ok" if reason is None else "unavailable"}
     if reason is not None:
         found["reason"] = reason
@@ -22,20 +24,20 @@ def health(services: Services) -> dict[str, object]:
     }
 
 
-def unavailable(services: Services) -> str | None:
-    """Why no client should come; None when they may."""
+def reason_to_stay_away(services: Services) -> str | None:
+    """Return why clients should use another node; None when they may use this one."""
     if services.context.stopping:
         return "it is stopping"
     if not services.metadata.settings.is_broker:
         return None if services.quorum.leader is not None else "no metadata leader is known"
-    link = services.lifecycle
-    if link.withdrawn:
+    lifecycle = services.lifecycle
+    if lifecycle.withdrawn:
         return "a log can not be written: see the node's log, then start it again"
-    if link.broker_epoch < 0:
+    if lifecycle.broker_epoch < 0:
         return "it is not registered with a controller"
     if not services.metadata.image.alive(services.context.node_id):
         return "it is fenced"
-    silent_s = services.context.runtime.clock.now() - link.answered_at
+    silent_s = services.context.runtime.clock.now() - lifecycle.answered_at
     if silent_s > services.metadata.settings.seconds("broker.session.timeout.ms"):
         return f"no controller has answered for {silent_s:.0f} s"
     return None

@@ -1,4 +1,4 @@
-"""Who may see a node's pages: Basic (RFC 7617) and Bearer (RFC 6750), with users and tokens from
+"""Logins for a node's pages: Basic (RFC 7617) and Bearer (RFC 6750), with users and tokens from
 settings or files. Knows no connection.
 
 A file is read again when it has changed. Only digests with a key of this process are kept, and
@@ -27,23 +27,23 @@ def needs_login(context: BrokerContext) -> bool:
 
 
 class HttpLogins:
-    """Raises SettingError when a file cannot be used at first; later the users and tokens known
-    stay.
+    """Raises SettingError for a file of no use at the start. Later the users and tokens of the last
+    good file stay.
     """
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._settings = context.metadata.settings
         self._key = context.runtime.random(SECRETS).randbytes(KEY_BYTES)
-        self._nobody = self._digest(self._key)
+        self._no_password = self._digest(self._key)
         self._users: dict[str, bytes] = {}
         self._tokens: tuple[bytes, ...] = ()
-        self._looked = context.runtime.clock.now()
+        self._read_at = context.runtime.clock.now()
         self._read()
 
     @property
     def challenges(self) -> Sequence[str]:
-        """For `WWW-Authenticate`."""
+        """Return values for `WWW-Authenticate`."""
         settings = self._settings
         users = settings["metrics.auth.basic.users"], settings["metrics.auth.basic.users.location"]
         tokens = (
@@ -53,8 +53,8 @@ class HttpLogins:
         return [BASIC] * (users != (None, None)) + [BEARER] * (tokens != (None, None))
 
     def knows(self, authorization: bytes) -> bool:
-        """`authorization`: the header's value."""
-        self._look()
+        """Check the value of `Authorization`."""
+        self._read_again()
         scheme, _, shown = authorization.partition(b" ")
         match scheme.lower():
             case b"basic":
@@ -70,26 +70,26 @@ class HttpLogins:
         except ValueError:
             return False
         expected = self._users.get(user)
-        right = hmac.compare_digest(self._digest(password.encode()), expected or self._nobody)
+        right = hmac.compare_digest(self._digest(password.encode()), expected or self._no_password)
         return right and expected is not None and bool(colon)
 
     def _digest(self, secret: bytes) -> bytes:
         return hmac.digest(self._key, secret, sha256)
 
-    # where they come from
+    # files
 
-    def _look(self) -> None:
+    def _read_again(self) -> None:
         clock = self._context.runtime.clock
-        if clock.now() - self._looked < LOOK_S:
+        if clock.now() - self._read_at < LOOK_S:
             return
-        self._looked = clock.now()
+        self._read_at = clock.now()
         try:
             self._read()
         except SettingError as error:
             self._context.events.warning("http_logins_refused", error=str(error))
 
     def _read(self) -> None:
-        """All or nothing. Raises SettingError, without any secret."""
+        """Read all or nothing. Raises SettingError, without any secret in its text."""
         settings = self._settings
         users = [
             *_users(
@@ -142,7 +142,7 @@ def _users(name: str, lines: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _tokens(name: str, lines: Iterable[str]) -> list[tuple[str, str]]:
-    """Each without a name."""
+    """Return tokens, each behind an empty name."""
     found = [line.strip() for line in lines if line.strip()]
     for number, token in enumerate(found, 1):
         if not TOKEN.fullmatch(token):

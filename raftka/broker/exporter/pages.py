@@ -1,5 +1,5 @@
-"""The pages of a node's metrics port: /health, and /metrics, which is made off the loop and once
-for all who ask meanwhile. Knows no socket.
+"""The pages of a node's metrics port: /health, and /metrics, which is made off the loop, once for
+all requests that come meanwhile. Knows no socket.
 """
 
 import json
@@ -9,14 +9,16 @@ from collections.abc import Generator, Mapping
 from raftka.broker.exporter.group_metrics import GroupNumbers, groups_of
 from raftka.broker.exporter.guarded import guarded_server
 from raftka.broker.exporter.health import health
-from raftka.broker.exporter.http import TEXT, HttpServer, Page, Reply
 from raftka.broker.exporter.snapshot import PartitionNumbers, Snapshot, numbers_of, take_snapshot
 from raftka.broker.exporter.transaction_metrics import count_ids, transactions_of
 from raftka.broker.handlers.services import Services
 from raftka.coordinator.transactions.records import State
+from raftka.http.messages import TEXT, Reply, Request, Response
+from raftka.http.pages import Page
+from raftka.http.server import HttpServer
 
-AT_ONCE = 200  # partitions that one turn looks at: about a millisecond
-IDS_OF_PARTITION = 50  # transactional ids that cost as much to count as one partition to look at
+PARTITIONS_A_TURN = 200  # about a millisecond
+IDS_OF_PARTITION = 50  # transactional ids that cost as much as one partition
 # as Kafka's: so long after transaction.max.timeout.ms no coordinator can be about to end a
 # transaction
 LATE_MS = 5 * 60_000
@@ -26,9 +28,11 @@ def metrics_server(services: Services) -> HttpServer:
     """Raises TlsError or SettingError when the port cannot be secured as the settings say."""
     pages: Mapping[str, Page] = {
         "/metrics": MetricsPage(services),
-        "/health": lambda reply: _health(services, reply),
+        "/health": lambda request, reply: _health(services, reply),
     }
-    open_pages: Mapping[str, Page] = {"/health": lambda reply: _health(services, reply, brief=True)}
+    open_pages: Mapping[str, Page] = {
+        "/health": lambda request, reply: _health(services, reply, brief=True)
+    }
     return guarded_server(
         services.context,
         pages,
@@ -38,19 +42,16 @@ def metrics_server(services: Services) -> HttpServer:
 
 
 def _health(services: Services, reply: Reply, *, brief: bool = False) -> None:
-    """`brief`: for strangers."""
+    """`brief`: for clients without a login."""
     found = health(services)
     if brief:
         found = {"status": found["status"]}
-    reply(
-        200 if found["status"] == "ok" else 503,
-        "application/json",
-        json.dumps(found).encode() + b"\n",
-    )
+    status = 200 if found["status"] == "ok" else 503
+    reply(Response(status, "application/json", json.dumps(found).encode() + b"\n"))
 
 
 def _gather(services: Services) -> Generator[int, None, Snapshot]:
-    """Yields after each thing that was looked at: how many partitions it was worth."""
+    """Yield the work of each step, in partitions."""
     settings = services.metadata.settings
     late_before_ms = (
         services.context.runtime.clock.wall_ms() - settings["transaction.max.timeout.ms"] - LATE_MS
@@ -70,49 +71,50 @@ def _gather(services: Services) -> Generator[int, None, Snapshot]:
 
 
 class MetricsPage:
-    """Numbers are gathered on the loop, some partitions a turn; a page of them is written by
-    another thread: thousands are thousands of lines.
+    """Gather numbers on the loop, some partitions a turn; another thread writes the page, which has
+    thousands of lines.
     """
 
     def __init__(self, services: Services) -> None:
         self.services = services
         self._waiting: list[Reply] = []
-        # made with the first scrape: prometheus-client is not for nodes that nobody asks
+        # made with the first scrape: a node without scrapes does not import prometheus-client
         self._exposition: object | None = None
 
-    def __call__(self, reply: Reply) -> None:
+    def __call__(self, request: Request, reply: Reply) -> None:
         self._waiting.append(reply)
         if len(self._waiting) == 1:
             self._gather_more(_gather(self.services))
 
     def _gather_more(self, gathering: Generator[int, None, Snapshot]) -> None:
         clock = self.services.context.runtime.clock
-        looked_at = 0
+        visited = 0
         try:
-            while looked_at < AT_ONCE:
-                looked_at += next(gathering)
+            while visited < PARTITIONS_A_TURN:
+                visited += next(gathering)
         except StopIteration as done:
             snapshot: Snapshot = done.value
-            self.services.context.runtime.offload.run(lambda: self._written(snapshot), self._made)
+            self.services.context.runtime.offload.run(lambda: self._write(snapshot), self._on_page)
         except Exception as error:  # called by a timer: a bug of ours must not end the node
-            self._made(error)
+            self._on_page(error)
         else:
             clock.call_at(clock.now(), lambda: self._gather_more(gathering))
 
-    def _written(self, snapshot: "Snapshot") -> tuple[str, bytes]:
-        """In another thread; never twice at a time."""
+    def _write(self, snapshot: Snapshot) -> tuple[str, bytes]:
+        """Return content type and text. Runs in another thread, never twice at a time."""
         from raftka.broker.exporter.exposition import Exposition
 
         if not isinstance(self._exposition, Exposition):
             self._exposition = Exposition()
         return self._exposition.write(snapshot)
 
-    def _made(self, page: tuple[str, bytes] | BaseException) -> None:
+    def _on_page(self, page: tuple[str, bytes] | BaseException) -> None:
         waiting, self._waiting = self._waiting, []
         if isinstance(page, BaseException):
             self.services.context.events.error("metrics_failed", error=repr(page))
-            for reply in waiting:
-                reply(503, TEXT, b"the metrics could not be written: see the node's log\n")
+            text = b"the metrics could not be written: see the node's log\n"
+            response = Response(503, TEXT, text)
         else:
-            for reply in waiting:
-                reply(200, *page)
+            response = Response(200, *page)
+        for reply in waiting:
+            reply(response)

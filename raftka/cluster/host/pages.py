@@ -1,8 +1,8 @@
-"""The two pages of a host: /metrics, those of all its brokers as one, and /health, whether each of
-them is well. Knows no process.
+"""The two pages of a host: /metrics, those of all its brokers as one, and /health, the health of
+each broker. Knows no process.
 
-Both ask the brokers when they are asked, all at once. A broker that does not answer is missing in
-the page, and `raftka_host_broker_up` is 0.
+For each request the host asks all brokers at once. A broker that does not answer is missing in the
+page, and its `raftka_host_broker_up` is 0.
 """
 
 import json
@@ -14,10 +14,14 @@ import trio
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.exporter.guarded import guarded_server
-from raftka.broker.exporter.http import TEXT, HttpServer, Page, Reply
-from raftka.cluster.host.fetching import Answer, NoPage, get
+from raftka.cluster.host.fetching import get_page
 from raftka.cluster.host.merging import CONTENT_TYPE, LABEL, merged
 from raftka.cluster.host.supervisor import Broker, Supervisor
+from raftka.http.answer_reader import HttpFailed
+from raftka.http.client import Answer
+from raftka.http.messages import TEXT, Reply, Request, Response
+from raftka.http.pages import Page
+from raftka.http.server import HttpServer
 from raftka.limits import LimitExceeded
 
 OK, UNAVAILABLE = 200, 503
@@ -41,18 +45,17 @@ class HostPages:
         self._waiting: list[Reply] = []
 
     def server(self) -> HttpServer:
-        """Raises TlsError or SettingError when the port cannot be secured as the settings say."""
-        health: Page = partial(self._health, brief=False)
-        brief: Page = partial(self._health, brief=True)
+        """Return the server of both pages. Raises TlsError, SettingError for useless settings."""
+        health: Page = partial(self.show_health, brief=False)
+        brief: Page = partial(self.show_health, brief=True)
         open_pages = (
             {} if self._context.metadata.settings["metrics.auth.health"] else {"/health": brief}
         )
-        return guarded_server(
-            self._context, {"/metrics": self._metrics, "/health": health}, open_pages, "metrics"
-        )
+        pages: dict[str, Page] = {"/metrics": self.show_metrics, "/health": health}
+        return guarded_server(self._context, pages, open_pages, "metrics")
 
-    def _metrics(self, reply: Reply) -> None:
-        """One page for all who ask meanwhile."""
+    def show_metrics(self, request: Request, reply: Reply) -> None:
+        """Make one page for all requests that come meanwhile."""
         self._waiting.append(reply)
         if len(self._waiting) == 1:
             self._context.runtime.spawn(self._make_metrics, "host metrics")
@@ -66,20 +69,23 @@ class HostPages:
             {node_id for node_id, answer in answers.items() if answer.status == OK}
         )
         shared = self._shared_numbers()
-        self._context.runtime.offload.run(lambda: own + merged({**pages, HOST: shared}), self._made)
+        self._context.runtime.offload.run(
+            lambda: own + merged({**pages, HOST: shared}), self._on_page
+        )
 
-    def _made(self, page: bytes | BaseException) -> None:
+    def _on_page(self, page: bytes | BaseException) -> None:
         waiting, self._waiting = self._waiting, []
-        for reply in waiting:
-            if isinstance(page, BaseException):
-                reply(UNAVAILABLE, TEXT, b"the metrics could not be written: see the host's log\n")
-            else:
-                reply(OK, CONTENT_TYPE, page)
         if isinstance(page, BaseException):
             self._context.events.error("metrics_failed", error=repr(page))
+            text = b"the metrics could not be written: see the host's log\n"
+            response = Response(UNAVAILABLE, TEXT, text)
+        else:
+            response = Response(OK, CONTENT_TYPE, page)
+        for reply in waiting:
+            reply(response)
 
     def _own_numbers(self, up: set[int]) -> bytes:
-        """Of the host alone; each has the broker's label already."""
+        """Return the families of the host alone; each sample has the broker's label already."""
         of_broker = {
             "raftka_host_broker_up": {
                 each.plan.node_id: int(each.plan.node_id in up) for each in self._supervisor.brokers
@@ -98,9 +104,7 @@ class HostPages:
         return "".join(lines).encode()
 
     def _shared_numbers(self) -> bytes:
-        """Of the supervisor, in families that brokers have too: its processor time, and what it has
-        counted.
-        """
+        """Return the supervisor's own numbers, in families that brokers have too."""
         numbers: dict[str, float] = {
             "process_cpu_seconds_total": time.process_time(),
             **self._context.metrics.counters,
@@ -109,8 +113,8 @@ class HostPages:
             f"# TYPE {name} counter\n{name} {value}\n" for name, value in numbers.items()
         ).encode()
 
-    def _health(self, reply: Reply, *, brief: bool) -> None:
-        """`brief`: for strangers."""
+    def show_health(self, request: Request, reply: Reply, *, brief: bool) -> None:
+        """`brief`: for clients without a login."""
         self._context.runtime.spawn(lambda: self._answer_health(reply, brief=brief), "host health")
 
     async def _answer_health(self, reply: Reply, *, brief: bool) -> None:
@@ -123,19 +127,20 @@ class HostPages:
         found: dict[str, object] = {"status": "ok" if is_ok else "unavailable"}
         if not brief:
             found["brokers"] = brokers
-        reply(OK if is_ok else UNAVAILABLE, "application/json", json.dumps(found).encode() + b"\n")
+        status = OK if is_ok else UNAVAILABLE
+        reply(Response(status, "application/json", json.dumps(found).encode() + b"\n"))
 
     async def _ask_all(self, path: str) -> dict[int, Answer]:
-        """By node id, of those that answer."""
+        """Return the answers by node id, of the brokers that answer."""
         found: dict[int, Answer] = {}
 
         async def ask(broker: Broker) -> None:
             node_id, port = broker.plan.node_id, broker.plan.settings["metrics.port"]
             try:
-                found[node_id] = await get(port, path, self._token)
+                found[node_id] = await get_page(self._context.runtime, port, path, self._token)
             except LimitExceeded as error:
                 self._context.metrics.hit(error.limit)
-            except NoPage as error:
+            except HttpFailed as error:
                 self._context.events.debug(
                     "host_page_missing", broker=node_id, path=path, error=str(error)
                 )
@@ -148,7 +153,7 @@ class HostPages:
 
 
 def _health_of(answer: Answer | None) -> Mapping[str, object]:
-    """As the broker says it."""
+    """Return the page of /health as the broker wrote it."""
     try:
         found = None if answer is None else json.loads(answer.body)
     except ValueError:

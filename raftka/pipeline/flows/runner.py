@@ -21,7 +21,7 @@ from raftka.pipeline.flows.live import Live
 from raftka.pipeline.flows.requests import clear, serve
 from raftka.pipeline.flows.streams import BOOTSTRAP, connection, load
 from raftka.pipeline.flows.supervisor import FIRST_PAUSE_S, LONGEST_PAUSE_S, Reported, Supervised
-from raftka.pipeline.page import Page, page_of
+from raftka.pipeline.page import ProjectPage, page_of
 from raftka.pipeline.project import Project, held, load_project, write_status
 from raftka.pipeline.running.checks import check
 from raftka.pipeline.running.lag import Ends, LagWatch, ends_of
@@ -329,7 +329,7 @@ class Pages:
     """The project's page, where it has one."""
 
     def __init__(self, project: Project, port: int | None, say: Say) -> None:
-        self._page: Page | None = None
+        self._page: ProjectPage | None = None
         if port is not None:
             self._page = page_of(project.folder, port)
         self._say = say

@@ -1,12 +1,15 @@
-"""What flows report, for Prometheus: `raftka pipeline run --metrics PORT`, at /metrics."""
+"""Metrics of flows for Prometheus: `raftka pipeline run --metrics PORT`, at /metrics."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler
 
+from raftka.http.messages import Reply, Request, Response
+from raftka.http.pages import BOUNDS, Pages, Stderr
+from raftka.http.server import HttpServer
+from raftka.http.thread import ServerThread
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.flows.supervisor import Reported
-from raftka.pipeline.page import HOST, Server
+from raftka.pipeline.page import HOST
+from raftka.runtime.interfaces import Runtime
 
 # name, kind, help, of a flow's report; None: it is not known, and left out
 METRICS: tuple[tuple[str, str, str, Callable[[Reported], float | None]], ...] = (
@@ -53,6 +56,7 @@ METRICS: tuple[tuple[str, str, str, Callable[[Reported], float | None]], ...] = 
     ("state_bytes", "gauge", "Memory of its state.", lambda flow: flow.state_bytes),
 )
 
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Flows = Callable[[], Mapping[str, Reported]]
 
 
@@ -74,37 +78,23 @@ def _lines(flows: Mapping[str, Reported]) -> Iterator[str]:
 class MetricsPage:
     def __init__(self, port: int, flows: Flows) -> None:
         """Raises PipelineError when the port is another's. Port 0 takes a free one."""
+        self._flows = flows
         try:
-            self._server = Server((HOST, port), _handler(flows))
+            self._server = ServerThread((HOST, port), self._make_server, "metrics")
         except OSError as error:
             raise PipelineError(
                 f"metrics can not have port {port}: {error}. Next step: --metrics another one"
             ) from None
-        self.url = f"http://{HOST}:{self._server.server_address[1]}/metrics"
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, name="metrics", daemon=True
-        )
+        self.url = f"{self._server.url}/metrics"
 
     def start(self) -> None:
-        self._thread.start()
+        self._server.start()
 
     def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
 
+    def _make_server(self, runtime: Runtime) -> HttpServer:
+        return HttpServer(Pages({"/metrics": self._show}, Stderr()), BOUNDS, runtime.clock)
 
-def _handler(flows: Flows) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = self.path.partition("?")[0] == "/metrics"
-            body = exposition(flows()).encode() if found else b"not here: /metrics\n"
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    return Handler
+    def _show(self, request: Request, reply: Reply) -> None:
+        reply(Response(200, CONTENT_TYPE, exposition(self._flows()).encode()))

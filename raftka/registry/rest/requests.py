@@ -23,8 +23,6 @@ from raftka.registry.settings.contracts import InvalidContract, read_metadata, r
 from raftka.registry.state import LATEST
 from raftka.registry.subjects import DEFAULT, prefix_of, read_context, within
 
-# of a target in absolute form, which every server must take
-ORIGIN = re.compile(r"\Ahttps?://[^/?#]*", re.IGNORECASE)
 FLAGS = frozenset(
     {
         "deleted",
@@ -61,7 +59,7 @@ class Request:
 
     @classmethod
     def of(cls, method: str, target: str, body: bytes = b"", user: User | None = None) -> "Request":
-        path, _, query = ORIGIN.sub("", target).partition("?")
+        path, _, query = target.partition("?")
         found = {
             SPELLINGS.get(name, name): values
             for name, values in parse_qs(query, keep_blank_values=True).items()

@@ -5,21 +5,22 @@ others are there all the same.
 import io
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.telemetry.event_log import Events
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.cluster.host import fetching
-from raftka.cluster.host.fetching import Answer, NoPage, get
+from raftka.cluster.host.fetching import get_page
 from raftka.cluster.host.pages import HostPages
 from raftka.cluster.host.plan import LOOPBACK, plan_host
 from raftka.cluster.host.supervisor import Supervisor
-from raftka.limits import HOST_PAGE_BYTES, HOST_PAGE_SECONDS, Limit, LimitExceeded
+from raftka.http.answer_reader import HttpFailed
+from raftka.http.client import Answer
+from raftka.http.messages import Request, Response
+from raftka.limits import HOST_PAGE_BYTES, Limit, LimitExceeded
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.runtime.real.runtime import open_runtime
 
@@ -49,20 +50,23 @@ async def serve(nursery: trio.Nursery, answer: bytes | None, heard: list[bytes])
     return int(listener.socket.getsockname()[1])
 
 
-def asked(answer: bytes | None, **options: Any) -> tuple[Answer, list[bytes]]:
+def asked(answer: bytes | None) -> tuple[Answer, list[bytes]]:
     heard: list[bytes] = []
 
-    async def main() -> Answer:
-        async with trio.open_nursery() as nursery:
+    async def main() -> Answer | Exception:
+        async with open_runtime() as runtime, trio.open_nursery() as nursery:
             port = await serve(nursery, answer, heard)
-            found = await get(port, "/metrics", "secret")
-            nursery.cancel_scope.cancel()
-        return found
+            try:
+                return await get_page(runtime, port, "/metrics", "secret")
+            except (HttpFailed, LimitExceeded) as error:
+                return error
+            finally:
+                nursery.cancel_scope.cancel()
 
-    try:
-        return trio.run(main, **options), heard
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from None
+    found = trio.run(main)
+    if isinstance(found, Exception):
+        raise found
+    return found, heard
 
 
 def test_a_page_is_asked_for_with_the_token() -> None:
@@ -73,36 +77,36 @@ def test_a_page_is_asked_for_with_the_token() -> None:
     assert b"\r\nAuthorization: Bearer secret\r\n" in request
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"",
-        b"HTTP/1.1 200 OK\r\n\r\nup 1",
-        WHOLE[:-1],
-        WHOLE + b"1",
-        b"junk\r\n\r\n",
-        WHOLE.replace(b"200", b"two"),
-        b"\xff" * 100,
-    ],
-)
-def test_what_is_no_whole_answer_is_no_page(answer: bytes) -> None:
-    with pytest.raises(NoPage, match="not whole"):
+NO_PAGES = {
+    b"": "ends too early",
+    b"HTTP/1.1 200 OK\r\n\r\nup 1": "does not say where it ends",
+    WHOLE[:-1]: "ends too early",
+    b"junk\r\n\r\n": "no HTTP",
+    WHOLE.replace(b"200", b"two"): "no HTTP",
+    b"\xff" * 100: "ends too early",
+}
+
+
+@pytest.mark.parametrize("answer", NO_PAGES)
+def test_answer_that_is_not_whole_is_no_page(answer: bytes) -> None:
+    with pytest.raises(HttpFailed, match=NO_PAGES[answer]):
         asked(answer)
 
 
-def test_a_port_without_a_listener_is_no_page() -> None:
+def test_port_without_a_listener_is_no_page() -> None:
     async def main() -> None:
-        (listener,) = await trio.open_tcp_listeners(0, host=LOOPBACK)
-        port = listener.socket.getsockname()[1]
-        await listener.aclose()
-        with pytest.raises(NoPage):
-            await get(port, "/metrics", "secret")
+        async with open_runtime() as runtime:
+            (listener,) = await trio.open_tcp_listeners(0, host=LOOPBACK)
+            port = listener.socket.getsockname()[1]
+            await listener.aclose()
+            with pytest.raises(HttpFailed, match="refused"):
+                await get_page(runtime, port, "/metrics", "secret")
 
     trio.run(main)
 
 
 def test_a_page_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "HOST_PAGE_BYTES", Limit("host_page_bytes", len(WHOLE), ""))
+    monkeypatch.setattr(fetching, "HOST_PAGE_BYTES", Limit("host_page_bytes", 4, ""))
     assert asked(WHOLE)[0].status == 200
 
     with pytest.raises(LimitExceeded) as exceeded:
@@ -110,10 +114,12 @@ def test_a_page_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     assert exceeded.value.limit.name == HOST_PAGE_BYTES.name
 
 
-def test_a_broker_that_does_not_answer_is_given_up() -> None:
+def test_a_broker_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = Limit("host_page_seconds", 1, "")
+    monkeypatch.setattr(fetching, "HOST_PAGE_SECONDS", limit)
     with pytest.raises(LimitExceeded) as exceeded:
-        asked(None, clock=MockClock(autojump_threshold=0.05))
-    assert exceeded.value.limit is HOST_PAGE_SECONDS
+        asked(None)
+    assert exceeded.value.limit is limit
 
 
 class Host:
@@ -147,15 +153,19 @@ class Host:
         trio.run(main)
 
 
+def request(path: str) -> Request:
+    return Request("GET", path, {}, is_old=False)
+
+
 async def page(pages: HostPages, path: str) -> tuple[int, str]:
     found: list[tuple[int, str]] = []
     done = trio.Event()
 
-    def reply(status: int, content_type: str, body: bytes) -> None:
-        found.append((status, body.decode()))
+    def reply(response: Response) -> None:
+        found.append((response.status, response.body.decode()))
         done.set()
 
-    pages.server().pages[path](reply)
+    pages.server().site.answer(request(path), reply)
     await done.wait()
     return found[0]
 
@@ -180,7 +190,7 @@ def test_the_page_is_made_of_those_that_answer() -> None:
 
 
 def test_limits_that_brokers_hit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "HOST_PAGE_BYTES", Limit("host_page_bytes", 10, ""))
+    monkeypatch.setattr(fetching, "HOST_PAGE_BYTES", Limit("host_page_bytes", 3, ""))
     host = Host([WHOLE])
 
     async def script(pages: HostPages) -> None:
@@ -197,14 +207,14 @@ def test_those_who_ask_meanwhile_get_the_same_page() -> None:
     async def script(pages: HostPages) -> None:
         done = trio.Event()
 
-        def reply(status: int, content_type: str, body: bytes) -> None:
-            found.append(body)
+        def reply(response: Response) -> None:
+            found.append(response.body)
             if len(found) == 2:
                 done.set()
 
-        metrics = pages.server().pages["/metrics"]
-        metrics(reply)
-        metrics(reply)
+        site = pages.server().site
+        site.answer(request("/metrics"), reply)
+        site.answer(request("/metrics"), reply)
         await done.wait()
 
     host.play(script)

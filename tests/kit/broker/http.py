@@ -72,7 +72,7 @@ def scraped(stage: Stage) -> Samples:
     samples = Samples()
     for node_id in stage.nodes:
         _, headers, body = Browser(stage, node_id).answer_to(
-            b"GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n"
+            b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
         )
         assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         for family in text_string_to_metric_families(body.decode()):

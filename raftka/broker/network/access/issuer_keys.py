@@ -1,28 +1,26 @@
 """The keys of the issuer of a listener's tokens: read when the node starts and from time to time,
-beside the loop, and kept while none can be had.
+beside the loop, and kept while no others can be read.
 
-The setting names the only file or URL that is ever read. A token with an unknown key id has them
-read again, at most once a minute.
+The setting names the only file or URL that is ever read. After a token with an unknown key id they
+are read again, at most once a minute.
 """
 
 from collections.abc import Callable
-from functools import partial
 from urllib.parse import urlsplit
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.access.http_get import HttpFailed, HttpGet
+from raftka.http.answer_reader import HttpFailed
+from raftka.http.client import Answer, Wanted, fetch
 from raftka.limits import KEY_SET_BYTES, KEY_SET_SECONDS, LimitExceeded
 from raftka.metadata.configs.oauth import KeySource
 from raftka.security.mechanism import NotReady
 from raftka.security.oauth.jwks import KeySet, UnknownKey, read_key_set
 from raftka.security.oauth.jwt import Expected, InvalidToken, Verified, check_claims, read_jwt
 from raftka.security.oauth.oauthbearer import file_of
-from raftka.security.tls_connection import Side, TlsConnection
 from raftka.security.tls_context import TlsContexts, client_context
 from raftka.security.tls_settings import TlsError
 
 EXPEDITE_S = 60.0
-PORTS = {"http": 80, "https": 443}
 
 
 class IssuerKeys:
@@ -65,37 +63,28 @@ class IssuerKeys:
         path = file_of(self._source.url)
         if path is not None:
             read = self._context.runtime.files.read
-            self._context.runtime.offload.run(lambda: _key_set(read(path)), self._came)
+            self._context.runtime.offload.run(lambda: _key_set(read(path)), self._on_keys)
             return
         try:
             self._get()
         except TlsError as error:
-            self._came(error)
+            self._on_keys(error)
 
     def _get(self) -> None:
         """Raises TlsError."""
         url = urlsplit(self._source.url)
-        host = url.hostname or ""
-        connection = HttpGet(url, self._document)
-        limit = KEY_SET_SECONDS
-        self._clock.call_at(
-            self._clock.now() + limit.value,
-            partial(connection.give_up, LimitExceeded(limit, limit.value)),
+        tls = (self._tls.current(), self._context.later) if url.scheme == "https" else None
+        fetch(
+            self._context.runtime, Wanted(url, KEY_SET_BYTES), KEY_SET_SECONDS, self._on_answer, tls
         )
-        outer = (
-            connection
-            if url.scheme == "http"
-            else TlsConnection(connection, self._tls.current(), Side(host), self._context.later)
-        )
-        self._context.runtime.network.connect(host, url.port or PORTS[url.scheme], outer)
 
-    def _document(self, result: bytes | HttpFailed | LimitExceeded) -> None:
-        if isinstance(result, bytes):
-            self._context.runtime.offload.run(lambda: _key_set(result), self._came)
+    def _on_answer(self, result: Answer | HttpFailed | LimitExceeded) -> None:
+        if isinstance(result, Answer):
+            self._context.runtime.offload.run(lambda: _key_set(result.body), self._on_keys)
         else:
-            self._came(result)
+            self._on_keys(result)
 
-    def _came(self, result: KeySet | BaseException) -> None:
+    def _on_keys(self, result: KeySet | BaseException) -> None:
         self._reading = False
         source = self._source
         if isinstance(result, KeySet):
@@ -135,7 +124,7 @@ def _key_set(data: bytes) -> KeySet:
 
 
 def unsecured(wall_ms: Callable[[], int], expected: Expected, text: str) -> Verified:
-    """The check of tokens that have no signature. Raises InvalidToken."""
+    """Check a token without a signature. Raises InvalidToken."""
     token = read_jwt(text)
     if token.algorithm != "none" or token.signature:
         raise InvalidToken("it has a signature, or an algorithm for one")

@@ -8,10 +8,12 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from raftka.broker.context import BrokerContext
-from raftka.broker.network.access.http_get import HttpFailed, HttpGet
+from raftka.http.answer_reader import HttpFailed
+from raftka.http.client import Answer as Response
+from raftka.http.client import Wanted, fetch
 from raftka.limits import (
     SCHEMA_DOCUMENT_BYTES,
     SCHEMA_LOOKUP_SECONDS,
@@ -27,11 +29,10 @@ from raftka.schemas.client import (
     read_answer,
     request_headers,
 )
-from raftka.security.tls_connection import Side, TlsConnection
 from raftka.security.tls_context import TlsContexts, client_context
 from raftka.security.tls_settings import TlsError, TlsSettings
 
-PORTS = {"http": 80, "https": 443}
+OK, NOT_FOUND = 200, 404
 T = TypeVar("T")
 LOOKUPS, FAILURES = "raftka_schema_lookups_total", "raftka_schema_lookup_failures_total"
 
@@ -95,55 +96,37 @@ class SchemaRegistry:
         )
 
     def _get(self, question: Question[T], urls: list[str], reason: str) -> None:
-        """Ask one after the other."""
+        """Ask the registries one after the other."""
         if not urls:
-            self._context.later(partial(self._came, question.path, RegistryAway(reason)))
+            self._context.later(partial(self._on_answer, question.path, RegistryAway(reason)))
             return
         base, *others = urls
         asked_at = self._clock.now()
 
-        def on_document(result: bytes | HttpFailed | LimitExceeded) -> None:
-            timer.cancel()
-            if isinstance(result, bytes):
-                offload.run(lambda: _read(question, connection.status, result, asked_at), read)
+        def on_response(result: Response | HttpFailed | LimitExceeded) -> None:
+            if isinstance(result, Response):
+                self._context.runtime.offload.run(
+                    lambda: _read(question, result, asked_at), on_document
+                )
             else:
-                read(result)
+                on_document(result)
 
-        def read(result: Known | BaseException) -> None:
+        def on_document(result: Known | BaseException) -> None:
             if isinstance(result, Answer):
-                self._came(question.path, result)
+                self._on_answer(question.path, result)
                 return
             if isinstance(result, LimitExceeded):
                 self._context.metrics.hit(result.limit)
             self._get(question, others, f"{base}: {result}")
 
-        offload, limit = self._context.runtime.offload, SCHEMA_LOOKUP_SECONDS
         url = urlsplit(base.rstrip("/") + question.path)
-        connection = HttpGet(
-            url,
-            on_document,
-            limit=SCHEMA_DOCUMENT_BYTES,
-            headers=self._headers(),
-            statuses=("200", "404"),
-        )
-        timer = self._clock.call_at(
-            asked_at + limit.value, partial(connection.give_up, LimitExceeded(limit, limit.value))
-        )
+        wanted = Wanted(url, SCHEMA_DOCUMENT_BYTES, self._headers(), statuses=(OK, NOT_FOUND))
         try:
-            self._connect(url, connection)
+            tls = (self._tls.current(), self._context.later) if url.scheme == "https" else None
         except TlsError as error:
-            timer.cancel()
             self._get(question, others, f"{base}: {error}")
-
-    def _connect(self, url: SplitResult, connection: HttpGet) -> None:
-        """Raises TlsError."""
-        host = url.hostname or ""
-        outer = (
-            connection
-            if url.scheme == "http"
-            else TlsConnection(connection, self._tls.current(), Side(host), self._context.later)
-        )
-        self._context.runtime.network.connect(host, url.port or PORTS[url.scheme], outer)
+            return
+        fetch(self._context.runtime, wanted, SCHEMA_LOOKUP_SECONDS, on_response, tls)
 
     def _headers(self) -> tuple[str, ...]:
         user: str | None = self._context.metadata.settings["confluent.basic.auth.user.info"]
@@ -158,7 +141,7 @@ class SchemaRegistry:
         }
         return TlsSettings.of(given.get)
 
-    def _came(self, path: str, answer: Known | RegistryAway) -> None:
+    def _on_answer(self, path: str, answer: Known | RegistryAway) -> None:
         self._in_hand -= 1
         if isinstance(answer, Answer):
             self._kept.keep(path, answer)
@@ -170,7 +153,7 @@ class SchemaRegistry:
             each(answer)
 
     def _report(self, answer: Known | RegistryAway) -> None:
-        """A line for the first failure, and one for its end."""
+        """Log the first failure, and its end."""
         failed = isinstance(answer, RegistryAway)
         if failed:
             self._context.metrics.count(FAILURES)
@@ -182,10 +165,10 @@ class SchemaRegistry:
                 self._context.events.info("schema_registry_back")
 
 
-def _read(question: Question[T], status: str, data: bytes, asked_at: float) -> Known:
-    """Off the loop. Raises HttpFailed."""
+def _read(question: Question[T], response: Response, asked_at: float) -> Known:
+    """Return the value of a response. Runs off the loop. Raises HttpFailed."""
     try:
-        value = read_answer(question, int(status), data)
+        value = read_answer(question, response.status, response.body)
     except BadAnswer as error:
         raise HttpFailed(str(error)) from None
-    return Answer(None if isinstance(value, Missing) else value, len(data), asked_at)
+    return Answer(None if isinstance(value, Missing) else value, len(response.body), asked_at)

@@ -1,0 +1,108 @@
+"""A server of HTTP in a thread of its own: the node's runtime, without a node."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+
+import trio
+
+from raftka.http.messages import Reply, Request, Response
+from raftka.http.pages import Page
+from raftka.http.server import HttpServer
+from raftka.runtime.interfaces import Clock, Connection, Runtime
+from raftka.runtime.real.network import RealListener
+from raftka.runtime.real.runtime import open_runtime
+from raftka.security.tls_connection import Side, TlsConnection
+
+BACKLOG = 100
+
+
+class ServerThread:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        make_server: Callable[[Runtime], HttpServer],
+        name: str,
+        prepare: Callable[[], bool] = lambda: True,
+        clean_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Listen; port 0 is a free one. Raises OSError.
+
+        `prepare` runs in the thread before the first connection is accepted; it returns False when
+        the thread shall end. `clean_up` runs at the end of the thread.
+        """
+        host, port = address
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        self._socket.setblocking(False)
+        self.host, self.port = host, int(self._socket.getsockname()[1])
+        self._make_server, self._prepare, self._clean_up = make_server, prepare, clean_up
+        self._over = threading.Event()
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._scope = trio.CancelScope()
+        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Return its address with the scheme http, without a path."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        """Return when its port, its connections and its thread are gone."""
+        self.stop_soon()
+        if self.thread.ident is not None:
+            self.thread.join()
+        else:
+            self._socket.close()
+
+    def stop_soon(self) -> None:
+        """Return at once; the thread ends soon, or when the work of its other threads does."""
+        self._over.set()
+        if self._token is not None:
+            try:
+                self._token.run_sync_soon(self._scope.cancel)
+            except trio.RunFinishedError:
+                pass
+
+    def _run(self) -> None:
+        try:
+            if self._prepare():
+                trio.run(self._serve)
+        finally:
+            self._clean_up()
+            self._socket.close()
+
+    async def _serve(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        with self._scope:
+            async with open_runtime() as runtime:
+                server = self._make_server(runtime)
+                RealListener(runtime.network, self._socket, server.accept, first=False)
+                if not self._over.is_set():
+                    await trio.sleep_forever()
+
+
+def page_in_thread(runtime: Runtime, make: Callable[[Request], Response]) -> Page:
+    """Return a page that another thread makes, because it reads files. `make` does not raise."""
+
+    def page(request: Request, reply: Reply) -> None:
+        async def run() -> None:
+            reply(await trio.to_thread.run_sync(make, request))
+
+        runtime.spawn(run, request.path)
+
+    return page
+
+
+def tls_of(context: ssl.SSLContext, clock: Clock) -> Callable[[Connection], Connection]:
+    """Return a function that puts TLS in front of a server's connection."""
+
+    def later(action: Callable[[], None]) -> None:
+        clock.call_at(clock.now(), action)
+
+    return lambda connection: TlsConnection(connection, context, Side(None, step=later), later)
