@@ -1,4 +1,4 @@
-"""The metrics port with TLS and logins: pages for those who may see them, and nothing for
+"""The metrics port with TLS and logins: pages for clients that have logged in, and nothing for
 others.
 """
 
@@ -88,7 +88,7 @@ def test_a_client_without_login_is_told_how_to_get_one_and_closed() -> None:
         stage.wait(lambda: browser.close_reason is not None)
         assert stage.counted(FAILED_LOGINS) == 0, "it has shown nothing that could be wrong"
         assert Browser(stage).answer_to(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")[0] == 401, (
-            "which pages there are is not told either"
+            "a stranger does not learn which pages there are"
         )
 
 
@@ -152,7 +152,7 @@ def test_files_of_users_and_tokens_are_read_again() -> None:
 
         stage.put("/users", "")
         stage.world.run(stage.world.now + 11)
-        assert status(stage, basic("ops", "two")) == 401, "an empty file is nobody"
+        assert status(stage, basic("ops", "two")) == 401, "an empty file lets no user in"
 
 
 def test_a_node_does_not_start_where_a_login_is_meant_and_cannot_be() -> None:

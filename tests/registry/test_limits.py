@@ -140,7 +140,7 @@ def test_settings_of_subjects_are_bounded(
 
 def test_schemas_that_are_kept_parsed_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     hit: list[Limit] = []
-    small(monkeypatch, "schemas", limits.PARSED_CHARACTERS, 100)
+    small(monkeypatch, "parsed_schemas", limits.PARSED_CHARACTERS, 100)
     schemas = ParsedSchemas(hit.append)
     texts = [json.dumps({"type": "enum", "name": f"E{at}", "symbols": ["x"]}) for at in range(4)]
 

@@ -107,7 +107,7 @@ class Snapshot:
     failed_directories: int
     raft: RaftNumbers
     cluster: ClusterNumbers
-    brokers: dict[int, str]  # who is registered, and where; on the active controller alone
+    brokers: dict[int, str]  # registered ones, and their addresses; on the active controller alone
     topic_partitions: dict[str, int]  # likewise
 
 

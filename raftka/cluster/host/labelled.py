@@ -7,15 +7,15 @@ from typing import IO
 
 
 class Labelled(io.TextIOBase):
-    """Lines of the event log have `node` already; before others, such as a traceback, `node=ID` is
-    written.
+    """Write `node=ID` before each line that does not name its node, such as a line of a traceback;
+    lines of the event log do.
     """
 
     def __init__(self, stream: IO[str], node_id: str) -> None:
         self._stream = stream
         self._label = f"node={node_id}"
         self._fields = f'"node": {node_id},', f'"node": {node_id}}}'
-        self._held = ""  # the beginning of a line
+        self._held = ""  # a line without its end
 
     def write(self, text: str) -> int:
         *lines, self._held = (self._held + text).split("\n")

@@ -12,8 +12,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def merged(pages: Mapping[str, bytes]) -> bytes:
-    """`pages` by the label's value. Each family comes once, in the order in which it is first
-    seen.
+    """Return one page. `pages`: by the label's value. Each family comes once, in the order of its
+    first page.
     """
     heads: dict[bytes, dict[bytes, bytes]] = {}  # by family and keyword
     samples: dict[bytes, list[bytes]] = {}
@@ -35,7 +35,7 @@ def merged(pages: Mapping[str, bytes]) -> bytes:
 
 
 def _labelled(sample: bytes, label: bytes) -> bytes:
-    """`name value` or `name{labels} value`; the label's name is none of the exporter's own."""
+    """Return a sample with the label. The exporter itself has no label of that name."""
     name, brace, rest = sample.partition(b"{")
     if brace and b" " not in name:
         return name + b"{" + label + (b"" if rest.startswith(b"}") else b",") + rest

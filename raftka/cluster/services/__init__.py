@@ -2,7 +2,7 @@
 setting and found by its name. Imports none of them.
 
 The code that starts a node opens them right after its start, and closes them before it is shut
-down. The broker knows nothing of it.
+down. The broker does not import them.
 """
 
 from errno import EADDRINUSE

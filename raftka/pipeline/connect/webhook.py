@@ -1,10 +1,11 @@
-"""Post rows to a URL as JSON, each request with an Idempotency-Key. At least once: what is done
-again is sent again, under the same key.
+"""Post rows to a URL as JSON, each request with an Idempotency-Key. At least once: a batch that is
+done again is sent again, under the same keys.
 
-A request that fails for a while (no connection, 408, 429, 5xx) is tried again, later each time.
-What the receiver refuses for good (any other answer but 2xx) stops the query, or becomes a dead
-letter. No redirect is followed: the rows, and the headers that log in, go to the host that was
-declared.
+A request that fails for a while (no connection, 408, 429, 5xx) is tried again, later each time. A
+request that the receiver refuses for good (any other answer but 2xx) stops the query, or becomes a
+dead letter. No redirect is followed: rows, and headers with secrets, go to the declared host.
+
+The task blocks while it posts, in a worker of Spark's without a runtime: so it uses http.client.
 """
 
 import http.client
@@ -33,7 +34,7 @@ DEAD_LETTER = {"value": "binary", "headers": "array"}  # its columns
 
 
 class Place(NamedTuple):
-    """The rows that a task writes: its keys begin with it."""
+    """The place of a task's rows in a query: the keys begin with it."""
 
     query: str
     batch: int
@@ -54,7 +55,7 @@ class Answer(NamedTuple):
 
 
 class Unanswered(Exception):
-    """There was no answer: no connection, or none in time."""
+    """There was no connection, or no answer in time."""
 
 
 Post = Callable[[Request], Answer]
@@ -64,7 +65,7 @@ Post = Callable[[Request], Answer]
 
 
 def requests(hook: Webhook, rows: Iterable[JsonObject], place: Place) -> Iterator[Request]:
-    """A row that is the n-th of its task in its batch has the same key when the batch is done
+    """Yield the requests of a task. The n-th row of a task has the same key when its batch is done
     again.
     """
     waiting: list[JsonObject] = []
@@ -79,8 +80,8 @@ def requests(hook: Webhook, rows: Iterable[JsonObject], place: Place) -> Iterato
 
 
 def _request(hook: Webhook, rows: Sequence[JsonObject], place: Place, first: int) -> Request:
-    told: Json = rows[0] if hook.rows_per_request == 1 else list(rows)
-    return Request(_key(hook, rows[0], place, first), as_json(told), rows)
+    document: Json = rows[0] if hook.rows_per_request == 1 else list(rows)
+    return Request(_key(hook, rows[0], place, first), as_json(document), rows)
 
 
 def _key(hook: Webhook, row: Mapping[str, Json], place: Place, first: int) -> str:
@@ -158,8 +159,8 @@ class Poster:
         )
 
     def _read(self, response: http.client.HTTPResponse) -> tuple[bytes, bool]:
-        """The answer's text, as far as it comes in time, and whether that is all: an answer that
-        trickles in keeps no task.
+        """Return the answer's text, as far as it comes in time, and whether that is all of it: an
+        answer that trickles in keeps no task.
         """
         deadline, text = time.monotonic() + self._hook.timeout_s, b""
         while len(text) < READ_BYTES and time.monotonic() < deadline:
@@ -190,8 +191,9 @@ class Poster:
         )
 
 
-def _seconds(told: str | None) -> float | None:
-    return float(told) if told is not None and told.strip().isdecimal() and len(told) < 10 else None
+def _seconds(text: str | None) -> float | None:
+    """Return the value of Retry-After; None: it is missing, or a date."""
+    return float(text) if text is not None and text.strip().isdecimal() and len(text) < 10 else None
 
 
 def send(
@@ -201,7 +203,7 @@ def send(
     dead: Callable[[Request, str], None],
     sleep: Callable[[float], object] = time.sleep,
 ) -> int:
-    """Returns the number of rows that were accepted; `dead` takes the others, or raises. Raises
+    """Return the number of accepted rows; `dead` takes the others, or raises. Raises
     PipelineError.
     """
     accepted = 0
@@ -217,8 +219,8 @@ def send(
 def _answer(
     hook: Webhook, request: Request, post: Post, sleep: Callable[[float], object]
 ) -> Answer:
-    """The last one: 2xx, or a refusal. Raises PipelineError where there was none but failures that
-    may pass.
+    """Return the last answer: 2xx, or a refusal. Raises PipelineError when each try has failed in a
+    way that may pass.
     """
     why, pause = "", FIRST_PAUSE_S
     for tried in range(hook.retries + 1):
@@ -256,7 +258,7 @@ def stop_at_refusal(hook: Webhook) -> Callable[[Request, str], None]:
 
 
 def post_task(hook: Webhook, batches: "Iterable[pa.RecordBatch]", place: Place) -> int:
-    """Raises PipelineError. Returns the number of accepted rows."""
+    """Return the number of accepted rows. Raises PipelineError."""
     refused: list[tuple[Request, str]] = []
     to = dead_letters(hook)
 
@@ -283,20 +285,20 @@ def post_task(hook: Webhook, batches: "Iterable[pa.RecordBatch]", place: Place) 
 
 
 def dead_letters(hook: Webhook) -> SinkOptions | None:
-    """None: a refusal stops the query. Raises OptionRefused."""
+    """Return the topic of refused rows; None: a refusal stops the query. Raises OptionRefused."""
     return None if hook.dead_letters is None else sink_options(hook.dead_letters, DEAD_LETTER)
 
 
 def _write_dead_letters(hook: Webhook, to: SinkOptions, refused: list[tuple[Request, str]]) -> None:
-    """Acknowledged when it returns. `refused` is empty then."""
+    """Write all refused rows and empty the list; they are acknowledged when it returns."""
     import pyarrow as pa
 
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    told = [
+    details = [
         [("webhook", hook.where), ("idempotency_key", request.key), ("error", why)]
         for request, why in refused
     ]
-    headers = [[{"key": key, "value": value.encode()} for key, value in each] for each in told]
+    headers = [[{"key": key, "value": value.encode()} for key, value in each] for each in details]
     bodies = pa.array([request.body for request, _ in refused], pa.binary())
     write_task(
         to, [pa.RecordBatch.from_arrays([bodies, pa.array(headers, kind)], ["value", "headers"])]

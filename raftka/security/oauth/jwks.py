@@ -180,7 +180,7 @@ def _elliptic_signed(key: "EllipticCurvePublicKey", size: int, token: Jwt) -> bo
 
 
 def _number(text: object) -> int:
-    """0 for what is none."""
+    """Return 0 for a value that is no number."""
     if not isinstance(text, str):
         return 0
     try:
