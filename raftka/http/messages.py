@@ -1,6 +1,6 @@
 """Requests and responses as values, and the refusal of a request that is not understood."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import NamedTuple
@@ -14,7 +14,7 @@ TEXT = "text/plain; charset=utf-8"
 class Request:
     method: str
     target: str  # path and query, without an origin; "*" stands for all paths
-    headers: Mapping[bytes, bytes]  # by lower-case name; the last one where a name comes again
+    headers: dict[bytes, bytes]  # by lower-case name; the last one where a name comes again
     is_old: bool  # HTTP/1.0
     peer: str = ""  # host:port of the client
     body: bytes = b""

@@ -52,8 +52,7 @@ class RequestReader:
         self._body_taken = 0  # bytes with sizes of chunks and trailers
         self._length: int | None = None  # bytes of the body still to come; None: it is chunked
         self._fields: list[tuple[bytes, bytes]] = []
-        self._in_head = True
-        self._keep_alive = self._awaits_continue = False
+        self._keep_alive = False
         self._parser: httptools.HttpRequestParser | None = None
 
     @property
@@ -62,8 +61,9 @@ class RequestReader:
 
     def take_continue(self) -> bool:
         """Return True, once, when the client waits for `100 Continue` before it sends a body."""
-        awaited, self._awaits_continue = self._awaits_continue, False
-        return awaited and not self._body_taken
+        if self.request is None or self.request.is_old or self._body_taken:
+            return False
+        return self.request.headers.pop(b"expect", b"").lower() == b"100-continue"
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         self._buffer += data
@@ -108,16 +108,12 @@ class RequestReader:
         match = REQUEST_LINE.fullmatch(line)
         if match is None:
             raise BadRequest(400, NO_HTTP)
-        self._fields, self._in_head = [], True
-        self._body, self._body_taken = bytearray(), 0
+        self._fields, self._body, self._body_taken = [], bytearray(), 0
         self._parser = httptools.HttpRequestParser(self)
         self._parse(b"POST / HTTP/1.%b\r\n%b" % (match[5], UPGRADE.sub(b"", fields)))
         target: bytes = match[2] or match[4] or b"/" + (match[3] or b"")
         request = Request(match[1].decode(), target.decode(), dict(self._fields), match[5] == b"0")
         self._check_head(request)
-        self._awaits_continue = (
-            not request.is_old and request.headers.get(b"expect", b"").lower() == b"100-continue"
-        )
         self.request = request
 
     def _check_head(self, request: Request) -> None:
@@ -184,11 +180,8 @@ class RequestReader:
     # the parser's side
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # trailers count for nothing
+        if self.request is None:  # trailers count for nothing
             self._fields.append((name.lower(), value.strip()))
-
-    def on_headers_complete(self) -> None:
-        self._in_head = False
 
     def on_body(self, data: bytes) -> None:
         self._body += data
