@@ -399,8 +399,7 @@ def schemas_in(folder: Path) -> dict[int, Json]:
             raise OptionRefused(f"{path} is no JSON: {error}") from None
     if not found:
         raise OptionRefused(
-            f"there is no schema in {folder}: Avro's schema with the id 7 is to be there as "
-            "7.avsc"
+            f"there is no schema in {folder}: Avro's schema with the id 7 is to be there as 7.avsc"
         )
     return found
 
