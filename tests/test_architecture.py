@@ -31,7 +31,6 @@ MAX_METHODS = 4  # of an interface of the broker; a property is an attribute
 MAX_FLAGS = 3  # boolean fields of a class: with more, an Enum and a table of transitions are due
 # Classes that have more, and the reason.
 MANY_FLAGS = {
-    "raftka/broker/handlers/fetch.py:Fetch": "to be replaced",
     "raftka/chaos/verdict.py:Rules": "promises of a workload, each independent of the others",
     "raftka/chaos/simulated/swarm.py:Plan": "kinds of choices that a seed may draw",
     "raftka/chaos/simulated/swarm.py:Settings": "choices that a seed draws, each by itself",
@@ -639,9 +638,48 @@ def test_few_classes_have_many_flags_and_all_that_are_listed_do() -> None:
         if isinstance(node, ast.ClassDef) and node.name == path.partition(":")[2]
     }
 
-    assert len(MANY_FLAGS) <= 4
+    assert len(MANY_FLAGS) <= 3
     assert counts.keys() == MANY_FLAGS.keys()
     assert min(counts.values()) > MAX_FLAGS
+
+
+# Decisions of the data path that stand in one function: methods, and the functions of
+# raftka/broker/ that call them.
+DECIDED_ONCE = {
+    "fetched": {"raftka/broker/fetch/reading.py:read_for_follower"},  # LeaderState
+}
+
+
+def users(texts: Mapping[str, str], method: str) -> set[str]:
+    """Return the functions, as path:name, that call a method of this name, or keep it to call it
+    later.
+    """
+    found = set()
+    for path, text in texts.items():
+        for function in ast.walk(ast.parse(text)):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            nodes = list(own_nodes(function))
+            used = [node.func for node in nodes if isinstance(node, ast.Call)]
+            for node in nodes:
+                if isinstance(node, ast.Assign):
+                    used += [each for each in ast.walk(node.value) if isinstance(each, ast.expr)]
+            if any(isinstance(each, ast.Attribute) and each.attr == method for each in used):
+                found.add(f"{path}:{function.name}")
+    return found
+
+
+@pytest.mark.parametrize("method", DECIDED_ONCE)
+def test_one_function_decides(method: str) -> None:
+    texts = {
+        name: path.read_text()
+        for path in sources()
+        if (name := str(path.relative_to(ROOT))).startswith("raftka/broker/")
+    }
+
+    assert users(texts, method) == DECIDED_ONCE[method]
+    planted = {"raftka/broker/x.py": f"def f(x):\n    x.{method}(1)"}
+    assert users(texts | planted, method) == DECIDED_ONCE[method] | {"raftka/broker/x.py:f"}
 
 
 LONG = "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES

@@ -17,6 +17,7 @@ from raftka.runtime.interfaces import SECRETS, Connection, Runtime
 from raftka.security.client_security import Outside
 from raftka.security.tls_connection import Side, TlsConnection
 from raftka.security.tls_context import StoreFiles, TlsContexts, client_context
+from raftka.wire.schema import Element
 
 
 class MetadataCache:
@@ -32,6 +33,20 @@ class MetadataCache:
         self.published = False
         self.topic_configs = TopicConfigs(settings)
         self.topic_rows, self.broker_rows = TopicRows(), BrokerRows()
+
+    def endpoints_of(self, brokers: set[int], listener: str, row: type[Element]) -> list[Element]:
+        """Return a row of that class for each of the brokers that has an endpoint at the
+        listener.
+        """
+        rows = []
+        for broker_id in sorted(brokers):
+            broker = self.image.brokers.get(broker_id)
+            endpoint = broker.endpoint(listener) if broker is not None else None
+            if broker is not None and endpoint is not None:
+                rows.append(
+                    row(node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+                )
+        return rows
 
 
 class BrokerContext:

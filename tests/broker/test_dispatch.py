@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from raftka.broker import handlers
+from raftka.broker.fetch.fetch import Fetch
 from raftka.broker.handlers import MODULES
-from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.broker.network.request import Request
 from raftka.log.client_batches import ClientBatches
@@ -355,7 +355,7 @@ def test_what_fails_in_a_parked_fetch_is_not_the_producers_matter(
         reader, writer = stage.wire(), stage.wire()
         reader.request(FETCH, fetch("t", 0, max_wait_ms=20_000, min_bytes=1))
         stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 1)
-        monkeypatch.setattr(Fetch, "read_dirty", look_that_fails)
+        monkeypatch.setattr(Fetch, "read_changed", look_that_fails)
 
         assert produced(writer.ask(PRODUCE, produce("t", batch(b"1")))).error_code == 0
         assert reader.answer(FETCH).error_code == Code.UNKNOWN_SERVER_ERROR

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from raftka.broker.fetch import reading
 from raftka.broker.fetch.sessions import (
     SAFE_S,
 )
-from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.work.long_work import drained
 from raftka.limits import SESSION_PARTITIONS
 from raftka.wire.errors import Code, KafkaError
@@ -230,11 +230,11 @@ def test_a_parked_fetch_reads_only_where_something_happened(
             reader.send(range(1000), wait_ms=LONG_MS, min_bytes=300)
         stage.wait(lambda: stage.nodes[1].metrics.parked_fetches == 2)
         looked: list[int] = []
-        read = Fetch._read
+        read = reading.read_for_consumer
         monkeypatch.setattr(
-            Fetch,
-            "_read",
-            lambda self, replica, *rest: looked.append(replica.index) or read(self, replica, *rest),  # type: ignore[func-returns-value]
+            reading,
+            "read_for_consumer",
+            lambda partition, *rest: looked.append(partition.index) or read(partition, *rest),  # type: ignore[func-returns-value]
         )
 
         for partition in (7, 8, 9):

@@ -343,7 +343,7 @@ def test_a_mistake_in_an_answer_that_waits_harms_nobody_else(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(FollowPlan, "told", broken)
+    monkeypatch.setattr(FollowPlan, "answer", broken)
     assert write(reader.stage, 0, b"1") == 1
 
     assert reader.answer().error_code == Code.UNKNOWN_SERVER_ERROR

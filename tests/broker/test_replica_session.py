@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raftka.broker.fetch import reading
+from raftka.broker.fetch.fetch import Fetch
 from raftka.broker.fetch.follower_plan import FollowPlan
 from raftka.broker.fetch.sessions import FetchSession, FetchSessionCache, Reader
-from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
 from raftka.broker.replica.partition import Partition
@@ -163,35 +164,30 @@ def quiet(stage: Stage) -> None:
     stage.world.run(stage.world.now + 2.0)
 
 
-def test_idle_partitions_are_neither_asked_for_nor_looked_at(
+def test_idle_partitions_are_neither_asked_for_nor_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with Stage(3) as stage:
         stage.create("t", 90)
         quiet(stage)
-        looked: list[str] = []
-        read, read_short = Fetch._follower_read, FollowPlan.read
+        read: list[str] = []
+        read_for_follower = reading.read_for_follower
 
-        def reads(self: Fetch, partition: Partition, wanted: Any) -> Any:
-            looked.append(partition.name)
-            return read(self, partition, wanted)
+        def reads(replicas: Any, partition: Partition, *given: Any) -> Any:
+            read.append(partition.name)
+            return read_for_follower(replicas, partition, *given)
 
-        def reads_short(self: FollowPlan, wanted: Any) -> Any:
-            looked.extend(each.partition.name for each in wanted)
-            return read_short(self, wanted)
-
-        monkeypatch.setattr(Fetch, "_follower_read", reads)
-        monkeypatch.setattr(FollowPlan, "read", reads_short)
+        monkeypatch.setattr(reading, "read_for_follower", reads)
 
         with counted(monkeypatch) as sizes:
             stage.world.run(stage.world.now + 5.0)
-        assert looked == []
+        assert read == []
         assert len(sizes) in IDLE
         assert max(sizes) < 150
         stage.wire(stage.leader("t", 5)).ask(PRODUCE, produce("t", batch(b"1"), 5))
         stage.world.run(stage.world.now + 2.0)
-        assert set(looked) == {"t-5"}
-        assert len(looked) <= 8
+        assert set(read) == {"t-5"}
+        assert len(read) <= 8
 
 
 def bystander(stage: Stage, leader: int) -> int:
@@ -210,10 +206,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     sizes: list[int] = []
     begin, run = Fetch.__init__, FollowPlan.run
 
-    def begins(self: Fetch, request: Any, services: Any) -> None:
+    def begins(self: Fetch, request: Any, *parts: Any) -> None:
         if request.frame:
             sizes.append(len(request.frame))
-        begin(self, request, services)
+        begin(self, request, *parts)
 
     def runs(self: FollowPlan, connection: Any, frame: memoryview, correlation_id: int) -> bool:
         size, taken = len(frame), run(self, connection, frame, correlation_id)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.fetch.answer import FetchAnswer
+from raftka.broker.fetch.fetch import FetchAnswer
 from raftka.broker.network.dispatch import HANDLERS, LONG_FRAME_BYTES
 from raftka.wire.frame import encode_request
 from raftka.wire.messages.fetch import FETCH

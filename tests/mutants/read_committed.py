@@ -4,8 +4,8 @@ transactions, and what a restart knows of both.
 
 from typing import Any
 
+from raftka.broker.fetch import reading
 from raftka.broker.handlers import list_offsets
-from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.replica.partition import Partition
 from raftka.log import log as log_module
 from raftka.log import recovery
@@ -106,16 +106,14 @@ def transactions_outlive_their_batches(truncate: Any) -> Any:
     return bug
 
 
-@mutant(Fetch, "_consumer_read", "transactions")
+@mutant(reading, "read_for_consumer", "transactions")
 def isolation_is_passed_over(read: Any) -> Any:
     """T39: readers of what is committed get records up to the high watermark, without those that
     are known to be aborted.
     """
 
-    def bug(self: Fetch, partition: Partition, cached: Any) -> Any:
-        if not self.isolated or partition.leader is None:
-            return read(self, partition, cached)
-        return self._read(partition, cached, partition.high_watermark, partition.high_watermark)
+    def bug(partition: Partition, offset: int, limit: int, isolated: bool, *given: Any) -> Any:
+        return read(partition, offset, limit, isolated and partition.leader is None, *given)
 
     return bug
 

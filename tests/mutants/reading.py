@@ -4,30 +4,30 @@ any more, sessions that outlive what they knew.
 
 from typing import Any
 
+from raftka.broker.fetch import reading
+from raftka.broker.fetch.fetch import Fetch
 from raftka.broker.fetch.sessions import CachedPartition, FetchSession
-from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.replica.partition import Partition
 from tests.mutants.registry import mutant
 
 
-@mutant(Fetch, "_consumer_read")
+@mutant(reading, "read_for_consumer")
 def shows_what_is_not_committed(read: Any) -> Any:
     """Fetch beyond the high watermark: readers see records that are taken back with the next
     leader.
     """
 
-    def bug(self: Fetch, partition: Partition, wanted: CachedPartition) -> Any:
+    def bug(partition: Partition, *given: Any) -> Any:
         leader = partition.leader
         if leader is None:
-            return read(self, partition, wanted)
+            return read(partition, *given)
         watermark, leader.high_watermark = leader.high_watermark, partition.log.end_offset
         try:
-            row = read(self, partition, wanted)
+            spans, size, _, _ = read(partition, *given)
         finally:
             leader.high_watermark = watermark
-        row.high_watermark = row.last_stable_offset = watermark
-        return row
+        return spans, size, watermark, watermark
 
     return bug
 
@@ -43,17 +43,17 @@ def answers_readers_of_another_epoch(_: Any) -> Any:
     return bug
 
 
-@mutant(Fetch, "_follower_read")
+@mutant(Fetch, "_read_for_follower")
 def divergence_tells_the_high_watermark(read: Any) -> Any:
     """A follower is told the high watermark when it must cut its log and does not listen; its
     session never says it again.
     """
 
     def bug(self: Fetch, partition: Partition, wanted: CachedPartition) -> Any:
-        row = read(self, partition, wanted)
+        row, is_urgent = read(self, partition, wanted)
         if row.diverging_epoch.end_offset >= 0:
             row.high_watermark = row.last_stable_offset = partition.high_watermark
-        return row
+        return row, is_urgent
 
     return bug
 
@@ -104,7 +104,7 @@ def interrupted_first_fetch_misses_records(note_slice: Any) -> Any:
 
     def bug(self: Fetch) -> None:
         note_slice(self)
-        self.interrupted = False
+        self.began = self.slice
 
     return bug
 

@@ -4,8 +4,7 @@ claims and cuts.
 
 from typing import Any
 
-from raftka.broker.fetch.follower_plan import FollowPlan
-from raftka.broker.handlers.fetch import Fetch
+from raftka.broker.fetch import reading
 from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.partition import Partition
 from raftka.replication.follower import NOTHING, FollowerFetch, Phase
@@ -200,30 +199,28 @@ def truncates_by_the_leaders_end_alone(_: Any) -> Any:
     return bug
 
 
-@mutant(Fetch, "_divergence")
+@mutant(reading, "find_divergence")
 def divergence_is_not_looked_for(_: Any) -> Any:
     """A leader sends what follows an offset, whatever the follower has before it."""
 
-    def bug(self: Fetch, partition: Partition, asked: Any) -> Any:
+    def bug(partition: Partition, asked: Any) -> Any:
         return None
 
     return bug
 
 
-@mutant(FollowPlan, "read")
+@mutant(reading, "read_for_follower")
 def what_is_sent_to_a_follower_counts_as_flushed(read: Any) -> Any:
     """A leader counts the records that it is about to send as flushed by the follower."""
 
-    def bug(self: FollowPlan, looked: Any) -> Any:
-        found = read(self, looked)
-        for each in found or ():
-            if each.size and each.partition.leader is not None:
-                replica, broker_epoch = self.session.reader
-                each.partition.apply(
-                    each.partition.leader.fetched(
-                        replica, each.partition.log.end_offset, 0.0, broker_epoch
-                    )
-                )
+    def bug(replicas: Any, partition: Partition, cached: Any, reader: Any, *given: Any) -> Any:
+        found = read(replicas, partition, cached, reader, *given)
+        _, size, *_ = found
+        if size and partition.leader is not None:
+            replica, broker_epoch = reader
+            partition.apply(
+                partition.leader.fetched(replica, partition.log.end_offset, 0.0, broker_epoch)
+            )
         return found
 
     return bug

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from raftka.broker.coordinators.partition import CoordinatorPartition
+from raftka.broker.fetch.fetch import Fetch
 from raftka.broker.handlers import metadata
-from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.network.connection import ServerConnection
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.clients.client import Client, Leader, NoAnswer
@@ -180,15 +180,15 @@ def nobody_is_watched_that_is_to_give_up_when_the_coordinator_has_moved(
 
 
 def what_did_not_fit_is_no_news(patch: pytest.MonkeyPatch) -> None:
-    read = Fetch._read
+    read = Fetch._read_for_consumer
 
-    def wrong(self: Fetch, partition: Partition, wanted: Any, *given: Any) -> Any:
-        row = read(self, partition, wanted, *given)
-        if not wanted.size:
-            self.session.dirty.pop(wanted, None)
+    def wrong(self: Fetch, partition: Partition, cached: Any, *given: Any) -> Any:
+        row = read(self, partition, cached, *given)
+        if not cached.size:
+            self.session.dirty.pop(cached, None)
         return row
 
-    patch.setattr(Fetch, "_read", wrong)
+    patch.setattr(Fetch, "_read_for_consumer", wrong)
 
 
 def a_commit_is_in_memory_alone(patch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,17 @@
-"""The short way of a Fetch: successive requests of a consumer of one partition differ in
-correlation id and offset, the rest is compared; in a session of one partition they differ in its
-epoch too.
+"""The short way of a consumer's Fetch: successive requests of a consumer of one partition differ in
+correlation id and offset, in a session also in its epoch. The rest is compared, not decoded.
 
-Made after such a request was answered the long way. It answers only when there is enough to send:
-waiting, errors and everything unusual go the long way. Where fields stand in a request and in an
-encoded answer says the message's compiler (`Api.request_positions`).
+A plan is made after such a request was answered the long way. It answers only when there is enough
+to send: waiting, errors and everything unusual go the long way. The message's compiler says where
+fields stand in a request and in an encoded answer (`Api.request_positions`).
 """
 
 from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from raftka.broker.fetch import reading
+from raftka.broker.fetch.reading import AbortedUnknown
 from raftka.broker.fetch.sessions import NO_SESSION, CachedPartition, FetchSessionCache
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.connection import ServerConnection
@@ -38,8 +39,8 @@ def remember(
     isolated: bool,
     max_bytes: int,
 ) -> None:
-    """Called with a request that names one partition, the only one of its session if it has one,
-    and that was answered with records.
+    """Make a plan from a request that was answered with records, and names one partition, the only
+    one of its session if it has one.
     """
     if not request.connection.worth_a_plan(FETCH.key):
         return
@@ -109,7 +110,7 @@ class FetchPlan:
         isolated: bool,
         max_bytes: int,
     ) -> "FetchPlan | None":
-        """None when the request names the partition more than once."""
+        """Return a plan; None if the request names the partition more than once."""
         offsets, epochs = FETCH.request_positions(
             request.version,
             request.frame,
@@ -127,8 +128,8 @@ class FetchPlan:
     def _layout(
         request: "Request[FetchRequest]", cached: CachedPartition, isolated: bool
     ) -> tuple[bytes, bytes, bytes]:
-        """What stands before the three offsets, between them (and the aborted transactions) and the
-        size of the records, and behind these.
+        """Return the bytes of an answer before the three offsets; between them, with the aborted
+        transactions, and the size of the records; behind the records.
         """
         session_id = cached.session.id if cached.session.lasting else NO_SESSION
         rows = FETCH.response.responses
@@ -171,46 +172,39 @@ class FetchPlan:
         partition, leader = self.partition, self.leader
         if leader is None or partition.leader is not leader:
             return False
-        log, watermark = partition.log, leader.high_watermark
-        stable = log.last_stable_offset(watermark)
-        readable = stable if self.isolated else watermark
-        if not log.start_offset <= offset < readable or (
-            self.isolated and offset < log.aborted.known_from
-        ):
-            return False
+        log = partition.log
         try:
-            spans, size = log.read_for_consumer(offset, self.max_bytes, readable)
+            spans, size, high_watermark, stable = reading.read_for_consumer(
+                partition, offset, self.max_bytes, self.isolated, True
+            )
+            if not size or size < self.min_bytes:
+                return False
             aborted = self._aborted_in(log, offset, spans, stable) if self.isolated else b""
-        except (KafkaError, OSError):
-            return False  # the long way finds it again, and has words for it
-        if size < self.min_bytes:
-            return False
+        except (KafkaError, OSError, AbortedUnknown):
+            return False  # the long way meets it again, and makes the row of the error
         partition.fetched += 1
         partition.bytes_out += size
-        offsets = OFFSETS.pack(watermark, stable, log.start_offset)
+        offsets = OFFSETS.pack(high_watermark, stable, log.start_offset)
         if self.version < 5:
             offsets = offsets[:16]
-        head = self._head(correlation_id, offsets + aborted, size)
-        connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
-        return True
-
-    def _head(self, correlation_id: int, offsets: bytes, size: int) -> bytes:
         body = (
             self.pre
             + offsets
+            + aborted
             + self.before
             + (varint(size + 1) if self.flexible else SIZE.pack(size))
         )
-        return (
-            SIZE_AND_CORRELATION.pack(4 + len(body) + size + len(self.tail), correlation_id) + body
-        )
+        frame_size = 4 + len(body) + size + len(self.tail)
+        head = SIZE_AND_CORRELATION.pack(frame_size, correlation_id) + body
+        connection.answer((head, *spans, self.tail) if self.tail else (head, *spans), len(head))
+        return True
 
     def _aborted_in(self, log: Log, offset: int, spans: Sequence[FileSpan], stable: int) -> bytes:
-        """The list for what was read, encoded. A reader that is far behind mostly meets what its
-        last read has shown to be clear. Raises OSError.
+        """Return the encoded list of aborted transactions for what was read. Raises OSError.
+
+        A read far behind the log's end is mostly in a part that the last read has found to be
+        clear.
         """
-        if not spans:
-            return self.none_aborted
         (span,) = spans
         file, first, end = self.clear
         if span.file is file and offset >= first and span.position + span.size <= end:
@@ -222,7 +216,7 @@ class FetchPlan:
         return self.none_aborted
 
     def _aborted(self, aborted: Sequence[AbortedTransaction]) -> bytes:
-        """The list, encoded."""
+        """Return the list, encoded."""
         count, tags = (
             (varint(len(aborted) + 1), b"\0")
             if self.flexible
@@ -234,7 +228,7 @@ class FetchPlan:
 
 
 class SessionPlan(FetchPlan):
-    """What the session knows afterwards is what it would know had the request gone the long way."""
+    """The plan of a session of one partition. It leaves the session as the long way would."""
 
     __slots__ = ("begin", "cached", "epoch_at", "fetch_request", "middle", "session", "sessions")
 

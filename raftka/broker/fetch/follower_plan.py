@@ -1,16 +1,17 @@
-"""The short way of a follower's Fetch: in its session it tells of new offsets of some partitions,
-and nothing else.
+"""The short way of a follower's Fetch: successive requests of a session differ in the offsets of
+some partitions, and in nothing else.
 
 A plan is made after such a request was answered the long way. It reads and writes the bytes itself,
-and waits for records (`FollowWait`). Where anything at one of the partitions is not plain, now or
-when it has waited, the request goes on the long way (`go_on`): errors, divergences, members that
-come back, full answers. Nothing is lost by that: what was noted of a follower's place may be noted
-again.
+reads partitions as the long way does (`reading.read_for_follower`), and waits for records
+(`FollowWait`). Where one of the partitions has an error or a divergence, or needs an answer at
+once, the request goes the long way (`go_on`), and reads its partitions again: to note the place of
+a follower twice does no harm.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 
-from raftka.broker.context import BrokerContext
+from raftka.broker.fetch import reading
+from raftka.broker.fetch.fetch import MAX_WAIT_MS
 from raftka.broker.fetch.sessions import (
     NO_SESSION,
     CachedPartition,
@@ -24,7 +25,6 @@ from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.limits import PARKED_REQUESTS
-from raftka.replication.partition import LeaderState
 from raftka.runtime.interfaces import FileSpan
 from raftka.runtime.memory import NO_BYTES
 from raftka.wire.errors import Code, KafkaError
@@ -41,11 +41,8 @@ from raftka.wire.replica_fetch import (
 )
 
 FOLLOWER = "FetchFollower"  # Kafka's name of these requests in its metrics
-MAX_WAIT_MS = 3_600_000
 
 GoOn = Callable[[Request[FetchRequest]], FetchResponse | Delayed]
-
-
 # The records of one partition that come next for the follower, and their bytes; perhaps none.
 Found = tuple[CachedPartition, Partition, Sequence[FileSpan], int]
 
@@ -56,7 +53,6 @@ class FollowPlan:
         "behind",
         "body",
         "body_at",
-        "context",
         "dispatcher",
         "go_on",
         "kind",
@@ -74,7 +70,6 @@ class FollowPlan:
         self,
         request: Request[FetchRequest],
         sessions: FetchSessionCache,
-        context: BrokerContext,
         replicas: ReplicaManager,
         session: FetchSession,
         go_on: GoOn,
@@ -84,11 +79,13 @@ class FollowPlan:
         self.kind = request.dispatcher.metrics.kind(FOLLOWER)
         self.body = request.body  # its terms are those of all requests of the session
         self.body_at = request.body_position
-        self.max_bytes: int = min(self.body.max_bytes, context.metadata.settings["fetch.max.bytes"])
+        self.max_bytes: int = min(
+            self.body.max_bytes, replicas.context.metadata.settings["fetch.max.bytes"]
+        )
         self.wait_s = min(self.body.max_wait_ms, MAX_WAIT_MS) / 1000
         self.topics_at, self.behind = topics_begin(request.frame, request.body_position)
         self.before = bytes(request.frame[HEAD_END : self.topics_at - EPOCH.size])
-        self.session, self.sessions, self.context = session, sessions, context
+        self.session, self.sessions = session, sessions
         self.replicas, self.go_on = replicas, go_on
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
@@ -96,8 +93,8 @@ class FollowPlan:
         if (
             not session.lasting
             or session.parked is not None
-            or not self.knows(frame)
-            or not self.is_genuine()
+            or not self.matches(frame)
+            or not reading.is_registered(self.replicas.context.metadata.image, session.reader)
         ):
             return False
         asked = read_topics(frame, at, self.behind)
@@ -125,15 +122,15 @@ class FollowPlan:
         return True
 
     def _serve(self, connection: ServerConnection, correlation_id: int) -> None:
-        session, metrics = self.session, self.context.metrics
-        looked = session.take_dirty()
-        found = self.read(looked)
+        session, metrics = self.session, self.replicas.context.metrics
+        changed = session.take_dirty()
+        found = self.read(changed)
         if found is not None and (not self.wait_s or self.is_enough(found)):
-            connection.answer(self.told(found, correlation_id))
+            connection.answer(self.answer(found, correlation_id))
         elif found is not None and metrics.parked_fetches < PARKED_REQUESTS.value:
-            FollowWait(self, connection, correlation_id, looked)
+            FollowWait(self, connection, correlation_id, changed)
         else:
-            session.dirty.update(dict.fromkeys(looked))
+            session.dirty.update(dict.fromkeys(changed))
             request = self.request(connection, correlation_id)
             answer = self.go_on(request)
             if not isinstance(answer, Delayed):
@@ -146,18 +143,12 @@ class FollowPlan:
             size += of_one
         return size >= self.body.min_bytes
 
-    def knows(self, frame: memoryview) -> bool:
+    def matches(self, frame: memoryview) -> bool:
         """Return whether the request has the terms of this plan."""
         return frame[HEAD_END : self.topics_at - EPOCH.size] == self.before
 
-    def is_genuine(self) -> bool:
-        """Anybody can claim to be a replica, and move the high watermark."""
-        replica, broker_epoch = self.session.reader
-        registered = self.context.metadata.image.brokers.get(replica)
-        return registered is not None and registered.epoch == broker_epoch
-
     def request(self, connection: ServerConnection, correlation_id: int) -> Request[FetchRequest]:
-        """For the long way. The session has what stood in the frame."""
+        """Return a request for the long way. The session has what stood in the frame."""
         return Request(
             FETCH,
             VERSION,
@@ -170,56 +161,47 @@ class FollowPlan:
             self.body_at,
         )
 
-    def read(self, looked: Iterable[CachedPartition]) -> list[Found] | None:
-        """Note the offset of each that the follower has on its disk, and find the records behind
-        it. None: a partition is not plain.
-        """
-        replica, broker_epoch = self.session.reader
-        now, left = self.context.runtime.clock.now(), self.max_bytes
+    def read(self, changed: Iterable[CachedPartition]) -> list[Found] | None:
+        """Read each partition. None: the request has to go the long way."""
+        replicas, reader, largest = self.replicas, self.session.reader, self.max_bytes
+        now, left = replicas.context.runtime.clock.now(), largest
         found: list[Found] = []
-        for cached in looked:
+        for cached in changed:
             partition, asked = cached.partition, cached.fetch_request
             if (
                 partition is None
-                or self.replicas.by_id.get((partition.topic_id, asked.partition)) is not partition
+                or replicas.by_id.get((partition.topic_id, asked.partition)) is not partition
             ):
                 return None
-            leader, log, offset = partition.leader, partition.log, asked.fetch_offset
-            if leader is None or not _is_plain(partition, leader, cached, replica):
-                return None
-            spans, size = NOTHING
+            limit = asked.partition_max_bytes
             try:
-                if offset < log.end_offset:
-                    spans, size = log.read(
-                        offset,
-                        min(asked.partition_max_bytes, left),
-                        log.end_offset,
-                        min_one=left == self.max_bytes,
-                    )
-                    if not size:
-                        return None  # it does not fit any more
-                    left -= size
-                effects = leader.fetched(replica, offset, now, broker_epoch)
+                spans, size, is_urgent, _ = reading.read_for_follower(
+                    replicas,
+                    partition,
+                    cached,
+                    reader,
+                    now,
+                    limit if limit < left else left,
+                    left == largest,
+                )
             except (KafkaError, OSError):
-                return None  # the long way finds it again, and has words for it
-            if effects:
-                partition.apply(effects)
-            partition.start_told(replica, asked.log_start_offset)
+                return None  # the long way meets it again, and makes the row of the error
+            if is_urgent:
+                return None
+            left = left - size if left > size else 0
             partition.idle_followers[cached] = None
             found.append((cached, partition, spans, size))
         return found
 
-    def told(self, found: Iterable[Found], correlation_id: int) -> Parts:
-        """The frame of the answer: records, and what else is news. The session knows that it was
-        told.
-        """
+    def answer(self, found: Iterable[Found], correlation_id: int) -> Parts:
+        """Return the frame of the answer: records and other changes. The session remembers them."""
         session = self.session
         topics: dict[bytes, list[Told]] = {}
         for cached, partition, spans, size in found:
             high_watermark, start = partition.high_watermark, partition.log.start_offset
             if not size and high_watermark == cached.high_watermark and start == cached.log_start:
                 continue
-            told = Told(
+            row = Told(
                 cached.fetch_request.partition,
                 high_watermark,
                 partition.last_stable_offset,
@@ -227,35 +209,15 @@ class FollowPlan:
                 spans,
                 size,
             )
-            topics.setdefault(cached.topic_id, []).append(told)
+            topics.setdefault(cached.topic_id, []).append(row)
             cached.high_watermark, cached.log_start = high_watermark, start
             partition.fetched += 1
-            # it is told again, even if nothing happens, until the follower asks for something else
+            # sent again, even if nothing changes, until the follower asks for other records
             if size:
                 session.to_the_end(cached)
                 session.dirty[cached] = None
-                self.context.metrics.replication_bytes_out += size
+                self.replicas.context.metrics.replication_bytes_out += size
         return answer_frame(correlation_id, session.id if session.lasting else NO_SESSION, topics)
-
-
-NOTHING: tuple[Sequence[FileSpan], int] = ((), 0)
-
-
-def _is_plain(
-    partition: Partition, leader: LeaderState, cached: CachedPartition, replica: int
-) -> bool:
-    """Return whether the follower is in the ISR of this leader epoch, and its log is the beginning
-    of ours (KIP-320), from the same start on.
-    """
-    log, asked = partition.log, cached.fetch_request
-    return (
-        replica in leader.isr
-        and asked.current_leader_epoch == partition.image.leader_epoch
-        and asked.last_fetched_epoch in (-1, log.latest_epoch)
-        and log.start_offset <= asked.fetch_offset <= log.end_offset
-        and asked.log_start_offset == log.start_offset
-        and asked.partition_max_bytes >= 0
-    )
 
 
 class FollowWait:
@@ -270,29 +232,32 @@ class FollowWait:
         correlation_id: int,
         later: Iterable[CachedPartition],
     ) -> None:
-        """`later`: partitions that were looked at, and are looked at again for the answer."""
-        clock = plan.context.runtime.clock
+        """`later`: partitions that were read, and are read again for the answer."""
+        context = plan.replicas.context
+        clock = context.runtime.clock
         self.plan, self.connection, self.correlation_id = plan, connection, correlation_id
         self.later = dict.fromkeys(later)
-        self.slot: Slot | None = connection.slot(self._answer)
-        self.timer = clock.call_at(clock.now() + plan.wait_s, self._answer)
-        plan.context.metrics.parked_fetches += 1
+        self.slot: Slot | None = connection.slot(self._hurry)
+        self.timer = clock.call_at(clock.now() + plan.wait_s, self._hurry)
+        context.metrics.parked_fetches += 1
         plan.session.parked = self
 
     def read_soon(self) -> None:
         self.plan.replicas.read_soon(self)
 
     def records_arrived(self) -> None:
-        """Something changed at some of the partitions."""
+        """Read the partitions that have changed."""
         self._resume(at_once=False)
 
-    def _answer(self) -> None:
-        """Time is up, or somebody waits behind: with what there is. Or nobody is there any more."""
+    def _hurry(self) -> None:
+        """Answer with what there is: the time is up, or a request waits behind this one. Or end it:
+        its connection is gone.
+        """
         self._resume(at_once=True)
 
     def overtaken(self) -> None:
-        """Another request of the session came first: it is not known any more what the follower
-        knows.
+        """Answer with an error: another request of the session came first, so the session does not
+        know what the follower knows.
         """
         plan = self.plan
         request = plan.request(self.connection, self.correlation_id)
@@ -303,14 +268,14 @@ class FollowWait:
         )
 
     def _resume(self, *, at_once: bool) -> None:
-        """Called by those who wrote, or by a timer: what goes wrong here is not their matter."""
+        """Read on. Called by a partition's writer or a timer, which no error here may reach."""
         if self.slot is None:
             return
         if self.connection.gone:
             self._end()
             return
         try:
-            self._look(at_once=at_once)
+            self._read_again(at_once=at_once)
         except Exception as error:
             if self.slot is not None:
                 plan = self.plan
@@ -320,24 +285,20 @@ class FollowWait:
                     )
                 )
 
-    def _look(self, *, at_once: bool) -> None:
+    def _read_again(self, *, at_once: bool) -> None:
         plan, session = self.plan, self.plan.session
         session.dirty.update(self.later)
-        looked = session.take_dirty()
-        self.later = dict.fromkeys(looked)
-        may = (
-            len(looked) <= MOST
-            and plan.is_genuine()
-            and plan.dispatcher.authorizer.allowed(
-                self.connection.session, plan.operation, plan.resource
-            )
+        changed = session.take_dirty()
+        self.later = dict.fromkeys(changed)
+        may = len(changed) <= MOST and plan.dispatcher.authorizer.allowed(
+            self.connection.session, plan.operation, plan.resource
         )
-        found = plan.read(looked) if may else None
+        found = plan.read(changed) if may else None
         if found is None:
             self._go_the_long_way(at_once=at_once)
         elif at_once or plan.is_enough(found):
             self.later = {}
-            parts = plan.told(found, self.correlation_id)
+            parts = plan.answer(found, self.correlation_id)
             self._end().complete(parts)
 
     def _go_the_long_way(self, *, at_once: bool) -> None:
@@ -350,13 +311,13 @@ class FollowWait:
             slot.complete_early()
 
     def _end(self, *, goes_on: bool = False) -> Slot:
-        """End the wait. The session looks again at the partitions of which nothing was told."""
+        """End the wait. The session reads the partitions again whose rows were not sent."""
         plan, session, slot = self.plan, self.plan.session, self.slot
         assert slot is not None
         self.slot = None
         self.timer.cancel()
         session.dirty.update(self.later)
-        plan.context.metrics.parked_fetches -= 1
+        plan.replicas.context.metrics.parked_fetches -= 1
         if session.parked is self:
             session.parked = None
             if not session.lasting and not goes_on:
@@ -367,12 +328,11 @@ class FollowWait:
 def remember(
     request: Request[FetchRequest],
     sessions: FetchSessionCache,
-    context: BrokerContext,
     replicas: ReplicaManager,
     session: FetchSession,
     go_on: GoOn,
 ) -> None:
-    """Called with a request of a follower that went on with its session the long way."""
+    """Make a plan from a request that went on with a follower's session the long way."""
     connection, body = request.connection, request.body
     if (
         request.version != VERSION
@@ -386,8 +346,6 @@ def remember(
         return  # consumers of the follower wait for its high watermark
     known = connection.plans.get(FETCH.key)
     if request.frame and not (
-        isinstance(known, FollowPlan) and known.session is session and known.knows(request.frame)
+        isinstance(known, FollowPlan) and known.session is session and known.matches(request.frame)
     ):
-        connection.plans[FETCH.key] = FollowPlan(
-            request, sessions, context, replicas, session, go_on
-        )
+        connection.plans[FETCH.key] = FollowPlan(request, sessions, replicas, session, go_on)

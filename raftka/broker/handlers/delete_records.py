@@ -6,11 +6,11 @@ retention.
 """
 
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.finding import check, find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
+from raftka.broker.replica.finding import check, find
 from raftka.broker.replica.partition import Partition
 from raftka.broker.work.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
@@ -90,7 +90,7 @@ class _Deletion:
                 and self.services.metadata.image.topic_named(topic) is not None
             ):
                 raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
-            partition = find(self.request, self.services, "DELETE", topic, index)
+            partition = find(self.request, self.services.replicas, "DELETE", topic, index)
             start = partition.delete_before(offset)
         except KafkaError as error:
             row.error_code = int(error.code)

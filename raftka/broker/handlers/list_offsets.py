@@ -4,10 +4,10 @@ the log, never waits.
 
 from raftka.broker.fetch.list_offsets_plan import remember
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.finding import check
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
+from raftka.broker.replica.finding import check
 from raftka.broker.replica.partition import Partition
 from raftka.broker.work.long_work import Steps
 from raftka.wire.errors import Code, KafkaError

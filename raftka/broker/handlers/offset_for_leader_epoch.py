@@ -5,11 +5,11 @@ leader, before it reads on.
 from collections.abc import Callable
 
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
+from raftka.broker.replica.finding import find
 from raftka.broker.work.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.epochs import (
@@ -71,7 +71,7 @@ def _partition(
         partition = (
             services.replicas.find(topic, asked.partition)
             if of_cluster
-            else find(request, services, "DESCRIBE", topic, asked.partition)
+            else find(request, services.replicas, "DESCRIBE", topic, asked.partition)
         )
         partition.leading()
         partition.check_epoch(asked.current_leader_epoch)

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Hashable
 from functools import partial
 
-from raftka.broker.handlers.finding import find
 from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC, TRANSACTIONAL_ID
@@ -19,6 +18,7 @@ from raftka.broker.produce.plan import ZSTD, remember
 from raftka.broker.produce.schemas.checks import Check
 from raftka.broker.produce.schemas.dead_letters import Origin
 from raftka.broker.produce.verification import Question, Refused
+from raftka.broker.replica.finding import find
 from raftka.broker.replica.partition import Partition
 from raftka.broker.work.long_work import Steps
 from raftka.log.checkpoints import uuid_text
@@ -215,7 +215,7 @@ class _Produce:
             try:
                 found = find(
                     request,
-                    self.services,
+                    self.services.replicas,
                     "WRITE",
                     topic.name if request.version < 13 else topic.topic_id,
                     partition.index,
@@ -398,7 +398,7 @@ class _Produce:
         request, records = self.request, asked.records
         partition = find(
             request,
-            self.services,
+            self.services.replicas,
             "WRITE",
             topic.name if request.version < 13 else topic.topic_id,
             asked.index,
@@ -535,7 +535,7 @@ class _Produce:
             )
         endpoints = []
         if self.request.version >= 10:
-            endpoints = self.services.endpoints_of(
+            endpoints = self.services.metadata.endpoints_of(
                 leaders, self.request.session.listener, response.node_endpoints
             )
         return response(responses=topics, node_endpoints=endpoints)

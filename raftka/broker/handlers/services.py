@@ -24,7 +24,6 @@ from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.work.background_worker import BackgroundWorker
 from raftka.log.manager import LogManager
 from raftka.metadata.extension import Extension
-from raftka.wire.schema import Element
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +60,3 @@ class Services:
         if leader is not None and image.alive(leader):
             return leader
         return next(iter(image.alive_brokers()), -1)
-
-    def endpoints_of(self, brokers: set[int], listener: str, row: type[Element]) -> list[Element]:
-        """A row of that class for each of the brokers that has an endpoint at that listener."""
-        rows = []
-        for broker_id in sorted(brokers):
-            broker = self.metadata.image.brokers.get(broker_id)
-            endpoint = broker.endpoint(listener) if broker is not None else None
-            if broker is not None and endpoint is not None:
-                rows.append(
-                    row(node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
-                )
-        return rows

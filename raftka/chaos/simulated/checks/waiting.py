@@ -13,10 +13,11 @@ from typing import Any
 from raftka.broker.coordinators.commit_plan import CommitWait
 from raftka.broker.coordinators.marker_sender import MarkerSender
 from raftka.broker.coordinators.partition import ACTIVE, CLOSED, CoordinatorPartition
+from raftka.broker.fetch.fetch import Fetch
+from raftka.broker.fetch.fetch import State as FetchState
 from raftka.broker.fetch.follower_plan import FollowWait
 from raftka.broker.fetch.sessions import CachedPartition, FetchSession
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
-from raftka.broker.handlers.fetch import Fetch
 from raftka.broker.node import Node
 from raftka.broker.replica.partition import Partition
 from raftka.chaos.simulated.cluster import Cluster
@@ -210,7 +211,7 @@ def _session(session: FetchSession) -> Iterator[Found]:
     parked = session.parked
     later: Container[CachedPartition] = parked.later if isinstance(parked, FollowWait) else ()
     told: Container[CachedPartition] = parked.rows if isinstance(parked, Fetch) else ()
-    if isinstance(parked, Fetch) and (parked.reading or parked.pending is None):
+    if isinstance(parked, Fetch) and parked.state is not FetchState.PARKED:
         return  # at work
     for cached in session.partitions.values():
         if cached not in session.dirty and cached not in told:
