@@ -647,12 +647,19 @@ def test_few_classes_have_many_flags_and_all_that_are_listed_do() -> None:
 # raftka/broker/ that call them.
 DECIDED_ONCE = {
     "fetched": {"raftka/broker/fetch/reading.py:read_for_follower"},  # LeaderState
+    # of Log: batches of clients, and the broker's own records
+    "client_batches": {
+        "raftka/broker/produce/append.py:append_batches",
+        "raftka/broker/produce/append.py:append_uniform_batches",
+        "raftka/broker/replica/partition.py:append",
+        "raftka/broker/replica/partition.py:append_made",
+    },
 }
 
 
 def users(texts: Mapping[str, str], method: str) -> set[str]:
-    """Return the functions, as path:name, that call a method of this name, or keep it to call it
-    later.
+    """Return the functions, as path:name, that call a method of this name or of a part with this
+    name, or keep it to call it later.
     """
     found = set()
     for path, text in texts.items():
@@ -661,10 +668,12 @@ def users(texts: Mapping[str, str], method: str) -> set[str]:
                 continue
             nodes = list(own_nodes(function))
             used = [node.func for node in nodes if isinstance(node, ast.Call)]
-            for node in nodes:
-                if isinstance(node, ast.Assign):
-                    used += [each for each in ast.walk(node.value) if isinstance(each, ast.expr)]
-            if any(isinstance(each, ast.Attribute) and each.attr == method for each in used):
+            used += [node.value for node in nodes if isinstance(node, ast.Assign)]
+            if any(
+                isinstance(each, ast.Attribute) and each.attr == method
+                for expression in used
+                for each in ast.walk(expression)
+            ):
                 found.add(f"{path}:{function.name}")
     return found
 

@@ -20,6 +20,7 @@ from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
+from raftka.broker.coordinators.topics import INTERNAL_TOPICS
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.exporter.pages import metrics_server
 from raftka.broker.fetch.sessions import FetchSessionCache
@@ -31,7 +32,6 @@ from raftka.broker.handlers import (  # noqa: F401  # nearly every node is asked
     init_producer_id,
     produce,
 )
-from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.logs.housekeeping import LogHousekeeping
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer

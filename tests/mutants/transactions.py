@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from raftka.broker.coordinators.marker_sender import MarkerSender, _Ending
-from raftka.broker.handlers.produce import _Produce
+from raftka.broker.produce.produce import Produce
 from raftka.coordinator.transactions import coordinator, records, transaction
 from raftka.coordinator.transactions.commands import VERSION_2
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
@@ -198,14 +198,14 @@ class _Forgetful(dict[Any, Any]):
     def __setitem__(self, key: Any, value: Any) -> None: ...
 
 
-@mutant(_Produce, "__init__")
+@mutant(Produce, "__init__")
 def answers_outlive_a_truncation(init: Any) -> Any:
     """A leader that was truncated while it asked for a transaction refuses the batch for good: the
     guard of its question is gone.
     """
 
-    def bug(self: _Produce, request: Any, services: Any) -> None:
-        init(self, request, services)
-        self.asked_for = _Forgetful()
+    def bug(self: Produce, *given: Any) -> None:
+        init(self, *given)
+        self.producers_when_asked = _Forgetful()
 
     return bug

@@ -10,6 +10,7 @@ from raftka.broker.context import BrokerContext
 from raftka.coordinator.machine import Topics
 from raftka.metadata.image import Delta, MetadataImage
 
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 REMEMBERED_S = 60.0  # of a growth
 
 

@@ -5,8 +5,8 @@ Where logs start is written down with the next checkpoint, as in Kafka; the file
 retention.
 """
 
+from raftka.broker.coordinators.topics import INTERNAL_TOPICS
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.metadata import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from heapq import merge
 from itertools import islice
 
-from raftka.broker.handlers.metadata import INTERNAL_TOPICS
+from raftka.broker.coordinators.topics import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles

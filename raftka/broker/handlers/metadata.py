@@ -5,6 +5,7 @@ An answer that names a leader that seems to have died waits (suspects.py); nothi
 
 from collections.abc import Iterator
 
+from raftka.broker.coordinators.topics import INTERNAL_TOPICS
 from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
@@ -24,7 +25,6 @@ from raftka.wire.messages.metadata import (
 )
 from raftka.wire.schema import ZERO_UUID
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 response = METADATA.response
 
 

@@ -96,14 +96,14 @@ class Plan(Protocol):
 class PipelinePlan(Plan, Protocol):
     """A plan for many requests that follow each other."""
 
-    alike_bytes: int  # of one of the requests, with its size, that `run_alike` takes
+    uniform_bytes: int  # of one of the requests, with its size, that `run_uniform` takes
 
     def run_many(self, connection: "ServerConnection", frames: Sequence[memoryview]) -> int:
         """Return how many frames from the front are answered."""
 
-    def run_alike(self, connection: "ServerConnection", view: memoryview) -> int:
+    def run_uniform(self, connection: "ServerConnection", view: memoryview) -> int:
         """Return how many requests are answered, all or none, when `view` seems to be requests of
-        `alike_bytes`.
+        `uniform_bytes`.
         """
 
 
@@ -271,9 +271,9 @@ class ServerConnection:
             return
         if (
             (pipeline := self.pipeline) is not None
-            and (size := len(view)) > pipeline.alike_bytes
-            and not size % pipeline.alike_bytes
-            and self._dispatch_alike(pipeline, view)
+            and (size := len(view)) > pipeline.uniform_bytes
+            and not size % pipeline.uniform_bytes
+            and self._dispatch_uniform(pipeline, view)
         ):
             return
         try:
@@ -480,14 +480,14 @@ class ServerConnection:
         except Exception as error:
             dispatcher.reports.failed(self, error)
 
-    def _dispatch_alike(self, pipeline: PipelinePlan, view: memoryview) -> bool:
-        """Return whether the pipeline has answered the bytes: whole requests, all alike."""
+    def _dispatch_uniform(self, pipeline: PipelinePlan, view: memoryview) -> bool:
+        """Return whether the pipeline has answered the bytes: whole requests of one size."""
         dispatcher = self.dispatcher
         if self._reading is not ON or self.gate is not None or not self._frames.is_between_frames:
             return False
         dispatcher.began = dispatcher.now()
         try:
-            return dispatcher.dispatch_many(self, pipeline.run_alike, view) > 0
+            return dispatcher.dispatch_many(self, pipeline.run_uniform, view) > 0
         except Exception as error:
             dispatcher.reports.failed(self, error)
             return True

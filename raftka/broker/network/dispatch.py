@@ -189,7 +189,7 @@ class Dispatcher:
         received: Received,
     ) -> int:
         """Return how many requests from the front a plan has answered together, by its method
-        `run_many` or `run_alike`.
+        `run_many` or `run_uniform`.
         """
         plan = connection.pipeline
         session = connection.session

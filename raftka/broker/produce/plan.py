@@ -1,9 +1,10 @@
 """The short way of a Produce: successive requests of a producer differ only in correlation id and
 records, so the rest is compared, not decoded.
 
-Made after a request with one partition was answered the long way; whatever looks different, or
-fails, goes the long way again. Holds for every version: where the records begin, and where the
-numbers of an encoded answer stand, says the message's compiler (`Api.request_positions`).
+A plan is made after a request with one partition was answered the long way. A request that looks
+different, or fails, goes the long way again. Batches are appended as there (append.py). The
+message's compiler says where the records begin in each version, and where the numbers of an encoded
+answer stand (`Api.request_positions`).
 """
 
 import sys
@@ -15,7 +16,8 @@ from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import TOPIC, TRANSACTIONAL_ID, Resource
 from raftka.broker.network.connection import ServerConnection, Slot
 from raftka.broker.network.plan_layout import HEAD_END, positions_in_answer, varint_at
-from raftka.broker.produce.uniform_batches import AlikeRequests
+from raftka.broker.produce.append import append_batches, append_uniform_batches
+from raftka.broker.produce.uniform_batches import UniformRequests
 from raftka.broker.replica.partition import Partition
 from raftka.limits import REQUESTS_IN_HAND
 from raftka.runtime.memory import NO_BYTES
@@ -37,10 +39,12 @@ CORRELATION = Struct(">i")
 INT64 = Struct(">q")
 KEY_AND_VERSION = Struct(">hh")
 NO_APPEND_TIME = INT64.pack(-1)
-LARGEST_ALIKE_BYTES = 4096  # of a request: the records of larger ones are not copied
+LARGEST_UNIFORM_BYTES = 4096  # of a request: the records of larger ones are not copied
 # in one piece, fewer than REQUESTS_IN_HAND: each number of them needs Structs of its own
-MOST_ALIKE = 32
-NOT_TRIED = 16  # pieces, once `run_alike` has left one out: the next are likely to be no better
+MOST_UNIFORM = 32
+# pieces without an attempt, once `run_uniform` has left one out: the next ones are likely to be no
+# better
+SKIPPED_PIECES = 16
 UNKNOWN = sys.maxsize  # more bytes than come
 # nothing behind the records in a flexible version: of the partition, the topic, the request
 NO_TAGS = b"\0\0\0"
@@ -50,6 +54,7 @@ ZSTD = 4
 def remember(
     request: "Request[ProduceRequest]", partition: Partition, context: BrokerContext
 ) -> None:
+    """Make a plan from a request for one partition that was appended."""
     connection = request.connection
     known = connection.plans.get(PRODUCE.key)
     if (
@@ -68,11 +73,10 @@ def remember(
 
 class ProducePlan:
     __slots__ = (
-        "_alike",
-        "_not_tried",
+        "_pieces_to_skip",
         "_size",
+        "_uniform",
         "acks",
-        "alike_bytes",
         "answer",
         "answer_bytes",
         "clock",
@@ -91,6 +95,7 @@ class ProducePlan:
         "tail",
         "timeout_s",
         "transactional",
+        "uniform_bytes",
         "version",
     )
     operation = "WRITE"
@@ -124,12 +129,13 @@ class ProducePlan:
         self.flexible = flexible
         self.tail = 3 if flexible else 0
         self.pre, self.post = self._layout(request, partition)
-        layout = Struct(f">ii{len(self.pre)}sqq{len(self._ending())}s")
+        ending_bytes = len(self.post) + (8 if self.version >= 5 else 0)
+        layout = Struct(f">ii{len(self.pre)}sqq{ending_bytes}s")
         self.answer, self.answer_bytes = layout.pack, layout.size - 4
         self._size = self.answer_bytes.to_bytes(4)
-        self.alike_bytes = UNKNOWN  # of the requests that `run_alike` takes
-        self._alike: AlikeRequests | None = None
-        self._not_tried = 0  # so many more pieces go to `run_many`
+        self.uniform_bytes = UNKNOWN  # of the requests that `run_uniform` takes
+        self._uniform: UniformRequests | None = None
+        self._pieces_to_skip = 0  # they go to `run_many` without an attempt at `run_uniform`
 
     @classmethod
     def of(
@@ -172,21 +178,21 @@ class ProducePlan:
         )
         return sample[8:at], sample[at + (24 if request.version >= 5 else 16) :]
 
-    def _ending(self) -> bytes:
-        """Return the bytes behind the two numbers of an answer that is made now."""
-        return (
+    def pack(self, correlation_id: int, base: int, time_ms: int) -> bytes:
+        """Return the bytes of an answer."""
+        return self.answer(
+            self.answer_bytes,
+            correlation_id,
+            self.pre,
+            base,
+            time_ms,
             INT64.pack(self.partition.log.start_offset) + self.post
             if self.version >= 5
-            else self.post
-        )
-
-    def pack(self, correlation_id: int, base: int, time_ms: int) -> bytes:
-        return self.answer(
-            self.answer_bytes, correlation_id, self.pre, base, time_ms, self._ending()
+            else self.post,
         )
 
     def refused(self, code: Code, correlation_id: int) -> list[Piece]:
-        """The answer to a request that was appended and whose wait ended in an error."""
+        """Return the answer to a request that was appended and whose wait ended in an error."""
         request = self.request
         topic = request.body.topic_data[0]
         rows = PRODUCE.response.responses
@@ -205,98 +211,120 @@ class ProducePlan:
         return [head, *parts[1:]]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
-        if self.acks == 1:
-            return self.run_many(connection, (frame,)) == 1
-        partition = self.partition
+        partition, leader = self.partition, self.leader
         found = self._batch(connection, frame)
-        if found is None or partition.leader is not self.leader:
+        if found is None or leader is None or partition.leader is not leader:
             return False
         try:
-            base, following, time_ms, _ = partition.append(
-                found[0], self.acks, self.clock.wall_ms(), connection, later=True
+            ((base, following, time_ms, _),) = append_batches(
+                partition, (found[0],), self.acks, self.clock.wall_ms(), connection
             )
         except KafkaError:
-            return False  # nothing was done: the long way finds the same error, and words for it
+            return False  # nothing was done: the long way meets the error again, and answers it
         if self.acks == -1:
             wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
             partition.wait_for_commit(following, connection.dispatcher.began + self.timeout_s, wait)
+        elif self.acks == 1:
+            answer = self.pack(correlation_id, base, time_ms)
+            log = partition.log
+            # Partition.answers_after_flush, without its call
+            if len(leader.isr) == 1 and log.syncs and following > log.flushed_offset:
+                partition.wait_for_flush(following, _FlushWait(self, connection.slot(), [answer]))
+            else:
+                connection.answer((answer,), len(answer))
         return True
 
     def run_many(self, connection: ServerConnection, frames: Sequence[memoryview]) -> int:
-        """Of a producer that does not wait for each answer (acks=1): how many from the front are
-        answered. What is the same for all is done once.
+        """Answer requests of a producer that does not wait for each answer (acks=1). Return how
+        many from the front are answered.
         """
-        partition, log, now_ms = self.partition, self.partition.log, self.clock.wall_ms()
-        if partition.leader is not self.leader or self.leader is None:
+        partition, log, leader, batch_of = (
+            self.partition,
+            self.partition.log,
+            self.leader,
+            self._batch,
+        )
+        if leader is None or partition.leader is not leader:
             return 0
-        epoch, append, batch_of = self.leader.leader_epoch, log.client_batches.append, self._batch
-        pack, size, pre, ending = self.answer, self.answer_bytes, self.pre, self._ending()
-        answers: list[bytes] = []
-        end = reached = -1
-        # Partition.answers_after_flush, without its call
-        waits = len(self.leader.isr) == 1 and log.syncs
         if len(frames) > 1 and len(frames[0]) == len(frames[-1]):
-            if self._not_tried:
-                self._not_tried -= 1
+            if self._pieces_to_skip:
+                self._pieces_to_skip -= 1
             else:
-                self._expect_alike(connection, frames[0])
+                self._expect_uniform(connection, frames[0])
+        waits = len(leader.isr) == 1 and log.syncs  # as in `run`
+        batches: list[memoryview] = []
+        correlation_ids: list[int] = []
         for frame in frames[: REQUESTS_IN_HAND.value] if waits else frames:
             found = batch_of(connection, frame)
             if found is None:
                 break
-            batch, correlation_id = found
-            try:
-                base, following, time_ms, duplicate = append(batch, epoch, now_ms)
-            except KafkaError:
-                break  # as in `run`
-            if not duplicate:
-                end = following
-            elif answers:
-                break  # nothing was done; it waits for its own batch alone
-            reached = following
+            batches.append(found[0])
+            correlation_ids.append(found[1])
+        if not batches:
+            return 0
+        try:
+            appended = append_batches(partition, batches, 1, self.clock.wall_ms(), connection)
+        except KafkaError:
+            return 0  # as in `run`
+        ending = INT64.pack(log.start_offset) + self.post if self.version >= 5 else self.post
+        pack, size, pre, reached = self.answer, self.answer_bytes, self.pre, -1
+        answers: list[bytes] = []
+        for correlation_id, (base, following, time_ms, _) in zip(
+            correlation_ids, appended, strict=False
+        ):
             answers.append(pack(size, correlation_id, pre, base, time_ms, ending))
-            if duplicate:
-                break
-        partition.appended(len(answers), end, connection)
-        if answers and waits and reached > log.flushed_offset:
+            reached = following
+        if waits and reached > log.flushed_offset:
             partition.wait_for_flush(
                 reached, _FlushWait(self, connection.slot(requests=len(answers)), answers)
             )
-        elif answers:
+        else:
             connection.answer(answers, len(answers) * len(answers[0]))
         return len(answers)
 
-    def run_alike(self, connection: ServerConnection, view: memoryview) -> int:
-        """As `run_many`, of requests of `alike_bytes` in one piece: how many are answered, all or
-        none. One by one some may be.
+    def run_uniform(self, connection: ServerConnection, view: memoryview) -> int:
+        """As `run_many`, of requests of `uniform_bytes` in one piece. Return how many are answered:
+        all, or none, because `run_many` may answer some.
         """
-        partition, log, leader, alike = self.partition, self.partition.log, self.leader, self._alike
-        count = len(view) // self.alike_bytes
+        partition, log, leader, uniform = (
+            self.partition,
+            self.partition.log,
+            self.leader,
+            self._uniform,
+        )
+        count = len(view) // self.uniform_bytes
         if (
-            count > MOST_ALIKE
-            or partition.leader is not self.leader
+            count > MOST_UNIFORM
             or leader is None
-            or alike is None
+            or partition.leader is not leader
+            or uniform is None
         ):
             return 0
-        columns = alike.columns.get(count) or alike.columns_of(count)
+        columns = uniform.columns.get(count) or uniform.columns_of(count)
         bases = None
         if columns.constants(view) == columns.expected:
-            fields, now_ms = columns.varying(view), self.clock.wall_ms()
-            crcs, bodies, headers = fields[1::3], fields[2::3], columns.headers(view)
-            bases = log.client_batches.append_uniform(
-                alike.start, headers, crcs, bodies, columns.batches, leader.leader_epoch, now_ms
+            fields, headers = columns.varying(view), columns.headers(view)
+            crcs, bodies = fields[1::3], fields[2::3]
+            bases = append_uniform_batches(
+                partition,
+                uniform.start,
+                headers,
+                crcs,
+                bodies,
+                columns.batches,
+                self.clock.wall_ms(),
+                connection,
             )
         if bases is None:
-            self.alike_bytes, self._not_tried = UNKNOWN, NOT_TRIED
+            self.uniform_bytes, self._pieces_to_skip = UNKNOWN, SKIPPED_PIECES
             return 0
-        size = self._size
-        answers: list[object] = [0, self.pre, 0, NO_APPEND_TIME + self._ending() + size] * count
+        size, post = self._size, self.post
+        ending = INT64.pack(log.start_offset) + post if self.version >= 5 else post
+        answers: list[object] = [0, self.pre, 0, NO_APPEND_TIME + ending + size] * count
         answers[0::4], answers[2::4] = fields[0::3], bases
         data = size + columns.answers(*answers)
         end = log.end_offset
-        partition.appended(count, end, connection)
-        if len(leader.isr) == 1 and log.syncs and end > log.flushed_offset:  # as in `run_many`
+        if len(leader.isr) == 1 and log.syncs and end > log.flushed_offset:  # as in `run`
             each = self.answer_bytes + 4
             split = [data[at : at + each] for at in range(0, len(data), each)]
             partition.wait_for_flush(end, _FlushWait(self, connection.slot(requests=count), split))
@@ -304,18 +332,19 @@ class ProducePlan:
             connection.answer((data,), len(data))
         return count
 
-    def _expect_alike(self, connection: ServerConnection, frame: memoryview) -> None:
-        """Requests of the size of `frame`, and with the same bytes in front of the CRC, are likely
-        to come.
+    def _expect_uniform(self, connection: ServerConnection, frame: memoryview) -> None:
+        """Take requests of the size of `frame`, with the same bytes in front of the CRC, by
+        columns from now on.
         """
         found = self._batch(connection, frame)
-        if found is None or len(frame) > LARGEST_ALIKE_BYTES:
+        if found is None or len(frame) > LARGEST_UNIFORM_BYTES:
             return
         batch, size = found[0], len(frame)
         records_bytes = varint(len(batch) + 1) if self.flexible else len(batch).to_bytes(4)
         middle = self.prefix + records_bytes + batch[:CRC_POSITION]
-        if self._alike is None or self._alike.size != size + 4 or self._alike.middle != middle:
-            self._alike = AlikeRequests(
+        known = self._uniform
+        if known is None or known.size != size + 4 or known.middle != middle:
+            self._uniform = UniformRequests(
                 size + 4,
                 size.to_bytes(4) + self.key_and_version,
                 middle,
@@ -323,12 +352,12 @@ class ProducePlan:
                 len(self.pre),
                 self.answer_bytes - 12 - len(self.pre),
             )
-        self.alike_bytes = size + 4
+        self.uniform_bytes = size + 4
 
     def _batch(
         self, connection: ServerConnection, frame: memoryview
     ) -> tuple[memoryview, int] | None:
-        """The records of a request that differs in nothing else, and its correlation id."""
+        """Return the records of a request and its correlation id. None: it differs in more."""
         size_bytes = len(frame)
         if size_bytes < self.shortest:
             return None
@@ -356,8 +385,8 @@ class ProducePlan:
         return frame[begin:stop], correlation_id
 
     def _may_use_its_id(self, connection: ServerConnection) -> bool:
-        """Ask each time: the right may have been taken away, or nobody has asked, because no batch
-        was transactional so far.
+        """Return whether the client may write in its transaction. It is checked each time, because
+        the right may have been taken away, or no batch was transactional so far.
         """
         return self.transactional is not None and connection.dispatcher.authorizer.allowed(
             connection.session, self.operation, self.transactional

@@ -38,7 +38,7 @@ class Columns:
         self.answers = answers.pack
 
 
-class AlikeRequests:
+class UniformRequests:
     """Requests of `size` bytes that are `head`, a correlation id, `middle`, a CRC, the bytes that
     it covers, and `tail` bytes.
 

@@ -282,15 +282,12 @@ class Partition:
         acks: int,
         now_ms: int,
         connection: object,
-        *,
-        later: bool = False,
     ) -> tuple[int, int, int, bool]:
-        """Append as leader; return (base offset, next offset, log append time, duplicate). Raises
-        KafkaError with the answer's code.
+        """Append the broker's own records as leader. Return base offset, next offset, log append
+        time, and whether it is a duplicate. Raises KafkaError.
 
-        With `later` it raises TakesLong rather than block the loop, and NeedsSchemas for a client's
-        records; the caller then appends a Prepared. The broker's own records are compared with no
-        schema.
+        They are compared with no schema, and prepared at once. Batches of clients have their own
+        way (broker/produce/append.py).
         """
         leader = self.leader or self.leading()
         if acks == -1 and leader.under_min_isr:
@@ -307,12 +304,8 @@ class Partition:
                         result = log.client_batches.append(batch, leader.leader_epoch, now_ms)
                     break
                 except TakesLong as much:
-                    if later:
-                        raise
                     batch = much.prepared()
                 except NeedsSchemas as needed:
-                    if later:
-                        raise
                     batch = Prepared(needed.batch, None, needed.rules)
         except KafkaError:
             if self.log.failed is not None:  # it had to begin a segment

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from raftka.broker.network.connection import ServerConnection
-from raftka.broker.produce.plan import LARGEST_ALIKE_BYTES, MOST_ALIKE, NOT_TRIED, ProducePlan
+from raftka.broker.produce.plan import (
+    LARGEST_UNIFORM_BYTES,
+    MOST_UNIFORM,
+    SKIPPED_PIECES,
+    ProducePlan,
+)
 from raftka.broker.produce.uniform_batches import KEPT
 from raftka.limits import REQUESTS_IN_HAND
 from raftka.wire.errors import Code
@@ -25,19 +30,19 @@ QUICK: dict[str, Any] = {"raftka_log_flush": "os"}
 
 
 @contextmanager
-def alike(monkeypatch: pytest.MonkeyPatch, *, open: bool = True) -> Iterator[list[int]]:
+def uniform(monkeypatch: pytest.MonkeyPatch, *, open: bool = True) -> Iterator[list[int]]:
     """How many requests were answered together, each time it was tried; with `open` false none
     are.
     """
     taken: list[int] = []
-    run = ProducePlan.run_alike
+    run = ProducePlan.run_uniform
 
     def watched(self: ProducePlan, connection: ServerConnection, view: memoryview) -> int:
         taken.append(run(self, connection, view) if open else 0)
         return taken[-1]
 
     with monkeypatch.context() as patched:
-        patched.setattr(ProducePlan, "run_alike", watched)
+        patched.setattr(ProducePlan, "run_uniform", watched)
         yield taken
 
 
@@ -54,7 +59,7 @@ def test_answers_and_log_are_those_of_requests_alone(
 ) -> None:
     found = []
     for open in (True, False):
-        with Stage(**settings) as stage, alike(monkeypatch, open=open) as taken:
+        with Stage(**settings) as stage, uniform(monkeypatch, open=open) as taken:
             stage.create("t")
             wire, server = prepared(stage, version)
             told_all = []
@@ -90,7 +95,7 @@ def test_a_byte_that_differs_has_the_same_consequences(monkeypatch: pytest.Monke
     size = len(sent[0])
     found: list[list[Any]] = [[], []]
     for answers, open in zip(found, (True, False), strict=True):
-        with Stage(**QUICK) as stage, alike(monkeypatch, open=open):
+        with Stage(**QUICK) as stage, uniform(monkeypatch, open=open):
             stage.create("t")
             for position in range(size - 30):
                 wire, server = prepared(stage, 9)
@@ -108,7 +113,7 @@ def test_bytes_inside_of_a_request_are_not_taken_for_requests(
 ) -> None:
     """The middle of a large request may come as a piece of its own, and look like small ones."""
     inner = b"".join(many(2))
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         outer = one(500, value=b"<" * 10 + inner + b">" * 10)
@@ -125,7 +130,7 @@ def test_bytes_inside_of_a_request_are_not_taken_for_requests(
 def test_what_comes_while_a_request_is_held_waits_for_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         server.hold()
@@ -147,7 +152,7 @@ def test_behind_a_gate_every_request_is_looked_at(monkeypatch: pytest.MonkeyPatc
         def passes(self, frame: memoryview) -> bool:
             return False
 
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         server.gate = Gate()
@@ -172,12 +177,12 @@ def test_a_broken_request_among_others_is_refused_alone() -> None:
         assert [row.base_offset for row in rows] == [5, 6, -1, 7, 8]
 
 
-def test_requests_of_different_timestamps_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_of_different_timestamps_are_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
     def at(number: int, time_ms: int) -> bytes:
         records = bytes(build_batch([(None, b"v" * 20, (), 1_700_000_000_000 + time_ms)]))
         return encode_request(PRODUCE, 12, number, "test", produce("t", records, acks=1))
 
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         give(
@@ -194,7 +199,7 @@ def test_requests_of_different_timestamps_are_alike(monkeypatch: pytest.MonkeyPa
 def test_requests_of_another_size_are_known_when_they_have_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         for _ in range(3):
@@ -205,7 +210,7 @@ def test_requests_of_another_size_are_known_when_they_have_come(
 
 def test_a_client_of_many_numbers_holds_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = [*range(2, 20), *range(19, 1, -1)]
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         for count in counts:
@@ -214,14 +219,14 @@ def test_a_client_of_many_numbers_holds_little_memory(monkeypatch: pytest.Monkey
         assert (len(told(stage, wire)[0]), taken) == (sum(counts), counts)
         plan = server.pipeline
         assert isinstance(plan, ProducePlan)
-        assert plan._alike is not None
-        assert len(plan._alike.columns) <= KEPT
+        assert plan._uniform is not None
+        assert len(plan._uniform.columns) <= KEPT
 
 
 def test_more_than_are_taken_together_go_the_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = MOST_ALIKE + 1
+    count = MOST_UNIFORM + 1
     assert count <= REQUESTS_IN_HAND.value
-    with Stage() as stage, alike(monkeypatch) as taken:
+    with Stage() as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         give(stage, server, b"".join(many(count)))
@@ -231,14 +236,14 @@ def test_more_than_are_taken_together_go_the_other_way(monkeypatch: pytest.Monke
 
 
 def test_large_requests_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         for _ in range(3):
             give(
                 stage,
                 server,
-                b"".join(one(number, value=b"w" * LARGEST_ALIKE_BYTES) for number in range(3)),
+                b"".join(one(number, value=b"w" * LARGEST_UNIFORM_BYTES) for number in range(3)),
             )
 
         assert (len(told(stage, wire)[0]), taken) == (9, [])
@@ -246,7 +251,7 @@ def test_large_requests_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_behind_a_large_request_another_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection has room of its own for that one: it is given back as frames are cut."""
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         give(stage, server, one(500, value=b"w" * 70_000))
@@ -260,17 +265,17 @@ def test_behind_a_large_request_another_is_expected(monkeypatch: pytest.MonkeyPa
 def test_where_requests_were_left_out_the_next_are_not_tried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t", configs={"message_timestamp_type": "LogAppendTime"})
         wire, server = prepared(stage)
-        for _ in range(2 * NOT_TRIED):
+        for _ in range(2 * SKIPPED_PIECES):
             give(stage, server, b"".join(many(3)))
 
-        assert (len(told(stage, wire)[0]), taken) == (6 * NOT_TRIED, [0, 0])
+        assert (len(told(stage, wire)[0]), taken) == (6 * SKIPPED_PIECES, [0, 0])
 
 
 def test_a_leader_no_more_takes_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Stage(**QUICK) as stage, alike(monkeypatch) as taken:
+    with Stage(**QUICK) as stage, uniform(monkeypatch) as taken:
         stage.create("t")
         wire, server = prepared(stage)
         stage.partition("t").leader = None
@@ -320,7 +325,7 @@ def test_a_bug_in_it_ends_the_connection_and_nothing_else(monkeypatch: pytest.Mo
     with Stage(**QUICK) as stage:
         stage.create("t")
         wire, server = prepared(stage)
-        monkeypatch.setattr(ProducePlan, "run_alike", broken)
+        monkeypatch.setattr(ProducePlan, "run_uniform", broken)
         give(stage, server, b"".join(many(3)))
 
         frames, reason = told(stage, wire)
