@@ -225,7 +225,7 @@ def unlike_questions_go_together(_: Any) -> Any:
     return bug
 
 
-@mutant(TransactionVerifier, "_answered")
+@mutant(TransactionVerifier, "_on_answer")
 def only_the_first_question_is_answered(_: Any) -> Any:
     """B8: of the questions in a request only the first hears what became of it: the batches of the
     others wait for ever.

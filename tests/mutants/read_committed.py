@@ -131,7 +131,7 @@ def reader_behind_an_open_transaction_is_not_woken(watched: Any) -> Any:
     return bug
 
 
-@mutant(list_offsets, "_readable", "transactions")
+@mutant(list_offsets, "_readable_end", "transactions")
 def offsets_are_listed_up_to_the_high_watermark(_: Any) -> Any:
     """T42: readers of what is committed are told an end that is not theirs."""
 

@@ -80,7 +80,7 @@ def short_way_does_not_ask_for_the_id(_: Any) -> Any:
     return lambda self, connection: self.transactional is not None
 
 
-@mutant(CommitPlan, "_may")
+@mutant(CommitPlan, "_may_commit")
 def short_way_does_not_ask_for_topics(_: Any) -> Any:
     """A consumer that has lost the right to read a topic goes on to commit its offsets, as long as
     its requests look alike.

@@ -1,8 +1,8 @@
 """The short way of OffsetCommit: successive commits of a consumer differ only in correlation id and
 offsets, so the rest is compared, not decoded.
 
-A short request for few partitions that goes the long way leaves a plan on its connection; a request
-that looks different goes the long way again. The coordinator is asked as ever, and may refuse.
+A plan is made from a short request for few partitions that goes the long way. A request that looks
+different goes the long way again. The coordinator decides on each of them.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ def remember(
     runtime: CoordinatorRuntime,
     metadata: MetadataCache,
 ) -> None:
-    """Called with a request that is one command, of which no topic was refused."""
+    """Make a plan from a request that is one command, of which no topic was refused."""
     count = sum([len(topic.partitions) for topic in command.topics])
     named = all(topic.name is not None for topic in command.topics)
     short = 0 < len(request.frame) <= LONG_FRAME_BYTES
@@ -109,8 +109,8 @@ class CommitPlan:
 
     @staticmethod
     def _layout_of(request: "Request[OffsetCommitRequest]") -> Struct:
-        """Of a frame behind its head: the bytes that are the same each time, with the offsets in
-        between.
+        """Return the layout of a frame behind its head: bytes that are the same each time, with the
+        offsets in between.
         """
         (positions,) = OFFSET_COMMIT.request_positions(
             request.version, request.frame, request.body_position, OFFSET
@@ -125,7 +125,7 @@ class CommitPlan:
         if len(frame) != self._layout.size:
             return False
         values = self._layout.unpack(frame)
-        if values[::2] != self._fixed or not self._may(connection):
+        if values[::2] != self._fixed or not self._may_commit(connection):
             return False
         try:
             coordinator = self._runtime.find(self._command.group_id)
@@ -134,13 +134,13 @@ class CommitPlan:
         if coordinator.state not in LOADED:
             return False
         coordinator.submit(
-            self._with(values[1::2]), CommitWait(self, connection.slot(), correlation_id)
+            self._command_with(values[1::2]), CommitWait(self, connection.slot(), correlation_id)
         )
         return True
 
-    def _may(self, connection: ServerConnection) -> bool:
-        """Ask each time whether the client may read the topics, and whether topics that it knows by
-        id are still there.
+    def _may_commit(self, connection: ServerConnection) -> bool:
+        """Return whether the client may read the topics, and those that it names by id are still
+        there. It is checked each time.
         """
         allowed, session = connection.dispatcher.authorizer.allowed, connection.session
         for topic in self._topics:
@@ -148,7 +148,7 @@ class CommitPlan:
                 return False
         return not self._ids or self._ids <= self._metadata.image.topics.keys()
 
-    def _with(self, offsets: tuple[int, ...]) -> CommitOffsets:
+    def _command_with(self, offsets: tuple[int, ...]) -> CommitOffsets:
         command = self._command
         found = iter(offsets)
         topics = [

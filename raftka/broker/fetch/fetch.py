@@ -82,7 +82,7 @@ class Event(Enum):
     CHANGE = auto()  # something has changed at one of the partitions
     HURRY = auto()  # its time is up, a request waits behind it, or its connection is gone
     TOO_LITTLE = auto()  # everything that had changed is read
-    END = auto()  # the answer is complete, or nobody waits for it
+    END = auto()  # the answer is complete, or its reader waits no more
 
 
 TRANSITIONS: Mapping[State, Mapping[Event, State]] = {

@@ -1,8 +1,8 @@
 """The short way of ListOffsets for the ends of one partition: Spark asks for both after every poll,
-with nothing but the timestamp changed.
+and its requests differ in the timestamp alone.
 
-Made after such a request was answered the long way; whatever looks different, or is no plain
-answer, goes the long way again.
+A plan is made after such a request was answered the long way. A request that looks different, or
+whose answer is an error, goes the long way again.
 """
 
 from struct import Struct
@@ -23,8 +23,8 @@ OFFSET_AND_EPOCH = Struct(">qi")
 
 
 def remember(request: "Request[ListOffsetsRequest]", partition: Partition) -> None:
-    """Called with a consumer's request for one end of one partition that was answered by its
-    leader.
+    """Make a plan from a consumer's request for one end of one partition, which its leader has
+    answered.
     """
     if (
         request.connection.worth_a_plan(LIST_OFFSETS.key)
@@ -74,7 +74,9 @@ class EndsPlan:
     def _layout(
         request: "Request[ListOffsetsRequest]", partition: Partition
     ) -> tuple[bytes, bytes]:
-        """What stands before and behind the offset and, from v4 on, the leader epoch."""
+        """Return the bytes of an answer before and behind the offset and, from v4 on, the leader
+        epoch.
+        """
         rows = LIST_OFFSETS.response.topics
         row = rows.partitions(partition_index=partition.index)
         (sample,) = request.encode(

@@ -1,9 +1,9 @@
-"""Fetch sessions (KIP-227): what a reader wants, what it was told last, and in which of its
-partitions something has happened since.
+"""Fetch sessions (KIP-227): the partitions that a reader wants, what it knows of each, and which of
+them have changed since.
 
-A partition that was read stays *idle* until something happens in it; then it is *dirty*, and the
-next look is at dirty ones alone: a session of thousands of partitions costs what changes in it. A
-Fetch without a session has one that is forgotten with its answer. Reads no log.
+A partition that was read stays *idle* until something changes in it. Then it is *dirty*, and the
+next read visits dirty ones alone: a session of thousands of partitions costs what changes in it. A
+Fetch without a session has one that ends with its answer. Reads no log.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ Key = tuple[Name, int]
 
 
 class Reader(NamedTuple):
-    """Who fetches: a broker that follows and its epoch, or a consumer."""
+    """The sender of a Fetch: a broker that follows and its epoch, or a consumer."""
 
     replica: int  # below 0: a consumer
     broker_epoch: int
@@ -67,8 +67,8 @@ class CachedPartition:
         self.fetch_request = fetch_request  # the partition's row of the last request that named it
         self.turn = turn  # the lowest is read first
         self.partition: Partition | None = None  # where it was found last, and stands idle
-        self.size = 0  # bytes of records that the last look found
-        self.high_watermark = self.log_start = -1  # as told last
+        self.size = 0  # bytes of records that the last read found
+        self.high_watermark = self.log_start = -1  # as the last answer said
 
     @property
     def name(self) -> Name:
@@ -76,18 +76,19 @@ class CachedPartition:
 
     @property
     def follower(self) -> tuple[int, float] | None:
-        """Broker id of the reader and the time when it last asked; None: a consumer."""
+        """Broker id of the reader and the time of its last request; None: a consumer."""
         session = self.session
         return (session.reader.replica, session.heard) if session.follows else None
 
     def changed(self, *, wake: bool) -> None:
-        """Something happened at its partition. `wake`: something that a parked fetch waits for."""
+        """Note that its partition has changed. `wake`: a parked fetch waits for such changes."""
         session = self.session
         session.dirty[self] = None
         if wake and session.parked is not None:
             session.parked.read_soon()
 
     def leave(self) -> None:
+        """Note no more changes of the partition."""
         if self.partition is not None:
             self.partition.idle_consumers.pop(self, None)
             self.partition.idle_followers.pop(self, None)
@@ -116,7 +117,7 @@ class FetchSession:
         self.id = NO_SESSION
         self.epoch = 1  # what the next request must have
         self.reader = reader
-        self.follows = reader.replica >= 0  # those who go on with it do likewise
+        self.follows = reader.replica >= 0  # also of each reader that goes on with it
         self.by_id = by_id
         self.created = self.used = now
         self.heard = -inf  # when the follower last asked
@@ -128,10 +129,10 @@ class FetchSession:
         self.counted = 0  # partitions, by the cache
 
     def want(self, topics: Sequence[FetchTopic]) -> Steps[None]:
-        """What is new comes last, what was there stays at its place. A partition that is named
-        twice is the one named last.
+        """Add partitions at the end, and take the new rows of those that are there. A partition
+        that is named twice has its last row.
 
-        Between its steps others may look at what is dirty, or have everything looked at again.
+        Between its steps another request may take the dirty partitions, or review the session.
         """
         by_id = self.by_id
         for topic in topics:
@@ -148,7 +149,7 @@ class FetchSession:
                         fetch_request.current_leader_epoch
                         != cached.fetch_request.current_leader_epoch
                     ):
-                        # a reader that began anew may not have heard what was told before
+                        # a reader that began anew may not have got the answer before
                         cached.high_watermark = cached.log_start = -1
                     cached.fetch_request = fetch_request
                 self.dirty[cached] = None
@@ -156,6 +157,7 @@ class FetchSession:
             yield
 
     def remove(self, topics: Sequence[ForgottenTopic]) -> Steps[None]:
+        """Remove the partitions that the reader wants no more."""
         for topic in topics:
             name = topic.topic_id if self.by_id else topic.topic
             for index in topic.partitions:
@@ -167,22 +169,24 @@ class FetchSession:
             yield
 
     def take_dirty(self) -> list[CachedPartition]:
-        """In the order in which they are read."""
+        """Return the partitions that have changed, in the order in which they are read. They count
+        as idle from now on.
+        """
         dirty, self.dirty = self.dirty, {}
         return list(dirty) if len(dirty) < 2 else sorted(dirty, key=TURN)
 
     def to_the_end(self, cached: CachedPartition) -> None:
-        """It had its turn: when answers are full, the others are read before it."""
+        """Read it after all others from now on: when answers are full, each has its turn."""
         self.turns += 1
         cached.turn = self.turns
 
     def review(self) -> None:
-        """Look at everything again."""
+        """Let the next read visit all partitions."""
         self.dirty = dict.fromkeys(self.partitions.values())
 
     def end(self) -> Steps[None]:
-        """Nobody goes on with it. Its partitions lead to it, and it to them: they would stay until
-        all garbage is collected.
+        """Take it apart: no request goes on with it. Its partitions refer to it, and it to them, so
+        that they would stay until all garbage is collected.
         """
         partitions, self.partitions = self.partitions, {}
         while partitions:
@@ -192,7 +196,7 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    """The sessions of a node, which one a request goes on with, and who must go when there are too
+    """The sessions of a node. Finds the session of a request, and removes one when there are too
     many.
     """
 
@@ -214,8 +218,8 @@ class FetchSessionCache:
     def for_request(
         self, body: FetchRequest, reader: Reader, now: float, *, by_id: bool
     ) -> Steps[tuple[FetchSession, bool]]:
-        """The request's session, and whether it goes on with it. Raises KafkaError for the answer's
-        top level.
+        """Return the request's session, and True if it is one that the request goes on with. Raises
+        KafkaError for the answer's top level.
         """
         if body.session_epoch in (BEGIN, END):
             known = self.by_id.get(body.session_id)
@@ -238,7 +242,7 @@ class FetchSessionCache:
 
     def _known(self, body: FetchRequest, reader: Reader, *, by_id: bool) -> FetchSession:
         session = self.by_id.get(body.session_id)
-        # nobody reads with another's rights
+        # a consumer does not read with the rights of a follower
         if session is None or session.follows != reader.follows:
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)
         self._check(session, body)
@@ -269,7 +273,7 @@ class FetchSessionCache:
             raise KafkaError(Code.FETCH_SESSION_ID_NOT_FOUND)  # and its reader fetches without one
 
     def _count(self, session: FetchSession) -> None:
-        """Its partitions have changed."""
+        """Count its partitions, whose number has changed."""
         self.partitions += len(session.partitions) - session.counted
         session.counted = len(session.partitions)
 
@@ -287,8 +291,8 @@ class FetchSessionCache:
         self.by_id[session.id] = self.by_id.pop(session.id)
 
     def admit(self, session: FetchSession, now: float) -> bool:
-        """Give it an id, if there is a slot or one to be had: from a session long unused, or of
-        less worth (followers' and large ones count more).
+        """Give it an id, if there is a slot, or a session can be closed for it: one long unused, or
+        of less worth (those of followers and large ones count more).
         """
         size = len(session.partitions)
         if self.partitions + size > SESSION_PARTITIONS.value:
@@ -322,12 +326,12 @@ class FetchSessionCache:
         return True
 
     def review(self) -> None:
-        """Let all sessions look at everything again."""
+        """Let the next read of each session visit all its partitions."""
         for session in self.by_id.values():
             session.review()
 
     def close(self, session: FetchSession) -> None:
-        """A fetch that is parked in it is still answered."""
+        """Close it. A fetch that is parked in it is still answered."""
         del self.by_id[session.id]
         self.partitions -= session.counted
         session.lasting, session.counted = False, 0

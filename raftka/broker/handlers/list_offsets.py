@@ -57,7 +57,7 @@ def _refused(request: Request[ListOffsetsRequest], code: Code) -> Steps[ListOffs
 def list_offsets(
     request: Request[ListOffsetsRequest], services: Services
 ) -> Steps[ListOffsetsResponse]:
-    """A partition that a topic names twice is refused, once."""
+    """Answer each partition. One that a topic names twice is refused, once."""
     topics = request.encoded_rows(response.topics)
     for topic in request.body.topics:
         times: dict[int, int] = {}
@@ -111,7 +111,7 @@ def _find(
     timestamp: int = asked.timestamp
     check(request, "DESCRIBE", topic)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
-        raise KafkaError(Code.UNSUPPORTED_VERSION)  # whether or not there is such a partition
+        raise KafkaError(Code.UNSUPPORTED_VERSION)  # also where there is no such partition
     partition = services.replicas.find(topic, asked.partition_index)
     if request.body.replica_id != DEBUGGER:
         partition.leading()
@@ -129,12 +129,10 @@ def _find(
         and timestamp not in (EARLIEST, EARLIEST_LOCAL)
     ):
         raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
-    end = (
-        _readable(partition, request.body.isolation_level) if consumer else partition.log.end_offset
-    )
-    log = partition.log
+    log, isolation_level = partition.log, request.body.isolation_level
+    end = _readable_end(partition, isolation_level) if consumer else log.end_offset
     try:
-        steps = _special(partition, timestamp, end)
+        steps = _find_offset(partition, timestamp, end)
         while True:
             next(steps)
             yield
@@ -152,7 +150,7 @@ def _find(
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
-def _readable(partition: Partition, isolation_level: int) -> int:
+def _readable_end(partition: Partition, isolation_level: int) -> int:
     return (
         partition.last_stable_offset
         if isolation_level == READ_COMMITTED
@@ -160,7 +158,7 @@ def _readable(partition: Partition, isolation_level: int) -> int:
     )
 
 
-def _special(partition: Partition, timestamp: int, end: int) -> Steps[Found]:
+def _find_offset(partition: Partition, timestamp: int, end: int) -> Steps[Found]:
     log = partition.log
     if timestamp == LATEST:
         return -1, end, partition.leader_epoch
@@ -175,8 +173,8 @@ def _special(partition: Partition, timestamp: int, end: int) -> Steps[Found]:
 
 
 def _epoch(partition: Partition, offset: int) -> int:
-    """The leader epoch in which the record at `offset` was (or, at the end of the log, will be)
-    written.
+    """Return the leader epoch in which the record at `offset` was (or, at the end of the log, will
+    be) written.
     """
     epoch = partition.log.epoch_of(offset)
     return epoch if epoch >= 0 else partition.leader_epoch

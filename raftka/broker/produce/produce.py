@@ -309,7 +309,7 @@ class Produce:
 
     def _is_waited_for(self) -> bool:
         """Return whether the batch is still to be appended. A client that wants no acknowledgement
-        may have gone; any other one that has gone was not told that its records are there.
+        may have gone; any other one that has gone got no answer for its records.
         """
         return self.request.body.acks == 0 or not self.request.connection.abandoned
 

@@ -1,9 +1,9 @@
-"""Produce requests of one size that have come in one piece, as a client that does not wait for
-answers sends them: read and answered by columns.
+"""Produce requests of one size that come in one piece, as a client that does not wait for answers
+sends them: read and answered by columns.
 
-A column has one field of each request. One call of a Struct reads it from all of them, or writes it
-to all answers, and one comparison tells that all constant bytes are equal; so no byte code runs for
-each request. Knows where fields are, not what they mean.
+A column has one field of each request. One call of a Struct reads it from all requests, or writes
+it to all answers, and one comparison covers all constant bytes; so no byte code runs for each
+request. Knows the places of fields, not their meaning.
 """
 
 from functools import lru_cache
@@ -19,8 +19,8 @@ HEADER_BYTES = BATCH_HEADER_BYTES - ATTRIBUTES_POSITION
 
 
 class Columns:
-    """How a number of requests is read and answered; the fields of each follow those of the one
-    before.
+    """The layout of a number of requests and of their answers; the fields of each follow those of
+    the one before.
     """
 
     __slots__ = ("answers", "batches", "constants", "expected", "headers", "varying")
@@ -59,6 +59,7 @@ class UniformRequests:
         self._rest = tail, front, back
 
     def columns_of(self, count: int) -> Columns:
+        """Return the columns of so many requests, and keep them."""
         body = self.size - HEAD_BYTES - 4 - len(self.middle) - 4 - self._rest[0]
         if len(self.columns) == KEPT:
             self.columns.clear()
@@ -71,7 +72,7 @@ class UniformRequests:
 def _layouts(
     count: int, middle: int, body: int, tail: int, front: int, back: int
 ) -> tuple[Struct, ...]:
-    """As `Columns`; sizes in bytes."""
+    """Return the layouts of `Columns`; sizes in bytes."""
     return (
         Struct(">" + f"{HEAD_BYTES}s4x{middle}s{4 + body + tail}x" * count),
         Struct(">" + f"{HEAD_BYTES}xi{middle}xI{body}s{tail}x" * count),

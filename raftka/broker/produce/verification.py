@@ -1,9 +1,8 @@
-"""The question of a partition's leader to a transaction's coordinator: is this partition in the
+"""Questions of a partition's leader to a transaction's coordinator: is this partition in the
 producer's transaction (KIP-890)?
 
-Producers of version 1 have told the coordinator so themselves; for those of version 2 the leader
-adds the partition. All questions that a turn has for one broker go in one request. Knows no batch
-and no client.
+A producer of version 1 has added the partition itself; for one of version 2 the leader adds it. All
+questions that a turn has for one broker go in one request. Knows no batch and no client.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -33,7 +32,7 @@ class Coordinators(Protocol):
     """The transaction coordinators of the cluster."""
 
     def coordinator_of(self, transactional_id: str) -> int:
-        """The broker. Raises COORDINATOR_NOT_AVAILABLE."""
+        """Return the broker's id. Raises COORDINATOR_NOT_AVAILABLE."""
 
     def add_partitions(
         self,
@@ -61,7 +60,7 @@ class Channels(Protocol):
 
 @dataclass(slots=True)
 class Question:
-    """About the partitions of one request. `add` each, then give it to
+    """A question about the partitions of one request: `add` each, then give it to
     `TransactionVerifier.ask`.
     """
 
@@ -76,7 +75,7 @@ class Question:
 
     @property
     def kind(self) -> tuple[int, int, bool]:
-        """One request can ask of a transactional id only what is alike."""
+        """Questions about one transactional id go in one request only if this is equal."""
         return self.producer_id, self.epoch, self.version < VERSION_2
 
 
@@ -91,9 +90,9 @@ class _Batch:
         self._size = 0  # partitions
 
     def takes(self, question: Question) -> bool:
-        alike = self._by_id.get(question.transactional_id)
+        others = self._by_id.get(question.transactional_id)
         return self._size < PARTITIONS_OF_BATCH and (
-            alike is None or alike[0].kind == question.kind
+            others is None or others[0].kind == question.kind
         )
 
     def add(self, question: Question, done: Callable[[Refused], None]) -> None:
@@ -133,8 +132,8 @@ class TransactionVerifier:
         self._batches: dict[int, list[_Batch]] = {}  # of this turn, by broker
 
     def ask(self, question: Question, done: Callable[[Refused], None]) -> None:
-        """`done` is called once, perhaps at once, with the partitions where the transaction must
-        not begin; the guards of the others are verified.
+        """Ask the coordinator. `done` is called once, perhaps at once, with the partitions in which
+        the transaction must not begin; the guards of the others are verified.
         """
         if (
             question.version < VERSION_2
@@ -161,7 +160,7 @@ class TransactionVerifier:
         )
 
     def _ask_there(self, broker: int, question: Question, done: Callable[[Refused], None]) -> None:
-        """At the end of the turn, with all others that the turn has for this broker."""
+        """Ask at the end of the turn, with all other questions of the turn for this broker."""
         if not self._batches:
             self._context.runtime.clock.at_turn_end(self._end_turn)
         batches = self._batches.setdefault(broker, [_Batch()])
@@ -174,10 +173,10 @@ class TransactionVerifier:
         for broker, batches in to_ask.items():
             for batch in batches:
                 self._channels.ask(
-                    broker, ADD_PARTITIONS_TO_TXN, batch.request(), partial(self._answered, batch)
+                    broker, ADD_PARTITIONS_TO_TXN, batch.request(), partial(self._on_answer, batch)
                 )
 
-    def _answered(
+    def _on_answer(
         self, batch: _Batch, answer: AddPartitionsToTxnResponse | None, error: str | None
     ) -> None:
         codes = _codes(answer) if answer is not None else KafkaError(Code.NETWORK_EXCEPTION, error)
@@ -209,7 +208,7 @@ class TransactionVerifier:
 
 
 def _codes(answer: AddPartitionsToTxnResponse) -> Mapping[str, Mapping[Key, Code]] | KafkaError:
-    """By transactional id."""
+    """Return the codes of the partitions, by transactional id."""
     if answer.error_code:
         return KafkaError(code_of(answer.error_code))
     return {
