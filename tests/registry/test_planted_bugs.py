@@ -115,7 +115,7 @@ def test_ids_that_are_given_out_again_are_found(
 
 OF_REGISTRY: dict[str, tuple[str, Any, Callable[[Rest], None]]] = {
     "nothing is compared": (
-        "_problems",
+        "_find_incompatibilities",
         lambda *_: [],
         test_api.test_a_schema_that_breaks_readers_is_refused,
     ),
