@@ -86,7 +86,7 @@ def chosen(
 
 
 def changed_files() -> list[str]:
-    """What the working tree has changed; where it has not, what the last commit has."""
+    """Return the files that the working tree has changed; if none, those of the last commit."""
 
     def lines(*arguments: str) -> list[str]:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the documents say of settings and commands is so."""
+"""Statements of the documents about settings and commands are true."""
 
 import ast
 import re

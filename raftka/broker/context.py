@@ -75,7 +75,7 @@ class BrokerContext:
         self.stopped = False
 
     def secured(self) -> Secured:
-        """How this node connects to other brokers."""
+        """TLS and the login of this node's connections to other brokers."""
         own = self.metadata.settings.between_brokers
         login = own.login(
             self._secrets, Outside(self.runtime.files.read, self.runtime.clock.wall_ms)

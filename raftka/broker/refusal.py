@@ -1,5 +1,5 @@
-"""Why a node cannot start or go on, for whoever started it: one sentence with what is wrong and
-what to do. Knows no node.
+"""The reason why a node cannot start or go on, for the user who started it: one sentence with the
+fault and the remedy. Knows no node.
 """
 
 from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL, EDQUOT, EEXIST, ENOSPC, ENOTDIR, EPERM, EROFS

@@ -1,5 +1,5 @@
-"""What `./run bench --against` reads from a benchmark's tables, and that it really runs both trees
-in turns.
+"""The figures that `./run bench --against` reads from a benchmark's tables; it really runs both
+trees in turns.
 """
 
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""How many calls of the interpreter a request costs in real nodes: their loop, sockets and flushes
-too, which the simulation does not have.
+"""Calls of the interpreter that a request costs in real nodes: their loop, sockets and flushes too,
+which the simulation does not have.
 """
 
 import shutil

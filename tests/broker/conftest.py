@@ -1,4 +1,4 @@
-"""What tests of the broker share: limits that are small enough to be hit."""
+"""Common fixtures of the broker's tests: limits that are small enough to be hit."""
 
 from collections.abc import Callable, Iterator
 

@@ -135,7 +135,7 @@ class Frames:
                 yield frame
 
     def understood(self, frame: bytes) -> bool:
-        """Whether it comes as far as the handler."""
+        """Return whether the frame comes as far as the handler."""
         version = int.from_bytes(frame[2:4], signed=True)
         try:
             _, position = decode_request_header(

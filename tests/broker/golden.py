@@ -242,7 +242,9 @@ class Replay:
 
 
 def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
-    """What tells one element of an array from another; its position if nothing does."""
+    """Return the fields that tell one element of an array from another; its position if none
+    does.
+    """
     if hasattr(row, "resource_name") and len(row.__slots__) == 2:
         return row.resource_type, row.resource_name
     if hasattr(row, "user"):

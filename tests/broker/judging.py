@@ -1,4 +1,4 @@
-"""Whether what comes back after a frame is an answer to it. Knows no socket."""
+"""Judge whether the bytes that come back after a frame are an answer to it. Knows no socket."""
 
 from struct import pack
 
@@ -13,7 +13,7 @@ END = pack(">ihhihhb", 13, 10, 1, 0x7A7A7A7A, -1, 0, 7)
 
 
 def judged(api: AnyApi, frame: bytes, answers: list[bytes]) -> str | None:
-    """What is wrong with them."""
+    """Return the faults of the answers."""
     version = int.from_bytes(frame[2:4], signed=True)
     known = version in api.versions
     if not answers:

@@ -427,8 +427,8 @@ def create(line: Asks) -> None:
 
 
 def answer(line: Asks, topic: str, records: bytes, now_ms: int) -> dict[str, Any]:
-    """What is told of a batch, and which fields are stored otherwise than they were sent; without
-    what depends on when and where that was.
+    """Return the answer to a batch, and the fields that are stored otherwise than they were sent;
+    without those that depend on time and place.
     """
     row = produced(line.ask(PRODUCE, produce(topic, records, timeout_ms=30_000), 12))
     told: dict[str, Any] = {"code": row.error_code}
@@ -455,8 +455,8 @@ def timeless(text: str | None) -> str:
 def stored(
     line: Asks, topic: str, written: PartitionProduceResponse, sent: bytes, now_ms: int
 ) -> dict[str, Any]:
-    """Which fields of the header are not as they were sent, and whether the records are other
-    bytes.
+    """Return the fields of the header that are not as they were sent, and whether the records are
+    other bytes.
     """
     row = fetched(
         line.ask(FETCH, fetch(topic, written.base_offset, max_wait_ms=5000, min_bytes=1), 12)

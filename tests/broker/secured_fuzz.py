@@ -107,8 +107,8 @@ def logged_in_as(stage: Stage, user: str) -> Wire:
 
 
 def plant(stage: Stage) -> None:
-    """What only the administrator may see, under names that the frames have and under one that they
-    have not.
+    """Make things that only the administrator may see, under names that the frames have and under
+    one that they have not.
     """
     admin = stage.wire()
     for name in (*fuzz_frames.TOPICS, CANARY):

@@ -1,5 +1,5 @@
-"""How many calls of the interpreter a request costs: a guard of the short ways that does not depend
-on the machine.
+"""Calls of the interpreter that a request costs: a guard of the short ways that does not depend on
+the machine.
 
 Counted in the simulation, so each run counts the same: Python functions of raftka/ but the
 simulated runtime, and C functions that they call. A change that makes a request cheaper lowers the

@@ -1,5 +1,5 @@
-"""What is set while nodes run: it holds on every node without a restart, outlives one, and who may
-not ask is told so.
+"""Settings that change while nodes run hold on every node without a restart, and after one; a
+client without the right is refused.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""What brokers ask the controller for, when a request fails as a whole: nobody is left waiting, and
-nobody takes what was not given.
+"""Requests of brokers to the controller that fail as a whole: no caller is left waiting, and none
+takes more than it was given.
 """
 
 from collections.abc import Callable

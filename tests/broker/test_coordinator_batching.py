@@ -1,4 +1,4 @@
-"""When coordinators write what they have decided, and with what."""
+"""The moments at which coordinators write their decisions, and the batches that they write."""
 
 from collections.abc import Iterator
 

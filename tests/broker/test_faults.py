@@ -399,7 +399,9 @@ def test_a_command_that_the_machine_can_not_bear_is_an_answer(
 
 
 def test_a_topic_of_the_longest_name_is_made_and_deleted() -> None:
-    """What is removed lies under another name for a while: longer ones there are not."""
+    """A removed topic's folder has another name for a while; that name must not be too long
+    either.
+    """
     with Stage() as stage:
         name = "x" * 249
         stage.create(name, 2)

@@ -73,7 +73,7 @@ class Call(NamedTuple):
 
 
 def why_not() -> str | None:
-    """Why nothing can be traced here."""
+    """Return the reason why nothing can be traced here."""
     if shutil.which("strace") is None:
         return "there is no strace"
     with subprocess.Popen(["sleep", "60"]) as child:

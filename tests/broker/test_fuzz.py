@@ -30,7 +30,7 @@ BY_SEED, BY_HYPOTHESIS, OF_ROW = 240, 20, 25
 
 
 def sent(stage: Stage, wire: Wire, frame: bytes) -> tuple[Wire, Came]:
-    """What comes back, and a connection for the next."""
+    """Return the answer, and a connection for the next frame."""
     wire.send(pack(">i", len(frame)) + frame + END)
     answers: list[bytes] = []
     while (answer := wire.frame()) is not None:

@@ -94,7 +94,7 @@ class Replay:
         self.began[False][mine.token_id.encode()] = mine.issue_timestamp_ms
 
     def shown(self, row: Any, *, is_recorded: bool, began_ms: int | None = None) -> dict[str, Any]:
-        """What is compared of a row."""
+        """Return the fields of a row that are compared."""
         found: dict[str, Any] = {}
         token_id = getattr(row, "token_id", "").encode()
         began_ms = self.began[is_recorded].get(token_id, began_ms)
@@ -133,7 +133,7 @@ def replay() -> Iterator[Replay]:
 
 
 def prepare(replay: Replay, n: int) -> None:
-    """What the administrator did before an exchange, as its comment says."""
+    """Do what the administrator did before an exchange, as its comment says."""
     stage = replay.stage
     match n:
         case 686:

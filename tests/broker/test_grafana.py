@@ -1,5 +1,5 @@
-"""What the usual dashboards ask of Kafka is answered by /metrics: Strimzi's pages for Kafka and
-KRaft, kafka_exporter's, and those for jmx_exporter.
+"""The names that the usual dashboards ask for are in /metrics: Strimzi's pages for Kafka and KRaft,
+kafka_exporter's, and those for jmx_exporter.
 
 Each name is there after real traffic through three nodes and the death of one, with the value that
 this traffic must have given it.

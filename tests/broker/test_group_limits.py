@@ -1,5 +1,5 @@
-"""What strangers ask too much of groups: what is refused is refused to them alone, its counter
-moves, and a group beside them does not notice.
+"""Requests of strangers for too many or too large groups: only they are refused, the limit's
+counter moves, and a group beside them does not notice.
 """
 
 from collections.abc import Iterator
@@ -209,7 +209,7 @@ def test_protocols_of_no_bytes_take_room_too(stage: Stage) -> None:
 
 
 def test_all_members_of_all_groups(stage: Stage, lowered: Lower) -> None:
-    """Who is there stays and may come back; when others have gone there is room again."""
+    """A member that is there stays and may come back; when others have gone there is room again."""
     neighbour, wire = Neighbour(stage), stage.wire()
     lowered(MEMBER_BYTES_OF_COORDINATOR, 500_000)
 

@@ -1,5 +1,5 @@
-"""What strangers send to a live node: each case ends as with the real broker or better, nobody else
-notices, and memory stays where it was.
+"""Hostile bytes of strangers to a live node: each case ends as with the real broker or better,
+nobody else notices, and memory stays where it was.
 
 One process for all cases, over real sockets: whatever one of them leaves behind is there for those
 that follow.

@@ -296,7 +296,7 @@ def test_one_entry_of_the_metadata_log(stage: Stage) -> None:
 
 
 def test_proposals_in_flight(stage: Stage) -> None:
-    """What is too much is asked again by the broker's link, so a client only waits."""
+    """Proposals beyond the limit are sent again by the broker's link, so a client only waits."""
     node = stage.nodes[1]
     stage.world.disk("n1").sync_s = (0.5, 0.5)
     outcomes: list[KafkaError | None] = []

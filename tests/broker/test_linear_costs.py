@@ -56,7 +56,9 @@ def cases() -> list[Any]:
 
 
 def calls(stage: Stage, api: Api[Req, Resp], row: Req) -> int:
-    """How many Python functions the node calls until it has answered, or closed the connection."""
+    """Return how many Python functions the node calls until it has answered, or closed the
+    connection.
+    """
     wire = stage.wire()
     counted = 0
 

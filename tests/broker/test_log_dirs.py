@@ -209,7 +209,9 @@ def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:
 
 
 def test_a_replica_moves_to_and_fro(stage: Stage) -> None:
-    """What it leaves behind waits a minute for its end; the next time there is more of it."""
+    """The folder that a move leaves behind waits a minute for its end; the next move leaves another
+    one.
+    """
     filled(stage, 3)
     before = content(stage)
     for number in range(6):

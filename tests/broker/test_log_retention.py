@@ -67,7 +67,7 @@ def compacted(stage: Stage, partition: Partition, times: int = 1) -> None:
 
 
 def clean(stage: Stage, partition: Partition) -> None:
-    """What is written is compacted, as far as it is worth a round."""
+    """Compact the written records, as far as they are worth a round."""
     log = partition.log
 
     def nothing_to_do() -> bool:

@@ -1,4 +1,4 @@
-"""What a node counts: requests and their times, however they are answered; bytes and records by
+"""Metrics of a node: requests and their times, however they are answered; bytes and records by
 topic, over every change of leaders.
 """
 

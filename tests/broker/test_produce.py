@@ -266,7 +266,7 @@ def test_a_payload_that_is_none_is_seen_where_records_are_looked_at(
 
 
 def test_a_bomb_ends_at_the_limit() -> None:
-    """Where records are looked at; else nobody opens it."""
+    """Only where records are looked at; else the broker does not open the batch."""
     bomb = batch(bytes(DECOMPRESSED_BYTES.value + 1), compression=4)
     with Stage(raftka_validation="records") as stage:
         stage.create("t")

@@ -1,5 +1,5 @@
-"""What a request of very many entries takes at its most, by entry: its bytes, its rows, what is
-noted of each, and the answer.
+"""The largest memory of a request of very many entries, by entry: its bytes, its rows, notes of
+each, and the answer.
 
 100,000 of them are admitted, and an idle node has 40 MB: with 600 bytes each the largest peak is
 100 MB.

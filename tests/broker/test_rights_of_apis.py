@@ -1,4 +1,4 @@
-"""What every API asks of the authorizer: without rights it is refused in the right place, with
+"""Questions of every API to the authorizer: without rights it is refused in the right place, with
 exactly these it is not, and none is asked in vain.
 
 The requests are those that a recorded client without rights had sent (golden_security.jsonl), in

@@ -199,8 +199,8 @@ def test_renegotiation_is_refused_by_the_context() -> None:
 
 
 def attempts(stage: Stage, node_id: int) -> list[int]:
-    """What a user of SCRAM without a credential, and a user without a right, get from a node as it
-    comes back; nothing where it is not there yet.
+    """Return the answers that a SCRAM user without a credential, and a user without a right, get
+    from a node as it comes back; none where it is not there yet.
     """
     told: list[int] = []
     for user, mechanism in (("alice", SHA_256), ("pat", "PLAIN")):

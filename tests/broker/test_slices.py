@@ -1,5 +1,5 @@
-"""What happens to thousands of partitions at once is done some a turn: counted in partitions, never
-in time.
+"""Events that hit thousands of partitions at once are handled a few partitions a turn: counted in
+partitions, never in time.
 """
 
 from collections.abc import Callable, Sequence
@@ -102,7 +102,7 @@ def test_work_that_fails_does_not_keep_the_others_from_theirs() -> None:
 
 
 def steps(stage: Stage, count: Callable[[], int], end: int) -> int:
-    """How far `count` moves at most in a turn, on its way to `end`."""
+    """Return how far `count` moves at most in a turn, on its way to `end`."""
     counts = [count()]
     assert stage.world.run(lambda: counts.append(count()) or counts[-1] == end, at_most_s=10.0)  # type: ignore[func-returns-value]
     return max(abs(later - earlier) for earlier, later in pairwise(counts))

@@ -36,7 +36,7 @@ def stage() -> Iterator[Stage]:
 
 
 def asked(wire: Wire) -> float:
-    """How long an answer to Metadata takes."""
+    """Return how long an answer to Metadata takes."""
     began = wire.world.now
     wire.ask(METADATA, METADATA.request(topics=[]))
     return wire.world.now - began

@@ -1,4 +1,4 @@
-"""What befalls transactions from outside: clocks that jump, disks that are full, replicas that are
+"""Outside events that hit transactions: clocks that jump, disks that are full, replicas that are
 away, one client with very many ids. A transaction ends as it was decided, and nobody else waits
 longer than its own time-out.
 """

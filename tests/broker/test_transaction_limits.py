@@ -1,5 +1,5 @@
-"""What strangers ask too much of transactions: who asks is refused alone, its counter moves, and a
-transaction beside it goes on.
+"""Requests of strangers for too many or too large transactions: only they are refused, the limit's
+counter moves, and a transaction beside them goes on.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""What /metrics tells of transactions: those that nobody ends, transactional ids by state, markers
-that wait, questions that were refused.
+"""Transactions in /metrics: those without an end, transactional ids by state, markers that wait,
+questions that were refused.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
-"""What a client must be allowed for each request of transactions, and what becomes of a request
-whose client goes while it waits.
+"""The rights that each request of transactions needs, and the end of a request whose client goes
+while it waits.
 """
 
 from collections.abc import Callable, Iterator

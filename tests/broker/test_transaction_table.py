@@ -108,7 +108,7 @@ def expected(state: str, request: str) -> str:
 
 
 def is_its(state: str, name: str, pair: str) -> bool:
-    """Whether the producer of the transaction may have the pair."""
+    """Return whether the producer of the transaction may have the pair."""
     if pair == "before":
         return name.startswith(("InitProducerId", "EndTxn v5")) or "version 1" in state
     return pair in ("none", "answered")

@@ -1,5 +1,5 @@
-"""How long the loop was kept from others is told: as a histogram, and with the name of each piece
-of a turn that took long.
+"""The time for which the loop was kept from others, in the metrics: as a histogram, and with the
+name of each piece of a turn that took long.
 """
 
 import io

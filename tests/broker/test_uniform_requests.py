@@ -31,8 +31,8 @@ QUICK: dict[str, Any] = {"raftka_log_flush": "os"}
 
 @contextmanager
 def uniform(monkeypatch: pytest.MonkeyPatch, *, open: bool = True) -> Iterator[list[int]]:
-    """How many requests were answered together, each time it was tried; with `open` false none
-    are.
+    """Return how many requests were answered together, each time it was tried; with `open` false
+    none are.
     """
     taken: list[int] = []
     run = ProducePlan.run_uniform

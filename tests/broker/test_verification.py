@@ -51,7 +51,7 @@ class Scene:
         self.verifier.ask(question, lambda refused: self.refused.__setitem__(as_ or name, refused))
 
     def end_turn(self) -> list[tuple[int, list[tuple[str, int, list[int]]]]]:
-        """What is asked: of which broker, which ids with epochs and partitions."""
+        """Return the questions: the broker, and its ids with epochs and partitions."""
         (end,), self.turn_end[:] = self.turn_end, []
         end()
         return [

@@ -26,7 +26,7 @@ SECURE: dict[str, Any] = {
 
 
 def wrapped(own: Issued | None = None, trusted: str = AUTHORITY.trusted) -> Wrap:
-    """What puts a client's side of TLS around a connection."""
+    """Return the function that puts a client's side of TLS around a connection."""
     settings = TlsSettings(
         StoreSettings(text=own.key_store if own is not None else ""), StoreSettings(text=trusted)
     )

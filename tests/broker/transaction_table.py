@@ -1,5 +1,5 @@
-"""What a transaction coordinator answers to each request in each state: state x request x version x
-producer, asked of Apache Kafka or of ours.
+"""The answers of a transaction coordinator to each request in each state: state x request x version
+x producer, asked of Apache Kafka or of ours.
 
 The recorded answers of Kafka 4.3.1 are in transaction_table.json: error codes, and how the producer
 id and epoch of an answer follow those that the client knew. `python -m

@@ -1,5 +1,5 @@
-"""What has one right answer: the judges say nothing of a sound broker, and find the one that is
-wrong by one.
+"""Questions with one right answer: the judges say nothing of a sound broker, and find the one that
+is wrong by one.
 """
 
 from collections.abc import Sequence

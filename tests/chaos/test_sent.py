@@ -1,5 +1,5 @@
-"""What clients of lives send is what docs/reliability.md says, and what they do not send has a
-reason there.
+"""The requests of the lives' clients are those in docs/reliability.md; each request that they do
+not send has a reason there.
 """
 
 import re

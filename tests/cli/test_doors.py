@@ -1,5 +1,5 @@
-"""What users write into files and options: a field or a name that would have no effect is refused
-by name, or passed over as the docs say.
+"""Fields and names in users' files and options: one that would have no effect is refused by name,
+or passed over as the docs say.
 """
 
 import io

@@ -1,5 +1,5 @@
-"""What a command costs before it does anything: a help text no client library, a broker no command
-line.
+"""The imports of a command before it does anything: a help text needs no client library, a broker
+no command line.
 """
 
 import os

@@ -1,5 +1,5 @@
-"""What the command line accepts and how it refuses: usage is exit code 2, a failure one line and
-1.
+"""Options that the command line accepts, and its refusals: usage is exit code 2, a failure one line
+and 1.
 """
 
 from collections.abc import Callable

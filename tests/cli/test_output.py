@@ -1,5 +1,5 @@
-"""How commands print: tables for people, an object a line for scripts, a bar only where somebody
-looks.
+"""The output of commands: tables for people, an object a line for scripts, a progress bar only on a
+terminal.
 """
 
 import io

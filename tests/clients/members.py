@@ -291,7 +291,7 @@ class Member:
         return result
 
     def commit(self) -> dict[int, int]:
-        """What it owns and has read; raises one of FAILURES."""
+        """Commit the read offsets of the owned partitions; raises one of FAILURES."""
 
         def commit(client: Client) -> dict[int, int]:
             positions = {

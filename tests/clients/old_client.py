@@ -100,7 +100,7 @@ def _done(futures: dict[Any, Any]) -> list[Any]:
 
 
 def _until(ask: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
-    """What is changed through one broker is seen through another a moment later."""
+    """Wait until a change that one broker took is seen through another."""
     while not holds(found := ask()):
         time.sleep(0.02)
     return found

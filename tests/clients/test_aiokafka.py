@@ -75,8 +75,8 @@ def test_keyed_records_survive_two_killed_leaders(three_processes: Processes) ->
 
 
 async def committed(servers: str, topic: str, fail: Callable[[], Fault]) -> tuple[int | None, int]:
-    """What a member is told while its coordinator says that it is none; and how often that was
-    said.
+    """Return the answers to a member while its coordinator says that it is none, and how often it
+    said so.
     """
     where = TopicPartition(topic, 0)
     consumer = AIOKafkaConsumer(

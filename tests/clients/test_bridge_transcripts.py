@@ -1,5 +1,5 @@
-"""What docs/bridge.md shows of Kafka 2.8's own tools on the bridge is what they print: every
-command in its transcript is run, in its order.
+"""The transcripts of Kafka 2.8's own tools in docs/bridge.md are true: every command in its
+transcript is run, in its order.
 
 With --rewrite what came out is written into the document. Numbers that are new with each run stand
 there as the first of their kind would.
@@ -100,7 +100,7 @@ class Terminal:
         )
 
     def _leader(self, number: str) -> str:
-        """Who leads first is chance."""
+        """Return the leader: the first one is chosen by chance."""
         return self._leaders.setdefault(number, str(len(self._leaders) + 1))
 
 

@@ -31,7 +31,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Processes]:
-    """Whom nobody kills."""
+    """A cluster that no test kills."""
     with running(nodes=3, settings={"group.initial.rebalance.delay.ms": "0"}) as processes:
         yield processes
 

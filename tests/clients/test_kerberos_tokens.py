@@ -27,7 +27,7 @@ def keytab(kdc: Kdc) -> Path:
 
 @pytest.fixture(scope="module")
 def alice(kdc: Kdc) -> Iterator[None]:
-    """Who the clients are. Her tickets end after a minute."""
+    """The user of the clients. Her tickets end after a minute."""
     with kdc.as_client(kdc.add("alice", "-maxlife", "1min")):
         yield
 

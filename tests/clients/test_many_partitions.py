@@ -23,7 +23,7 @@ Polled = list[tuple[int, int]]  # partition, number
 
 
 class Reading:
-    """What one client has read, in its own thread."""
+    """The records that one client has read, in its own thread."""
 
     def __init__(self, follow: "Callable[[str, Reading], None]", bootstrap: str) -> None:
         self.read: dict[int, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What real consumers do besides reading on: seek, pause, subscribe by a regular expression, commit
+"""Acts of real consumers besides reading on: seek, pause, subscribe by a regular expression, commit
 with metadata, look for a time.
 """
 
@@ -55,7 +55,7 @@ def filled(cluster: Cluster, topic: str) -> str:
 
 
 class Seen:
-    """What a reader has read, in its order."""
+    """The records of a reader, in the order of its reads."""
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader

@@ -91,7 +91,7 @@ def by_certificate() -> Iterator[Cluster]:
 
 
 def logins(cluster: Cluster) -> int:
-    """How many there were on all connections."""
+    """Return the number of logins on all connections."""
     (node,) = cluster._serving()
     assert node.node is not None
     return node.node.metrics.counters.get(SUCCESSES, 0)

@@ -46,7 +46,7 @@ class Application:
 
 
 class Output:
-    """What read_committed readers have seen of a topic."""
+    """The records of a topic that read_committed readers have seen."""
 
     def __init__(self, cluster: Processes, topic: str) -> None:
         settings = {

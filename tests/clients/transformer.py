@@ -274,7 +274,7 @@ def run(library: str, servers: str, records: int) -> None:
 
 
 def transform(transformer: Transformer, random: Random, records: int) -> bool:
-    """Whether all is done."""
+    """Return whether all is done."""
     while True:
         signal.alarm(SILENT_S)
         rows = transformer.poll()

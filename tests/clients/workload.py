@@ -82,7 +82,7 @@ def feed(command: list[str], cluster: Processes, env: Mapping[str, str], kills: 
 
 
 def run(command: list[str], env: Mapping[str, str], given: str | None = None) -> str:
-    """What a client's program prints; it must end well."""
+    """Return the output of a client's program; it must end well."""
     done = subprocess.run(
         command,
         env=env,

@@ -1,4 +1,4 @@
-"""What `cluster start` makes of its options: ids, ports, properties, and what it refuses."""
+"""The plan that `cluster start` makes of its options: ids, ports, properties, and its refusals."""
 
 from pathlib import Path
 

@@ -55,8 +55,8 @@ Partition = tuple[bytes, int]
 
 @dataclass
 class Consumer:
-    """What a consumer knows: it has what it was told, until it has given up what it is told to,
-    which takes until its next heartbeat.
+    """A consumer: it has the partitions that it was told, until it has given up those that it is
+    told to, which takes until its next heartbeat.
     """
 
     name: str

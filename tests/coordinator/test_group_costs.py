@@ -1,5 +1,5 @@
-"""What large groups cost: with twice as many members, what all of them ask costs twice as much, not
-four times. Steps are counted, not seconds.
+"""The cost of large groups: with twice as many members, the requests of all of them cost twice as
+much, not four times. Steps are counted, not seconds.
 """
 
 import tracemalloc

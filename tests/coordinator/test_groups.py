@@ -84,7 +84,7 @@ SIMPLE = {
 
 @dataclass
 class Client:
-    """What one knows of itself from the last answer that it had."""
+    """A client that knows of itself what its last answer said."""
 
     name: str
     group_id: str
@@ -163,7 +163,7 @@ class World:
             self.learn(client, self.answers[-1][1])
 
     def remember(self, record: Record) -> None:
-        """What a group's own record has made of it."""
+        """Take the group as its own record made it."""
         if kind(record.key) == GROUP_METADATA_KEY:
             name = read_group_key(record.key)
             self.views[name] = view(self.machine, name) if record.value is not None else None
@@ -196,7 +196,9 @@ class World:
         getattr(self, f"do_{self.random.choice(COMMANDS)}")(client)
 
     def do_next(self, client: Client) -> None:
-        """What a client does: it joins while others do, asks for its assignment, then reads on."""
+        """Do the client's next step: it joins while others do, asks for its assignment, then reads
+        on.
+        """
         group = classic(self.machine).get(client.group_id)
         member = group.members.get(client.member_id) if group is not None else None
         if (

@@ -1,5 +1,5 @@
-"""What strangers leave behind in a coordinator who were refused, whose records were refused, or
-whose group is gone: nothing.
+"""Strangers that were refused, whose records were refused, or whose group is gone, leave nothing
+behind in a coordinator.
 """
 
 import sys

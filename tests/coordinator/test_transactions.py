@@ -54,7 +54,7 @@ SETTINGS = TransactionSettings(expiration_ms=30_000, expiration_interval_ms=5_00
 
 
 class Client:
-    """What a producer knows of itself from the last answer that it had, and what it knew before."""
+    """A producer that knows of itself what its last answer said, and the one before."""
 
     def __init__(self, transactional_id: str) -> None:
         self.id = transactional_id

@@ -1,5 +1,5 @@
-"""What tests of coordinators have around them: topics, what consumers say, and what can be seen of
-a group.
+"""The surroundings of coordinators in tests: topics, requests of consumers, and views of a
+group.
 """
 
 import gc
@@ -90,7 +90,9 @@ def _held(owned: Iterable[str]) -> bytes:
 
 
 def view(machine: GroupCoordinator, group_id: str) -> dict[str, Any] | None:
-    """What a group's records say: to be seen once it is Stable or Empty, whoever coordinates it."""
+    """Return the group as its records say it: the same once it is Stable or Empty, whichever broker
+    coordinates it.
+    """
     group = machine.groups.get(group_id)
     if group is None:
         return None

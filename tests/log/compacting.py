@@ -1,5 +1,5 @@
-"""What tests of compaction share: a topic as a table of keys, a whole compaction as the broker runs
-it, what is in a log record by record.
+"""Common helpers of tests of compaction: a topic as a table of keys, a whole compaction as the
+broker runs it, the records of a log one by one.
 """
 
 from collections.abc import Iterator
@@ -79,7 +79,7 @@ def clean(
 
 
 def seal(log: Log, now: int = NOW) -> None:
-    """What is there becomes a segment that may be compacted."""
+    """Close the active segment, so that it may be compacted."""
     log.roll(now)
     append(log)
 

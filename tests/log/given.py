@@ -1,4 +1,6 @@
-"""What most tests of the log begin with: a log on a disk in memory, batches, and what is in it."""
+"""Common beginnings of tests of the log: a log on a disk in memory, batches, and the log's
+contents.
+"""
 
 from collections.abc import Sequence
 from random import Random

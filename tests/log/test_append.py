@@ -1,5 +1,5 @@
-"""What a leader's log takes from a client, what it refuses and with which code, what it repairs
-(Kafka's produce rules that the log owns).
+"""Batches that a leader's log takes from a client, those that it refuses with a code, and those
+that it repairs (Kafka's produce rules that the log owns).
 """
 
 from collections.abc import Callable

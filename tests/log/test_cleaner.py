@@ -1,4 +1,4 @@
-"""Which part of a log is dirty, and when that is worth a round."""
+"""The dirty part of a log, and the size from which it is worth a round."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""What compaction leaves: the last value of each key where it was, tombstones for their time, what
-producers and readers go by.
+"""The records that compaction leaves: the last value of each key where it was, tombstones for their
+time, what producers and readers go by.
 """
 
 from typing import Any

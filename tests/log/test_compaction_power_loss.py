@@ -111,7 +111,7 @@ def dead(random: Random) -> Table:
 
 
 def compact_until(table: Table, at_call: int | None) -> bool:
-    """Whether the power went before the round was over."""
+    """Return whether the power went before the round was over."""
     table.files.power_off_at = None if at_call is None else table.files.calls + at_call
     try:
         table.compact()

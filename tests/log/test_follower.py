@@ -1,5 +1,5 @@
-"""What a follower's log takes, leader epochs (KIP-101, KIP-320), truncation, and starts that lie
-inside a batch.
+"""Batches that a follower's log takes, leader epochs (KIP-101, KIP-320), truncation, and starts
+that lie inside a batch.
 """
 
 from struct import pack_into

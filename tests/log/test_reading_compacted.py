@@ -1,5 +1,5 @@
-"""What consumers get of a log in which a compaction has left batches without records: a batch with
-records, if one follows.
+"""Reads of a log in which a compaction has left batches without records: a batch with records, if
+one follows.
 """
 
 import pytest

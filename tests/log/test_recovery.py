@@ -419,8 +419,8 @@ def test_what_a_failed_flush_left_in_memory_is_written_anew(flush: str) -> None:
 
 @pytest.mark.parametrize("extra", [0, 1])
 def test_a_flush_that_fails_in_recovery_takes_nothing_below_the_recovery_point(extra: int) -> None:
-    """What is believed is not written anew, neither in a segment that ends at the recovery point
-    nor in one that goes on behind it.
+    """Believed data are not written anew, neither in a segment that ends at the recovery point nor
+    in one that goes on behind it.
     """
     world = World(1)
     disk = world.disk("a")

@@ -149,7 +149,7 @@ def test_it_is_not_written_over_while_a_part_of_it_is_being_sent(
 
 
 def test_a_client_reads_the_records_that_were_sent_to_it_however_late() -> None:
-    """What sendfile has sent lies in the socket as pages of the file until the client reads it, on
+    """Bytes sent by sendfile lie in the socket as pages of the file until the client reads them, on
     the loopback at least.
     """
     files, unsent = RealFiles(lambda action: None), Unsent()

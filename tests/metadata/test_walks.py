@@ -1,5 +1,5 @@
-"""What one command changes in many partitions goes into the metadata log in portions: their size,
-and that each is correct on its own.
+"""Changes of one command in many partitions go into the metadata log in portions: their size, and
+that each is correct on its own.
 """
 
 from collections.abc import Iterator

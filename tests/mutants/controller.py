@@ -70,7 +70,7 @@ def unclean_election_without_permission(_: Any) -> Any:
 
 @mutant(partitions, "settle")
 def leads_who_is_first(settle: Any) -> Any:
-    """When a leader dies the first replica that lives leads, in the ISR or not."""
+    """After a leader's death the first living replica leads, in the ISR or not."""
 
     def bug(
         topic: str, partition: PartitionImage, alive: Any, unclean: Any, lost: Any = ()

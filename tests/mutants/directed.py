@@ -1,5 +1,5 @@
-"""What a scenario is: a simulation that leads to the one moment in which the planted bug of its
-name shows. Without the bug it passes.
+"""Scenarios: each is a simulation that leads to the one moment in which the planted bug of its name
+shows. Without the bug it passes.
 
 An AssertionError, or whatever else the simulation raises, says what was wrong.
 """

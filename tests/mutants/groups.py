@@ -101,7 +101,7 @@ def coordinator_decides_between_two_steps(begin: Any) -> Any:
 
 @mutant(CoordinatorRuntime, "_leadership_changed")
 def coordinator_survives_its_leadership(_: Any) -> Any:
-    """Who coordinates again after another goes on with what it knew."""
+    """A broker that coordinates again after another one goes on with its old knowledge."""
 
     def bug(self: CoordinatorRuntime, partition: Any) -> None:
         coordinator = self.partitions.get(partition.index)
@@ -117,8 +117,8 @@ def coordinator_survives_its_leadership(_: Any) -> Any:
 
 @mutant(BrokerLifecycle, "vouched_for")
 def coordinator_tells_what_it_remembers(_: Any) -> Any:
-    """Who does not know that another coordinates by now tells an offset that the other has replaced
-    (once real).
+    """A broker that does not know of the new coordinator answers with an offset that the new one
+    has replaced (once real).
     """
     return True
 
@@ -171,7 +171,7 @@ def generation_is_not_fenced(check: Any) -> Any:
 
 @mutant(offsets, "check_commit")
 def stranger_may_commit(check: Any) -> Any:
-    """Who was put out of the group commits as if it were a member still."""
+    """A client that was put out of the group commits as if it were a member still."""
 
     def bug(group: Any, command: Any, *rest: Any) -> None:
         try:

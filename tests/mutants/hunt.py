@@ -1,5 +1,5 @@
-"""Which seed finds which planted bug, by which kind of life, and what was wrong there. Plants one
-bug at a time, in this process.
+"""A table of planted bugs with the seeds and the kinds of lives that find them, and what was wrong
+there. Plants one bug at a time, in this process.
 
 A bug counts when it *survives* the first three seeds of the default plan: the cluster forms and
 clients see nothing. What is found after that is found by random lives, by lives in which a nemesis

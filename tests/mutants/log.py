@@ -49,8 +49,8 @@ def tail_not_checked(_: Any) -> Any:
 
 @mutant(recovery, "_make_durable")
 def recovered_is_not_flushed(_: Any) -> Any:
-    """What recovery finds after a crash of the process is claimed, although it may be in the page
-    cache alone.
+    """Recovery claims data that it finds after a crash of the process, although they may be in the
+    page cache alone.
     """
 
     def bug(files: Any, directory: str, segments: Any, believed_below: int) -> None: ...
@@ -141,8 +141,8 @@ def forgets_producers_with_their_batches(_: Any) -> Any:
 
 @mutant(Node, "_publish")
 def leads_after_its_end(publish: Any) -> Any:
-    """Who has closed its logs hears of a leadership, takes it, and writes into what is closed (once
-    real).
+    """A node that has closed its logs hears of a leadership, takes it, and writes into closed logs
+    (once real).
     """
 
     def bug(self: Node, delta: Any) -> None:
@@ -188,8 +188,8 @@ def time_index_survives_truncation(_: Any) -> Any:
 
 @mutant(Gathered, "offsets")
 def deleted_records_come_back(offsets: Any) -> Any:
-    """Where a log starts is not written down: what DeleteRecords took is there again after a
-    restart.
+    """The start of a log is not written down: records that DeleteRecords took are there again after
+    a restart.
     """
 
     def bug(self: Gathered, name: str) -> Any:
@@ -211,8 +211,8 @@ def flushed_without_being_written(_: Any) -> Any:
 
 @mutant(Log, "abandon")
 def failed_flush_is_believed(_: Any) -> Any:
-    """What a failed flush has left in the page cache is read by the next process, and claimed (once
-    real).
+    """The next process reads data that a failed flush has left in the page cache, and claims them
+    (once real).
     """
 
     def bug(self: Log) -> None:

@@ -228,7 +228,7 @@ def realm_of_a_principal_is_ignored(applied: Any) -> Any:
 
 @mutant(SaslGate, "_step_ended")
 def refusal_beside_the_loop_is_forgotten(step_ended: Any) -> Any:
-    """What is refused beside the loop gets no answer, and its connection stays."""
+    """A login that is refused beside the loop gets no answer, and its connection stays."""
 
     def bug(self: SaslGate, mechanism: Any, result: Any, answer: Any) -> None:
         if not isinstance(result, BaseException):

@@ -100,7 +100,7 @@ def snapshot_has_one_coordinator_epoch(restore: Any) -> Any:
 
 @mutant(MetadataImage, "apply")
 def producer_ids_are_given_twice(apply: Any) -> Any:
-    """Which blocks of producer ids were given out is not kept: two producers are one to every
+    """The blocks of producer ids that were given out are not kept: two producers are one to every
     log.
     """
 

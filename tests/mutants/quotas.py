@@ -97,7 +97,7 @@ def overdraft_is_forgiven(record: Any) -> Any:
 
 @mutant(Rate, "window_s")
 def silence_is_not_forgotten(_: Any) -> Any:
-    """What a client used long ago counts for ever, so that it waits longer each time."""
+    """The old use of a client counts for ever, so that it waits longer each time."""
 
     def bug(self: Rate, now: float) -> float:
         return self._window.at_once_s

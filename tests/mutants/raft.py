@@ -58,8 +58,8 @@ def votes_for_everybody(ask: Any) -> Any:
 
 @mutant(Engine, "on_request_vote")
 def election_restriction_left_out(ask: Any) -> Any:
-    """Who stands for leader need not have all that its voters have: what was committed is missing
-    in the new leader's log.
+    """A candidate need not have all entries of its voters: committed ones are missing in the new
+    leader's log.
     """
 
     def bug(self: Engine, node: Any, message: Any) -> None:

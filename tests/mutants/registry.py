@@ -1,4 +1,4 @@
-"""How a bug comes into the running code, and goes again: an attribute of a class or a module is
+"""Bugs are planted in the running code and taken out again: an attribute of a class or a module is
 replaced for a while. Knows no bug.
 
 @mutant(Partition, "flush")

@@ -38,7 +38,9 @@ def what_waits_for_more_is_forgotten(look: Any) -> Any:
 
 @mutant(LeaderState, "_durable_everywhere")
 def leader_does_not_count_itself(everywhere: Any) -> Any:
-    """What all followers have is committed, also where the leader's own disk has it not."""
+    """Records that all followers have are committed, also where the leader's own disk has them
+    not.
+    """
 
     def bug(self: LeaderState) -> int:
         mine, self.flushed_offset = self.flushed_offset, self.log_end_offset
@@ -52,7 +54,7 @@ def leader_does_not_count_itself(everywhere: Any) -> Any:
 
 @mutant(LeaderState, "_durable_everywhere")
 def majority_of_the_isr_is_enough(everywhere: Any) -> Any:
-    """What most of the ISR has is committed: one of the others may lead next."""
+    """Records that most of the ISR has are committed: one of the others may lead next."""
 
     def bug(self: LeaderState) -> int:
         ends = sorted(
@@ -69,7 +71,9 @@ def majority_of_the_isr_is_enough(everywhere: Any) -> Any:
 
 @mutant(LeaderState, "_ask")
 def high_watermark_ahead_of_the_shrink(ask: Any) -> Any:
-    """Who is to leave the ISR is not waited for, although the controller may not have agreed."""
+    """The leader does not wait for a replica that is to leave the ISR, although the controller may
+    not have agreed.
+    """
 
     def bug(self: LeaderState, isr: Any) -> Any:
         isr = tuple(isr)
@@ -83,7 +87,7 @@ def high_watermark_ahead_of_the_shrink(ask: Any) -> Any:
 
 @mutant(LeaderState, "_in_sync")
 def joins_the_isr_too_early(_: Any) -> Any:
-    """Who is still catching up is taken into the ISR."""
+    """A replica that is still catching up is taken into the ISR."""
 
     def bug(self: LeaderState, follower: Follower) -> bool:
         return True
@@ -189,8 +193,8 @@ def truncates_one_record_too_few(common_end: Any) -> Any:
 
 @mutant(FollowerFetch, "_common_end")
 def truncates_by_the_leaders_end_alone(_: Any) -> Any:
-    """Where its own epoch ends is not looked at: the leader's end may lie in records of another
-    epoch here.
+    """The follower does not look where its own epoch ends: the leader's end may lie in records of
+    another epoch here.
     """
 
     def bug(self: FollowerFetch, epoch: int, leader_end: int) -> int:

@@ -84,7 +84,7 @@ def high_watermark_ahead_of_the_shrink() -> None:
 
 @finds
 def joins_the_isr_too_early() -> None:
-    """Who is still catching up may not be the one that is left."""
+    """A replica that is still catching up may not be the one that is left."""
     with World(3) as world:
         scene = Scene(
             world,
@@ -154,8 +154,8 @@ def never_truncates() -> None:
 
 @finds
 def journal_without_flush() -> None:
-    """What the controller has confirmed is there when all come back, and with it every acknowledged
-    record.
+    """Entries that the controller has confirmed are there when all come back, and with them every
+    acknowledged record.
     """
     with World(6) as world:
         scene = Scene(world)
@@ -350,7 +350,7 @@ def producer_ids_are_given_twice() -> None:
 
 @finds
 def unclean_election_without_permission() -> None:
-    """Who was left behind may not lead when the last of the ISR dies."""
+    """A replica that was left behind may not lead when the last of the ISR dies."""
     with World(12) as world:
         scene = Scene(
             world,

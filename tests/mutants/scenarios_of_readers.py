@@ -36,7 +36,7 @@ def divergence_tells_the_high_watermark() -> None:
 
 @finds
 def says_nothing_twice() -> None:
-    """What is committed is said in an answer that is under way when its reader begins anew, in the
+    """The high watermark is told in an answer that is under way when its reader begins anew, in the
     leader's next epoch.
     """
     with World(35) as world:

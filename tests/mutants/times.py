@@ -17,7 +17,7 @@ from tests.mutants.registry import mutant
 
 @mutant(Segment, "largest_timestamp", "archive")
 def retention_counts_from_the_first_sight(_: Any) -> Any:
-    """Where records have no time, retention goes by when the segment began: acknowledged records of
+    """Retention goes by the segment's beginning where records have no time: acknowledged records of
     the last second are deleted (once real).
     """
 

@@ -1,4 +1,4 @@
-"""Who is inside of what, and who came in or went out: no Spark."""
+"""Fences: the trucks inside of each, and those that came in or went out. No Spark."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Where trucks were: rows of a lake, bounded; the page's server; and the slider in a browser, where
-there is one.
+"""The trucks' past places: rows of a lake, bounded; the page's server; and the slider in a browser,
+where there is one.
 """
 
 import json

@@ -1,6 +1,4 @@
-"""What Spark's side remembers of the trucks of a bucket, with a memory that is a dict. No
-session.
-"""
+"""Spark's memory of the trucks of a bucket, here a dict. No session."""
 
 import json
 import random

@@ -151,7 +151,7 @@ def test_trucks_of_a_bucket_are_watched_as_one_by_one(
 
 
 def by_truck(alarms: list[Alarm]) -> dict[object, list[Alarm]]:
-    """What counts is the order of one truck's."""
+    """Group the rows by truck: only the order of one truck's rows counts."""
     return {
         truck: [each for each in alarms if each.truck == truck]
         for truck in {each.truck for each in alarms}

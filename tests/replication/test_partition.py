@@ -1,5 +1,5 @@
-"""What no script can show: that the hot path allocates nothing, and that no order of events commits
-what is not on every disk of the ISR.
+"""Rules that no script can show: the hot path allocates nothing, and that no order of events
+commits what is not on every disk of the ISR.
 """
 
 from random import Random

@@ -170,7 +170,7 @@ class FollowerStage:
         return self.fetch.answered(Answer(Code[error], hw, start, bytes(records), pair), self.now)
 
     def append(self, end: int, *, epoch: int) -> Any:
-        """What the log does when it is told to append: batches of `epoch` up to `end`."""
+        """Append batches of `epoch` up to `end`, as the log does."""
         if epoch != self.latest():
             self.epochs.append((epoch, self.end))
         self.end = end

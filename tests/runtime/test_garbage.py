@@ -25,7 +25,7 @@ class Busy:
 
 
 class Visited:
-    """How many objects each full collection visits."""
+    """The number of objects that each full collection visits."""
 
     def __init__(self) -> None:
         self.counts: list[int] = []

@@ -1,5 +1,5 @@
-"""How dirty files reach the disk: by the kernel, by threads where it will not, and who hears of
-what went wrong.
+"""Flushes of dirty files: by the kernel, by threads where it will not, and the callers that hear of
+an error.
 """
 
 import errno

@@ -1,5 +1,5 @@
-"""How much a connection receives in a turn: small frames many at a time, large frames one after the
-other until it is enough.
+"""The bytes that a connection receives in a turn: small frames many at a time, large frames one
+after the other until it is enough.
 """
 
 import socket

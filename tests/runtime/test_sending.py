@@ -37,7 +37,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def received(sock: socket.socket) -> bytes:
-    """What there is."""
+    """Return the bytes that have come."""
     got = b""
     while True:
         try:

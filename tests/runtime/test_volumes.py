@@ -134,7 +134,7 @@ def test_a_flush_that_waits_behind_a_failed_one_does_not_believe_the_next_call(d
 
 
 def test_a_flush_that_comes_during_a_call_waits_for_the_next_one(disk: Disk) -> None:
-    """What it wrote may be newer than that call."""
+    """Its data may be newer than that call."""
     disk.gate.clear()
     first = disk.flush(disk.opened[:MANY])
     disk.entered.get()

@@ -1,5 +1,5 @@
-"""What holds for secrets wherever they are: how they are compared, and that no setting fetches one
-from elsewhere.
+"""Rules for all secrets: their comparison takes constant time, and no setting fetches one from
+elsewhere.
 """
 
 import hmac

@@ -38,7 +38,7 @@ class Asked(deque[int]):
 
 
 class Attacked(Pair):
-    """What is on its way is changed once `random` is set."""
+    """A link that changes bytes on their way once `random` is set."""
 
     def __init__(self, random: Random | None) -> None:
         self.random = random
@@ -97,7 +97,7 @@ def made_up(random: Random) -> bytes:
 
 
 def attack(count: int, seed: int) -> Counter[str]:
-    """How the attacks ended."""
+    """Return the ends of the attacks."""
     random = Random(seed)
     ends: Counter[str] = Counter()
     for at in range(count):

@@ -71,7 +71,7 @@ class History:
         return self.submit(Add("a", (f"{self.words}.1", f"{self.words}.2")))
 
     def look(self, asked: Asked | None) -> bool:
-        """Whether there was an answer, which must go on from all before it."""
+        """Return whether there was an answer, which must go on from all before it."""
         answer = asked.answer if asked is not None else None
         if isinstance(answer, Code):
             assert answer in PASSES
@@ -100,7 +100,7 @@ class History:
 
 
 def live(seed: int) -> list[str]:
-    """What was wrong."""
+    """Run one life; return its faults."""
     with World(seed) as world:
         history = History(world)
         chance = world.random("kills")

@@ -1,5 +1,5 @@
-"""How a cluster begins, and what becomes of a disk that is lost, or is another's: nothing that was
-acknowledged may go with one disk.
+"""The formation of a cluster, and disks that are lost or belong to another node: no acknowledged
+record may go with one disk.
 """
 
 import pytest

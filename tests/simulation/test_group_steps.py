@@ -151,7 +151,7 @@ def joins(scene: Scene, after_s: float) -> None:
 
 
 def syncs(scene: Scene, after_s: float) -> None:
-    """Who has its assignment is a member of that generation with the next coordinator."""
+    """A member that has its assignment is in that generation with the next coordinator."""
     leader = next(member for member in scene.members if member.leads)
     scene.do(leader.join, next(member.join for member in scene.members if member is not leader))
     scene.step(scene.members, SYNC_GROUP, Member.sync_row, _top, after_s)
@@ -162,8 +162,8 @@ def syncs(scene: Scene, after_s: float) -> None:
 
 
 def leaves(scene: Scene, after_s: float) -> None:
-    """Who has left is in no record before the others have found together: the next coordinator may
-    have to hear of it again.
+    """The departure of a member is in no record before the others have found together: the next
+    coordinator may have to hear of it again.
     """
     scene.step([scene.b], LEAVE_GROUP, Member.leave_row, _left, after_s)
     assert scene.code(scene.b) in (Code.NONE, None)

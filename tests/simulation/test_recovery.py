@@ -42,7 +42,7 @@ def recover(cluster: Cluster, node_id: int, voters: Sequence[int] = (1, 2, 3)) -
 
 
 def empty_metadata(cluster: Cluster, node_id: int) -> None:
-    """What an operator does by hand: the records stay, the metadata go."""
+    """Do what an operator does by hand: the records stay, the metadata go."""
     runtime = cluster.world.node(f"n{node_id}")
     done: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""What a node does not do any more when its logs are closed."""
+"""Actions that a node does not take any more when its logs are closed."""
 
 from collections.abc import Callable, Sequence
 

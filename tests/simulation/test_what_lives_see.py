@@ -1,5 +1,5 @@
-"""What the clients of lives would notice: a mistake of each class is planted, and the first lives
-see it. Without it they see nothing.
+"""Mistakes that the clients of lives notice: one of each class is planted, and the first lives see
+it. Without it they see nothing.
 """
 
 import itertools

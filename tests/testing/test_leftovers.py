@@ -1,4 +1,4 @@
-"""What clusters of other projects' tests leave behind."""
+"""Leftovers of clusters in other projects' tests."""
 
 import os
 import tempfile

@@ -84,8 +84,8 @@ class Oracle:
 
     @property
     def knows(self) -> bool:
-        """Whether its schemas have this version: else it would leave out the fields that are new in
-        it, and compare nothing of them.
+        """Return whether its schemas have this version: else it would leave out the fields that are
+        new in it, and compare nothing of them.
         """
         return self.version in _versions(self.schema["validVersions"])
 
@@ -128,8 +128,8 @@ class Oracle:
         )
 
     def _theirs(self, fields: list[Values], struct: Any, values: Values) -> Values:
-        """What their constructors take. A tagged field that says nothing is left out, as ours
-        is.
+        """Return the arguments of their constructors. A tagged field that says nothing is left out,
+        as ours is.
         """
         given = {}
         for name, field in self.present(fields):

@@ -67,7 +67,7 @@ def test_gzip_members_that_lie_one_behind_the_other_and_what_is_behind_them() ->
 def test_tens_of_thousands_of_empty_gzip_members_are_looked_at_once_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is behind a member is copied by zlib: all of it each time would be seconds for a
+    """zlib copies the bytes behind a member: all of them each time would be seconds for a
     megabyte.
     """
     given = 0
@@ -167,7 +167,7 @@ def test_a_bomb_stops_at_the_limit(codec: int) -> None:
 def test_what_says_its_size_is_decompressed_once(
     codec: int, name: str, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it is 8 to 64 times as large as what was received."""
+    """Only where it is 8 to 64 times as large as the received bytes."""
     data = b"".join(b"k%09d" % at for at in range(size // 30)) + bytes(size - size // 30 * 10)
     packed = compress(codec, data)
     assert size < 4096 or 8 < size / len(packed) < 64

@@ -240,7 +240,9 @@ class Player:
         client.session = found if found is not None and found.session_id else None
 
     def _try(self, earlier: Line) -> None:
-        """Where it came from: a write ends the connection, if it has not ended by itself."""
+        """Find out where the frame came from: a write ends the connection, if it has not ended by
+        itself.
+        """
         body = BODIES[Op.SET_DATA].encode(("/nowhere", b"", -1))
         earlier.send(pack(">iii", 8 + len(body), 2, Op.SET_DATA) + body)
 

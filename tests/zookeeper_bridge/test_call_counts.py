@@ -1,5 +1,5 @@
-"""How many calls of the interpreter a set costs in raftka/ (tests/broker/test_call_counts.py tells
-how they are counted): on all three nodes.
+"""Calls of the interpreter that a set costs in raftka/ (tests/broker/test_call_counts.py tells how
+they are counted): on all three nodes.
 """
 
 import pytest

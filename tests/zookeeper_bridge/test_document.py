@@ -1,4 +1,4 @@
-"""What docs/bridge.md says of paths and commands is so."""
+"""Statements of docs/bridge.md about paths and commands are true."""
 
 from collections.abc import Iterator
 

@@ -234,8 +234,8 @@ PRIVATE_PATHS = ("/delegation_token", "/delegation_token/tokens", "/kafka-acl/To
 
 @pytest.mark.parametrize("path", PATHS_OF_KAFKA)
 def test_each_znode_is_read_alike_by_all_operations(stage: BridgeStage, path: str) -> None:
-    """What one of getData, getChildren and getACL allows, the others do; exists asks no permission;
-    events tell no more than reads.
+    """A znode that one of getData, getChildren and getACL shows is shown by the others; exists asks
+    no permission; events tell no more than reads.
     """
     stage.create("old")
     owner, stranger = root(stage), stage.client()

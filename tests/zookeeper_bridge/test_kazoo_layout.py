@@ -38,7 +38,7 @@ def text(**fields: Any) -> bytes:
 
 
 class Heard:
-    """What a watch has been called with; `until` waits for what it is called with last."""
+    """The calls of a watch; `until` waits for the last one."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []

@@ -1,5 +1,5 @@
-"""Who a client of the bridge is: by SASL, by a certificate, and what it may do before it is
-somebody.
+"""Identities of the bridge's clients: by SASL, by a certificate, and the requests that are allowed
+before a login.
 """
 
 from base64 import b64encode

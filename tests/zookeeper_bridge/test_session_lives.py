@@ -51,7 +51,7 @@ def whoever_moves_loses_its_ephemerals(original: Any) -> Any:
 
 
 def writes_of_the_dead_count(_: Any) -> Any:
-    """Who is gone may still write: its ephemerals go, and it stays."""
+    """A session that is gone may still write: its ephemerals go, and the new one stays."""
 
     def close(self: Machine, layer: Any, session_id: int, zxid: int) -> bool:
         for path in layer.ephemerals(session_id):

@@ -1,4 +1,6 @@
-"""What a node's clients ask of the controller: in order, and nothing behind what may be lost."""
+"""Submissions of a node's clients to the controller: in order, and none behind one that may be
+lost.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +38,7 @@ class Turns:
 
 
 class Idle:
-    """What a bridge knows of time."""
+    """The clock of a bridge."""
 
     latency = Latency()
     clock = Turns()

@@ -1,4 +1,4 @@
-"""What a node says of itself to monitors: four-letter words and their whitelist, mntr, and
+"""A node's words to monitors: four-letter words and their whitelist, mntr, and
 /zookeeper/config.
 """
 

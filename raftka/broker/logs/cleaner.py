@@ -92,8 +92,8 @@ class LogCleaner:
         return best
 
     def _find_aborted(self, log: Log) -> bool:
-        """What compaction leaves out, in pieces; False: the rounds begin when it is found, in a
-        later turn.
+        """Find the aborted records, which compaction leaves out, in pieces. Return False if the
+        rounds begin in a later turn, when they are found.
         """
         try:
             pieces = sum(1 for _ in islice(log.aborted.load(0), PIECES_AT_ONCE))

@@ -1,4 +1,4 @@
-"""What the preload shim does to the files and the clock of a process, with raftka's own ways of
+"""Effects of the preload shim on the files and the clock of a process, with raftka's own ways of
 flushing: by the kernel, and by threads.
 """
 

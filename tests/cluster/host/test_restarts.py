@@ -1,5 +1,5 @@
-"""How often a broker of a host is started again: pauses double, and there is an end. Moments are
-numbers here: nobody waits.
+"""Restarts of a host's broker: pauses double, and there is an end. Times are numbers here: no test
+waits.
 """
 
 from raftka.cluster.host.restarts import LONGEST_S, WINDOW_S, Restarts

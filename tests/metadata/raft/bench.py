@@ -23,7 +23,7 @@ FOREVER = float("inf")
 
 
 class Harm(AssertionError):
-    """What a scenario is about has happened."""
+    """The harm that a scenario looks for has happened."""
 
 
 class Bench:
@@ -78,7 +78,7 @@ class Bench:
         raise NotImplementedError
 
     def read(self, who: str) -> list[str] | None:
-        """What a client that asks this node is told; None: it is not told anything."""
+        """Return the answer to a client that asks this node; None: there is none."""
         raise NotImplementedError
 
     def pieces(self, sender: str, receiver: str) -> list[Any]:

@@ -1,5 +1,5 @@
-"""What must not happen to our voters, beyond what pysyncobj gets wrong: lost disks, formation,
-other clusters. Each raises Harm if it does.
+"""Harms that our voters must not do, beyond the faults of pysyncobj: lost disks, formation, other
+clusters. Each raises Harm if it does.
 """
 
 from copy import deepcopy
@@ -13,7 +13,7 @@ from tests.metadata.raft.hazards import VALUES, harm_if
 
 
 def append(bench: OurBench, receiver: str, **fields: Any) -> dict[str, Any]:
-    """What a leader might send to this voter."""
+    """Return a message that a leader might send to this voter."""
     index, term = bench.log(receiver)[-1]
     message = {
         "type": "append_entries",
@@ -132,7 +132,7 @@ def divergent_tail_committed() -> None:
 
 
 def committed_entry_replaced() -> None:
-    """Who would take back what is committed is no leader of ours: better to stop."""
+    """A leader that would take back committed entries is not followed: the voter stops."""
     bench = OurBench()
     bench.elect("a", "b", "c")
     bench.commit("a", "b", "c", values=["kept"])
@@ -159,7 +159,7 @@ def two_leaders_of_a_term() -> None:
 
 
 def answers_make_floods() -> None:
-    """What was sent again is not sent again for each answer to what was sent before."""
+    """Entries that were sent again are not sent once more for each answer to the first ones."""
     bench = OurBench()
     bench.elect("a", "b", "c")
     bench.cut = {("a", "c")}
@@ -308,7 +308,7 @@ def lost_disk_believes_a_deposed_leader() -> None:
 
 
 def promoted_votes_again() -> None:
-    """When a voter is up to date again, it may have voted in this term before it lost its disk."""
+    """A voter that is up to date again may have voted in this term before it lost its disk."""
     bench = OurBench()
     bench.elect("a", "b", "c")
     lose_disk(bench, "b")

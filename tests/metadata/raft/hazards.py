@@ -1,5 +1,5 @@
-"""What goes wrong with pysyncobj 0.3.17 as it comes, one scenario each: it raises Harm if the harm
-is done. The numbers are ours.
+"""Faults of pysyncobj 0.3.17 as it comes, one scenario each: it raises Harm if the harm is done.
+The numbers are ours.
 
 Every scenario plays on either kind of Bench; every link is first in, first out, as TCP's is. Only
 `vote_counted_twice` needs a duplicate.

@@ -62,7 +62,7 @@ def failing_callback_stock() -> None:
 
 
 def failing_callback_ours() -> None:
-    """Who waits behind one that raises is still answered, and nobody twice."""
+    """Callers behind one that raises are still answered, each once."""
     bench = OurBench()
     bench.elect("a", "b", "c")
     called: list[str] = []

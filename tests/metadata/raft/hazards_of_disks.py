@@ -1,4 +1,4 @@
-"""What pysyncobj's persistence loses, on real files, and the same for ours on a disk that dies at
+"""Losses of pysyncobj's persistence, on real files, and the same for ours on a disk that dies at
 any call. Each raises Harm if something is lost.
 """
 

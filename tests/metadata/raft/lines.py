@@ -1,4 +1,4 @@
-"""How much of pysyncobj's core a life of the quorum reaches."""
+"""The lines of pysyncobj's core that a life of the quorum reaches."""
 
 import sys
 from typing import Any
@@ -9,8 +9,8 @@ from raftka.chaos.small.raft_life import run_seed
 
 
 def lines_of_syncobj(seed: int) -> tuple[int, int]:
-    """How many lines of pysyncobj's syncobj.py one seed executes (without those that define), and
-    how many the file has.
+    """Return how many lines of pysyncobj's syncobj.py one seed executes (without those that
+    define), and how many the file has.
     """
     path, seen = pysyncobj.syncobj.__file__, set()
 

@@ -1,4 +1,4 @@
-"""What pysyncobj's files lose, ours keep; and each guard of the journal is noticed when it is taken
+"""Our journal keeps what pysyncobj's files lose; each of its guards is missed when it is taken
 out.
 """
 

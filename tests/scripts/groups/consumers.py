@@ -1,4 +1,4 @@
-"""What the stage of groups has for consumers of the new protocol. A member's id is the word that
+"""The part of the stage of groups for consumers of the new protocol. A member's id is the word that
 says who asks, unless it asks for one (`new`).
 
 Partitions read `t-0,t-1`, nothing `-`; of a member's record those that it still has to give up
@@ -200,8 +200,8 @@ class ConsumerStage(GroupStage):
         return f"{name}({'+'.join(member.topics)}{member.regex}){has}->{wants}"
 
     def _shown(self, assignment: bytes) -> str:
-        """Where a classic member is one of a consumer group; elsewhere scripts have words for
-        assignments.
+        """Show the assignment of a classic member of a consumer group; elsewhere scripts have words
+        for assignments.
         """
         if assignment[:2] not in (b"\0\0", b"\0\1", b"\0\2", b"\0\3"):
             return super()._shown(assignment)

@@ -348,7 +348,7 @@ def _seen(its: Transaction) -> str:
 
 
 def _known(its: Transaction) -> object:
-    """What a new coordinator knows: all but the topics' ids."""
+    """Return the knowledge of a new coordinator: all but the topics' ids."""
     return (
         replace(its, partitions=NONE),
         _without_ids(its),
