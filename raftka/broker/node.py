@@ -188,7 +188,8 @@ class Node:
         )
         self.dead_letters = DeadLetters(self.context, self.replicas, INTERNAL_TOPICS.__contains__)
         self.coordinators += [self.groups.runtime, self.transactions.runtime]
-        self.services = self.dispatcher.services = self._services()
+        self.services = self._services()
+        self.dispatcher.serve(self.services.parts_of_handlers())
         if self.settings.between_brokers.uses_tls:
             watch_certificates(self.context, self.context.outgoing, "outgoing")
         for endpoint in self.settings.listeners:

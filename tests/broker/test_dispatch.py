@@ -77,6 +77,15 @@ def test_each_module_handles_the_apis_that_it_is_imported_for(module: str) -> No
         )
 
 
+def test_a_handler_names_at_most_three_parts_of_a_node() -> None:
+    with Stage() as stage:
+        parts = stage.nodes[1].services.parts_of_handlers()
+    for registration in HANDLERS.values():
+        registration.load()
+        assert set(registration.parts) <= parts.keys(), registration.api.name
+        assert len(registration.parts) <= 3, registration.api.name
+
+
 def test_no_module_handles_anything_else() -> None:
     folder = Path(handlers.__file__).parent
     handling = {

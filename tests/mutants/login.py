@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.handlers import delegation_tokens
-from raftka.broker.handlers.services import Services
 from raftka.broker.network.access import issuer_keys
 from raftka.broker.network.access.authentication import SaslGate
 from raftka.broker.network.access.issuer_keys import IssuerKeys
@@ -166,9 +166,9 @@ def everybody_renews_tokens(_: Any) -> Any:
 def token_makes_tokens(allowed: Any) -> Any:
     """A session of a token makes further tokens, which outlive it."""
 
-    def bug(session: Session, services: Services) -> bool:
+    def bug(session: Session, metadata: MetadataCache) -> bool:
         session.by_token = False
-        return bool(allowed(session, services))
+        return bool(allowed(session, metadata))
 
     return bug
 

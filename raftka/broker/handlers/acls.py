@@ -4,10 +4,13 @@ SECURITY_DISABLED.
 
 from collections.abc import Sequence
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
+from raftka.broker.controller.controller_client import ControllerClient
+from raftka.broker.handlers.parts import AccessParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
+from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.work.long_work import Steps
 from raftka.limits import ACLS_OF_REQUEST, FILTERED_ACLS, Limit
 from raftka.metadata.security_commands import CreateAcls, DeleteAcls
@@ -44,22 +47,22 @@ REFUSED = "Cluster authorization failed."
 
 def _check_rights(
     request: Request[DescribeAclsRequest | CreateAclsRequest | DeleteAclsRequest],
-    services: Services,
+    access: AccessParts,
     operation: str,
 ) -> None:
     """Raises SECURITY_DISABLED and CLUSTER_AUTHORIZATION_FAILED."""
-    if services.acls is None:
+    if access.acls is None:
         raise KafkaError(Code.SECURITY_DISABLED, DISABLED)
     if not request.may(operation, THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED, REFUSED)
 
 
-def _check_limit(services: Services, limit: Limit, value: int) -> None:
+def _check_limit(metrics: Metrics, limit: Limit, value: int) -> None:
     """Raises INVALID_REQUEST."""
     try:
         check_limit(limit, value, code=Code.INVALID_REQUEST)
     except KafkaError:
-        services.context.metrics.hit(limit)
+        metrics.hit(limit)
         raise
 
 
@@ -80,7 +83,7 @@ def _find_fault(filter_: AclFilter) -> str | None:
 
 @handles(DESCRIBE_ACLS)
 def describe_acls(
-    request: Request[DescribeAclsRequest], services: Services
+    request: Request[DescribeAclsRequest], metadata: MetadataCache, access: AccessParts
 ) -> Steps[DescribeAclsResponse]:
     body, response = request.body, DESCRIBE_ACLS.response
     wanted = AclFilter(
@@ -93,14 +96,14 @@ def describe_acls(
         body.permission_type,
     )
     try:
-        _check_rights(request, services, "DESCRIBE")
+        _check_rights(request, access, "DESCRIBE")
         if (fault := _find_fault(wanted)) is not None:
             raise KafkaError(Code.INVALID_REQUEST, fault)
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message)
     rows: dict[tuple[int, str, int], EncodedRows[AclDescription]] = {}
     row = response.resources
-    for at, acl in enumerate(services.metadata.image.acls):
+    for at, acl in enumerate(metadata.image.acls):
         if wanted.matches(acl):
             description = row.acls(
                 principal=acl.principal,
@@ -136,27 +139,32 @@ def _refuse_creations(
 
 @handles(CREATE_ACLS, lambda request, code: _refuse_creations(request, KafkaError(code)))
 async def create_acls(
-    request: Request[CreateAclsRequest], services: Services
+    request: Request[CreateAclsRequest],
+    metadata: MetadataCache,
+    controller: ControllerClient,
+    access: AccessParts,
 ) -> CreateAclsResponse:
     try:
-        _check_rights(request, services, "ALTER")
-        faults, acls = await request.finish(_read_creations(request.body, services))
+        _check_rights(request, access, "ALTER")
+        faults, acls = await request.finish(
+            _read_creations(request.body, metadata, request.dispatcher.metrics)
+        )
         for first in range(0, len(acls), ACLS_OF_COMMAND):
-            await services.controller.ask(CreateAcls(tuple(acls[first : first + ACLS_OF_COMMAND])))
+            await controller.ask(CreateAcls(tuple(acls[first : first + ACLS_OF_COMMAND])))
     except KafkaError as error:
         return await request.finish(_refuse_creations(request, error))
     return await request.finish(_make_created(request, faults))
 
 
 def _read_creations(
-    body: CreateAclsRequest, services: Services
+    body: CreateAclsRequest, metadata: MetadataCache, metrics: Metrics
 ) -> Steps[tuple[list[str | None], list[Acl]]]:
     """Return the fault of each ACL, or None; and the valid ACLs that are new, each once. Raises
     INVALID_REQUEST for too many.
     """
     faults: list[str | None] = []
     acls: dict[Acl, None] = {}
-    known = services.metadata.image.acls
+    known = metadata.image.acls
     for each in body.creations:
         host, name = each.host, each.resource_name
         acl = Acl(
@@ -172,7 +180,7 @@ def _read_creations(
         if faults[-1] is None and acl not in known:
             acls[acl] = None
         yield
-    _check_limit(services, ACLS_OF_REQUEST, len(acls))
+    _check_limit(metrics, ACLS_OF_REQUEST, len(acls))
     return faults, list(acls)
 
 
@@ -208,14 +216,19 @@ def _refuse_deletions(
 
 @handles(DELETE_ACLS, lambda request, code: _refuse_deletions(request, KafkaError(code)))
 async def delete_acls(
-    request: Request[DeleteAclsRequest], services: Services
+    request: Request[DeleteAclsRequest],
+    metadata: MetadataCache,
+    controller: ControllerClient,
+    access: AccessParts,
 ) -> DeleteAclsResponse:
     try:
-        _check_rights(request, services, "ALTER")
-        faults, filters = await request.finish(_read_filters(request.body, services))
+        _check_rights(request, access, "ALTER")
+        faults, filters = await request.finish(
+            _read_filters(request.body, metadata, request.dispatcher.metrics)
+        )
         found: list[tuple[Acl, ...]] = []
         for first in range(0, len(filters), ACLS_OF_COMMAND):
-            found += await services.controller.ask(
+            found += await controller.ask(
                 DeleteAcls(tuple(filters[first : first + ACLS_OF_COMMAND]))
             )
     except KafkaError as error:
@@ -224,14 +237,14 @@ async def delete_acls(
 
 
 def _read_filters(
-    body: DeleteAclsRequest, services: Services
+    body: DeleteAclsRequest, metadata: MetadataCache, metrics: Metrics
 ) -> Steps[tuple[list[str | None], list[AclFilter]]]:
     """Return the fault of each filter, or None; and the valid filters. Raises INVALID_REQUEST for
     too many comparisons with ACLs.
     """
     faults: list[str | None] = []
     filters: list[AclFilter] = []
-    known, comparisons = len(services.metadata.image.acls), 0
+    known, comparisons = len(metadata.image.acls), 0
     for each in body.filters:
         wanted = AclFilter(
             each.resource_type_filter,
@@ -247,7 +260,7 @@ def _read_filters(
             filters.append(wanted)
             comparisons += known if wanted.exact is None else 0
         yield
-    _check_limit(services, FILTERED_ACLS, comparisons)
+    _check_limit(metrics, FILTERED_ACLS, comparisons)
     return faults, filters
 
 

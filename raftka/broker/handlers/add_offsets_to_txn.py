@@ -2,6 +2,7 @@
 transaction. Newer clients have TxnOffsetCommit do it.
 """
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.coordinators.group_service import TOPIC
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.broker.handlers.coordinator_request import (
@@ -9,7 +10,7 @@ from raftka.broker.handlers.coordinator_request import (
     check_group,
     check_transactional_id,
 )
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.transactions.commands import AddPartitions
@@ -26,23 +27,25 @@ response = ADD_OFFSETS_TO_TXN.response
 
 @handles(ADD_OFFSETS_TO_TXN)
 def add_offsets_to_txn(
-    request: Request[AddOffsetsToTxnRequest], services: Services
+    request: Request[AddOffsetsToTxnRequest],
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
 ) -> AddOffsetsToTxnResponse | Delayed:
     body = request.body
     check_transactional_id(request, body.transactional_id)
     check_group(request, "READ", body.group_id)
-    topic = services.metadata.image.topic_named(TOPIC)
+    topic = metadata.image.topic_named(TOPIC)
     # before there is one: as many as it is going to have
     count = (
         len(topic.partitions)
         if topic is not None
-        else services.metadata.settings["offsets.topic.num.partitions"]
+        else metadata.settings["offsets.topic.num.partitions"]
     )
     partition = (TOPIC, partition_for(body.group_id, count))
     command = AddPartitions(
         body.transactional_id, body.producer_id, body.producer_epoch, (partition,)
     )
-    return ask_transaction(request, services, body.transactional_id, command, _answer)
+    return ask_transaction(request, coordinators, body.transactional_id, command, _answer)
 
 
 def _answer(

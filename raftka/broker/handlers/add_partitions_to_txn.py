@@ -6,13 +6,14 @@ partitions of a transaction are added, or none.
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.coordinator_request import (
     CoordinatorRequest,
     ask_transaction,
     check_transactional_id,
 )
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -52,17 +53,19 @@ def _refused(
 
 @handles(ADD_PARTITIONS_TO_TXN, refused=_refused)
 def add_partitions_to_txn(
-    request: Request[AddPartitionsToTxnRequest], services: Services
+    request: Request[AddPartitionsToTxnRequest],
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
 ) -> Steps[AddPartitionsToTxnResponse | Delayed]:
     if request.version >= OF_BROKERS:
-        return (yield from _of_brokers(request, services))
+        return (yield from _of_brokers(request, metadata, coordinators))
     body = request.body
     transactional_id = body.v3_and_below_transactional_id
     check_transactional_id(request, transactional_id)
     codes: dict[Key, Code] = {}
     for topic in body.v3_and_below_topics:
         may_write = request.may("WRITE", (TOPIC, topic.name))
-        count = _partitions(services, topic.name)
+        count = _partitions(metadata, topic.name)
         for index in topic.partitions:
             codes[topic.name, index] = _code(may_write=may_write, is_there=0 <= index < count)
             yield
@@ -78,11 +81,11 @@ def add_partitions_to_txn(
         body.v3_and_below_producer_epoch,
         tuple(codes),
     )
-    return ask_transaction(request, services, transactional_id, command, _answer)
+    return ask_transaction(request, coordinators, transactional_id, command, _answer)
 
 
-def _partitions(services: Services, topic: str) -> int:
-    known = services.metadata.image.topic_named(topic)
+def _partitions(metadata: MetadataCache, topic: str) -> int:
+    known = metadata.image.topic_named(topic)
     return len(known.partitions) if known is not None else 0
 
 
@@ -107,27 +110,29 @@ def _answer(
 
 
 def _of_brokers(
-    request: Request[AddPartitionsToTxnRequest], services: Services
+    request: Request[AddPartitionsToTxnRequest],
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
 ) -> Steps[AddPartitionsToTxnResponse | Delayed]:
     """Answered when the last transaction is decided."""
     if not request.may("CLUSTER_ACTION", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     asking: CoordinatorRequest[AddPartitionsToTxnRequest, AddPartitionsToTxnResponse]
-    asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer_brokers)
+    asking = CoordinatorRequest(request, request.dispatcher.long_work, _answer_brokers)
     request.stays = True
     transactions = request.body.transactions
     gathered = Gathered(len(transactions), asking)
     for place, asked in enumerate(transactions):
         codes: dict[Key, Code] = {}
         for topic in asked.topics:
-            count = _partitions(services, topic.name)
+            count = _partitions(metadata, topic.name)
             for index in topic.partitions:
                 codes[topic.name, index] = _code(may_write=True, is_there=0 <= index < count)
                 yield
         if any(codes.values()):
             _place(gathered, place, _not_attempted(codes))
             continue
-        services.transactions.add_partitions(
+        coordinators.transactions.add_partitions(
             asked.transactional_id,
             (asked.producer_id, asked.producer_epoch),
             tuple(codes),

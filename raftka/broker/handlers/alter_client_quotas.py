@@ -2,7 +2,7 @@
 node applies the quotas when it replays the records.
 """
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -38,14 +38,14 @@ def _refuse_request(
 
 @handles(ALTER_CLIENT_QUOTAS, _refuse_request)
 async def alter_client_quotas(
-    request: Request[AlterClientQuotasRequest], services: Services
+    request: Request[AlterClientQuotasRequest], controller: ControllerClient
 ) -> AlterClientQuotasResponse:
     if not request.may("ALTER_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     command, refused = await request.finish(_make_command(request.body))
     try:
         results: tuple[QuotaResult, ...] = (
-            await services.controller.ask(command) if command.alterations else ()
+            await controller.ask(command) if command.alterations else ()
         )
     except KafkaError as error:
         return await request.finish(_refuse_all(request, error.code, error.message))

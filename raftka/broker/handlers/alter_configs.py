@@ -6,8 +6,9 @@ level of this node's log is set here; it lasts until the process ends, as in Kaf
 
 from typing import Any
 
+from raftka.broker.context import BrokerContext
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.handlers.log_levels import set_levels
-from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import GROUP, REFUSED, THE_CLUSTER, TOPIC, Resource
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -50,34 +51,34 @@ def _refuse_all(request: Asked, code: Code) -> Steps[Any]:
 
 @handles(INCREMENTAL_ALTER_CONFIGS, refused=_refuse_all)
 async def incremental_alter_configs(
-    request: Request[IncrementalAlterConfigsRequest], services: Services
+    request: Request[IncrementalAlterConfigsRequest], controller: ControllerClient
 ) -> IncrementalAlterConfigsResponse:
-    answer: IncrementalAlterConfigsResponse = await _alter(request, services, replace_all=False)
+    answer: IncrementalAlterConfigsResponse = await _alter(request, controller, replace_all=False)
     return answer
 
 
 @handles(ALTER_CONFIGS, refused=_refuse_all)
 async def alter_configs(
-    request: Request[AlterConfigsRequest], services: Services
+    request: Request[AlterConfigsRequest], controller: ControllerClient
 ) -> AlterConfigsResponse:
-    answer: AlterConfigsResponse = await _alter(request, services, replace_all=True)
+    answer: AlterConfigsResponse = await _alter(request, controller, replace_all=True)
     return answer
 
 
-async def _alter(request: Asked, services: Services, *, replace_all: bool) -> Any:
+async def _alter(request: Asked, controller: ControllerClient, *, replace_all: bool) -> Any:
     """Send the resources in one or several commands; each resource is altered as a whole."""
     answers: Answers = {}
     for resources in await request.finish(
-        _make_commands(request, services, answers, replace_all=replace_all)
+        _make_commands(request, answers, replace_all=replace_all)
     ):
         answers |= await _ask_controller(
-            services, resources, replace_all=replace_all, validate_only=request.body.validate_only
+            controller, resources, replace_all=replace_all, validate_only=request.body.validate_only
         )
     return await request.finish(_make_response(request, answers))
 
 
 def _make_commands(
-    request: Asked, services: Services, answers: Answers, *, replace_all: bool
+    request: Asked, answers: Answers, *, replace_all: bool
 ) -> Steps[list[list[ConfigResource]]]:
     """Return the resources by command; `answers` gets those that are answered without the
     controller.
@@ -100,13 +101,15 @@ def _make_commands(
             check_limit(SETTINGS_OF_RESOURCE, len(resource.configs))
             wanted = _read_resource(resource)
             if wanted.resource_type == image.BROKER_LOGGER and not replace_all:
-                set_levels(services, wanted, validate_only=request.body.validate_only)
+                set_levels(
+                    request.dispatcher.context, wanted, validate_only=request.body.validate_only
+                )
                 answers[key] = AlteredConfigs(0, None)
                 continue
-            _check_own_broker(services, *key)
+            _check_own_broker(request.dispatcher.context, *key)
         except KafkaError as error:
             for limit in limit_of(error):
-                services.context.metrics.hit(limit)
+                request.dispatcher.metrics.hit(limit)
             answers[key] = AlteredConfigs(int(error.code), error.message)
             continue
         if command and len(wanted.changes) >= room:
@@ -132,13 +135,15 @@ def _read_resource(
 
 
 async def _ask_controller(
-    services: Services, resources: list[ConfigResource], *, replace_all: bool, validate_only: bool
+    controller: ControllerClient,
+    resources: list[ConfigResource],
+    *,
+    replace_all: bool,
+    validate_only: bool,
 ) -> Answers:
     replies: tuple[AlteredConfigs, ...]
     try:
-        replies = await services.controller.ask(
-            AlterConfigs(tuple(resources), replace_all, validate_only)
-        )
+        replies = await controller.ask(AlterConfigs(tuple(resources), replace_all, validate_only))
     except KafkaError as error:
         replies = (AlteredConfigs(int(error.code), error.message),) * len(resources)
     return {
@@ -157,12 +162,12 @@ def check_allowed(request: Request[Row], operation: str, kind: int, name: str) -
         )
 
 
-def _check_own_broker(services: Services, kind: int, name: str) -> None:
+def _check_own_broker(context: BrokerContext, kind: int, name: str) -> None:
     """Refuse settings of another broker: only that broker knows its properties file."""
-    if kind == image.BROKER and name and name != str(services.context.node_id):
+    if kind == image.BROKER and name and name != str(context.node_id):
         is_id = name.isascii() and name.isdigit()
         fault = (
-            f"Unexpected broker id, expected {services.context.node_id}, but received {name}"
+            f"Unexpected broker id, expected {context.node_id}, but received {name}"
             if is_id
             else f"Node id must be an integer, but it is: {name}"
         )

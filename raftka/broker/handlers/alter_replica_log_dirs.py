@@ -5,7 +5,7 @@ Answered when the moves have begun.
 from collections.abc import Callable
 from functools import partial
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import ReplicaParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -29,11 +29,11 @@ def _refuse_all(
 
 @handles(ALTER_REPLICA_LOG_DIRS, refused=_refuse_all)
 def alter_replica_log_dirs(
-    request: Request[AlterReplicaLogDirsRequest], services: Services
+    request: Request[AlterReplicaLogDirsRequest], replicas: ReplicaParts
 ) -> Steps[AlterReplicaLogDirsResponse]:
     if not request.may("ALTER", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
-    return (yield from _move_replicas(request, partial(_move_replica, services)))
+    return (yield from _move_replicas(request, partial(_move_replica, replicas)))
 
 
 def _move_replicas(
@@ -59,9 +59,9 @@ def _move_replicas(
     return response(results=results)
 
 
-def _move_replica(services: Services, path: str, topic: str, index: int) -> Code:
+def _move_replica(replicas: ReplicaParts, path: str, topic: str, index: int) -> Code:
     try:
-        services.housekeeping.mover.alter(path, topic, index)
+        replicas.housekeeping.mover.alter(path, topic, index)
     except KafkaError as error:
         return error.code
     return Code.NONE

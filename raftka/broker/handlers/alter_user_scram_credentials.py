@@ -5,7 +5,7 @@ two keys made of it.
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -58,18 +58,18 @@ def _refuse_all(
 
 @handles(ALTER_USER_SCRAM_CREDENTIALS, _refuse_all)
 async def alter_user_scram_credentials(
-    request: Request[AlterUserScramCredentialsRequest], services: Services
+    request: Request[AlterUserScramCredentialsRequest], controller: ControllerClient
 ) -> AlterUserScramCredentialsResponse:
     if not request.may("ALTER", THE_CLUSTER):
         return await request.finish(_refuse_all(request, Code.CLUSTER_AUTHORIZATION_FAILED))
     deletions, upsertions, refused = await request.finish(_read_changes(request.body))
     results: list[ScramResult] = []
     for first in range(0, len(deletions), USERS_OF_COMMAND):
-        results += await services.controller.ask(
+        results += await controller.ask(
             AlterScramCredentials(tuple(deletions[first : first + USERS_OF_COMMAND]), ())
         )
     for first in range(0, len(upsertions), USERS_OF_COMMAND):
-        results += await services.controller.ask(
+        results += await controller.ask(
             AlterScramCredentials((), tuple(upsertions[first : first + USERS_OF_COMMAND]))
         )
     return await request.finish(_make_response(request, results, refused))

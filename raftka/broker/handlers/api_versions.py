@@ -2,7 +2,7 @@
 other API.
 """
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
 from raftka.broker.network.dispatch import HANDLERS, handles
 from raftka.broker.network.request import Request
 from raftka.metadata.controller.features import SUPPORTED
@@ -12,7 +12,9 @@ from raftka.wire.software import is_software
 
 
 @handles(API_VERSIONS)
-def api_versions(request: Request[ApiVersionsRequest], services: Services) -> ApiVersionsResponse:
+def api_versions(
+    request: Request[ApiVersionsRequest], metadata: MetadataCache
+) -> ApiVersionsResponse:
     body, response = request.body, API_VERSIONS.response
     row = response.api_keys
     if request.version >= 3 and not is_software(
@@ -34,10 +36,10 @@ def api_versions(request: Request[ApiVersionsRequest], services: Services) -> Ap
             # earlier clients would take a lowest level of 0 for a mistake (KAFKA-17492)
             if low > 0 or request.version >= 4
         ],
-        finalized_features_epoch=services.metadata.image.offset,
+        finalized_features_epoch=metadata.image.offset,
         finalized_features=[
             response.finalized_features(name=name, max_version_level=level, min_version_level=level)
-            for name, level in services.metadata.image.features.items()
+            for name, level in metadata.image.features.items()
             if name in SUPPORTED
         ],
     )

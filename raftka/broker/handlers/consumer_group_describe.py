@@ -4,9 +4,10 @@ have.
 One that is named twice is described once.
 """
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.consumer_group_heartbeat import check_served
 from raftka.broker.handlers.coordinator_request import ask_of_each
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import GROUP, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -44,9 +45,11 @@ def _refused(
 
 @handles(CONSUMER_GROUP_DESCRIBE, refused=_refused)
 def consumer_group_describe(
-    request: Request[ConsumerGroupDescribeRequest], services: Services
+    request: Request[ConsumerGroupDescribeRequest],
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
 ) -> Steps[ConsumerGroupDescribeResponse | Delayed]:
-    check_served(services)
+    check_served(metadata)
     asked = dict.fromkeys(request.body.group_ids)
 
     def answer(
@@ -55,11 +58,11 @@ def consumer_group_describe(
     ) -> Steps[ConsumerGroupDescribeResponse]:
         groups = request.encoded_rows(response.groups)
         for group_id, found in zip(asked, answers, strict=True):
-            groups.add((yield from _group(request, services.metadata.image, group_id, found)))
+            groups.add((yield from _group(request, metadata.image, group_id, found)))
             yield
         return response(groups=groups)
 
-    return (yield from ask_of_each(request, services, asked, "DESCRIBE", _command, answer))
+    return (yield from ask_of_each(request, coordinators, asked, "DESCRIBE", _command, answer))
 
 
 def _command(group_id: str) -> DescribeConsumerGroup:

@@ -4,8 +4,9 @@ version 1 on it makes its own member id.
 
 from collections.abc import Sequence
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.coordinator_request import ask, check_group
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -26,10 +27,12 @@ response = CONSUMER_GROUP_HEARTBEAT.response
 
 @handles(CONSUMER_GROUP_HEARTBEAT)
 def consumer_group_heartbeat(
-    request: Request[ConsumerGroupHeartbeatRequest], services: Services
+    request: Request[ConsumerGroupHeartbeatRequest],
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
 ) -> Steps[ConsumerGroupHeartbeatResponse | Delayed]:
     body, version, session = request.body, request.version, request.session
-    check_served(services)
+    check_served(metadata)
     check_group(request, "READ", body.group_id)
     check_limit(SUBSCRIBED_NAMES, len(body.subscribed_topic_names or ()), code=Code.INVALID_REQUEST)
     for name in body.subscribed_topic_names or ():
@@ -52,7 +55,7 @@ def consumer_group_heartbeat(
         owned=owned,
         needs_member_id=version >= 1,
     )
-    return ask(request, services, body.group_id, command, _answer)
+    return ask(request, coordinators, body.group_id, command, _answer)
 
 
 def _owned(topics: Sequence[OwnedTopicPartitions]) -> Steps[dict[bytes, frozenset[int]]]:
@@ -63,11 +66,11 @@ def _owned(topics: Sequence[OwnedTopicPartitions]) -> Steps[dict[bytes, frozense
     return owned
 
 
-def check_served(services: Services) -> None:
+def check_served(metadata: MetadataCache) -> None:
     """Raises UNSUPPORTED_VERSION."""
     if (
-        not services.metadata.image.features.get(GROUP_VERSION)
-        or "consumer" not in services.metadata.settings["group.coordinator.rebalance.protocols"]
+        not metadata.image.features.get(GROUP_VERSION)
+        or "consumer" not in metadata.settings["group.coordinator.rebalance.protocols"]
     ):
         raise KafkaError(Code.UNSUPPORTED_VERSION)
 

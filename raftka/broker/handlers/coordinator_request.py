@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from typing import Any, Generic
 
 from raftka.broker.coordinators.runtime import Gathered
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import GROUP, TRANSACTIONAL_ID
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import LongWork, Steps, counted_as
@@ -89,7 +89,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
 
 def ask(
     request: Request[Req],
-    services: Services,
+    coordinators: CoordinatorParts,
     group_id: str,
     command: object,
     make: Make[Req, Resp],
@@ -99,8 +99,8 @@ def ask(
     """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has
     gone.
     """
-    coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, make)
-    runtime = services.groups.runtime
+    coordinator_request = CoordinatorRequest(request, request.dispatcher.long_work, make)
+    runtime = coordinators.groups.runtime
     try:
         runtime.submit(group_id, command, coordinator_request)
     except KafkaError as error:
@@ -112,7 +112,7 @@ def ask(
 
 def ask_of_each(
     request: Request[Req],
-    services: Services,
+    coordinators: CoordinatorParts,
     group_ids: Collection[str],
     operation: str,
     command: Callable[[str], object],
@@ -129,12 +129,12 @@ def ask_of_each(
             return group_id, error, operation, 1
 
     questions = (question(group_id) for group_id in group_ids)
-    return (yield from ask_all(request, services, len(group_ids), questions, make))
+    return (yield from ask_all(request, coordinators, len(group_ids), questions, make))
 
 
 def ask_all(
     request: Request[Req],
-    services: Services,
+    coordinators: CoordinatorParts,
     count: int,
     questions: Iterable[Question],
     make: Make[Req, Resp],
@@ -143,7 +143,7 @@ def ask_all(
 
     `make` gets the list of all answers, in that order.
     """
-    coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, make)
+    coordinator_request = CoordinatorRequest(request, request.dispatcher.long_work, make)
     request.stays = True
     gathered = Gathered(count, coordinator_request)
     for place, (group_id, command, operation, items) in enumerate(questions):
@@ -152,7 +152,7 @@ def ask_all(
             check_group(request, operation, group_id)
             if isinstance(command, KafkaError):
                 raise command
-            services.groups.runtime.submit(group_id, command, ticket)
+            coordinators.groups.runtime.submit(group_id, command, ticket)
         except KafkaError as error:
             # its frames hold all other answers: a cycle that only a full collection would free
             ticket(error.with_traceback(None))
@@ -168,7 +168,7 @@ def check_group(request: Request[Row], operation: str, group_id: str) -> None:
 
 def ask_transaction(
     request: Request[Req],
-    services: Services,
+    coordinators: CoordinatorParts,
     transactional_id: str,
     command: object,
     make: Make[Req, Resp],
@@ -176,13 +176,13 @@ def ask_transaction(
     """Ask the transaction coordinator. It may wait for markers, and hears when its client has
     gone.
     """
-    asking = CoordinatorRequest(request, services.dispatcher.long_work, make)
+    asking = CoordinatorRequest(request, request.dispatcher.long_work, make)
     try:
-        services.transactions.submit(transactional_id, command, asking)
+        coordinators.transactions.submit(transactional_id, command, asking)
     except KafkaError as error:
         asking(error)
     return asking.result(
-        lambda ticket: services.transactions.runtime.client_gone(transactional_id, ticket)
+        lambda ticket: coordinators.transactions.runtime.client_gone(transactional_id, ticket)
     )
 
 

@@ -4,7 +4,8 @@ the logs when they replay the records.
 
 from functools import partial
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.quotas.mutations import Mutations
@@ -28,20 +29,20 @@ TOPICS_OF_COMMAND = 100  # the controller decides a command in one piece
 
 @handles(CREATE_PARTITIONS, refused=lambda request, code: _refuse_all(request, code, None))
 async def create_partitions(
-    request: Request[CreatePartitionsRequest], services: Services
+    request: Request[CreatePartitionsRequest], metadata: MetadataCache, controller: ControllerClient
 ) -> CreatePartitionsResponse:
     """Send a request for very many topics as several commands; each is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.results)
     mutations = Mutations[MorePartitions](
-        request.meter, partial(_count_new_partitions, services), strictly=request.version >= STRICT
+        request.meter, partial(_count_new_partitions, metadata), strictly=request.version >= STRICT
     )
     for wanted in await request.finish(_make_commands(request, rows)):
         topics, throttled = mutations.admit(wanted)
         try:
             command = CreatePartitions(topics, body.validate_only)
             results: tuple[TopicResult, ...] = (
-                await services.controller.ask(command, body.timeout_ms / 1000) if topics else ()
+                await controller.ask(command, body.timeout_ms / 1000) if topics else ()
             )
         except KafkaError as error:
             results = tuple(
@@ -62,8 +63,8 @@ async def create_partitions(
     return response(results=rows)
 
 
-def _count_new_partitions(services: Services, topic: MorePartitions) -> int:
-    known = services.metadata.image.topic_named(topic.name)
+def _count_new_partitions(metadata: MetadataCache, topic: MorePartitions) -> int:
+    known = metadata.image.topic_named(topic.name)
     return 0 if known is None else max(0, topic.total - len(known.partitions))
 
 

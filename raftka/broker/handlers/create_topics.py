@@ -5,7 +5,8 @@ when they replay the records.
 from collections.abc import Callable
 from functools import partial
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import BrokerContext, MetadataCache
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.quotas.mutations import Mutations
@@ -47,23 +48,23 @@ Inherit = Callable[[dict[str, str]], list[ConfigRow]]
 
 @handles(CREATE_TOPICS, refused=lambda request, code: _refuse_all(request, code, None))
 async def create_topics(
-    request: Request[CreateTopicsRequest], services: Services
+    request: Request[CreateTopicsRequest], metadata: MetadataCache, controller: ControllerClient
 ) -> CreateTopicsResponse:
     """Send a request for very many topics as several commands; each is committed as a whole."""
     body = request.body
     rows = request.encoded_rows(response.topics)
     inherit: Inherit = partial(
-        services.metadata.topic_rows.of_one_with,
-        services.metadata.settings,
-        services.metadata.image,
+        metadata.topic_rows.of_one_with,
+        metadata.settings,
+        metadata.image,
     )
     defaults_known = False  # the controller's defaults have been fetched for this request
     mutations = Mutations[NewTopic](
-        request.meter, partial(_count_new_partitions, services), strictly=request.version >= STRICT
+        request.meter, partial(_count_new_partitions, metadata), strictly=request.version >= STRICT
     )
-    for wanted in await request.finish(_make_commands(request, services, rows)):
+    for wanted in await request.finish(_make_commands(request, metadata, rows)):
         topics, throttled = mutations.admit(wanted)
-        created = await _create(services, body, topics)
+        created = await _create(controller, body, topics)
         for topic, result in zip(topics, created, strict=True):
             mutations.refused((topic,), result.error)
         created += tuple(
@@ -77,22 +78,23 @@ async def create_topics(
             and request.version >= 5
             and any(not topic.error for topic in created)
         ):
-            defaults_known, inherit = True, await _fetch_defaults(services)
+            defaults_known, inherit = (
+                True,
+                await _fetch_defaults(metadata, controller, request.dispatcher.context),
+            )
         await request.finish(_add_rows(request, rows, topics, created, inherit))
     return response(topics=rows)
 
 
 async def _create(
-    services: Services, body: CreateTopicsRequest, topics: tuple[NewTopic, ...]
+    controller: ControllerClient, body: CreateTopicsRequest, topics: tuple[NewTopic, ...]
 ) -> tuple[CreatedTopic, ...]:
     """Ask the controller; return a result for each of the topics, in order."""
     if not topics:
         return ()
     command = CreateTopics(topics, body.validate_only)
     try:
-        created: tuple[CreatedTopic, ...] = await services.controller.ask(
-            command, body.timeout_ms / 1000
-        )
+        created: tuple[CreatedTopic, ...] = await controller.ask(command, body.timeout_ms / 1000)
     except KafkaError as error:
         return tuple(
             [
@@ -103,15 +105,15 @@ async def _create(
     return created
 
 
-def _count_new_partitions(services: Services, topic: NewTopic) -> int:
-    if services.metadata.image.topic_named(topic.name) is not None:
+def _count_new_partitions(metadata: MetadataCache, topic: NewTopic) -> int:
+    if metadata.image.topic_named(topic.name) is not None:
         return 0
-    return _count_partitions(services, topic)
+    return _count_partitions(metadata, topic)
 
 
 def _make_commands(
     request: Request[CreateTopicsRequest],
-    services: Services,
+    metadata: MetadataCache,
     rows: EncodedRows[CreatableTopicResult],
 ) -> Steps[list[tuple[NewTopic, ...]]]:
     """Return topics by command; add rows for topics that are refused without the controller."""
@@ -119,7 +121,7 @@ def _make_commands(
     wanted = 0  # partitions of the request
     for topic in request.body.topics:
         times[topic.name] = times.get(topic.name, 0) + 1
-        wanted += _count_partitions(services, _read_topic(topic))
+        wanted += _count_partitions(metadata, _read_topic(topic))
         yield
     everything = request.may("CREATE", THE_CLUSTER)
     commands: list[tuple[NewTopic, ...]] = []
@@ -139,11 +141,11 @@ def _make_commands(
             check_topic_name(topic.name)
         except KafkaError as error:
             for limit in limit_of(error):
-                services.context.metrics.hit(limit)
+                request.dispatcher.metrics.hit(limit)
             rows.add(_make_refused_row(topic.name, error))
             continue
         new_topic = _read_topic(topic)
-        more = _count_partitions(services, new_topic)
+        more = _count_partitions(metadata, new_topic)
         if command and (
             len(command) == TOPICS_OF_COMMAND or partitions + more > PARTITIONS_OF_COMMAND
         ):
@@ -154,9 +156,9 @@ def _make_commands(
     return [*commands, tuple(command)] if command else commands
 
 
-def _count_partitions(services: Services, topic: NewTopic) -> int:
+def _count_partitions(metadata: MetadataCache, topic: NewTopic) -> int:
     """Return at least one: the controller decides an invalid number too."""
-    return max(1, count_partitions(topic, services.metadata.settings))
+    return max(1, count_partitions(topic, metadata.settings))
 
 
 def _add_rows(
@@ -172,25 +174,27 @@ def _add_rows(
         yield
 
 
-async def _fetch_defaults(services: Services) -> Inherit:
+async def _fetch_defaults(
+    metadata: MetadataCache, controller: ControllerClient, context: BrokerContext
+) -> Inherit:
     """Return an Inherit with the defaults of the controller, which has created the topics."""
-    defaults = await _ask_for_defaults(services)
-    described = (
-        services.metadata.topic_rows if defaults is services.metadata.settings else TopicRows()
-    )
-    return partial(described.of_one_with, defaults, services.metadata.image)
+    defaults = await _ask_for_defaults(metadata, controller, context)
+    described = metadata.topic_rows if defaults is metadata.settings else TopicRows()
+    return partial(described.of_one_with, defaults, metadata.image)
 
 
-async def _ask_for_defaults(services: Services) -> Static:
+async def _ask_for_defaults(
+    metadata: MetadataCache, controller: ControllerClient, context: BrokerContext
+) -> Static:
     """Return the controller's defaults, or this node's when the controller does not answer."""
     try:
-        reply: StaticSettings = await services.controller.ask(TopicDefaults(), DEFAULTS_S)
+        reply: StaticSettings = await controller.ask(TopicDefaults(), DEFAULTS_S)
     except KafkaError:
-        return services.metadata.settings
+        return metadata.settings
     return (
         OfController(reply.node_id, dict(reply.given))
-        if reply.node_id != services.context.node_id
-        else services.metadata.settings
+        if reply.node_id != context.node_id
+        else metadata.settings
     )
 
 

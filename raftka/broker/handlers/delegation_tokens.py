@@ -9,7 +9,9 @@ from functools import partial
 
 import trio
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
+from raftka.broker.controller.controller_client import ControllerClient
+from raftka.broker.handlers.parts import AccessParts
 from raftka.broker.network.access.authorizer import DELEGATION_TOKEN, USER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -49,12 +51,12 @@ WORK_BYTES = 64 * 1024  # size of the work for the background worker
 ANONYMOUS = "User:ANONYMOUS"
 
 
-def _allowed(session: Session, services: Services) -> bool:
+def _allowed(session: Session, metadata: MetadataCache) -> bool:
     """Return whether the client has logged in, and not with a token."""
     protocol = next(
         (
             each.security_protocol
-            for each in services.metadata.settings.listeners
+            for each in metadata.settings.listeners
             if each.listener == session.listener
         ),
         "PLAINTEXT",
@@ -64,10 +66,10 @@ def _allowed(session: Session, services: Services) -> bool:
 
 
 def _check_creation(
-    request: Request[CreateDelegationTokenRequest], services: Services, owner: str
+    request: Request[CreateDelegationTokenRequest], metadata: MetadataCache, owner: str
 ) -> None:
     """Make Kafka's checks in Kafka's order. Raises KafkaError."""
-    if not _allowed(request.session, services):
+    if not _allowed(request.session, metadata):
         raise KafkaError(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if owner != request.session.principal and not request.may("CREATE_TOKENS", (USER, owner)):
         raise KafkaError(Code.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
@@ -75,13 +77,16 @@ def _check_creation(
         each.principal_type != "User" for each in request.body.renewers
     ):
         raise KafkaError(Code.INVALID_PRINCIPAL_TYPE)
-    if not services.metadata.settings["delegation.token.secret.key"]:
+    if not metadata.settings["delegation.token.secret.key"]:
         raise KafkaError(Code.DELEGATION_TOKEN_AUTH_DISABLED)
 
 
 @handles(CREATE_DELEGATION_TOKEN)
 async def create_delegation_token(
-    request: Request[CreateDelegationTokenRequest], services: Services
+    request: Request[CreateDelegationTokenRequest],
+    metadata: MetadataCache,
+    controller: ControllerClient,
+    access: AccessParts,
 ) -> CreateDelegationTokenResponse:
     body, requester = request.body, request.session.principal
     owner = (
@@ -90,16 +95,16 @@ async def create_delegation_token(
         else requester
     )
     try:
-        _check_creation(request, services, owner)
-        random = services.context.runtime.random(SECRETS)
+        _check_creation(request, metadata, owner)
+        random = request.dispatcher.context.runtime.random(SECRETS)
         token_id = new_token_id(random.randbytes)
-        token_hmac = hmac_of(services.metadata.settings["delegation.token.secret.key"], token_id)
-        credentials = await _make_credentials(services, token_hmac, salts_of(random.randbytes))
+        token_hmac = hmac_of(metadata.settings["delegation.token.secret.key"], token_id)
+        credentials = await _make_credentials(access, token_hmac, salts_of(random.randbytes))
         renewers = tuple(dict.fromkeys(f"User:{each.principal_name}" for each in body.renewers))
         command = AddToken(
             token_id, owner, requester, renewers, body.max_lifetime_ms, token_hmac, credentials
         )
-        times: TokenTimes = await services.controller.ask(command)
+        times: TokenTimes = await controller.ask(command)
     except KafkaError as error:
         return _make_created(owner, requester, TokenTimes(-1, -1, -1), code=error.code)
     return _make_created(owner, requester, times, token_id, token_hmac)
@@ -134,10 +139,10 @@ def _split(principal: str) -> tuple[str, str]:
 
 
 async def _make_credentials(
-    services: Services, token_hmac: bytes, salts: tuple[bytes, ...]
+    access: AccessParts, token_hmac: bytes, salts: tuple[bytes, ...]
 ) -> tuple[TokenCredential, ...]:
     """Compute the credentials in the background worker. Raises KafkaError if its queue is full."""
-    services.background.check_room(WORK_BYTES)
+    access.background.check_room(WORK_BYTES)
     made = trio.Event()
     found: list[tuple[TokenCredential, ...] | BaseException] = []
 
@@ -145,7 +150,7 @@ async def _make_credentials(
         found.append(result)
         made.set()
 
-    services.background.run(WORK_BYTES, partial(make_credentials, token_hmac, salts), done)
+    access.background.run(WORK_BYTES, partial(make_credentials, token_hmac, salts), done)
     await made.wait()
     if isinstance(found[0], BaseException):
         raise found[0]
@@ -153,49 +158,53 @@ async def _make_credentials(
 
 
 async def _ask_controller(
-    session: Session, services: Services, command: OfTokens
+    session: Session, metadata: MetadataCache, controller: ControllerClient, command: OfTokens
 ) -> tuple[int, int]:
     """Return an error code and the token's expiry."""
-    if not _allowed(session, services):
+    if not _allowed(session, metadata):
         return int(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED), -1
-    if not services.metadata.settings["delegation.token.secret.key"]:
+    if not metadata.settings["delegation.token.secret.key"]:
         return int(Code.DELEGATION_TOKEN_AUTH_DISABLED), 0
     try:
-        return 0, await services.controller.ask(command)
+        return 0, await controller.ask(command)
     except KafkaError as error:
         return int(error.code), 0
 
 
 @handles(RENEW_DELEGATION_TOKEN)
 async def renew_delegation_token(
-    request: Request[RenewDelegationTokenRequest], services: Services
+    request: Request[RenewDelegationTokenRequest],
+    metadata: MetadataCache,
+    controller: ControllerClient,
 ) -> RenewDelegationTokenResponse:
     command = RenewToken(
         bytes(request.body.hmac), request.session.principal, request.body.renew_period_ms
     )
-    code, expires_ms = await _ask_controller(request.session, services, command)
+    code, expires_ms = await _ask_controller(request.session, metadata, controller, command)
     return RENEW_DELEGATION_TOKEN.response(error_code=code, expiry_timestamp_ms=expires_ms)
 
 
 @handles(EXPIRE_DELEGATION_TOKEN)
 async def expire_delegation_token(
-    request: Request[ExpireDelegationTokenRequest], services: Services
+    request: Request[ExpireDelegationTokenRequest],
+    metadata: MetadataCache,
+    controller: ControllerClient,
 ) -> ExpireDelegationTokenResponse:
     command = ExpireToken(
         bytes(request.body.hmac), request.session.principal, request.body.expiry_time_period_ms
     )
-    code, expires_ms = await _ask_controller(request.session, services, command)
+    code, expires_ms = await _ask_controller(request.session, metadata, controller, command)
     return EXPIRE_DELEGATION_TOKEN.response(error_code=code, expiry_timestamp_ms=expires_ms)
 
 
 @handles(DESCRIBE_DELEGATION_TOKEN)
 def describe_delegation_token(
-    request: Request[DescribeDelegationTokenRequest], services: Services
+    request: Request[DescribeDelegationTokenRequest], metadata: MetadataCache
 ) -> Steps[DescribeDelegationTokenResponse]:
     response = DESCRIBE_DELEGATION_TOKEN.response
-    if not _allowed(request.session, services):
+    if not _allowed(request.session, metadata):
         return response(error_code=int(Code.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
-    if not services.metadata.settings["delegation.token.secret.key"]:
+    if not metadata.settings["delegation.token.secret.key"]:
         return response(error_code=int(Code.DELEGATION_TOKEN_AUTH_DISABLED))
     owners = None
     if request.body.owners is not None:
@@ -204,7 +213,7 @@ def describe_delegation_token(
             owners.add(f"{each.principal_type}:{each.principal_name}")
             yield
     rows = request.encoded_rows(response.tokens)
-    for token in services.metadata.image.tokens.values():
+    for token in metadata.image.tokens.values():
         if (owners is None or token.owner in owners) and _may_see(request, token):
             rows.add(_make_row(token))
         yield

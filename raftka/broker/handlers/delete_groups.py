@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from raftka.broker.handlers.coordinator_request import ask_of_each
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
@@ -21,12 +21,12 @@ def _refused(request: Request[DeleteGroupsRequest], code: Code) -> Steps[DeleteG
 
 @handles(DELETE_GROUPS, refused=_refused)
 def delete_groups(
-    request: Request[DeleteGroupsRequest], services: Services
+    request: Request[DeleteGroupsRequest], coordinators: CoordinatorParts
 ) -> Steps[DeleteGroupsResponse | Delayed]:
     return (
         yield from ask_of_each(
             request,
-            services,
+            coordinators,
             dict.fromkeys(request.body.groups_names),
             "DELETE",
             DeleteGroup,

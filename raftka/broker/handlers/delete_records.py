@@ -5,12 +5,14 @@ Where logs start is written down with the next checkpoint, as in Kafka; the file
 retention.
 """
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.coordinators.topics import INTERNAL_TOPICS
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import ReplicaParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.replica.finding import check, find
+from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
 from raftka.broker.work.long_work import Steps
 from raftka.wire.errors import Code, KafkaError
@@ -43,24 +45,29 @@ def _refused(request: Request[DeleteRecordsRequest], code: Code) -> Steps[Delete
 
 @handles(DELETE_RECORDS, refused=_refused)
 def delete_records(
-    request: Request[DeleteRecordsRequest], services: Services
+    request: Request[DeleteRecordsRequest], metadata: MetadataCache, replicas: ReplicaParts
 ) -> Steps[DeleteRecordsResponse | Delayed]:
-    return (yield from _Deletion(request, services).run())
+    return (yield from _Deletion(request, metadata, replicas.manager).run())
 
 
 class _Deletion:
     """One request: each partition's row, some of which wait for replicas."""
 
-    def __init__(self, request: Request[DeleteRecordsRequest], services: Services) -> None:
+    def __init__(
+        self,
+        request: Request[DeleteRecordsRequest],
+        metadata: MetadataCache,
+        replicas: ReplicaManager,
+    ) -> None:
         self.request = request
-        self.services = services
+        self.metadata, self.replicas = metadata, replicas
         self.topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
         # the offset that the low watermark must reach
         self.late: dict[Partition, tuple[DeleteRecordsPartitionResult, int]] = {}
         self.waiting = 1  # partitions, and the request itself until all of them wait
         self.pending: Delayed | None = None
         self.deadline = (
-            services.context.runtime.clock.now() + max(0, request.body.timeout_ms) / 1000
+            request.dispatcher.context.runtime.clock.now() + max(0, request.body.timeout_ms) / 1000
         )
 
     def run(self) -> Steps[DeleteRecordsResponse | Delayed]:
@@ -85,12 +92,9 @@ class _Deletion:
         row = partition_row(partition_index=index, low_watermark=UNKNOWN, error_code=0)
         try:
             check(self.request, "DELETE", topic)
-            if (
-                topic in INTERNAL_TOPICS
-                and self.services.metadata.image.topic_named(topic) is not None
-            ):
+            if topic in INTERNAL_TOPICS and self.metadata.image.topic_named(topic) is not None:
                 raise KafkaError(Code.INVALID_TOPIC_EXCEPTION)
-            partition = find(self.request, self.services.replicas, "DELETE", topic, index)
+            partition = find(self.request, self.replicas, "DELETE", topic, index)
             start = partition.delete_before(offset)
         except KafkaError as error:
             row.error_code = int(error.code)
@@ -107,7 +111,7 @@ class _Deletion:
         wait = _Wait(self, partition, row)
         if partition.leader is not None:
             partition.wait_for_low_watermark(start, self.deadline, wait)
-        elif self.services.replicas.partitions.get((partition.topic, partition.index)) is partition:
+        elif self.replicas.partitions.get((partition.topic, partition.index)) is partition:
             wait.complete(Code.NOT_LEADER_OR_FOLLOWER)
         else:
             wait.complete(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -115,7 +119,7 @@ class _Deletion:
     def partition_done(self) -> None:
         self.waiting -= 1
         if not self.waiting and self.pending is not None:
-            self.services.dispatcher.long_work.run(
+            self.request.dispatcher.long_work.run(
                 self.request.api.name, self._row(), self.pending.settle, failed=self.request.fail
             )
 

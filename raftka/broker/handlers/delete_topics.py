@@ -7,7 +7,8 @@ replays the records.
 from collections.abc import Iterator
 from functools import partial
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.network.access.authorizer import REFUSED, THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.quotas.mutations import Mutations
@@ -33,26 +34,24 @@ TOPICS_OF_COMMAND = 100  # the controller decides a command in one piece
 
 @handles(DELETE_TOPICS, refused=lambda request, code: _refuse_all(request, code, None))
 async def delete_topics(
-    request: Request[DeleteTopicsRequest], services: Services
+    request: Request[DeleteTopicsRequest], metadata: MetadataCache, controller: ControllerClient
 ) -> DeleteTopicsResponse:
     """Send a request for very many topics as several commands; each is committed as a whole."""
     rows = request.encoded_rows(response.responses)
     mutations = Mutations[DoomedTopic](
-        request.meter, partial(_count_partitions, services), strictly=request.version >= STRICT
+        request.meter, partial(_count_partitions, metadata), strictly=request.version >= STRICT
     )
-    for wanted in await request.finish(_make_commands(request, services, rows)):
+    for wanted in await request.finish(_make_commands(request, metadata, rows)):
         topics, throttled = mutations.admit(wanted)
         for each in throttled:
-            rows.add(_make_throttled_row(services, each))
+            rows.add(_make_throttled_row(metadata, each))
         by_name: dict[str | None, list[DoomedTopic]] = {}
         for each in topics:
-            by_name.setdefault(_name_of(services, each), []).append(each)
+            by_name.setdefault(_name_of(metadata, each), []).append(each)
         try:
             deleted: tuple[DeletedTopic, ...] = ()
             if topics:
-                deleted = await services.controller.ask(
-                    DeleteTopics(topics), request.body.timeout_ms / 1000
-                )
+                deleted = await controller.ask(DeleteTopics(topics), request.body.timeout_ms / 1000)
         except KafkaError as error:
             deleted = tuple(
                 [
@@ -75,18 +74,18 @@ async def delete_topics(
     return response(responses=rows)
 
 
-def _find_topic(services: Services, doomed: DoomedTopic) -> TopicImage | None:
-    name = _name_of(services, doomed)
-    return None if name is None else services.metadata.image.topic_named(name)
+def _find_topic(metadata: MetadataCache, doomed: DoomedTopic) -> TopicImage | None:
+    name = _name_of(metadata, doomed)
+    return None if name is None else metadata.image.topic_named(name)
 
 
-def _count_partitions(services: Services, doomed: DoomedTopic) -> int:
-    known = _find_topic(services, doomed)
+def _count_partitions(metadata: MetadataCache, doomed: DoomedTopic) -> int:
+    known = _find_topic(metadata, doomed)
     return 0 if known is None else len(known.partitions)
 
 
-def _make_throttled_row(services: Services, doomed: DoomedTopic) -> DeletableTopicResult:
-    known = _find_topic(services, doomed)
+def _make_throttled_row(metadata: MetadataCache, doomed: DoomedTopic) -> DeletableTopicResult:
+    known = _find_topic(metadata, doomed)
     name, topic_id = (doomed.name, ZERO_UUID) if known is None else (known.name, known.topic_id)
     return response.responses(
         name=name, topic_id=topic_id, error_code=int(Code.THROTTLING_QUOTA_EXCEEDED)
@@ -95,7 +94,7 @@ def _make_throttled_row(services: Services, doomed: DoomedTopic) -> DeletableTop
 
 def _make_commands(
     request: Request[DeleteTopicsRequest],
-    services: Services,
+    metadata: MetadataCache,
     rows: EncodedRows[DeletableTopicResult],
 ) -> Steps[list[tuple[DoomedTopic, ...]]]:
     """Return topics by command; add rows for topics that are refused without the controller.
@@ -109,13 +108,13 @@ def _make_commands(
         yield
     by_topic: dict[object, list[DoomedTopic]] = {}
     for doomed, count in times.items():
-        name = _name_of(services, doomed)
+        name = _name_of(metadata, doomed)
         if (
             name is not None
             and not request.may("DELETE", THE_CLUSTER)
             and not request.may("DELETE", (TOPIC, name))
         ):
-            rows.add(_make_denied_row(request, services, doomed, name))
+            rows.add(_make_denied_row(request, metadata, doomed, name))
         elif (fault := _find_fault(doomed)) is not None:
             yield from _add_faulty(rows, doomed, fault, count)
         else:
@@ -167,16 +166,14 @@ def _read_topics(request: Request[DeleteTopicsRequest]) -> Iterator[DoomedTopic]
     )
 
 
-def _name_of(services: Services, topic: DoomedTopic) -> str | None:
+def _name_of(metadata: MetadataCache, topic: DoomedTopic) -> str | None:
     """Return the topic's name; None for an unknown id."""
-    known = (
-        services.metadata.image.topics.get(topic.topic_id) if topic.topic_id is not None else None
-    )
+    known = metadata.image.topics.get(topic.topic_id) if topic.topic_id is not None else None
     return topic.name or (known.name if known is not None else None)
 
 
 def _make_denied_row(
-    request: Request[DeleteTopicsRequest], services: Services, topic: DoomedTopic, name: str
+    request: Request[DeleteTopicsRequest], metadata: MetadataCache, topic: DoomedTopic, name: str
 ) -> DeletableTopicResult:
     """Refuse the deletion. Without the right to DESCRIBE the topic, the client learns neither the
     name of an id nor whether the name exists.
@@ -184,7 +181,7 @@ def _make_denied_row(
     code, text, shown = Code.TOPIC_AUTHORIZATION_FAILED, REFUSED[TOPIC], topic.name
     if request.may("DESCRIBE", (TOPIC, name)):
         shown = name
-        if topic.topic_id is None and services.metadata.image.topic_named(name) is None:
+        if topic.topic_id is None and metadata.image.topic_named(name) is None:
             code, text = Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT
     return response.responses(
         name=shown, topic_id=topic.topic_id or ZERO_UUID, error_code=int(code), error_message=text

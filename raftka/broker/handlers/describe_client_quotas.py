@@ -4,7 +4,7 @@ no entity with other types.
 
 from typing import NamedTuple
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -38,7 +38,7 @@ def _refused(
 
 @handles(DESCRIBE_CLIENT_QUOTAS, _refused)
 def describe_client_quotas(
-    request: Request[DescribeClientQuotasRequest], services: Services
+    request: Request[DescribeClientQuotasRequest], metadata: MetadataCache
 ) -> Steps[DescribeClientQuotasResponse]:
     if not request.may("DESCRIBE_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
@@ -56,7 +56,7 @@ def describe_client_quotas(
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message, entries=None)
     rows = request.encoded_rows(response.entries)
-    for entity, values in services.metadata.image.quotas.items():
+    for entity, values in metadata.image.quotas.items():
         if _matches(entity, filters, request.body.strict):
             rows.add(
                 response.entries(

@@ -1,6 +1,7 @@
 """DescribeCluster: v0-2. Tells of brokers; controllers are not to be asked for here (KIP-919)."""
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
+from raftka.broker.handlers.parts import DiscoveryParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -17,7 +18,7 @@ response = DESCRIBE_CLUSTER.response
 
 @handles(DESCRIBE_CLUSTER)
 def describe_cluster(
-    request: Request[DescribeClusterRequest], services: Services
+    request: Request[DescribeClusterRequest], metadata: MetadataCache, discovery: DiscoveryParts
 ) -> DescribeClusterResponse:
     body = request.body
     if body.endpoint_type == CONTROLLERS:
@@ -32,7 +33,7 @@ def describe_cluster(
             error_message=f"Unsupported endpoint type {body.endpoint_type}",
         )
     rows = []
-    for broker in services.metadata.image.brokers.values():
+    for broker in metadata.image.brokers.values():
         endpoint = broker.endpoint(request.session.listener)
         if endpoint is not None and (not broker.fenced or body.include_fenced_brokers):
             rows.append(
@@ -45,8 +46,8 @@ def describe_cluster(
                 )
             )
     row = response(
-        cluster_id=services.metadata.image.cluster_id or "",
-        controller_id=services.controller_for_clients(),
+        cluster_id=metadata.image.cluster_id or "",
+        controller_id=discovery.controller_for_clients(),
         brokers=rows,
     )
     if body.include_cluster_authorized_operations:

@@ -2,9 +2,9 @@
 metrics. Answers from the local image.
 """
 
+from raftka.broker.context import BrokerContext, MetadataCache
 from raftka.broker.handlers.alter_configs import check_allowed
 from raftka.broker.handlers.log_levels import describe_loggers
-from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.broker.work.long_work import Steps
@@ -57,14 +57,14 @@ def _refused(
 
 @handles(DESCRIBE_CONFIGS, refused=_refused)
 def describe_configs(
-    request: Request[DescribeConfigsRequest], services: Services
+    request: Request[DescribeConfigsRequest], metadata: MetadataCache
 ) -> Steps[DescribeConfigsResponse]:
     for resource in request.body.resources:
         if resource.resource_type not in DESCRIBED:
             # also of those that could be described
             return (yield from _refused(request, Code.INVALID_REQUEST, MALFORMED))
         yield
-    run = _Description(request, services)
+    run = _Description(request, metadata)
     results = request.encoded_rows(response.results)
     for resource in request.body.resources:
         results.add((yield from run.result(resource)))
@@ -77,9 +77,9 @@ class _Description:
     each; a broker's are kept for the next request.
     """
 
-    def __init__(self, request: Request[DescribeConfigsRequest], services: Services) -> None:
+    def __init__(self, request: Request[DescribeConfigsRequest], metadata: MetadataCache) -> None:
         self.request = request
-        self.services = services
+        self.metadata = metadata
         self.described = 0
         self.rows: dict[Shown, tuple[ConfigRow, DescribeConfigsResourceResult]] = {}
 
@@ -95,7 +95,7 @@ class _Description:
         except KafkaError as error:
             row.error_code, row.error_message = int(error.code), error.message or ""
             for limit in limit_of(error):
-                self.services.context.metrics.hit(limit)
+                self.request.dispatcher.metrics.hit(limit)
         return row
 
     def _configs(
@@ -108,13 +108,15 @@ class _Description:
         wanted = set(resource.configuration_keys or ())
         entries = [
             each
-            for each in describe(self.services, resource.resource_name)
+            for each in describe(
+                self.request.dispatcher.context, self.metadata, resource.resource_name
+            )
             if not wanted or each.name in wanted
         ]
         check_limit(DESCRIBED_SETTINGS, self.described + len(entries))
         self.described += len(entries)
         kept = (
-            self.services.metadata.broker_rows.shown
+            self.metadata.broker_rows.shown
             if resource.resource_type == BROKER and resource.resource_name
             else self.rows
         )
@@ -136,39 +138,37 @@ class _Description:
         return known[1]
 
 
-def _topic(services: Services, name: str) -> list[ConfigRow]:
+def _topic(context: BrokerContext, metadata: MetadataCache, name: str) -> list[ConfigRow]:
     check_topic_name(name)
-    if services.metadata.image.topic_named(name) is None:
+    if metadata.image.topic_named(name) is None:
         raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION)
-    return services.metadata.topic_rows.of(
-        services.metadata.settings, services.metadata.image, name
-    )
+    return metadata.topic_rows.of(metadata.settings, metadata.image, name)
 
 
-def _broker(services: Services, name: str) -> list[ConfigRow]:
+def _broker(context: BrokerContext, metadata: MetadataCache, name: str) -> list[ConfigRow]:
     if not name:
-        return describe_all_brokers(services.metadata.image)
+        return describe_all_brokers(metadata.image)
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != services.context.node_id:
+    if int(name) != context.node_id:
         raise KafkaError(
             Code.INVALID_REQUEST,
-            f"Unexpected broker id, expected {services.context.node_id} or empty string, but "
+            f"Unexpected broker id, expected {context.node_id} or empty string, but "
             f"received {name}",
         )
-    return services.metadata.broker_rows.of(services.metadata.settings, services.metadata.image)
+    return metadata.broker_rows.of(metadata.settings, metadata.image)
 
 
-def _group(services: Services, name: str) -> list[ConfigRow]:
+def _group(context: BrokerContext, metadata: MetadataCache, name: str) -> list[ConfigRow]:
     if not name:
         raise KafkaError(Code.INVALID_REQUEST, "Group name must not be empty")
-    return describe_group(services.metadata.settings, services.metadata.image, name)
+    return describe_group(metadata.settings, metadata.image, name)
 
 
-def _client_metrics(services: Services, name: str) -> list[ConfigRow]:
+def _client_metrics(context: BrokerContext, metadata: MetadataCache, name: str) -> list[ConfigRow]:
     if not name:
         raise KafkaError(Code.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-    return describe_client_metrics(services.metadata.image, name)
+    return describe_client_metrics(metadata.image, name)
 
 
 DESCRIBED = {

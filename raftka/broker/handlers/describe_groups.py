@@ -5,7 +5,7 @@ One that is named twice is described once: an answer is no larger than what ther
 """
 
 from raftka.broker.handlers.coordinator_request import ask_of_each
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import GROUP
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -34,12 +34,12 @@ def _refused(request: Request[DescribeGroupsRequest], code: Code) -> Steps[Descr
 
 @handles(DESCRIBE_GROUPS, refused=_refused)
 def describe_groups(
-    request: Request[DescribeGroupsRequest], services: Services
+    request: Request[DescribeGroupsRequest], coordinators: CoordinatorParts
 ) -> Steps[DescribeGroupsResponse | Delayed]:
     return (
         yield from ask_of_each(
             request,
-            services,
+            coordinators,
             dict.fromkeys(request.body.groups),
             "DESCRIBE",
             DescribeGroup,

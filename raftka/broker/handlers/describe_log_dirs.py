@@ -4,7 +4,8 @@ behind (KIP-113, KIP-827).
 
 from collections import defaultdict
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import BrokerContext, MetadataCache
+from raftka.broker.handlers.parts import ReplicaParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -27,26 +28,28 @@ Topics = dict[str, EncodedRows[DescribeLogDirsPartition]]
 
 @handles(DESCRIBE_LOG_DIRS)
 def describe_log_dirs(
-    request: Request[DescribeLogDirsRequest], services: Services
+    request: Request[DescribeLogDirsRequest], metadata: MetadataCache, replicas: ReplicaParts
 ) -> Steps[DescribeLogDirsResponse]:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return response(error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED))
-    found = yield from _replicas(request, services, (yield from _asked(request, services)))
+    found = yield from _replicas(request, replicas, (yield from _asked(request, replicas)))
     return response(
         error_code=0,
         results=[
-            _directory(services, path, found[path])
-            for path in dict.fromkeys(services.metadata.settings.log_dirs)
+            _directory(replicas, request.dispatcher.context, path, found[path])
+            for path in dict.fromkeys(metadata.settings.log_dirs)
         ],
     )
 
 
-def _directory(services: Services, path: str, topics: Topics) -> DescribeLogDirsResult:
+def _directory(
+    replicas: ReplicaParts, context: BrokerContext, path: str, topics: Topics
+) -> DescribeLogDirsResult:
     row = of_directory(error_code=0, log_dir=path)
     try:
-        if path in services.logs.offline:
-            raise services.logs.offline[path]
-        row.total_bytes, row.usable_bytes = services.context.runtime.files.space(path)
+        if path in replicas.logs.offline:
+            raise replicas.logs.offline[path]
+        row.total_bytes, row.usable_bytes = context.runtime.files.space(path)
     except OSError:
         row.error_code = int(Code.KAFKA_STORAGE_ERROR)
         return row
@@ -55,10 +58,10 @@ def _directory(services: Services, path: str, topics: Topics) -> DescribeLogDirs
 
 
 def _asked(
-    request: Request[DescribeLogDirsRequest], services: Services
+    request: Request[DescribeLogDirsRequest], replicas: ReplicaParts
 ) -> Steps[list[tuple[str, int]]]:
     """The replicas of this broker that the request names; with none named, all."""
-    topics, partitions = request.body.topics, services.replicas.partitions
+    topics, partitions = request.body.topics, replicas.manager.partitions
     if topics is None:
         return list(partitions)
     asked = set()
@@ -72,12 +75,12 @@ def _asked(
 
 
 def _replicas(
-    request: Request[DescribeLogDirsRequest], services: Services, asked: list[tuple[str, int]]
+    request: Request[DescribeLogDirsRequest], replicas: ReplicaParts, asked: list[tuple[str, int]]
 ) -> Steps[dict[str, Topics]]:
     found: dict[str, Topics] = defaultdict(
         lambda: defaultdict(lambda: request.encoded_rows(of_partition))
     )
-    partitions, moves = services.replicas.partitions, services.housekeeping.mover.moves
+    partitions, moves = replicas.manager.partitions, replicas.housekeeping.mover.moves
     for key in asked:
         yield
         partition = partitions.get(key)

@@ -4,8 +4,9 @@ knows (KIP-664).
 
 from typing import TYPE_CHECKING
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import ReplicaParts
 from raftka.broker.network.access.authorizer import REFUSED, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -43,7 +44,7 @@ def _refused(
 
 @handles(DESCRIBE_PRODUCERS, refused=_refused)
 def describe_producers(
-    request: Request[DescribeProducersRequest], services: Services
+    request: Request[DescribeProducersRequest], metadata: MetadataCache, replicas: ReplicaParts
 ) -> Steps[DescribeProducersResponse]:
     """A partition that is named twice is described once: an answer is no larger than what there
     is.
@@ -55,7 +56,7 @@ def describe_producers(
         for index in topic.partition_indexes:
             if (topic.name, index) not in described:
                 described.add((topic.name, index))
-                rows.add((yield from _partition(request, services, topic.name, index)))
+                rows.add((yield from _partition(request, metadata, replicas, topic.name, index)))
             yield
         topics.add(response.topics(name=topic.name, partitions=rows))
         yield
@@ -63,16 +64,20 @@ def describe_producers(
 
 
 def _partition(
-    request: Request[DescribeProducersRequest], services: Services, topic: str, index: int
+    request: Request[DescribeProducersRequest],
+    metadata: MetadataCache,
+    replicas: ReplicaParts,
+    topic: str,
+    index: int,
 ) -> Steps[PartitionResponse]:
     row = partition_row(partition_index=index, error_code=0)
     try:
         check_topic_name(topic)
         if not request.may("READ", (TOPIC, topic)):
             raise KafkaError(Code.TOPIC_AUTHORIZATION_FAILED, REFUSED[TOPIC])
-        if services.metadata.image.topic_named(topic) is None:
+        if metadata.image.topic_named(topic) is None:
             raise KafkaError(Code.UNKNOWN_TOPIC_OR_PARTITION, ABSENT)
-        producers = services.replicas.find(topic, index).log.producers.producers
+        producers = replicas.manager.find(topic, index).log.producers.producers
         active = row.active_producers = request.encoded_rows(partition_row.active_producers)
         for producer_id, producer in list(producers.items()):
             active.add(_producer(producer_id, producer))

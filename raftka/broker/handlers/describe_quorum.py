@@ -2,8 +2,9 @@
 there is no other quorum.
 """
 
+from raftka.broker.context import MetadataCache
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -28,7 +29,7 @@ partition = response.topics.partitions
 
 @handles(DESCRIBE_QUORUM)
 async def describe_quorum(
-    request: Request[DescribeQuorumRequest], services: Services
+    request: Request[DescribeQuorumRequest], metadata: MetadataCache, controller: ControllerClient
 ) -> DescribeQuorumResponse:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return response(
@@ -42,7 +43,7 @@ async def describe_quorum(
     ):
         return await request.finish(_nothing_here(request))
     try:
-        state: QuorumState = await services.controller.ask(DescribeQuorum())
+        state: QuorumState = await controller.ask(DescribeQuorum())
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message)
     row = partition(
@@ -56,7 +57,7 @@ async def describe_quorum(
     return response(
         error_message="",
         topics=[response.topics(topic_name=CLUSTER_METADATA, partitions=[row])],
-        nodes=_nodes(services) if request.version >= 2 else [],
+        nodes=_nodes(metadata) if request.version >= 2 else [],
     )
 
 
@@ -70,15 +71,15 @@ def _replica(replica: QuorumReplica) -> ReplicaState:
     )
 
 
-def _nodes(services: Services) -> list[Node]:
-    name = services.metadata.settings["controller.listener.names"][0]
+def _nodes(metadata: MetadataCache) -> list[Node]:
+    name = metadata.settings["controller.listener.names"][0]
     row = response.nodes
     return [
         row(
             node_id=each.node_id,
             listeners=[row.listeners(name=name, host=each.host, port=each.port)],
         )
-        for each in services.metadata.settings.voters
+        for each in metadata.settings.voters
     ]
 
 

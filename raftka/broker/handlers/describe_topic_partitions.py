@@ -6,8 +6,9 @@ from collections.abc import Collection
 from heapq import merge
 from itertools import islice
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.coordinators.topics import INTERNAL_TOPICS
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import DiscoveryParts
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -39,22 +40,24 @@ def _refused(
 
 @handles(DESCRIBE_TOPIC_PARTITIONS, refused=_refused)
 def describe_topic_partitions(
-    request: Request[DescribeTopicPartitionsRequest], services: Services
+    request: Request[DescribeTopicPartitionsRequest],
+    metadata: MetadataCache,
+    discovery: DiscoveryParts,
 ) -> Steps[DescribeTopicPartitionsResponse | Delayed]:
     return (
-        yield from services.suspects.answer(
-            request, lambda leaders: _answer(request, services, leaders)
+        yield from discovery.suspects.answer(
+            request, lambda leaders: _answer(request, metadata, leaders)
         )
     )
 
 
 def _answer(
-    request: Request[DescribeTopicPartitionsRequest], services: Services, leaders: set[int]
+    request: Request[DescribeTopicPartitionsRequest], metadata: MetadataCache, leaders: set[int]
 ) -> Steps[DescribeTopicPartitionsResponse]:
     """A cursor that names none of the asked topics, or a partition that can not be, is refused for
     each of them.
     """
-    image, cursor = services.metadata.image, request.body.cursor
+    image, cursor = metadata.image, request.body.cursor
     everything = not request.body.topics
     asked = image.topic_ids.keys() if everything else {topic.name for topic in request.body.topics}
     start = "", 0
@@ -62,7 +65,7 @@ def _answer(
         if cursor.partition_index < 0 or not (everything or cursor.topic_name in asked):
             raise KafkaError(Code.INVALID_REQUEST)
         start = cursor.topic_name, cursor.partition_index
-    most = int(services.metadata.settings["max.request.partition.size.limit"])
+    most = int(metadata.settings["max.request.partition.size.limit"])
     names = yield from _in_order(asked, start[0])
     room = max(1, min(request.body.response_partition_limit, most))
     return (yield from _page(request, image, names, start, room, leaders, everything=everything))

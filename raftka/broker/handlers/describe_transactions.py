@@ -4,7 +4,7 @@ is named twice is described once.
 
 from raftka.broker.coordinators.runtime import Gathered
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TOPIC, TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -32,10 +32,10 @@ def _refused(
 
 @handles(DESCRIBE_TRANSACTIONS, refused=_refused)
 def describe_transactions(
-    request: Request[DescribeTransactionsRequest], services: Services
+    request: Request[DescribeTransactionsRequest], coordinators: CoordinatorParts
 ) -> Steps[DescribeTransactionsResponse | Delayed]:
     asking: CoordinatorRequest[DescribeTransactionsRequest, DescribeTransactionsResponse]
-    asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
+    asking = CoordinatorRequest(request, request.dispatcher.long_work, _answer)
     request.stays = True
     ids = dict.fromkeys(request.body.transactional_ids)
     gathered = Gathered(len(ids), asking)
@@ -44,7 +44,7 @@ def describe_transactions(
         try:
             if not request.may("DESCRIBE", (TRANSACTIONAL_ID, transactional_id)):
                 raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            services.transactions.submit(
+            coordinators.transactions.submit(
                 transactional_id, DescribeTransaction(transactional_id), ticket
             )
         except KafkaError as error:

@@ -2,7 +2,7 @@
 the cluster.
 """
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -25,7 +25,7 @@ TWICE = "Cannot describe SCRAM credentials for the same user twice in a single r
 
 @handles(DESCRIBE_USER_SCRAM_CREDENTIALS)
 def describe_user_scram_credentials(
-    request: Request[DescribeUserScramCredentialsRequest], services: Services
+    request: Request[DescribeUserScramCredentialsRequest], metadata: MetadataCache
 ) -> Steps[DescribeUserScramCredentialsResponse]:
     if not request.may("DESCRIBE", THE_CLUSTER):
         return response(
@@ -33,7 +33,7 @@ def describe_user_scram_credentials(
             error_message="Cluster authorization failed.",
         )
     infos: dict[str, list[CredentialInfo]] = {}
-    for (mechanism, user), credential in services.metadata.image.scram.items():
+    for (mechanism, user), credential in metadata.image.scram.items():
         infos.setdefault(user, []).append(
             result.credential_infos(mechanism=mechanism, iterations=credential.iterations)
         )

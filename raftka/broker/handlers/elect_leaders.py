@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from raftka.broker.context import MetadataCache
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.handlers.by_topic import partition_commands
-from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -17,7 +18,7 @@ response = ELECT_LEADERS.response
 
 @handles(ELECT_LEADERS, refused=lambda request, code: _refuse_all(request, code, None))
 async def elect_leaders(
-    request: Request[ElectLeadersRequest], services: Services
+    request: Request[ElectLeadersRequest], metadata: MetadataCache, controller: ControllerClient
 ) -> ElectLeadersResponse:
     """Send a request for very many partitions as several commands; each is committed as a whole."""
     body = request.body
@@ -29,13 +30,13 @@ async def elect_leaders(
     wanted = body.topic_partitions
     for topics in await request.finish(
         partition_commands(
-            _all_partitions(services)
+            _all_partitions(metadata)
             if wanted is None
             else ((t.topic, t.partitions) for t in wanted)
         )
     ):
         try:
-            found: tuple[TopicResults, ...] = await services.controller.ask(
+            found: tuple[TopicResults, ...] = await controller.ask(
                 ElectLeaders(body.election_type, topics), body.timeout_ms / 1000
             )
         except KafkaError as error:
@@ -50,11 +51,8 @@ async def elect_leaders(
     return await request.finish(_make_response(request, results))
 
 
-def _all_partitions(services: Services) -> Iterator[tuple[str, Sequence[int]]]:
-    return (
-        (topic.name, range(len(topic.partitions)))
-        for topic in services.metadata.image.topics.values()
-    )
+def _all_partitions(metadata: MetadataCache) -> Iterator[tuple[str, Sequence[int]]]:
+    return ((topic.name, range(len(topic.partitions))) for topic in metadata.image.topics.values())
 
 
 def _make_response(

@@ -4,8 +4,9 @@ epoch (KIP-890).
 The answer comes when the decision is committed; the markers in the partitions follow it.
 """
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.handlers.coordinator_request import ask_transaction, check_transactional_id
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.transactions.commands import VERSION_1, VERSION_2, EndTransaction, Producer
@@ -20,13 +21,15 @@ response = END_TXN.response
 
 
 @handles(END_TXN)
-def end_txn(request: Request[EndTxnRequest], services: Services) -> EndTxnResponse | Delayed:
+def end_txn(
+    request: Request[EndTxnRequest], coordinators: CoordinatorParts
+) -> EndTxnResponse | Delayed:
     body = request.body
     check_transactional_id(request, body.transactional_id)
     version = VERSION_2 if request.version >= RAISES_EPOCH else VERSION_1
     fresh_id = NO_PRODUCER_ID
     if version == VERSION_2 and body.producer_epoch >= LAST_EPOCH:
-        fresh_id = _fresh_id(services)
+        fresh_id = _fresh_id(coordinators, request.dispatcher.context)
     command = EndTransaction(
         body.transactional_id,
         body.producer_id,
@@ -35,14 +38,14 @@ def end_txn(request: Request[EndTxnRequest], services: Services) -> EndTxnRespon
         version,
         fresh_id,
     )
-    return ask_transaction(request, services, body.transactional_id, command, _answer)
+    return ask_transaction(request, coordinators, body.transactional_id, command, _answer)
 
 
-def _fresh_id(services: Services) -> int:
+def _fresh_id(coordinators: CoordinatorParts, context: BrokerContext) -> int:
     """Raises COORDINATOR_LOAD_IN_PROGRESS: the client asks again, when there are some."""
-    fresh_id = services.producer_ids.take()
+    fresh_id = coordinators.producer_ids.take()
     if fresh_id is None:
-        services.context.runtime.spawn(services.producer_ids.fill, "producer ids")
+        context.runtime.spawn(coordinators.producer_ids.fill, "producer ids")
         raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
     return fresh_id
 

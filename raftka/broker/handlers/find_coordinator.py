@@ -2,7 +2,8 @@
 first question creates.
 """
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
+from raftka.broker.handlers.parts import CoordinatorParts, DiscoveryParts
 from raftka.broker.network.access.authorizer import (
     CLUSTER,
     GROUP,
@@ -44,42 +45,57 @@ def _refused(
 
 @handles(FIND_COORDINATOR, refused=_refused)
 def find_coordinator(
-    request: Request[FindCoordinatorRequest], services: Services
+    request: Request[FindCoordinatorRequest],
+    metadata: MetadataCache,
+    discovery: DiscoveryParts,
+    coordinators: CoordinatorParts,
 ) -> Steps[FindCoordinatorResponse | Delayed]:
     return (
-        yield from services.suspects.answer(
-            request, lambda coordinators: _answer(request, services, coordinators)
+        yield from discovery.suspects.answer(
+            request, lambda found: _answer(request, metadata, coordinators, found)
         )
     )
 
 
 def _answer(
-    request: Request[FindCoordinatorRequest], services: Services, coordinators: set[int]
+    request: Request[FindCoordinatorRequest],
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
+    found: set[int],
 ) -> Steps[FindCoordinatorResponse]:
-    """`coordinators`: the brokers that the answer names are added."""
+    """Return the answer; add the brokers that it names to `found`."""
     body = request.body
     if request.version >= 4:
         rows = request.encoded_rows(response.coordinators)
         for key in body.coordinator_keys:
-            row = _found(request, services, key, response.coordinators, key=key, error_message="")
-            coordinators.add(row.node_id)
+            row = _found(
+                request,
+                metadata,
+                coordinators,
+                key,
+                response.coordinators,
+                key=key,
+                error_message="",
+            )
+            found.add(row.node_id)
             rows.add(row)
             yield
         return response(coordinators=rows)
-    found = _found(request, services, body.key, response, error_message="NONE")
-    coordinators.add(found.node_id)
-    return found
+    answer = _found(request, metadata, coordinators, body.key, response, error_message="NONE")
+    found.add(answer.node_id)
+    return answer
 
 
 def _found(
     request: Request[FindCoordinatorRequest],
-    services: Services,
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
     wanted: str,
     row: type[Element],
     **fields: str,
 ) -> Element:
     try:
-        return row(**_endpoint(request, services, wanted), **fields)
+        return row(**_endpoint(request, metadata, coordinators, wanted), **fields)
     except KafkaError as error:
         text = error.message
         if error.code is Code.COORDINATOR_NOT_AVAILABLE:
@@ -97,7 +113,10 @@ def _found(
 
 
 def _endpoint(
-    request: Request[FindCoordinatorRequest], services: Services, key: str
+    request: Request[FindCoordinatorRequest],
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
+    key: str,
 ) -> dict[str, str | int]:
     """Raises KafkaError."""
     kind = request.body.key_type
@@ -110,8 +129,8 @@ def _endpoint(
         )
     if kind == OF_SHARE_PARTITION:
         raise KafkaError(Code.INVALID_REQUEST, "")
-    service = services.groups if kind == OF_GROUP else services.transactions
-    broker = services.metadata.image.brokers.get(service.coordinator_of(key))
+    service = coordinators.groups if kind == OF_GROUP else coordinators.transactions
+    broker = metadata.image.brokers.get(service.coordinator_of(key))
     endpoint = broker.endpoint(request.session.listener) if broker is not None else None
     if broker is None or endpoint is None:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)

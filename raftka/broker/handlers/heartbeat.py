@@ -1,7 +1,7 @@
 """Heartbeat: v0-4; a member of a classic group is there."""
 
 from raftka.broker.handlers.coordinator_request import ask, check_group
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.coordinator.commands import Heartbeat
@@ -13,13 +13,13 @@ response = HEARTBEAT.response
 
 @handles(HEARTBEAT)
 def heartbeat(
-    request: Request[HeartbeatRequest], services: Services
+    request: Request[HeartbeatRequest], coordinators: CoordinatorParts
 ) -> HeartbeatResponse | Delayed:
     body = request.body
     check_group(request, "READ", body.group_id)
     return ask(
         request,
-        services,
+        coordinators,
         body.group_id,
         Heartbeat(body.group_id, body.generation_id, body.member_id, body.group_instance_id),
         _answer,

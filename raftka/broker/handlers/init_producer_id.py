@@ -6,8 +6,9 @@ Ids come in blocks from the controller, so most requests ask nobody.
 
 from functools import partial
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.coordinator_request import ask_transaction, check_transactional_id
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -36,7 +37,7 @@ def _refused(request: Request[InitProducerIdRequest], code: Code) -> InitProduce
 
 @handles(INIT_PRODUCER_ID, refused=_refused)
 async def init_producer_id(
-    request: Request[InitProducerIdRequest], services: Services
+    request: Request[InitProducerIdRequest], metadata: MetadataCache, coordinators: CoordinatorParts
 ) -> InitProducerIdResponse | Delayed:
     body = request.body
     transactional_id = body.transactional_id
@@ -49,17 +50,15 @@ async def init_producer_id(
     if (body.producer_id == NO_PRODUCER_ID) != (body.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(Code.INVALID_REQUEST)
     if transactional_id is None:
-        return response(producer_id=await services.producer_ids.next(), producer_epoch=0)
+        return response(producer_id=await coordinators.producer_ids.next(), producer_epoch=0)
     if not transactional_id:
         raise KafkaError(Code.INVALID_REQUEST)
-    if (
-        not 0
-        < body.transaction_timeout_ms
-        <= services.metadata.settings["transaction.max.timeout.ms"]
-    ):
+    if not 0 < body.transaction_timeout_ms <= metadata.settings["transaction.max.timeout.ms"]:
         raise KafkaError(Code.INVALID_TRANSACTION_TIMEOUT)
-    services.transactions.runtime.find(transactional_id)  # else an id would be taken for nothing
-    fresh_id = await services.producer_ids.next()
+    coordinators.transactions.runtime.find(
+        transactional_id
+    )  # else an id would be taken for nothing
+    fresh_id = await coordinators.producer_ids.next()
     command = InitProducer(
         transactional_id,
         body.transaction_timeout_ms,
@@ -68,20 +67,20 @@ async def init_producer_id(
         body.producer_epoch,
     )
     return ask_transaction(
-        request, services, transactional_id, command, partial(_answer, services, fresh_id)
+        request, coordinators, transactional_id, command, partial(_answer, coordinators, fresh_id)
     )
 
 
 def _answer(
-    services: Services,
+    coordinators: CoordinatorParts,
     fresh_id: int,
     request: Request[InitProducerIdRequest],
     answer: Producer | KafkaError,
 ) -> InitProducerIdResponse:
     if isinstance(answer, KafkaError):
         if answer.code in NOTHING_WRITTEN:
-            services.producer_ids.give_back(fresh_id)
+            coordinators.producer_ids.give_back(fresh_id)
         return _refused(request, answer.code)
     if answer.producer_id != fresh_id:
-        services.producer_ids.give_back(fresh_id)
+        coordinators.producer_ids.give_back(fresh_id)
     return response(producer_id=answer.producer_id, producer_epoch=answer.epoch)

@@ -3,7 +3,7 @@
 """
 
 from raftka.broker.handlers.coordinator_request import ask, check_group
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
@@ -27,7 +27,7 @@ def _refused(
 
 @handles(JOIN_GROUP, refused=_refused)
 def join_group(
-    request: Request[JoinGroupRequest], services: Services
+    request: Request[JoinGroupRequest], coordinators: CoordinatorParts
 ) -> Steps[JoinGroupResponse | Delayed]:
     body, version, session = request.body, request.version, request.session
     check_group(request, "READ", body.group_id)
@@ -48,7 +48,7 @@ def join_group(
         needs_member_id=version >= 4,
         may_skip=version >= 9,
     )
-    return ask(request, services, body.group_id, command, _answer, may_wait=True)
+    return ask(request, coordinators, body.group_id, command, _answer, may_wait=True)
 
 
 def _answer(

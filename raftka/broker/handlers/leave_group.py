@@ -1,7 +1,7 @@
 """LeaveGroup: v0-5; one member, from version 3 on several, each with its own error."""
 
 from raftka.broker.handlers.coordinator_request import ask, ask_all, check_group
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
@@ -15,7 +15,7 @@ MEMBERS_OF_COMMAND = 100
 
 @handles(LEAVE_GROUP)
 def leave_group(
-    request: Request[LeaveGroupRequest], services: Services
+    request: Request[LeaveGroupRequest], coordinators: CoordinatorParts
 ) -> Steps[LeaveGroupResponse | Delayed]:
     """Very many members leave by several commands."""
     body = request.body
@@ -23,7 +23,7 @@ def leave_group(
     if request.version < 3:
         return ask(
             request,
-            services,
+            coordinators,
             body.group_id,
             Leave(body.group_id, (LeavingMember(body.member_id, None),)),
             _one,
@@ -34,7 +34,7 @@ def leave_group(
         members = tuple([LeavingMember(each.member_id, each.group_instance_id) for each in part])
         questions.append((body.group_id, Leave(body.group_id, members), "READ", len(members)))
         yield
-    return (yield from ask_all(request, services, len(questions), questions, _all))
+    return (yield from ask_all(request, coordinators, len(questions), questions, _all))
 
 
 def _one(request: Request[LeaveGroupRequest], answer: Left | KafkaError) -> LeaveGroupResponse:

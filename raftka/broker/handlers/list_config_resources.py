@@ -4,7 +4,7 @@ metrics alone (KIP-1142).
 
 from collections.abc import Callable
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import MetadataCache
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -39,7 +39,7 @@ LISTED: dict[int, Callable[[MetadataImage], list[str]]] = {
 
 @handles(LIST_CONFIG_RESOURCES)
 def list_config_resources(
-    request: Request[ListConfigResourcesRequest], services: Services
+    request: Request[ListConfigResourcesRequest], metadata: MetadataCache
 ) -> Steps[ListConfigResourcesResponse]:
     if not request.may("DESCRIBE_CONFIGS", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
@@ -51,7 +51,7 @@ def list_config_resources(
         yield
     rows = request.encoded_rows(response.config_resources)
     for kind, listed in LISTED.items():
-        for name in listed(services.metadata.image) if kind in asked else ():
+        for name in listed(metadata.image) if kind in asked else ():
             rows.add(response.config_resources(resource_type=kind, resource_name=name))
             yield
     return response(config_resources=rows)

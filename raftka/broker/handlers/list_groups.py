@@ -5,7 +5,7 @@ from version 5 on.
 from collections.abc import Iterable
 
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import GROUP, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -24,12 +24,14 @@ TYPES = frozenset((CLASSIC, CONSUMER))
 
 @handles(LIST_GROUPS)
 def list_groups(
-    request: Request[ListGroupsRequest], services: Services
+    request: Request[ListGroupsRequest], coordinators: CoordinatorParts
 ) -> Steps[ListGroupsResponse | Delayed]:
     states = yield from _filter(request.body.states_filter, STATES)
     types = yield from _filter(request.body.types_filter, TYPES)
-    coordinator_request = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
-    yield from services.groups.runtime.submit_to_all(ListGroups(states, types), coordinator_request)
+    coordinator_request = CoordinatorRequest(request, request.dispatcher.long_work, _answer)
+    yield from coordinators.groups.runtime.submit_to_all(
+        ListGroups(states, types), coordinator_request
+    )
     return coordinator_request.result()
 
 

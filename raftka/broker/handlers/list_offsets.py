@@ -4,7 +4,7 @@ the log, never waits.
 
 from raftka.broker.fetch.list_offsets_plan import remember
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import ReplicaParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.broker.replica.finding import check
@@ -55,7 +55,7 @@ def _refused(request: Request[ListOffsetsRequest], code: Code) -> Steps[ListOffs
 
 @handles(LIST_OFFSETS, refused=_refused)
 def list_offsets(
-    request: Request[ListOffsetsRequest], services: Services
+    request: Request[ListOffsetsRequest], replicas: ReplicaParts
 ) -> Steps[ListOffsetsResponse]:
     """Answer each partition. One that a topic names twice is refused, once."""
     topics = request.encoded_rows(response.topics)
@@ -70,7 +70,7 @@ def list_offsets(
                 rows.add(
                     (
                         yield from _partition(
-                            request, services, topic.name, partition, repeated=count > 1
+                            request, replicas, topic.name, partition, repeated=count > 1
                         )
                     )
                 )
@@ -82,7 +82,7 @@ def list_offsets(
 
 def _partition(
     request: Request[ListOffsetsRequest],
-    services: Services,
+    replicas: ReplicaParts,
     topic: str,
     partition: ListOffsetsPartition,
     *,
@@ -93,7 +93,7 @@ def _partition(
         if repeated:
             raise KafkaError(Code.INVALID_REQUEST)
         row.timestamp, row.offset, row.leader_epoch = yield from _find(
-            request, services, topic, partition
+            request, replicas, topic, partition
         )
     except KafkaError as error:
         row.error_code = int(error.code)
@@ -104,7 +104,7 @@ def _partition(
 
 def _find(
     request: Request[ListOffsetsRequest],
-    services: Services,
+    replicas: ReplicaParts,
     topic: str,
     asked: ListOffsetsPartition,
 ) -> Steps[Found]:
@@ -112,7 +112,7 @@ def _find(
     check(request, "DESCRIBE", topic)
     if timestamp < 0 and SINCE.get(timestamp, 99) > request.version:
         raise KafkaError(Code.UNSUPPORTED_VERSION)  # also where there is no such partition
-    partition = services.replicas.find(topic, asked.partition_index)
+    partition = replicas.manager.find(topic, asked.partition_index)
     if request.body.replica_id != DEBUGGER:
         partition.leading()
     partition.check_epoch(asked.current_leader_epoch)
@@ -137,7 +137,7 @@ def _find(
             next(steps)
             yield
             if (
-                services.replicas.find(topic, asked.partition_index) is not partition
+                replicas.manager.find(topic, asked.partition_index) is not partition
                 or partition.log is not log
             ):
                 raise KafkaError(Code.NOT_LEADER_OR_FOLLOWER)  # its log may be closed by now
@@ -146,7 +146,7 @@ def _find(
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]
     except OSError as error:
-        services.housekeeping.directories.failed(partition.home, error)
+        replicas.housekeeping.directories.failed(partition.home, error)
         raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
 
 

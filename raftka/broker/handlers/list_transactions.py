@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from raftka.broker.handlers.coordinator_request import CoordinatorRequest
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -27,7 +27,7 @@ NEVER_WRITTEN = frozenset({"Dead", "PrepareEpochFence"})  # Kafka's states that 
 
 @handles(LIST_TRANSACTIONS)
 def list_transactions(
-    request: Request[ListTransactionsRequest], services: Services
+    request: Request[ListTransactionsRequest], coordinators: CoordinatorParts
 ) -> Steps[ListTransactionsResponse | Delayed]:
     body = request.body
     states = (
@@ -42,8 +42,8 @@ def list_transactions(
         body.transactional_id_pattern,
     )
     asking: CoordinatorRequest[ListTransactionsRequest, ListTransactionsResponse]
-    asking = CoordinatorRequest(request, services.dispatcher.long_work, _answer)
-    yield from services.transactions.runtime.submit_to_all(command, asking)
+    asking = CoordinatorRequest(request, request.dispatcher.long_work, _answer)
+    yield from coordinators.transactions.runtime.submit_to_all(command, asking)
     return asking.result()
 
 

@@ -2,7 +2,7 @@
 request.
 """
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.context import BrokerContext, MetadataCache
 from raftka.metadata.commands import DELETE, OPERATIONS, SET, ConfigResource
 from raftka.metadata.configs.describe import LOGGER_SOURCE, ConfigRow
 from raftka.metadata.configs.values import Type
@@ -20,21 +20,21 @@ LEVELS = {
 SHOWN = {"debug": "DEBUG", "info": "INFO", "warning": "WARN", "error": "ERROR"}
 
 
-def describe_loggers(services: Services, name: str) -> list[ConfigRow]:
+def describe_loggers(context: BrokerContext, _: MetadataCache, name: str) -> list[ConfigRow]:
     """Raises KafkaError when another node is meant."""
     if not name:
         raise KafkaError(Code.INVALID_REQUEST, "Broker id must not be empty")
     if not (name.isascii() and name.isdigit()):
         raise KafkaError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != services.context.node_id:
+    if int(name) != context.node_id:
         raise KafkaError(
             Code.INVALID_REQUEST,
-            f"Unexpected broker id, expected {services.context.node_id} but received {name}",
+            f"Unexpected broker id, expected {context.node_id} but received {name}",
         )
     return [
         ConfigRow(
             ROOT,
-            SHOWN[services.context.events.level],
+            SHOWN[context.events.level],
             LOGGER_SOURCE,
             False,
             False,
@@ -45,23 +45,22 @@ def describe_loggers(services: Services, name: str) -> list[ConfigRow]:
     ]
 
 
-def set_levels(services: Services, resource: ConfigResource, *, validate_only: bool) -> None:
+def set_levels(context: BrokerContext, resource: ConfigResource, *, validate_only: bool) -> None:
     """All or nothing. Raises KafkaError."""
     if not (resource.name.isascii() and resource.name.isdigit()):
         raise KafkaError(
             Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {resource.name}"
         )
-    if int(resource.name) != services.context.node_id:
+    if int(resource.name) != context.node_id:
         raise KafkaError(
             Code.INVALID_REQUEST,
-            f"Unexpected node id. Expected {services.context.node_id}, but received "
-            f"{resource.name}",
+            f"Unexpected node id. Expected {context.node_id}, but received {resource.name}",
         )
     if len({name for name, _, _ in resource.changes}) < len(resource.changes):
         raise KafkaError(Code.INVALID_REQUEST, "Error due to duplicate config keys")
     levels = [_level(name, operation, value) for name, operation, value in resource.changes]
     if levels and not validate_only:
-        services.context.events.level = levels[-1]
+        context.events.level = levels[-1]
 
 
 def _level(logger: str, operation: int, value: str | None) -> str:

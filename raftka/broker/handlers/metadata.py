@@ -5,8 +5,9 @@ An answer that names a leader that seems to have died waits (suspects.py); nothi
 
 from collections.abc import Iterator
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.coordinators.topics import INTERNAL_TOPICS
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import DiscoveryParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -45,27 +46,32 @@ def _nothing(request: Request[MetadataRequest], code: Code) -> Steps[MetadataRes
 
 @handles(METADATA, refused=_nothing)
 def metadata(
-    request: Request[MetadataRequest], services: Services
+    request: Request[MetadataRequest], metadata: MetadataCache, discovery: DiscoveryParts
 ) -> Steps[MetadataResponse | Delayed]:
     return (
-        yield from services.suspects.answer(
-            request, lambda leaders: _answer(request, services, leaders)
+        yield from discovery.suspects.answer(
+            request, lambda leaders: _answer(request, metadata, discovery, leaders)
         )
     )
 
 
 def _answer(
-    request: Request[MetadataRequest], services: Services, leaders: set[int]
+    request: Request[MetadataRequest],
+    metadata: MetadataCache,
+    discovery: DiscoveryParts,
+    leaders: set[int],
 ) -> Steps[MetadataResponse]:
     """`leaders`: those that the answer names are added."""
-    image, listener = services.metadata.image, request.session.listener
+    image, listener = metadata.image, request.session.listener
     asked = request.body.topics
     everything = asked is None or (request.version == 0 and not asked)
     if not everything and (code := (yield from _badly_asked(request))) is not Code.NONE:
         return (yield from _nothing(request, code))
     topics = request.encoded_rows(response.topics)
     for steps in (
-        _all(request, services, leaders) if everything else _each_asked(request, services, leaders)
+        _all(request, metadata, leaders)
+        if everything
+        else _each_asked(request, metadata, discovery, leaders)
     ):
         row = yield from steps
         if (
@@ -77,7 +83,7 @@ def _answer(
         topics.add(row)
         yield
     endpoints = [
-        (broker, broker.endpoint(listener)) for broker in services.listed_brokers.of(image)
+        (broker, broker.endpoint(listener)) for broker in discovery.listed_brokers.of(image)
     ]
     return response(
         brokers=[
@@ -88,7 +94,7 @@ def _answer(
             if endpoint is not None
         ],
         cluster_id=image.cluster_id,
-        controller_id=services.controller_for_clients(),
+        controller_id=discovery.controller_for_clients(),
         topics=topics,
         **(
             {"cluster_authorized_operations": request.authorized_operations(THE_CLUSTER)}
@@ -99,20 +105,23 @@ def _answer(
 
 
 def _all(
-    request: Request[MetadataRequest], services: Services, leaders: set[int]
+    request: Request[MetadataRequest], metadata: MetadataCache, leaders: set[int]
 ) -> Iterator[Steps[MetadataResponseTopic]]:
     return (
-        _topic(request, services.metadata.image, topic, leaders)
-        for topic in services.metadata.image.topics.values()
+        _topic(request, metadata.image, topic, leaders)
+        for topic in metadata.image.topics.values()
         if request.may("DESCRIBE", (TOPIC, topic.name))
     )
 
 
 def _each_asked(
-    request: Request[MetadataRequest], services: Services, leaders: set[int]
+    request: Request[MetadataRequest],
+    metadata: MetadataCache,
+    discovery: DiscoveryParts,
+    leaders: set[int],
 ) -> Iterator[Steps[MetadataResponseTopic]]:
     """One answer for a topic that is asked for more than once."""
-    image = services.metadata.image
+    image = metadata.image
     seen: set[object] = set()
     for topic in request.body.topics or ():
         by_name = (
@@ -129,19 +138,20 @@ def _each_asked(
         )
         if key not in seen:
             seen.add(key)
-            yield _asked(request, services, topic, leaders)
+            yield _asked(request, metadata, discovery, topic, leaders)
 
 
 def _asked(
     request: Request[MetadataRequest],
-    services: Services,
+    metadata: MetadataCache,
+    discovery: DiscoveryParts,
     topic: MetadataRequestTopic,
     leaders: set[int],
 ) -> Steps[MetadataResponseTopic]:
     """An id counts, whatever the name beside it: a client may have the name of a topic that was
     made anew (as Kafka does).
     """
-    image = services.metadata.image
+    image = metadata.image
     if topic.topic_id != ZERO_UUID:
         known = image.topics.get(topic.topic_id)
         code = Code.UNKNOWN_TOPIC_ID if known is None else Code.TOPIC_AUTHORIZATION_FAILED
@@ -154,29 +164,28 @@ def _asked(
     known = image.topic_named(topic.name)
     if known is None:
         return response.topics(
-            error_code=int(_missing(request, services, topic.name)), name=topic.name
+            error_code=int(_missing(request, metadata, discovery, topic.name)), name=topic.name
         )
     return (yield from _topic(request, image, known, leaders))
 
 
-def _missing(request: Request[MetadataRequest], services: Services, name: str) -> Code:
+def _missing(
+    request: Request[MetadataRequest], metadata: MetadataCache, discovery: DiscoveryParts, name: str
+) -> Code:
     """Created on the way, where that is wanted: then it is there the next time."""
     if not _valid(name):
         return Code.INVALID_TOPIC_EXCEPTION
-    if (
-        request.body.allow_auto_topic_creation
-        and services.metadata.settings["auto.create.topics.enable"]
-    ):
+    if request.body.allow_auto_topic_creation and metadata.settings["auto.create.topics.enable"]:
         if not request.may("CREATE", THE_CLUSTER) and not request.may("CREATE", (TOPIC, name)):
             return Code.TOPIC_AUTHORIZATION_FAILED
-        settings = services.metadata.settings  # this broker's, whichever node is the controller
+        settings = metadata.settings  # this broker's, whichever node is the controller
         partitions: int = settings["num.partitions"]
         if (
             request.meter is None
-            or services.topic_creation.wants(name)
+            or discovery.topic_creation.wants(name)
             or request.meter.may_create(partitions)
         ):
-            services.topic_creation.want(
+            discovery.topic_creation.want(
                 NewTopic(name, partitions, settings["default.replication.factor"])
             )
     return Code.UNKNOWN_TOPIC_OR_PARTITION

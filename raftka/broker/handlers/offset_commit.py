@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, repeat
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.coordinators.commit_plan import remember
 from raftka.broker.handlers.coordinator_request import (
     PARTITIONS_OF_COMMAND,
@@ -13,7 +14,7 @@ from raftka.broker.handlers.coordinator_request import (
     ask_all,
     check_group,
 )
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -44,7 +45,7 @@ def _refused(request: Request[OffsetCommitRequest], code: Code) -> Steps[OffsetC
 
 @handles(OFFSET_COMMIT, refused=_refused)
 def offset_commit(
-    request: Request[OffsetCommitRequest], services: Services
+    request: Request[OffsetCommitRequest], metadata: MetadataCache, coordinators: CoordinatorParts
 ) -> Steps[OffsetCommitResponse | Delayed]:
     """Very many partitions are several commands: what is wrong with the group is then said of the
     partitions of each.
@@ -53,15 +54,15 @@ def offset_commit(
     parts, refused = yield from parts_of(
         request,
         request.body.topics,
-        (_name(request, services, topic) for topic in request.body.topics),
+        (_name(request, metadata, topic) for topic in request.body.topics),
     )
     commands = [_command(request, part) for part in parts]
     if len(commands) == 1:
         if not refused:
-            remember(request, commands[0], services.groups.runtime, services.metadata)
+            remember(request, commands[0], coordinators.groups.runtime, metadata)
         return ask(
             request,
-            services,
+            coordinators,
             request.body.group_id,
             commands[0],
             lambda request, answer: _answer(refused, commands, request, [answer]),
@@ -71,7 +72,7 @@ def offset_commit(
     ]
     return (
         yield from ask_all(
-            request, services, len(questions), questions, partial(_answer, refused, commands)
+            request, coordinators, len(questions), questions, partial(_answer, refused, commands)
         )
     )
 
@@ -112,12 +113,12 @@ def parts_of(
 
 
 def _name(
-    request: Request[OffsetCommitRequest], services: Services, topic: OffsetCommitRequestTopic
+    request: Request[OffsetCommitRequest], metadata: MetadataCache, topic: OffsetCommitRequestTopic
 ) -> str | None:
     """None: nobody's id."""
     if request.version < 10:
         return str(topic.name)
-    known = services.metadata.image.topics.get(topic.topic_id)
+    known = metadata.image.topics.get(topic.topic_id)
     return known.name if known is not None else None
 
 

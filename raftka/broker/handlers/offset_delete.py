@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, ask_all, check_group
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -19,7 +19,7 @@ response = OFFSET_DELETE.response
 
 @handles(OFFSET_DELETE)
 def offset_delete(
-    request: Request[OffsetDeleteRequest], services: Services
+    request: Request[OffsetDeleteRequest], coordinators: CoordinatorParts
 ) -> Steps[OffsetDeleteResponse | Delayed]:
     body = request.body
     check_group(request, "DELETE", body.group_id)
@@ -50,7 +50,9 @@ def offset_delete(
         for command in commands
     ]
     return (
-        yield from ask_all(request, services, len(questions), questions, partial(_answer, allowed))
+        yield from ask_all(
+            request, coordinators, len(questions), questions, partial(_answer, allowed)
+        )
     )
 
 

@@ -7,8 +7,9 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.coordinator_request import PARTITIONS_OF_COMMAND, Question, ask_all
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -56,19 +57,21 @@ def _refused(request: Request[OffsetFetchRequest], code: Code) -> Steps[OffsetFe
 
 @handles(OFFSET_FETCH, refused=_refused)
 def offset_fetch(
-    request: Request[OffsetFetchRequest], services: Services
+    request: Request[OffsetFetchRequest], metadata: MetadataCache, coordinators: CoordinatorParts
 ) -> Steps[OffsetFetchResponse | Delayed]:
     groups: list[_OneGroup] = []
     questions: list[Question] = []
     for group in (yield from _groups(request)):
-        groups.append(one := _OneGroup(request, services.metadata.image, group))
+        groups.append(one := _OneGroup(request, metadata.image, group))
         questions += [
             (group.group_id, command, "DESCRIBE", _size(command))
             for command in (yield from one.commands())
         ]
         yield
     return (
-        yield from ask_all(request, services, len(questions), questions, partial(_answer, groups))
+        yield from ask_all(
+            request, coordinators, len(questions), questions, partial(_answer, groups)
+        )
     )
 
 

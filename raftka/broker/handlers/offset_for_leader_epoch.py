@@ -5,7 +5,7 @@ leader, before it reads on.
 from collections.abc import Callable
 
 from raftka.broker.handlers.by_topic import rows_by_topic
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import ReplicaParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -37,11 +37,11 @@ def _refused(
 
 @handles(OFFSET_FOR_LEADER_EPOCH, refused=_refused)
 def offset_for_leader_epoch(
-    request: Request[OffsetForLeaderEpochRequest], services: Services
+    request: Request[OffsetForLeaderEpochRequest], replicas: ReplicaParts
 ) -> Steps[OffsetForLeaderEpochResponse]:
     return (
         yield from _answer(
-            request, lambda topic, asked: _partition(request, services, topic.topic, asked)
+            request, lambda topic, asked: _partition(request, replicas, topic.topic, asked)
         )
     )
 
@@ -61,7 +61,7 @@ def _answer(
 
 def _partition(
     request: Request[OffsetForLeaderEpochRequest],
-    services: Services,
+    replicas: ReplicaParts,
     topic: str,
     asked: OffsetForLeaderPartition,
 ) -> EpochEndOffset:
@@ -69,9 +69,9 @@ def _partition(
     try:
         of_cluster = request.may("CLUSTER_ACTION", THE_CLUSTER)
         partition = (
-            services.replicas.find(topic, asked.partition)
+            replicas.manager.find(topic, asked.partition)
             if of_cluster
-            else find(request, services.replicas, "DESCRIBE", topic, asked.partition)
+            else find(request, replicas.manager, "DESCRIBE", topic, asked.partition)
         )
         partition.leading()
         partition.check_epoch(asked.current_leader_epoch)

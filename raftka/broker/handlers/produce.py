@@ -2,7 +2,7 @@
 before it on its connection is answered by a plan (broker/produce/plan.py).
 """
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import AppendParts, ReplicaParts
 from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -38,15 +38,15 @@ def _refused(request: Request[ProduceRequest], code: Code) -> Steps[ProduceRespo
 
 @handles(PRODUCE, refused=_refused)
 def produce(
-    request: Request[ProduceRequest], services: Services
+    request: Request[ProduceRequest], replicas: ReplicaParts, append: AppendParts
 ) -> Steps[ProduceResponse | Delayed | None]:
     run = Produce(
         request,
-        services.replicas,
-        services.pool,
-        services.background,
-        services.verifier,
-        services.schemas,
+        replicas.manager,
+        append.pool,
+        append.background,
+        append.verifier,
+        append.schemas,
     )
     transactional_id = request.body.transactional_id
     if (yield from run.list_partitions()) and (

@@ -4,8 +4,8 @@ answered when it has begun, not when the replicas have caught up.
 
 from collections.abc import Sequence
 
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.handlers.by_topic import PARTITIONS_OF_COMMAND, partition_commands
-from raftka.broker.handlers.services import Services
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -36,7 +36,7 @@ altered, listed = ALTER_PARTITION_REASSIGNMENTS.response, LIST_PARTITION_REASSIG
 
 @handles(ALTER_PARTITION_REASSIGNMENTS)
 async def alter_partition_reassignments(
-    request: Request[AlterPartitionReassignmentsRequest], services: Services
+    request: Request[AlterPartitionReassignmentsRequest], controller: ControllerClient
 ) -> AlterPartitionReassignmentsResponse:
     """Send a request for very many partitions as several commands; each is committed as a whole."""
     body = request.body
@@ -48,9 +48,7 @@ async def alter_partition_reassignments(
     for topics in await request.finish(_make_commands(request)):
         try:
             command = AlterReassignments(topics, body.allow_replication_factor_change)
-            found: tuple[TopicResults, ...] = await services.controller.ask(
-                command, body.timeout_ms / 1000
-            )
+            found: tuple[TopicResults, ...] = await controller.ask(command, body.timeout_ms / 1000)
         except KafkaError as error:
             return altered(error_code=int(error.code), error_message=error.message)
         for topic in found:
@@ -105,7 +103,7 @@ def _make_altered(
 
 @handles(LIST_PARTITION_REASSIGNMENTS)
 async def list_partition_reassignments(
-    request: Request[ListPartitionReassignmentsRequest], services: Services
+    request: Request[ListPartitionReassignmentsRequest], controller: ControllerClient
 ) -> ListPartitionReassignmentsResponse:
     """Ask the controller, so that a client sees the reassignment that it has just begun."""
     body = request.body
@@ -121,7 +119,7 @@ async def list_partition_reassignments(
         )
     for topics in commands:
         try:
-            found: tuple[OngoingTopic, ...] = await services.controller.ask(
+            found: tuple[OngoingTopic, ...] = await controller.ask(
                 ListReassignments(topics), body.timeout_ms / 1000
             )
         except KafkaError as error:

@@ -2,7 +2,6 @@
 it. The login is in authentication.py.
 """
 
-from raftka.broker.handlers.services import Services
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.wire.errors import Code
@@ -17,16 +16,12 @@ from raftka.wire.messages.sasl import (
 
 
 @handles(SASL_HANDSHAKE)
-def sasl_handshake(
-    request: Request[SaslHandshakeRequest], services: Services
-) -> SaslHandshakeResponse:
+def sasl_handshake(request: Request[SaslHandshakeRequest]) -> SaslHandshakeResponse:
     return SASL_HANDSHAKE.response(error_code=int(Code.ILLEGAL_SASL_STATE))
 
 
 @handles(SASL_AUTHENTICATE)
-def sasl_authenticate(
-    request: Request[SaslAuthenticateRequest], services: Services
-) -> SaslAuthenticateResponse:
+def sasl_authenticate(request: Request[SaslAuthenticateRequest]) -> SaslAuthenticateResponse:
     logged_in = bool(request.session.mechanism)
     text = "after successful authentication" if logged_in else "on a listener without SASL"
     message = f"SaslAuthenticate request received {text}"

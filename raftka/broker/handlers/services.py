@@ -1,4 +1,4 @@
-"""The parts of a broker that handlers use. The node makes it when it has them all."""
+"""All parts of a broker. A handler gets those that it names (parts.py)."""
 
 from dataclasses import dataclass
 
@@ -14,6 +14,13 @@ from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.fetch.sessions import FetchSessionCache
+from raftka.broker.handlers.parts import (
+    AccessParts,
+    AppendParts,
+    CoordinatorParts,
+    DiscoveryParts,
+    ReplicaParts,
+)
 from raftka.broker.logs.housekeeping import LogHousekeeping
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.broker.network.dispatch import Dispatcher
@@ -28,6 +35,8 @@ from raftka.metadata.extension import Extension
 
 @dataclass(frozen=True, slots=True)
 class Services:
+    """Parts of a broker, for its other ports too: metrics, registry, bridge."""
+
     context: BrokerContext
     metadata: MetadataCache
     dispatcher: Dispatcher
@@ -52,11 +61,27 @@ class Services:
     schemas: SchemaChecks
     extensions: dict[str, Extension]  # packages on this node, by name
 
-    def controller_for_clients(self) -> int:
-        """The broker that clients may send admin requests to: the active controller if it is a
-        broker, else any broker, which passes them on.
-        """
-        image, leader = self.metadata.image, self.quorum.leader
-        if leader is not None and image.alive(leader):
-            return leader
-        return next(iter(image.alive_brokers()), -1)
+    def parts_of_handlers(self) -> dict[type, object]:
+        """Return the parts by the types with which handlers name them."""
+        parts = (
+            self.metadata,
+            self.controller,
+            DiscoveryParts(
+                self.metadata,
+                self.quorum,
+                self.suspects,
+                self.listed_brokers,
+                self.topic_creation,
+            ),
+            ReplicaParts(self.replicas, self.logs, self.housekeeping, self.fetch_sessions),
+            AppendParts(self.pool, self.background, self.verifier, self.schemas),
+            CoordinatorParts(
+                self.groups,
+                self.transactions,
+                self.marker_writer,
+                self.producer_ids,
+                self.verifier,
+            ),
+            AccessParts(self.acls, self.background),
+        )
+        return {type(each): each for each in parts}

@@ -1,7 +1,7 @@
 """SyncGroup: v0-5; the leader brings the assignments, everybody waits for their own."""
 
 from raftka.broker.handlers.coordinator_request import ask, check_group
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
@@ -14,7 +14,7 @@ response = SYNC_GROUP.response
 
 @handles(SYNC_GROUP)
 def sync_group(
-    request: Request[SyncGroupRequest], services: Services
+    request: Request[SyncGroupRequest], coordinators: CoordinatorParts
 ) -> Steps[SyncGroupResponse | Delayed]:
     body = request.body
     check_group(request, "READ", body.group_id)
@@ -32,7 +32,7 @@ def sync_group(
         assignments=tuple(assignments),
         needs_protocol=request.version >= 5,
     )
-    return ask(request, services, body.group_id, command, _answer, may_wait=True)
+    return ask(request, coordinators, body.group_id, command, _answer, may_wait=True)
 
 
 def _answer(request: Request[SyncGroupRequest], answer: Synced | KafkaError) -> SyncGroupResponse:

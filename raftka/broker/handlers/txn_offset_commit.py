@@ -9,10 +9,11 @@ from itertools import repeat
 
 import trio
 
+from raftka.broker.context import MetadataCache
 from raftka.broker.coordinators.partition import LOADED
 from raftka.broker.handlers.coordinator_request import ask_all, check_group
 from raftka.broker.handlers.offset_commit import codes_of, parts_of
-from raftka.broker.handlers.services import Services
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import TRANSACTIONAL_ID
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -42,7 +43,9 @@ def _refused(
 
 @handles(TXN_OFFSET_COMMIT, refused=_refused)
 async def txn_offset_commit(
-    request: Request[TxnOffsetCommitRequest], services: Services
+    request: Request[TxnOffsetCommitRequest],
+    metadata: MetadataCache,
+    coordinators: CoordinatorParts,
 ) -> TxnOffsetCommitResponse | Delayed:
     body = request.body
     if not request.may("WRITE", (TRANSACTIONAL_ID, body.transactional_id)):
@@ -53,8 +56,8 @@ async def txn_offset_commit(
     )
     commands = [_command(request, part) for part in parts]
     try:
-        if await request.finish(_names_a_partition(services, parts)):
-            await _verify(request, services)
+        if await request.finish(_names_a_partition(metadata, parts)):
+            await _verify(request, coordinators)
         elif not body.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
     except KafkaError as error:
@@ -63,19 +66,23 @@ async def txn_offset_commit(
             if request.version < SAYS_LOADING and error.code is Code.COORDINATOR_LOAD_IN_PROGRESS
             else error.code
         )
-        return await request.finish(_rows(request, _codes(services, parts, code), refused))
+        return await request.finish(_rows(request, _codes(metadata, parts, code), refused))
     questions = [
         (body.group_id, command, "READ", sum([1 + len(each.partitions) for each in command.topics]))
         for command in commands
     ]
     return await request.finish(
-        ask_all(request, services, len(questions), questions, partial(_answer, refused, commands))
+        ask_all(
+            request, coordinators, len(questions), questions, partial(_answer, refused, commands)
+        )
     )
 
 
-def _names_a_partition(services: Services, parts: Iterable[Sequence[CommitTopic]]) -> Steps[bool]:
+def _names_a_partition(
+    metadata: MetadataCache, parts: Iterable[Sequence[CommitTopic]]
+) -> Steps[bool]:
     """Return whether the request names a partition that exists."""
-    image = services.metadata.image
+    image = metadata.image
     for part in parts:
         for topic in part:
             known = image.topic_named(topic.name or "")
@@ -87,14 +94,14 @@ def _names_a_partition(services: Services, parts: Iterable[Sequence[CommitTopic]
     return False
 
 
-async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) -> None:
+async def _verify(request: Request[TxnOffsetCommitRequest], coordinators: CoordinatorParts) -> None:
     """Raises KafkaError unless the transaction's coordinator knows that the group's partition is in
     the transaction.
     """
     body = request.body
     if not body.group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
-    coordinator = services.groups.runtime.find(body.group_id)
+    coordinator = coordinators.groups.runtime.find(body.group_id)
     if coordinator.state not in LOADED:
         raise KafkaError(Code.COORDINATOR_LOAD_IN_PROGRESS)
     partition = coordinator.partition
@@ -103,7 +110,7 @@ async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) 
         return
     version = VERSION_2 if request.version >= ADDS_PARTITIONS else VERSION_1
     question = Question(body.transactional_id, body.producer_id, body.producer_epoch, version)
-    now_ms = services.context.runtime.clock.wall_ms()
+    now_ms = request.dispatcher.context.runtime.clock.wall_ms()
     question.add(
         partition,
         producers.guard(body.producer_id, body.producer_epoch, NO_SEQUENCE, version, now_ms),
@@ -115,7 +122,7 @@ async def _verify(request: Request[TxnOffsetCommitRequest], services: Services) 
         outcome.extend(refused.values())
         answered.set()
 
-    services.verifier.ask(question, done)
+    coordinators.verifier.ask(question, done)
     await answered.wait()
     if outcome:
         raise KafkaError(_as_told(outcome[0].code, request.version))
@@ -148,12 +155,12 @@ def _command(
 
 
 def _codes(
-    services: Services, parts: Iterable[Sequence[CommitTopic]], code: Code
+    metadata: MetadataCache, parts: Iterable[Sequence[CommitTopic]], code: Code
 ) -> Iterator[Code]:
     """Yield the error of the group or the transaction for each partition that exists."""
     for part in parts:
         for topic in part:
-            known = services.metadata.image.topic_named(topic.name or "")
+            known = metadata.image.topic_named(topic.name or "")
             count = len(known.partitions) if known is not None else 0
             for each in topic.partitions:
                 yield code if 0 <= each.partition < count else Code.UNKNOWN_TOPIC_OR_PARTITION

@@ -1,6 +1,6 @@
 """UnregisterBroker: v0. For a broker that is gone for good; a living broker registers again."""
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -17,14 +17,14 @@ response = UNREGISTER_BROKER.response
 
 @handles(UNREGISTER_BROKER)
 async def unregister_broker(
-    request: Request[UnregisterBrokerRequest], services: Services
+    request: Request[UnregisterBrokerRequest], controller: ControllerClient
 ) -> UnregisterBrokerResponse:
     if not request.may("ALTER", THE_CLUSTER):
         return response(
             error_code=int(Code.CLUSTER_AUTHORIZATION_FAILED), error_message=REFUSED[CLUSTER]
         )
     try:
-        await services.controller.ask(UnregisterBroker(request.body.broker_id))
+        await controller.ask(UnregisterBroker(request.body.broker_id))
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message)
     return response()

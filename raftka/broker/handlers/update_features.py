@@ -1,6 +1,6 @@
 """UpdateFeatures: v0-2 (KIP-584). All updates of a request are made, or none."""
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.network.access.authorizer import CLUSTER, REFUSED, THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
@@ -21,7 +21,7 @@ MOST_UPDATES = 100  # there are far fewer features
 
 @handles(UPDATE_FEATURES)
 async def update_features(
-    request: Request[UpdateFeaturesRequest], services: Services
+    request: Request[UpdateFeaturesRequest], controller: ControllerClient
 ) -> UpdateFeaturesResponse:
     body = request.body
     if not request.may("ALTER", THE_CLUSTER):
@@ -30,9 +30,7 @@ async def update_features(
         )
     updates = await request.finish(_read_updates(request))
     try:
-        await services.controller.ask(
-            UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000
-        )
+        await controller.ask(UpdateFeatures(updates, body.validate_only), body.timeout_ms / 1000)
     except KafkaError as error:
         return response(error_code=int(error.code), error_message=error.message)
     rows = [response.results(feature=each.name) for each in updates] if request.version < 2 else []

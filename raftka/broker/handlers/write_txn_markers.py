@@ -4,7 +4,8 @@ transaction.
 
 from functools import partial
 
-from raftka.broker.handlers.services import Services
+from raftka.broker.coordinators.markers import MarkerWriter
+from raftka.broker.handlers.parts import CoordinatorParts
 from raftka.broker.network.access.authorizer import THE_CLUSTER
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
@@ -38,11 +39,11 @@ def _refused(
 
 @handles(WRITE_TXN_MARKERS, refused=_refused)
 def write_txn_markers(
-    request: Request[WriteTxnMarkersRequest], services: Services
+    request: Request[WriteTxnMarkersRequest], coordinators: CoordinatorParts
 ) -> Steps[WriteTxnMarkersResponse | Delayed]:
     if not request.may("ALTER", THE_CLUSTER) and not request.may("CLUSTER_ACTION", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
-    run = _Writing(request, services)
+    run = _Writing(request, coordinators.marker_writer)
     yield from run.begin()
     return (yield from run.result())
 
@@ -50,15 +51,14 @@ def write_txn_markers(
 class _Writing:
     """One request: a marker is answered when it is committed."""
 
-    def __init__(self, request: Request[WriteTxnMarkersRequest], services: Services) -> None:
+    def __init__(self, request: Request[WriteTxnMarkersRequest], writer: MarkerWriter) -> None:
         self.request = request
-        self.services = services
+        self.writer = writer
         self.codes: Codes = []
         self.waiting = 1  # markers, and the request itself until all were looked at
         self.pending: Delayed | None = None
 
     def begin(self) -> Steps[None]:
-        writer = self.services.marker_writer
         for asked in self.request.body.markers:
             marker = Marker(
                 asked.producer_id,
@@ -74,7 +74,9 @@ class _Writing:
                 of_marker.append(codes)
                 for place, index in enumerate(topic.partition_indexes):
                     self.waiting += 1
-                    writer.write(marker, topic.name, index, partial(self._written, codes, place))
+                    self.writer.write(
+                        marker, topic.name, index, partial(self._written, codes, place)
+                    )
                     yield
                 yield
 
@@ -82,7 +84,7 @@ class _Writing:
         codes[place] = code
         self.waiting -= 1
         if not self.waiting and self.pending is not None:
-            self.services.dispatcher.long_work.run(
+            self.request.dispatcher.long_work.run(
                 self.request.api.name, _rows(self.request, self.codes), self.pending.settle
             )
 

@@ -1,19 +1,20 @@
 """From a frame to its handler and back: decode, authorise, call, encode. Knows no API beyond
 ApiVersions' special case, and no socket.
 
-A handler is a plain function that returns a row, or a Delayed (a parked produce or fetch). The
+A handler takes the request and, behind it, the parts of the broker that its annotations name. It
+is a plain function that returns a row, or a Delayed (a parked produce or fetch). The
 handler of a request that can have many items is a generator: it yields between items, so that one
 long request does not keep the loop (long_work.py); a long frame is decoded in the same way.
 Handlers that must ask the controller are `async`. The connection holds behind every request that
 goes on in a later turn.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from inspect import iscoroutinefunction, isgeneratorfunction
-from typing import Any, TypeVar, Union
+from inspect import iscoroutinefunction, isgeneratorfunction, signature
+from typing import Any, Concatenate, ParamSpec, TypeVar, Union
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import AllowAll, Authorizer
@@ -40,7 +41,7 @@ FETCH_KEY = 1
 LONG_FRAME_BYTES = 16 * 1024  # from this size on a request is decoded in steps
 
 Received = TypeVar("Received")
-Services = TypeVar("Services")  # the second argument of handlers: handlers/services.py
+Taken = ParamSpec("Taken")  # the parts that a handler takes: handlers/parts.py
 
 
 class Postponed(Exception):
@@ -54,7 +55,7 @@ class Postponed(Exception):
 Answer = Row | Delayed | None
 AnswerOf = Union[Resp, Delayed, None]  # noqa: UP007
 Answers = Union[AnswerOf[Resp], Steps[AnswerOf[Resp]], Awaitable[AnswerOf[Resp]]]  # noqa: UP007
-Handler = Callable[[Request[Req], Services], Answers[Resp]]
+Handler = Callable[Concatenate[Request[Req], Taken], Answers[Resp]]
 Refusal = Callable[[Request[Req], Code], Resp | Steps[Resp | None] | None]
 # returns the answer; None: the handler is called. May raise KafkaError and Postponed
 Interceptor = Callable[[Request[Any]], Row | None]
@@ -64,7 +65,7 @@ def _refused(request: Request[Any], code: Code) -> Any:
     return request.api.response(error_code=int(code))
 
 
-def _missing(request: Request[Any], services: Any) -> Any:
+def _missing(request: Request[Any], *parts: Any) -> Any:
     raise NotImplementedError(request.api.name)
 
 
@@ -75,7 +76,8 @@ class Registration:
     api: AnyApi
     module: str  # imported when the first request comes; the import sets the following fields
     # a Handler; `waits` and `in_steps` say what it returns
-    handler: Callable[[Request[Any], Any], Any] = _missing
+    handler: Callable[..., Any] = _missing
+    parts: tuple[type, ...] = ()  # the annotations of its parameters behind the request
     refused: Refusal[Any, Any] = _refused
     waits: bool = False  # async: asks the controller
     in_steps: bool = False  # a generator
@@ -97,14 +99,17 @@ def register(module: str, apis: Iterable[AnyApi]) -> None:
 
 def handles(
     api: Api[Req, Resp], refused: Refusal[Req, Resp] = _refused
-) -> Callable[[Handler[Req, Services, Resp]], Handler[Req, Services, Resp]]:
+) -> Callable[[Handler[Req, Taken, Resp]], Handler[Req, Taken, Resp]]:
     """Set the handler of a registered API. `refused` makes the answer to a request that failed as a
     whole; by default the top level `error_code` is set.
     """
 
-    def handle(handler: Handler[Req, Services, Resp]) -> Handler[Req, Services, Resp]:
+    def handle(handler: Handler[Req, Taken, Resp]) -> Handler[Req, Taken, Resp]:
         registration = HANDLERS[api.key]
         registration.handler, registration.refused = handler, refused
+        registration.parts = tuple(
+            [each.annotation for each in signature(handler).parameters.values()][1:]
+        )
         registration.waits, registration.in_steps = (
             iscoroutinefunction(handler),
             isgeneratorfunction(handler),
@@ -114,12 +119,25 @@ def handles(
     return handle
 
 
+class BoundParts(dict[int, tuple[object, ...]]):
+    """The parts that the handler of an API takes, by API key. The first request binds them, because
+    it imports the handler; later requests cost no Python call.
+    """
+
+    def __init__(self, parts: Mapping[type, object]) -> None:
+        super().__init__()
+        self.parts = parts
+
+    def __missing__(self, key: int) -> tuple[object, ...]:
+        bound = self[key] = tuple([self.parts[each] for each in HANDLERS[key].parts])
+        return bound
+
+
 class Dispatcher:
     def __init__(self, context: BrokerContext, pool: FramePool) -> None:
         self.context = context
         self.pool = pool
-        # the second argument of handlers: the node sets it when it has all its parts
-        self.services: Any = None
+        self.parts = BoundParts({})  # the node calls `serve` when it has all its parts
         self.reports = ConnectionReports(context.metrics, context.events)
         self.long_work = LongWork(context.runtime.clock, self.work_failed)
         self.long_requests: LongRequests[Request[Row]] = LongRequests(
@@ -136,6 +154,10 @@ class Dispatcher:
         self.began = 0.0  # the time when the bytes under way were received
         # of the request under way, until a Slot takes it and adds the request's time
         self.kind: Latency | None = None
+
+    def serve(self, parts: Mapping[type, object]) -> None:
+        """Give handlers these parts, by the types with which handlers name them."""
+        self.parts = BoundParts(parts)
 
     # from a frame to its handler
 
@@ -336,7 +358,7 @@ class Dispatcher:
                     steps = self._in_steps(registration, request)
                     answer = self.long_work.begin(steps)
                 else:
-                    answer = registration.handler(request, self.services)
+                    answer = registration.handler(request, *self.parts[registration.api.key])
         except Unfinished:
             self._call_later(request, steps)
             return
@@ -361,7 +383,7 @@ class Dispatcher:
     def _in_steps(self, registration: Registration, request: Request[Row]) -> Steps[Answer]:
         """Take the steps of the handler; if it fails, those of the refusal of every item."""
         try:
-            steps: Steps[Answer] = registration.handler(request, self.services)
+            steps: Steps[Answer] = registration.handler(request, *self.parts[registration.api.key])
             return (yield from steps)
         except KafkaError as error:
             self._count_limit(error)
@@ -422,7 +444,7 @@ class Dispatcher:
         self, registration: Registration, request: Request[Row], pending: Delayed
     ) -> None:
         try:
-            answer: Answer = await registration.handler(request, self.services)
+            answer: Answer = await registration.handler(request, *self.parts[registration.api.key])
         except KafkaError as error:
             self._count_limit(error)
             refusal = registration.refused(request, error.code)

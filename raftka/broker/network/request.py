@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from raftka.broker.context import BrokerContext
 from raftka.broker.network.access.authorizer import Authorizer, Resource, authorized_operations
 from raftka.broker.network.connection import ConnectionReports, Parts, ServerConnection, Slot
 from raftka.broker.network.frame_pool import FramePool
@@ -26,6 +27,7 @@ PRODUCE_KEY = 0
 class Answering(Protocol):
     """The dispatcher, as a request uses it."""
 
+    context: BrokerContext
     authorizer: Authorizer
     long_work: LongWork
     long_requests: "LongRequests[Request[Row]]"
