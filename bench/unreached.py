@@ -78,7 +78,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     ("coordinator/(consumer/migration|consumer/classic_members|protocol)", "", MIXED_GROUP),
     (
-        "coordinator/(consumer/)?records|coordinator/classic/subscription",
+        "coordinator/(consumer/)?records|coordinator/classic/group",
         "ValueError|IndexError",
         NEWER_FORMAT,
     ),

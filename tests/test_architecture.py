@@ -21,9 +21,11 @@ from tests.kit.house import (
     MAX_FUNCTION_LINES,
     MAX_MODULES,
     ROOT,
+    SMALL_MODULES,
     flags,
     home,
     own_nodes,
+    small_modules,
     sources,
     violations,
     within,
@@ -55,6 +57,37 @@ def test_no_folder_is_crowded() -> None:
     assert crowded(f"raftka/log/m{number}.py" for number in range(21)) == [
         "raftka/log has 21 modules, 20 are allowed"
     ]
+
+
+def test_a_small_module_has_several_importers_or_a_reason() -> None:
+    texts = {
+        name: path.read_text()
+        for path in sources()
+        if (name := str(path.relative_to(ROOT))).startswith(("raftka/", "compat/"))
+    }
+    named = set(re.findall(r"`([\w/]+\.py):", (ROOT / "docs/map.md").read_text()))
+    found = small_modules(texts, named)
+
+    assert {path: user for path, user in found.items() if path not in SMALL_MODULES} == {}
+    assert sorted(SMALL_MODULES.keys() - found.keys()) == [], "reasons that are not needed"
+
+
+def test_a_small_module_with_one_importer_is_found() -> None:
+    planted = {
+        "raftka/log/part.py": "x = 1\n",
+        "raftka/log/large.py": "x = 1\n" * 60,
+        "raftka/log/shared.py": "x = 1\n",
+        "raftka/log/answer.py": "x = 1\n",
+        "raftka/log/log.py": "from raftka.log import part, large\nfrom raftka.log.shared import x\n"
+        "from .answer import x\n",
+        "raftka/log/other.py": "import raftka.log.shared\n",
+        "raftka/broker/handlers/one.py": "x = 1\n",
+        "raftka/broker/node.py": "from raftka.broker.handlers.one import x\n",
+    }
+
+    assert small_modules(planted, ["raftka/log/answer.py"]) == {
+        "raftka/log/part.py": "raftka/log/log.py"
+    }
 
 
 def circles(imported: Mapping[str, Iterable[str]]) -> list[set[str]]:

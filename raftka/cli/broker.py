@@ -8,8 +8,10 @@ The first SIGTERM or SIGINT is a controlled shutdown, the second ends at once. T
 import gc
 import os
 import resource
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -63,6 +65,31 @@ def start_of_host(file: str, properties: dict[str, str]) -> int:
     settings = NodeSettings.from_properties(properties)
     pid_file = PidFile(Path(file).absolute().parent / f"raftka-{settings.node_id}.pid")
     return _run(settings, pid_file, "", from_text(os.environ.pop(VARIABLE, "")), (signal.SIGINT,))
+
+
+def start_dev(port: int, data: Path | None) -> int:
+    """Run one node without a properties file, for trying things out, until SIGTERM; returns the
+    exit code. Its settings are those that `cluster start` plans. Without `data` it keeps everything
+    in a temporary folder and removes that at the end.
+    """
+    from raftka.cluster.plan import PlanError, plan_cluster, ports_from
+    from raftka.cluster.ports import HeldPorts, check_free
+
+    folder = data or Path(tempfile.mkdtemp(prefix="raftka-dev-"))
+    held = HeldPorts(0 if port else 2)
+    try:
+        check_free(1, port, None, metrics=False, option="--port")
+        (plan,) = plan_cluster(folder, ports_from(port, 1) if port else held.pairs())
+        plan.write()
+        kept = "it is removed when the node ends" if data is None else "it stays"
+        print(f"raftka: the data is in {folder}, {kept}", file=sys.stderr, flush=True)
+        return start(str(plan.properties_file), f"bootstrap.servers={plan.address}")
+    except PlanError as error:
+        return _complain(str(error))
+    finally:
+        held.release()
+        if data is None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(

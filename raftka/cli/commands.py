@@ -1,5 +1,6 @@
 """The tree of commands. What a command does stands in its own file, imported when it is called."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +12,43 @@ from raftka.cli.admin.group_commands import groups, offsets
 from raftka.cli.admin.security.commands import acls, quotas, tokens, users
 from raftka.cli.admin.transaction_commands import transactions
 from raftka.cli.chaos.commands import chaos
-from raftka.cli.host.commands import host
 from raftka.cli.options import AS, Option, add_scram, client_options, pairs
-from raftka.cli.packages import WithPackages
 from raftka.cli.pipeline import pipeline
 from raftka.cli.registry import registry
 from raftka.cli.spark_commands import audit, sql
 
 if TYPE_CHECKING:
     from raftka.metadata.records import ScramCredentialSet
+
+
+PACKAGES = {"bridge": "zookeeper_bridge.commands"}  # group: module with `group`
+
+
+class WithPackages(click.Group):
+    """Adds groups of commands that packages beside raftka bring: found by name, imported when they
+    are called.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(
+            [*super().list_commands(ctx), *[name for name in PACKAGES if _found(name) is not None]]
+        )
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or _found(cmd_name)
+
+
+def _found(name: str) -> click.Command | None:
+    """Return the group, or None where its package is not installed."""
+    if name not in PACKAGES:
+        return None
+    try:
+        group: click.Command = import_module(PACKAGES[name]).group
+        return group
+    except ModuleNotFoundError as error:
+        if error.name == PACKAGES[name].partition(".")[0]:
+            return None
+        raise
 
 
 @click.group(
@@ -41,7 +70,6 @@ for each in (
     config,
     configs,
     groups,
-    host,
     offsets,
     partitions,
     pipeline,
@@ -209,7 +237,7 @@ def broker_start(
     if dev == (file is not None):
         raise click.UsageError("give the node's properties file, or --dev for a node without one")
     if file is None:
-        from raftka.cli.dev import start_dev
+        from raftka.cli.broker import start_dev
 
         if users:
             raise click.UsageError("--dev has no logins, so no users")
@@ -217,6 +245,34 @@ def broker_start(
     from raftka.cli.broker import start
 
     raise SystemExit(start(file, users=users))
+
+
+@root.group()
+def host() -> None:
+    """Several brokers on one machine, one for each core."""
+
+
+@host.command("start")
+@click.argument("file", metavar="FILE.properties", type=click.Path())
+@click.option(
+    "--brokers",
+    type=int,
+    required=True,
+    metavar="K",
+    help="How many: one for each core that is to serve clients.",
+)
+@add_scram
+def host_start(file: str, brokers: int, users: "tuple[ScramCredentialSet, ...]") -> None:
+    """Run the K brokers of the host that FILE describes (Kafka's property names), until SIGTERM.
+
+    FILE is that of one broker. Broker i (from 0) has node.id + i, the ports of its listeners + i,
+    and <directory>/<node id> of log.dirs; broker.rack of all is the host's name unless FILE has it.
+    The first has the roles of FILE, and so the only vote of the host; the others are brokers.
+    metrics.port is one page of all, with the label broker.
+    """
+    from raftka.cluster.host.start import start_host
+
+    raise SystemExit(start_host(file, brokers, users))
 
 
 @root.command("demo")

@@ -14,6 +14,7 @@ environment for the interpreter itself, is started the plain way.
 
 import ctypes
 import gc
+import io
 import json
 import os
 import select
@@ -27,9 +28,8 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import IO, NoReturn
 
-from raftka.cluster.host.labelled import Labelled
 from raftka.json_values import JsonObject
 
 PROGRAM = "raftka.cli.broker"  # its `start` runs a node
@@ -293,6 +293,50 @@ def _of_host(program: ModuleType, file: str, properties: dict[str, str]) -> int:
         code = FAILED
     labelled.finish()
     return code
+
+
+class Labelled(io.TextIOBase):
+    """The output of one broker of several that write to one place. Writes `node=ID` before each
+    line that does not name its node, such as a line of a traceback; lines of the event log do.
+    """
+
+    def __init__(self, stream: IO[str], node_id: str) -> None:
+        self._stream = stream
+        self._label = f"node={node_id}"
+        self._fields = f'"node": {node_id},', f'"node": {node_id}}}'
+        self._held = ""  # a line without its end
+
+    def write(self, text: str) -> int:
+        *lines, self._held = (self._held + text).split("\n")
+        if lines:
+            self._stream.write("".join(f"{self._labelled(line)}\n" for line in lines))
+        return len(text)
+
+    def _labelled(self, line: str) -> str:
+        has_one = (
+            any(each in line for each in self._fields)
+            if line.startswith("{")
+            else f" {self._label} " in f"{line} "
+        )
+        return line if has_one else f"{self._label} {line}"
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def finish(self) -> None:
+        """Write a last line that has no end."""
+        if self._held:
+            self.write("\n")
+        self.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
 
 
 if __name__ == "__main__":

@@ -6,15 +6,15 @@ It applies records without the controller's checks. A record about a missing obj
 creates an existing object, changes nothing, on all nodes alike.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import msgpack
 
 from raftka.metadata.entries import Entries
-from raftka.metadata.fast_replace import replaced
 from raftka.metadata.records import (
     AclAdded,
     AclRemoved,
@@ -622,3 +622,29 @@ def _put(values: dict[K, V], key: K, value: V | None) -> None:
         values.pop(key, None)
     else:
         values[key] = value
+
+
+T = TypeVar("T")
+# what reads all values of one, and the place of each among them
+Layout = tuple[Callable[[object], tuple[object, ...]], dict[str, int]]
+
+_LAYOUTS: dict[type, Layout] = {}
+
+
+def _layout_of(kind: type) -> Layout:
+    places = {each.name: place for place, each in enumerate(fields(kind))}
+    return attrgetter(*places), places
+
+
+def replaced(before: T, changes: Mapping[str, object]) -> T:
+    """Copy a dataclass with two fields or more; its constructor takes them in their order. Needs a
+    third of the time of dataclasses.replace, and each entry of the metadata log copies an image.
+    """
+    kind = type(before)
+    if kind not in _LAYOUTS:
+        _LAYOUTS[kind] = _layout_of(kind)
+    read, places = _LAYOUTS[kind]
+    values = list(read(before))
+    for name, value in changes.items():
+        values[places[name]] = value
+    return kind(*values)

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from raftka.pipeline.errors import PipelineError, sentence_in
-from raftka.pipeline.home import fast_home
 from raftka.pipeline.java import cache_folder, java_home
 
 if TYPE_CHECKING:
@@ -157,3 +156,25 @@ def is_local(config: Mapping[str, str], environment: Mapping[str, str] = os.envi
         config.get("spark.master", environment.get("MASTER", "local")).startswith("local")
         and "PYSPARK_GATEWAY_PORT" not in environment
     )
+
+
+def fast_home(installed: Path, home: Path) -> Path:
+    """Make a SPARK_HOME of links to the files in `installed`, where they are missing. Return it.
+    Raise OSError.
+
+    Its Python is the installed one. Spark's own puts pyspark.zip first on its workers' path:
+    modules without byte code, which each worker compiles anew, a second of CPU each.
+    """
+    places = {home / name: installed / name for name in ("bin", "sbin", "jars")}
+    places |= {
+        home / "python" / "lib" / each.name: each
+        for each in (installed / "python" / "lib").glob("py4j-*-src.zip")
+    }
+    for place, target in places.items():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.realpath(place) != os.path.realpath(target):
+            fresh = place.with_name(f"{place.name}.{os.getpid()}")
+            fresh.unlink(missing_ok=True)
+            fresh.symlink_to(target)
+            fresh.replace(place)  # whole at once: another process may be about to use it
+    return home

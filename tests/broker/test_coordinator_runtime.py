@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from raftka.broker.coordinators.replies import shown_as
+from raftka.broker.coordinators.partition import shown_as
 from raftka.broker.coordinators.runtime import REPLIES_OF_TURN, java_hash, partition_for
 from raftka.wire.errors import Code
 from tests.broker.toy import TOPIC, Add, Await, Fail, Read, Ring, ToyStage, batches, machine

@@ -9,7 +9,7 @@ import pytest
 from click import Context
 from click.testing import CliRunner
 
-from raftka.cli import packages
+from raftka.cli import commands
 from raftka.cli.commands import root
 
 
@@ -20,14 +20,14 @@ def test_a_packages_group_is_in_the_tree() -> None:
 
 
 def test_without_the_package_there_is_no_such_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "PACKAGES", {"bridge": "not_installed_here.commands"})
+    monkeypatch.setattr(commands, "PACKAGES", {"bridge": "not_installed_here.commands"})
     assert "bridge" not in CliRunner().invoke(root, ["--help"]).output
     asked = CliRunner().invoke(root, ["bridge", "ls", "/"])
     assert (asked.exit_code, "No such command 'bridge'" in asked.output) == (2, True)
 
 
 def test_a_package_that_lacks_something_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "PACKAGES", {"bridge": "raftka.cli.no_such_thing"})
+    monkeypatch.setattr(commands, "PACKAGES", {"bridge": "raftka.cli.no_such_thing"})
     with pytest.raises(ModuleNotFoundError):
         root.get_command(Context(root), "bridge")
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from raftka.coordinator.classic.group import ClassicGroup, State
-from raftka.coordinator.classic.subscription import topics_of
+from raftka.coordinator.classic.group import ClassicGroup, State, topics_of
 from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,

@@ -5,7 +5,7 @@ Imports none of the modules that it reads; docs/architecture.md tells the reason
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tests.kit.imports import OUTSIDE, OUTSIDE_OF_PURE, imports, module_name
@@ -20,6 +20,17 @@ MAX_MODULES = 20  # of a folder, __init__.py not counted
 LARGER = {
     "raftka/broker/handlers": 65,
     "raftka/wire/messages": 30,
+}
+
+MIN_LINES = 60  # of a module that one module alone imports: with fewer it belongs into that one
+FAMILIES = ("raftka/broker/handlers/", "raftka/wire/messages/")  # one file for each API
+# Modules that are smaller, and the reason. Those that docs/map.md names need none.
+SMALL_MODULES = {
+    "raftka/broker/telemetry/turn_times.py": "the node uses telemetry, its parts do not live there",
+    "raftka/cli/admin/config.py": "one file for each command: imported when it is called",
+    "raftka/metadata/controller/extensions.py": "one file for each family of commands",
+    "raftka/runtime/real/allocator.py": "the C library belongs to the real runtime",
+    "compat/zookeeper_bridge/machine/writes/topics.py": "one file for each kind of write",
 }
 
 MAX_METHODS = 4  # of an interface of the broker; a property is an attribute
@@ -247,6 +258,30 @@ def check_tests(path: str, target: str) -> str | None:
     if is_in_test(target) and not RUN_TESTS.fullmatch(path):
         return f"imports {target}: helpers belong to tests/kit/ or to a module that is no test"
     return None
+
+
+def small_modules(
+    sources: Mapping[str, str], named: Iterable[str], least: int = MIN_LINES
+) -> dict[str, str]:
+    """Return modules of fewer than `least` lines that exactly one other imports, with that one.
+    `named`: modules that may be small; those of one file for each API may be, too.
+    """
+    paths = {module_name(path): path for path in sources}
+    importers: dict[str, set[str]] = {}
+    for path, source in sources.items():
+        for _, target in imports(ast.parse(source), path):
+            module = target if target in paths else target.rpartition(".")[0]
+            if module in paths and paths[module] != path:
+                importers.setdefault(paths[module], set()).add(path)
+    return {
+        path: next(iter(users))
+        for path, users in importers.items()
+        if len(users) == 1
+        and len(sources[path].splitlines()) < least
+        and path not in named
+        and not path.endswith("__init__.py")
+        and not path.startswith(FAMILIES)
+    }
 
 
 def check_calls(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:

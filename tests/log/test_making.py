@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from raftka.log.checkpoints import PARTITION_METADATA, decode_partition_metadata
-from raftka.log.making import Maker
+from raftka.log.manager import Maker
 from tests.log.files import MemoryFiles
 
 ONE, OTHER = b"1" * 16, b"2" * 16

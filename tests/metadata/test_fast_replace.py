@@ -4,8 +4,7 @@ from dataclasses import dataclass, fields, replace
 
 import pytest
 
-from raftka.metadata.fast_replace import replaced
-from raftka.metadata.image import MetadataImage
+from raftka.metadata.image import MetadataImage, replaced
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ import pytest
 from raftka.wire.errors import Code, KafkaError
 from zookeeper_bridge.machine.wire import Result, Sync, Write, pack_answer, unpack_batch
 from zookeeper_bridge.protocol.opcodes import Op
-from zookeeper_bridge.server.bridge import _OfClient
+from zookeeper_bridge.server.bridge import Latency, _OfClient
 from zookeeper_bridge.server.connection import ABANDONED, ConnectionState
-from zookeeper_bridge.server.latency import Latency
 from zookeeper_bridge.server.submissions import Submissions
 
 

@@ -26,7 +26,6 @@ from zookeeper_bridge.protocol.errors import Err
 from zookeeper_bridge.protocol.jute import ConnectRequest
 from zookeeper_bridge.protocol.opcodes import Op
 from zookeeper_bridge.server.connection import ABANDONED, ATTACHING, NEW, ClientConnection
-from zookeeper_bridge.server.latency import Latency
 from zookeeper_bridge.server.login import LoginRules, SaslLogin
 from zookeeper_bridge.server.read_only import ReadOnlyMode
 from zookeeper_bridge.server.reads import Reader
@@ -43,6 +42,29 @@ from zookeeper_bridge.tree.watches import EventType, Watches
 SYNC = int(Op.SYNC)  # names of an enumeration cost more than what is done with them
 QUOTA_WARNING_S = 1.0  # between two lines in the log
 TOUCHES_OF_TICK = 4  # how often sessions that were heard of are told to the controller
+
+
+class Latency:
+    """Latency of writes, from the request to its result, in ms. Reads have none: they are answered
+    in the turn in which they come.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.least = self.most = self._sum = 0.0
+        self._count = 0
+
+    def took(self, ms: float) -> None:
+        self.least = min(self.least, ms) if self._count else ms
+        self.most = max(self.most, ms)
+        self._sum += ms
+        self._count += 1
+
+    @property
+    def average(self) -> float:
+        return round(self._sum / max(1, self._count), 4)
 
 
 class Bridge:

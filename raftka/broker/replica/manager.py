@@ -2,7 +2,7 @@
 flushes, keeps deadlines. Knows no request format.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 
 from raftka.broker.context import BrokerContext
@@ -12,7 +12,6 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.replica.alter_partition_manager import AlterPartitionManager
 from raftka.broker.replica.damaged_logs import DamagedLogs
 from raftka.broker.replica.fetcher import ReplicaFetcherManager
-from raftka.broker.replica.high_watermarks import HighWatermarks
 from raftka.broker.replica.housekeeping import Housekeeping
 from raftka.broker.replica.isr_shrinks import IsrShrinks
 from raftka.broker.replica.log_failures import LogFailures
@@ -605,3 +604,19 @@ class ReplicaManager:
             self.fetchers.remove(partition)
             partition.stop_leading()
         self.logs.close(high_watermarks, self.lifecycle.broker_epoch)
+
+
+class HighWatermarks(Mapping[tuple[str, int], int]):
+    """The present high watermarks, by topic and partition."""
+
+    def __init__(self, partitions: Mapping[tuple[str, int], Partition]) -> None:
+        self._partitions = partitions
+
+    def __getitem__(self, key: tuple[str, int]) -> int:
+        return self._partitions[key].high_watermark
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._partitions)
+
+    def __len__(self) -> int:
+        return len(self._partitions)

@@ -4,22 +4,23 @@ slowed. What is held back comes when it is healed.
 A cut is silence, as where packets are lost: nothing is reset, and whoever dies behind it is not
 missed. A node that does not listen is refused at its proxy too: the proxy's own listener closes
 before anybody hears of the end. Runs in a thread of its own; knows Kafka's request header, to learn
-from a follower's client id who it is; where nodes speak TLS it asks `dialers`, which process has
+from a follower's client id who it is; where nodes speak TLS it asks Linux, which process has
 opened the connection.
 """
 
+import os
 import re
 import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
 import trio
-
-from raftka.chaos.live.dialers import dialer
 
 HOST = "127.0.0.1"
 UNKNOWN = 0  # who says nothing of itself, as a probe does
@@ -360,3 +361,32 @@ async def _send_all(sock: trio.socket.SocketType, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[await sock.send(view) :]
+
+
+SOCKETS = Path("/proc/self/net/tcp")
+LOOPBACK = "0100007F"  # 127.0.0.1, as the table has it
+LOCAL, REMOTE, INODE = 1, 2, 9  # columns
+
+
+def dialer(near: int, far: int, processes: Mapping[int, int]) -> int | None:
+    """Return the node that has the connection from one port of this machine to another; `processes`
+    are the nodes' pids.
+    """
+    wanted = f"{LOOPBACK}:{near:04X}", f"{LOOPBACK}:{far:04X}"
+    rows = map(str.split, SOCKETS.read_text().splitlines()[1:])
+    link = next(
+        (f"socket:[{row[INODE]}]" for row in rows if (row[LOCAL], row[REMOTE]) == wanted), None
+    )
+    return next(
+        (node_id for node_id, pid in processes.items() if link is not None and _has(pid, link)),
+        None,
+    )
+
+
+def _has(pid: int, link: str) -> bool:
+    with suppress(OSError):  # it has ended
+        for file in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):  # it was closed
+                if os.readlink(f"/proc/{pid}/fd/{file}") == link:
+                    return True
+    return False

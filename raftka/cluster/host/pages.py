@@ -9,20 +9,21 @@ import json
 import time
 from collections.abc import Mapping
 from functools import partial
+from urllib.parse import urlsplit
 
 import trio
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.exporter.guarded import guarded_server
-from raftka.cluster.host.fetching import get_page
-from raftka.cluster.host.merging import CONTENT_TYPE, LABEL, merged
+from raftka.cluster.host.plan import LOOPBACK
 from raftka.cluster.host.supervisor import Broker, Supervisor
 from raftka.http.answer_reader import HttpFailed
-from raftka.http.client import Answer
+from raftka.http.client import Answer, Wanted, fetch
 from raftka.http.messages import TEXT, Reply, Request, Response
 from raftka.http.pages import Page
 from raftka.http.server import HttpServer
-from raftka.limits import LimitExceeded
+from raftka.limits import HOST_PAGE_BYTES, HOST_PAGE_SECONDS, LimitExceeded
+from raftka.runtime.interfaces import Runtime
 
 OK, UNAVAILABLE = 200, 503
 HOST_FAMILIES = {
@@ -163,3 +164,68 @@ def _health_of(answer: Answer | None) -> Mapping[str, object]:
         if isinstance(found, dict)
         else {"status": "unavailable", "reason": "it does not answer"}
     )
+
+
+async def get_page(runtime: Runtime, port: int, path: str, token: str) -> Answer:
+    """Get a page of a broker of this host, on a connection of its own to 127.0.0.1. Return the
+    answer, of any status. Raises HttpFailed, and LimitExceeded for a page that is too long or takes
+    too long.
+    """
+    found: list[Answer | HttpFailed | LimitExceeded] = []
+    came = trio.Event()
+
+    def on_answer(result: Answer | HttpFailed | LimitExceeded) -> None:
+        found.append(result)
+        came.set()
+
+    wanted = Wanted(
+        urlsplit(f"http://{LOOPBACK}:{port}{path}"),
+        HOST_PAGE_BYTES,
+        headers=(f"Authorization: Bearer {token}",),
+        statuses=None,
+        needs_end=True,
+    )
+    fetch(runtime, wanted, HOST_PAGE_SECONDS, on_answer)
+    await came.wait()
+    if isinstance(found[0], Answer):
+        return found[0]
+    raise found[0]
+
+
+LABEL = "broker"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def merged(pages: Mapping[str, bytes]) -> bytes:
+    """Merge pages into one, in which each sample has the label `broker`. `pages`: by the label's
+    value. Each family comes once, in the order of its first page. Linear in the bytes.
+
+    The text format of Prometheus, version 0.0.4, as raftka's own exporter writes it: a family's
+    samples follow its HELP and TYPE.
+    """
+    heads: dict[bytes, dict[bytes, bytes]] = {}  # by family and keyword
+    samples: dict[bytes, list[bytes]] = {}
+    for value, page in pages.items():
+        label = f'{LABEL}="{value}"'.encode()
+        family = b""
+        for line in page.split(b"\n"):
+            if line.startswith((b"# HELP ", b"# TYPE ")):
+                _, keyword, family, *_ = line.split(b" ", 3)
+                heads.setdefault(family, {}).setdefault(keyword, line)
+            elif line and not line.startswith(b"#"):
+                samples.setdefault(family, []).append(_labelled(line, label))
+    lines = [
+        line
+        for family, found in samples.items()
+        for line in (*heads.get(family, {}).values(), *found)
+    ]
+    return b"".join([line + b"\n" for line in lines])
+
+
+def _labelled(sample: bytes, label: bytes) -> bytes:
+    """Return a sample with the label. The exporter itself has no label of that name."""
+    name, brace, rest = sample.partition(b"{")
+    if brace and b" " not in name:
+        return name + b"{" + label + (b"" if rest.startswith(b"}") else b",") + rest
+    name, _, value = sample.partition(b" ")
+    return name + b"{" + label + b"} " + value

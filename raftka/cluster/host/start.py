@@ -6,7 +6,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from socket import gethostname
 from typing import NamedTuple
@@ -19,11 +19,11 @@ from raftka.broker.refusal import REFUSALS, describe_error, first_of
 from raftka.broker.telemetry.event_log import Events, LimitHits
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.cluster.fork_server import Forge
-from raftka.cluster.host.broker_process import BrokerProcess, environment_of
 from raftka.cluster.host.pages import HostPages
 from raftka.cluster.host.plan import BrokerPlan, HostPlan, plan_host
 from raftka.cluster.host.supervisor import Supervisor
-from raftka.cluster.notices import notify
+from raftka.cluster.notices import VARIABLE as READY_VARIABLE
+from raftka.cluster.notices import Notices, notify
 from raftka.cluster.pid_file import PidFile
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import python_path
@@ -88,6 +88,48 @@ def start_host(file: str, brokers: int, users: tuple[ScramCredentialSet, ...] = 
     finally:
         pid_file.remove()
     return code if failure is None else _complain(describe_error(failure, plan.settings))
+
+
+class BrokerProcess:
+    """One broker of a host as a process that the forge has made."""
+
+    def __init__(
+        self, forge: Forge, file: Path, plan: BrokerPlan, environment: Mapping[str, str], log: int
+    ) -> None:
+        """`log`: the descriptor that the broker's lines go to. Raises OSError when no process can
+        be forked.
+        """
+        self._notices = Notices()
+        try:
+            self._forked = forge.start(
+                file, {**environment, READY_VARIABLE: self._notices.address}, log, plan.properties
+            )
+        except OSError:
+            self._notices.close()
+            raise
+        self.pid = self._forked.pid
+
+    async def until_ready(self) -> None:
+        """Return when the broker is registered and unfenced; never if it ends before."""
+        while True:
+            await trio.lowlevel.wait_readable(self._notices.fileno())
+            if "READY=1" in self._notices.take().splitlines():
+                return
+
+    async def until_end(self) -> int:
+        """Return the exit code; negative: the signal. To be called once."""
+        await trio.lowlevel.wait_readable(self._forked.pidfd)
+        code = self._forked.wait()
+        self._notices.close()
+        return code
+
+    def signal(self, number: int) -> None:
+        self._forked.send_signal(number)
+
+
+def environment_of(python_path: str) -> dict[str, str]:
+    """Return this process's environment, in which a broker finds raftka."""
+    return {**os.environ, "PYTHONPATH": python_path}
 
 
 async def _run(host: Host, forge: Forge) -> int:

@@ -1,12 +1,13 @@
 """Keeps the brokers of a host: starts them, starts again what ends by itself, ends them in order.
 Knows no page and no systemd.
 
-A broker that ends alone is started again after a pause; restarts.py says how often. The host fails,
+A broker that ends alone is started again after a pause; Restarts says how often. The host fails,
 and ends all its brokers, when one ends too often, when one cannot start the first time, and when
 the process that forks them is gone: then the service manager decides.
 """
 
 import signal
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -15,7 +16,6 @@ import trio
 from raftka.broker.telemetry.event_log import Events
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.cluster.host.plan import BrokerPlan
-from raftka.cluster.host.restarts import WINDOW_S, Restarts
 from raftka.cluster.processes import STOP_SECONDS, how
 from raftka.limits import HOST_RESTARTS
 
@@ -42,6 +42,33 @@ class Broker:
         self.was_ready = False  # in some life
         self.restarts = 0
         self.ended = trio.Event()  # for good
+
+
+WINDOW_S = 600.0  # in which HOST_RESTARTS counts
+FIRST_S, LONGEST_S = 0.5, 30.0  # pauses
+
+
+class Restarts:
+    """Restarts of brokers that ended by themselves: their number and their pauses.
+
+    As a unit of systemd with Restart=on-failure and a start limit: after a pause that doubles, at
+    most so many times within ten minutes. One more end is the host's, so that the supervisor of the
+    host sees it.
+    """
+
+    def __init__(self) -> None:
+        # by broker: the moments of its ends within the window, in seconds
+        self._begun: dict[int, deque[float]] = defaultdict(deque)
+
+    def pause_after(self, broker: int, now: float) -> float | None:
+        """Seconds from this end to the next start; None: it has ended too often."""
+        ends = self._begun[broker]
+        while ends and ends[0] <= now - WINDOW_S:
+            ends.popleft()
+        if len(ends) >= HOST_RESTARTS.value:
+            return None
+        ends.append(now)
+        return min(LONGEST_S, FIRST_S * 2.0 ** (len(ends) - 1))
 
 
 class Supervisor:

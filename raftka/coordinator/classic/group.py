@@ -7,12 +7,12 @@ PreparingRebalance and CompletingRebalance the members and the generation here a
 record.
 """
 
+import struct
 from collections.abc import Iterable
 from enum import StrEnum
 from itertools import chain
 from math import inf
 
-from raftka.coordinator.classic.subscription import topics_of
 from raftka.coordinator.commands import JoinedMember, Protocol
 from raftka.coordinator.machine import Ticket
 from raftka.coordinator.memory_budget import MEMBER_BYTES, PENDING_BYTES, STRING_BYTES
@@ -317,3 +317,42 @@ def _recorded(member: Member, protocol_name: str | None, assignment: bytes) -> G
         member.metadata(protocol_name),
         assignment,
     )
+
+
+SUBSCRIPTION_HEAD = struct.Struct(">hi")  # version, number of topics
+USER_DATA = struct.Struct(">i")  # number of bytes
+
+
+def topics_of(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """Return the topics that classic consumers subscribe to, of all members; None when the
+    subscription of one of them cannot be read. Nothing else is read in what members tell each
+    other.
+    """
+    names: set[bytes] = set()
+    try:
+        for data in subscriptions:
+            names.update(_topics_in(data))
+        return frozenset([name.decode() for name in names])
+    except (IndexError, ValueError, struct.error):
+        return None
+
+
+def _topics_in(data: bytes) -> list[bytes]:
+    """Every version of ConsumerProtocolSubscription begins as the first: version, topics, user
+    data.
+    """
+    version, count = SUBSCRIPTION_HEAD.unpack_from(data)
+    if version < 0 or count < 0:
+        raise ValueError("a version or a count below zero")
+    names = []
+    at = SUBSCRIPTION_HEAD.size
+    for _ in range(count):
+        start = at + 2
+        if data[at] > 127:
+            raise ValueError("a name of null")
+        at = start + (data[at] << 8 | data[at + 1])
+        names.append(data[start:at])
+    (size,) = USER_DATA.unpack_from(data, at)
+    if at + USER_DATA.size + size > len(data):
+        raise IndexError("cut")
+    return names

@@ -7,7 +7,7 @@ from typing import IO, cast
 import pytest
 
 from raftka.broker.telemetry.event_log import Events
-from raftka.cluster.host.labelled import Labelled
+from raftka.cluster.fork_server import Labelled
 
 
 class Terminal(io.StringIO):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from raftka.cluster.host.merging import merged
+from raftka.cluster.host.pages import merged
 
 # of groups and topics: anything
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

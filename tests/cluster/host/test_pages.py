@@ -12,9 +12,8 @@ import trio
 from raftka.broker.context import BrokerContext
 from raftka.broker.telemetry.event_log import Events
 from raftka.broker.telemetry.metrics import Metrics
-from raftka.cluster.host import fetching
-from raftka.cluster.host.fetching import get_page
-from raftka.cluster.host.pages import HostPages
+from raftka.cluster.host import pages
+from raftka.cluster.host.pages import HostPages, get_page
 from raftka.cluster.host.plan import LOOPBACK, plan_host
 from raftka.cluster.host.supervisor import Supervisor
 from raftka.http.answer_reader import HttpFailed
@@ -106,7 +105,7 @@ def test_port_without_a_listener_is_no_page() -> None:
 
 
 def test_a_page_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "HOST_PAGE_BYTES", Limit("host_page_bytes", 4, ""))
+    monkeypatch.setattr(pages, "HOST_PAGE_BYTES", Limit("host_page_bytes", 4, ""))
     assert asked(WHOLE)[0].status == 200
 
     with pytest.raises(LimitExceeded) as exceeded:
@@ -116,7 +115,7 @@ def test_a_page_that_is_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_broker_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = Limit("host_page_seconds", 1, "")
-    monkeypatch.setattr(fetching, "HOST_PAGE_SECONDS", limit)
+    monkeypatch.setattr(pages, "HOST_PAGE_SECONDS", limit)
     with pytest.raises(LimitExceeded) as exceeded:
         asked(None)
     assert exceeded.value.limit is limit
@@ -190,7 +189,7 @@ def test_the_page_is_made_of_those_that_answer() -> None:
 
 
 def test_limits_that_brokers_hit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "HOST_PAGE_BYTES", Limit("host_page_bytes", 3, ""))
+    monkeypatch.setattr(pages, "HOST_PAGE_BYTES", Limit("host_page_bytes", 3, ""))
     host = Host([WHOLE])
 
     async def script(pages: HostPages) -> None:

@@ -2,7 +2,7 @@
 waits.
 """
 
-from raftka.cluster.host.restarts import LONGEST_S, WINDOW_S, Restarts
+from raftka.cluster.host.supervisor import LONGEST_S, WINDOW_S, Restarts
 from raftka.limits import HOST_RESTARTS
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from raftka.pipeline.home import fast_home
 from raftka.pipeline.java import cache_folder, java_home, version_of
+from raftka.pipeline.spark import fast_home
 
 SETTINGS = {
     "spark.ui.enabled": "false",

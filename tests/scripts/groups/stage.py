@@ -14,8 +14,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from raftka.coordinator.classic.group import State
-from raftka.coordinator.classic.subscription import topics_of
+from raftka.coordinator.classic.group import State, topics_of
 from raftka.coordinator.commands import (
     CommitOffsets,
     CommitPartition,
