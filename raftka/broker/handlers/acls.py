@@ -50,7 +50,7 @@ def _check_rights(
     access: AccessParts,
     operation: str,
 ) -> None:
-    """Raises SECURITY_DISABLED and CLUSTER_AUTHORIZATION_FAILED."""
+    """Raise SECURITY_DISABLED without an authorizer, or CLUSTER_AUTHORIZATION_FAILED."""
     if access.acls is None:
         raise KafkaError(Code.SECURITY_DISABLED, DISABLED)
     if not request.may(operation, THE_CLUSTER):
@@ -58,7 +58,7 @@ def _check_rights(
 
 
 def _check_limit(metrics: Metrics, limit: Limit, value: int) -> None:
-    """Raises INVALID_REQUEST."""
+    """Raise INVALID_REQUEST and count the hit if the value is above the limit."""
     try:
         check_limit(limit, value, code=Code.INVALID_REQUEST)
     except KafkaError:

@@ -90,7 +90,7 @@ def _partitions(metadata: MetadataCache, topic: str) -> int:
 
 
 def _not_attempted(codes: Mapping[Key, Code]) -> Mapping[Key, Code]:
-    """One partition that cannot be added keeps the others away as well."""
+    """Return the codes when a partition cannot be added: the others are not attempted either."""
     return {key: code or Code.OPERATION_NOT_ATTEMPTED for key, code in codes.items()}
 
 
@@ -114,7 +114,7 @@ def _of_brokers(
     metadata: MetadataCache,
     coordinators: CoordinatorParts,
 ) -> Steps[AddPartitionsToTxnResponse | Delayed]:
-    """Answered when the last transaction is decided."""
+    """Ask for each transaction; the answer comes when the last one is decided."""
     if not request.may("CLUSTER_ACTION", THE_CLUSTER):
         raise KafkaError(Code.CLUSTER_AUTHORIZATION_FAILED)
     asking: CoordinatorRequest[AddPartitionsToTxnRequest, AddPartitionsToTxnResponse]

@@ -25,8 +25,8 @@ def rows_by_topic(
     name: str = "name",
     asked: Callable[[Any], Iterable[object]] = lambda topic: topic.partitions,
 ) -> Steps[EncodedRows[Element]]:
-    """Rows of class `row`: `partition(topic, asked)` makes those of its array `partitions`, for
-    each that `asked(topic)` names.
+    """Return rows of class `row`: `partition(topic, asked)` makes those of its array `partitions`,
+    for each that `asked(topic)` names.
 
     `name` is the field of the topic's name, in the request and in `row`.
     """
@@ -45,8 +45,8 @@ def rows_by_topic(
 def partition_commands(
     asked: Iterable[tuple[str, Sequence[int]]],
 ) -> Steps[list[tuple[TopicPartitions, ...]]]:
-    """The topics and partitions of a request as those of several commands: the controller decides
-    on a command in one go.
+    """Return the topics and partitions of a request as those of several commands: the controller
+    decides on a command in one go.
     """
     commands: list[tuple[TopicPartitions, ...]] = []
     command: list[TopicPartitions] = []

@@ -66,7 +66,7 @@ def consumer_group_describe(
 
 
 def _command(group_id: str) -> DescribeConsumerGroup:
-    """Raises INVALID_GROUP_ID."""
+    """Return the command. Raises INVALID_GROUP_ID."""
     if not group_id:
         raise KafkaError(Code.INVALID_GROUP_ID)
     return DescribeConsumerGroup(group_id)
@@ -125,7 +125,7 @@ def _member(
 
 
 def _partitions(image: MetadataImage, target: Target) -> MemberAssignment:
-    """Of topics that are there."""
+    """Return the row of an assignment, without topics that are deleted."""
     found = [(image.topics.get(topic_id), partitions) for topic_id, partitions in target.items()]
     row = MemberAssignment.topic_partitions
     topics = [

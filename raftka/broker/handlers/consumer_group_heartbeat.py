@@ -67,7 +67,7 @@ def _owned(topics: Sequence[OwnedTopicPartitions]) -> Steps[dict[bytes, frozense
 
 
 def check_served(metadata: MetadataCache) -> None:
-    """Raises UNSUPPORTED_VERSION."""
+    """Raise UNSUPPORTED_VERSION if this cluster does not serve the new protocol."""
     if (
         not metadata.image.features.get(GROUP_VERSION)
         or "consumer" not in metadata.settings["group.coordinator.rebalance.protocols"]

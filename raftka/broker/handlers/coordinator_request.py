@@ -38,7 +38,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
     def __call__(self, answer: object) -> None:
         try:
             row = self.make(self.request, answer)
-        except Exception as error:  # whoever calls has others to answer
+        except Exception as error:  # the caller has other tickets to complete
             self._complete(error)
             return
         if isinstance(row, Generator):
@@ -70,7 +70,7 @@ class CoordinatorRequest(Generic[Req, Resp]):
     def result(
         self, gone: Callable[["CoordinatorRequest[Req, Resp]"], None] | None = None
     ) -> Resp | Delayed:
-        """`gone` is called when nobody waits any more."""
+        """Return the row, or a Delayed; call `gone` if the client goes before the answer."""
         if self.error is not None:
             raise self.error
         if self.row is not None:
@@ -96,8 +96,8 @@ def ask(
     *,
     may_wait: bool = False,
 ) -> Resp | Delayed:
-    """`may_wait`: for others, perhaps for minutes; the coordinator hears when who asked has
-    gone.
+    """Ask the group coordinator. `may_wait`: the command waits for other members, perhaps for
+    minutes, and the coordinator hears when the client has gone.
     """
     coordinator_request = CoordinatorRequest(request, request.dispatcher.long_work, make)
     runtime = coordinators.groups.runtime
@@ -118,8 +118,8 @@ def ask_of_each(
     command: Callable[[str], object],
     make: Make[Req, Resp],
 ) -> Steps[Resp | Delayed]:
-    """`make` gets the list of all answers, in that order; who may not ask of a group has the
-    refusal in its place.
+    """Ask the group coordinator of each group. `make` gets the list of all answers, in that order;
+    a group that the client has no right to has the refusal in its place.
     """
 
     def question(group_id: str) -> Question:
@@ -139,10 +139,7 @@ def ask_all(
     questions: Iterable[Question],
     make: Make[Req, Resp],
 ) -> Steps[Resp | Delayed]:
-    """Ask `count` questions.
-
-    `make` gets the list of all answers, in that order.
-    """
+    """Ask `count` questions. `make` gets the list of all answers, in that order."""
     coordinator_request = CoordinatorRequest(request, request.dispatcher.long_work, make)
     request.stays = True
     gathered = Gathered(count, coordinator_request)
@@ -161,7 +158,7 @@ def ask_all(
 
 
 def check_group(request: Request[Row], operation: str, group_id: str) -> None:
-    """Raises GROUP_AUTHORIZATION_FAILED."""
+    """Raise GROUP_AUTHORIZATION_FAILED if the client may not do this with the group."""
     if not request.may(operation, (GROUP, group_id)):
         raise KafkaError(Code.GROUP_AUTHORIZATION_FAILED)
 
@@ -173,8 +170,8 @@ def ask_transaction(
     command: object,
     make: Make[Req, Resp],
 ) -> Resp | Delayed:
-    """Ask the transaction coordinator. It may wait for markers, and hears when its client has
-    gone.
+    """Ask the transaction coordinator. The command may wait for markers; the coordinator hears when
+    the client has gone.
     """
     asking = CoordinatorRequest(request, request.dispatcher.long_work, make)
     try:
@@ -187,6 +184,6 @@ def ask_transaction(
 
 
 def check_transactional_id(request: Request[Row], transactional_id: str) -> None:
-    """Raises TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
+    """Raise TRANSACTIONAL_ID_AUTHORIZATION_FAILED if the client may not write with the id."""
     if not request.may("WRITE", (TRANSACTIONAL_ID, transactional_id)):
         raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)

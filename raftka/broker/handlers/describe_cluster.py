@@ -1,4 +1,4 @@
-"""DescribeCluster: v0-2. Tells of brokers; controllers are not to be asked for here (KIP-919)."""
+"""DescribeCluster: v0-2. Lists brokers; a request for controllers is refused (KIP-919)."""
 
 from raftka.broker.context import MetadataCache
 from raftka.broker.handlers.parts import DiscoveryParts

@@ -1,5 +1,5 @@
-"""DescribeProducers: v0; who writes idempotently or in transactions to a partition, as this replica
-knows (KIP-664).
+"""DescribeProducers: v0; the producers that write to a partition idempotently or in transactions,
+as this replica knows them (KIP-664).
 """
 
 from typing import TYPE_CHECKING

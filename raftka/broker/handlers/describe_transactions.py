@@ -1,4 +1,4 @@
-"""DescribeTransactions: v0; the state of transactional ids that this broker looks after. One that
+"""DescribeTransactions: v0; the state of transactional ids that this broker coordinates. One that
 is named twice is described once.
 """
 

@@ -1,5 +1,5 @@
-"""FindCoordinator: v0-6; the broker that looks after a group or a transactional id, whose topic the
-first question creates.
+"""FindCoordinator: v0-6; the broker that coordinates a group or a transactional id; the first
+request creates the topic of offsets or of transactions.
 """
 
 from raftka.broker.context import MetadataCache
@@ -23,7 +23,7 @@ from raftka.wire.messages.find_coordinator import (
 from raftka.wire.schema import Element
 
 OF_GROUP, OF_TRANSACTION, OF_SHARE_PARTITION = 0, 1, 2
-KEY_TYPES = {  # what is asked of the authorizer, and its refusal
+KEY_TYPES = {  # the operation and resource that the client needs, and the refusal
     OF_GROUP: ("DESCRIBE", GROUP, Code.GROUP_AUTHORIZATION_FAILED),
     OF_TRANSACTION: ("DESCRIBE", TRANSACTIONAL_ID, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
     OF_SHARE_PARTITION: ("CLUSTER_ACTION", CLUSTER, Code.CLUSTER_AUTHORIZATION_FAILED),
@@ -118,7 +118,7 @@ def _endpoint(
     coordinators: CoordinatorParts,
     key: str,
 ) -> dict[str, str | int]:
-    """Raises KafkaError."""
+    """Return the fields of the coordinator's broker. Raises KafkaError."""
     kind = request.body.key_type
     if kind not in KEY_TYPES:
         raise KafkaError(Code.INVALID_REQUEST, f"no coordinator of type {kind}")

@@ -1,7 +1,7 @@
 """InitProducerId: v0-5; the producer id and epoch of an idempotent producer, or of a transactional
 id, which its coordinator remembers.
 
-Ids come in blocks from the controller, so most requests ask nobody.
+Ids come in blocks from the controller, so most requests need no other node.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""ListGroups: v0-5; the groups that this broker looks after, by state from version 4 on, by type
+"""ListGroups: v0-5; the groups that this broker coordinates, by state from version 4 on, by type
 from version 5 on.
 """
 
@@ -36,8 +36,8 @@ def list_groups(
 
 
 def _filter(names: Iterable[str], known: frozenset[str]) -> Steps[tuple[str, ...]]:
-    """Filters ignore case. A filter of names that nobody knows keeps one of them, so that nothing
-    is listed.
+    """Return the filter in lower case. A filter of unknown names alone keeps one of them, so that
+    no group is listed.
     """
     wanted: set[str] = set()
     unknown: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""ListTransactions: v0-2; the transactional ids that this broker looks after, by state and producer
+"""ListTransactions: v0-2; the transactional ids that this broker coordinates, by state and producer
 id, by duration from version 1 on, by name from version 2 on.
 """
 

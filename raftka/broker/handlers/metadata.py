@@ -61,7 +61,7 @@ def _answer(
     discovery: DiscoveryParts,
     leaders: set[int],
 ) -> Steps[MetadataResponse]:
-    """`leaders`: those that the answer names are added."""
+    """Return the answer; add the leaders that it names to `leaders`."""
     image, listener = metadata.image, request.session.listener
     asked = request.body.topics
     everything = asked is None or (request.version == 0 and not asked)
@@ -120,7 +120,7 @@ def _each_asked(
     discovery: DiscoveryParts,
     leaders: set[int],
 ) -> Iterator[Steps[MetadataResponseTopic]]:
-    """One answer for a topic that is asked for more than once."""
+    """Yield the row of each topic once, also of one that the request names more than once."""
     image = metadata.image
     seen: set[object] = set()
     for topic in request.body.topics or ():
@@ -148,8 +148,8 @@ def _asked(
     topic: MetadataRequestTopic,
     leaders: set[int],
 ) -> Steps[MetadataResponseTopic]:
-    """An id counts, whatever the name beside it: a client may have the name of a topic that was
-    made anew (as Kafka does).
+    """Return the row of a topic. As in Kafka, its id counts, whatever the name beside it: the topic
+    may have been deleted and created again under that name.
     """
     image = metadata.image
     if topic.topic_id != ZERO_UUID:
@@ -172,7 +172,9 @@ def _asked(
 def _missing(
     request: Request[MetadataRequest], metadata: MetadataCache, discovery: DiscoveryParts, name: str
 ) -> Code:
-    """Created on the way, where that is wanted: then it is there the next time."""
+    """Return the error of an unknown topic. Ask for its creation where the client and the settings
+    allow it; the client finds the topic when it retries.
+    """
     if not _valid(name):
         return Code.INVALID_TOPIC_EXCEPTION
     if request.body.allow_auto_topic_creation and metadata.settings["auto.create.topics.enable"]:
@@ -239,8 +241,8 @@ def _partition(
 
 
 def _badly_asked(request: Request[MetadataRequest]) -> Steps[Code]:
-    """NONE if no topic is refused: ids are for versions from 12 on, and a null name is for asking
-    by id.
+    """Return NONE if no topic is refused: ids are for versions from 12 on, and a null name is for
+    requests by id.
     """
     for topic in request.body.topics or ():
         if request.version < 12 and (topic.name is None or topic.topic_id != ZERO_UUID):

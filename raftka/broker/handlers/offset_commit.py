@@ -82,8 +82,8 @@ def parts_of(
     topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic],
     names: Iterable[str | None],
 ) -> Steps[tuple[list[list[CommitTopic]], dict[int, Code]]]:
-    """The topics of each command, and what is refused here: by the topic's place in the request.
-    `names`: None for nobody's id.
+    """Return the topics of each command, and the refusals by the topic's place in the request.
+    `names`: None for an id of no topic.
     """
     parts: list[list[CommitTopic]] = []
     refused: dict[int, Code] = {}
@@ -115,7 +115,7 @@ def parts_of(
 def _name(
     request: Request[OffsetCommitRequest], metadata: MetadataCache, topic: OffsetCommitRequestTopic
 ) -> str | None:
-    """None: nobody's id."""
+    """Return the topic's name; None: the id is of no topic."""
     if request.version < 10:
         return str(topic.name)
     known = metadata.image.topics.get(topic.topic_id)

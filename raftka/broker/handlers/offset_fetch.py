@@ -78,8 +78,8 @@ def offset_fetch(
 def _groups(
     request: Request[OffsetFetchRequest],
 ) -> Steps[Sequence[OffsetFetchRequest | OffsetFetchRequestGroup]]:
-    """Until version 7 the request itself is the only one. All that a group has is told once,
-    however often it is asked for in one request.
+    """Return the groups of the request; until version 7 the request itself is the only one. A group
+    that is named several times without topics is answered once.
     """
     if request.version < 8:
         return (request.body,)

@@ -79,5 +79,5 @@ class CoordinatorParts:
 class AccessParts:
     """The rights of clients, and the thread that derives credentials."""
 
-    acls: AclAuthorizer | None  # None: everybody may do everything
+    acls: AclAuthorizer | None  # None: every client may do everything
     background: BackgroundWorker

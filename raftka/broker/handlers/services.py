@@ -41,7 +41,7 @@ class Services:
     metadata: MetadataCache
     dispatcher: Dispatcher
     pool: FramePool
-    acls: AclAuthorizer | None  # None: everybody may do everything
+    acls: AclAuthorizer | None  # None: every client may do everything
     background: BackgroundWorker
     quorum: Quorum
     controller: ControllerClient

@@ -1,4 +1,4 @@
-"""SyncGroup: v0-5; the leader brings the assignments, everybody waits for their own."""
+"""SyncGroup: v0-5; the leader brings the assignments, each member waits for its own."""
 
 from raftka.broker.handlers.coordinator_request import ask, check_group
 from raftka.broker.handlers.parts import CoordinatorParts
