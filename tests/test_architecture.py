@@ -158,10 +158,8 @@ def test_types_are_named() -> None:
 # classes whose one heir lives in another file, with the reason
 HEIRS_ELSEWHERE = {
     "raftka.metadata.quorum.raft_engine.Engine": "an adapter of pysyncobj, which the voter refines",
-    "raftka.runtime.simulated.disk.NodeFiles": "a check reads a copied disk, outside of a world",
     "raftka.chaos.simulated.faults.nemeses.Nemesis": "tests use it alone; a life arms it",
     "raftka.client.blocking.client.Client": "users have it; the pipeline words its errors",
-    "raftka.client.blocking.client.Patience": "users have it; the pipeline words its errors",
     "raftka.pipeline.records.decoding.Decoder": "pickled to workers, with an envelope or without",
     "zookeeper_bridge.tree.projection.Projection": "writes compute one as well; Layout adds events",
     "pyspark_raftka.StreamReader": "Spark's interface; shared reading is a plugin of its own",

@@ -50,8 +50,11 @@ class Patience:
     anew.
     """
 
-    def __init__(self, seconds: float, what: str) -> None:
-        self._seconds, self._what = seconds, what
+    def __init__(
+        self, seconds: float, what: str, error: Callable[[str], Exception] = Unreachable
+    ) -> None:
+        """`error`: makes the exception of `wait` from its text."""
+        self._seconds, self._what, self._error = seconds, what, error
         self.begin()
 
     def begin(self) -> None:
@@ -63,15 +66,14 @@ class Patience:
         return time.monotonic() >= self._end
 
     def wait(self, why: object) -> None:
-        """Raises Unreachable when it is over."""
+        """Sleep until the next try. Raises Unreachable, or what `error` makes, when the patience is
+        over.
+        """
         left = self._end - time.monotonic()
         if left <= 0:
-            raise self.error(f"{self._what}: nobody answered for {self._seconds:g} s; last: {why}")
+            raise self._error(f"{self._what}: nobody answered for {self._seconds:g} s; last: {why}")
         time.sleep(min(self._pause, left))
         self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
-
-    def error(self, text: str) -> Exception:
-        return Unreachable(text)
 
 
 class Client:

@@ -27,13 +27,12 @@ DECISIONS = "__raftka_spark_commits"  # see decisions.py
 UNKNOWN_S = 5.0  # so long a broker may be behind the one that has made a topic
 
 
-class Patience(client.Patience):
-    def error(self, text: str) -> Exception:
-        return Unreachable(
-            f"{text}. The checkpoint stays where it is: start the query again when the brokers "
-            "are back, or give them more time with "
-            "kafkaConsumer.pollTimeoutMs"
-        )
+def unreachable(text: str) -> Unreachable:
+    """Return the error of a Patience that is over."""
+    return Unreachable(
+        f"{text}. The checkpoint stays where it is: start the query again when the brokers are "
+        "back, or give them more time with kafkaConsumer.pollTimeoutMs"
+    )
 
 
 @contextmanager
@@ -62,8 +61,8 @@ class Brokers(client.Client):
         super().__init__(bootstrap, client_id, patience_s, answer_s=wait_s, security=security)
         self._read_committed = read_committed
 
-    def patience(self, what: str) -> Patience:
-        return Patience(self.patience_s, what)
+    def patience(self, what: str) -> client.Patience:
+        return client.Patience(self.patience_s, what, unreachable)
 
     # what planning asks
 

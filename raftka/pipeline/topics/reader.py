@@ -13,11 +13,11 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from raftka.client.blocking.client import is_retriable
+from raftka.client.blocking.client import Patience, is_retriable
 from raftka.client.blocking.connection import Broken, Connection, Reply
 from raftka.pipeline.errors import CorruptBatch, PipelineError
 from raftka.pipeline.records.decode import Decoder
-from raftka.pipeline.topics.brokers import UNKNOWN_S, Brokers, Patience, as_pipeline_errors
+from raftka.pipeline.topics.brokers import UNKNOWN_S, Brokers, as_pipeline_errors, unreachable
 from raftka.pipeline.topics.options import EARLIEST, LATEST, SourceOptions
 from raftka.pipeline.topics.planning import Range, loss
 from raftka.wire.errors import Code, name_of_code
@@ -305,7 +305,7 @@ class _Reading:
             self._progress(min(earliest, self._wanted.stop))
             return
         latest = self._brokers.offsets({self._where: LATEST})[self._where]
-        self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
+        self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where, unreachable)
         if latest >= self._offset or not self._is_over(f"it ends at {latest}"):
             self._brokers.forget_leaders(self._wanted.topic)
             self._patience.wait("OFFSET_OUT_OF_RANGE")
@@ -321,7 +321,7 @@ class _Reading:
         """Ask again until UNKNOWN_S have passed: a broker may be the last to hear of a topic, and
         the kept metadata may be old. Raise Gone.
         """
-        self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where)
+        self._unknown = self._unknown or Patience(UNKNOWN_S, self._wanted.where, unreachable)
         self._brokers.forget_leaders(self._wanted.topic)
         if (self._wanted.topic_id and self._wanted.topic_id in self._gone) or self._is_over(why):
             self._gone.add(self._wanted.topic_id)

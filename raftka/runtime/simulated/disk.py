@@ -14,7 +14,7 @@ from typing import NamedTuple
 from raftka.checksum import crc32c
 from raftka.runtime import reused
 from raftka.runtime.interfaces import Buffer, File
-from raftka.runtime.simulated.clock import EPOCH_MS, wall_ms
+from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.runtime.simulated.process import Events, Process
 
 SYNC_S = (0.0005, 0.003)  # how long a flush takes
@@ -341,7 +341,7 @@ class SimulatedFile:
         files = self._files
         files.note(b"W", self.path_hash << 24 ^ position, len(data) << 32 ^ crc32c(data))
         files.disk.check(self.path)
-        self.inode.modified_ms = files.wall_ms()
+        self.inode.modified_ms = files.node.clock.wall_ms()
         files.disk.write(self.inode, position, data, self.path)
 
     def truncate(self, size: int) -> None:
@@ -349,7 +349,7 @@ class SimulatedFile:
         self._files.note(b"U", self.path_hash, size)
         self._files.disk.check(self.path)
         self.inode.truncate(size)
-        self.inode.modified_ms = self._files.wall_ms()
+        self.inode.modified_ms = self._files.node.clock.wall_ms()
         self._end = None
 
     def reserve(self, size: int) -> None:
@@ -397,15 +397,12 @@ class NodeFiles:
         self.node.check_alive()
         self.node.note(kind, a, b)
 
-    def wall_ms(self) -> int:
-        return wall_ms(self._world, self.node.machine)
-
     def open(self, path: str, *, create: bool = False, over: bool = False) -> SimulatedFile:
         self.note(b"O", crc32c(path.encode()), create)
         self.disk.check(path)
         if create and self.disk.find(path) is None:
             directory, name = self.disk.parent(path)
-            directory.change({name: Inode(modified_ms=self.wall_ms())})
+            directory.change({name: Inode(modified_ms=self.node.clock.wall_ms())})
         return SimulatedFile(self, self.disk.file(path), path, over=over)
 
     def exists(self, path: str) -> bool:
@@ -450,7 +447,7 @@ class NodeFiles:
         self.note(b"P", crc32c(path.encode()), crc32c(data))
         self.disk.check(path)
         directory, name = self.disk.parent(path)
-        fresh = Inode(modified_ms=self.wall_ms())
+        fresh = Inode(modified_ms=self.node.clock.wall_ms())
         self.disk.write(fresh, 0, data, path)
         self.node.busy_s += 2 * self.disk.sync_time()
         if self.disk.sync_fails(path):

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 
 import trio
 
+from raftka.runtime.interfaces import Clock
+
 
 class Sender(Protocol):
     """One side of a connection, with bytes to send at the turn's end."""
@@ -42,6 +44,9 @@ class Process(Protocol):
 
     @property
     def machine(self) -> Machine: ...
+
+    @property
+    def clock(self) -> Clock: ...
 
     @property
     def events(self) -> "Events": ...

@@ -27,21 +27,22 @@ HOW = ("kill", "power", "power", "nothing kept")
 
 
 class _Reader:
-    """In place of a simulated node: it lives as long as it is looked at, and leaves no trace."""
+    """In place of a simulated node and its clock: it lives as long as the check reads the copy, its
+    clock stands still, and it leaves no trace.
+    """
 
     alive = True
 
     def __init__(self) -> None:
         self.busy_s = 0.0
+        self.clock = self
+
+    def wall_ms(self) -> int:
+        return EPOCH_MS
 
     def check_alive(self) -> None: ...
 
     def note(self, kind: bytes, a: int, b: int) -> None: ...
-
-
-class _CopiedFiles(NodeFiles):
-    def wall_ms(self) -> int:
-        return EPOCH_MS
 
 
 def copy_of(disk: SimulatedDisk, random: Random) -> SimulatedDisk:
@@ -139,7 +140,7 @@ class _Opened:
 
     def __init__(self, node: Node, disk: SimulatedDisk, how: str) -> None:
         self._node, self._how = node, how
-        self._files = _CopiedFiles(_Reader(), disk, None)  # type: ignore[arg-type]
+        self._files = NodeFiles(_Reader(), disk, None)  # type: ignore[arg-type]
         self._living = node.replicas.logs
 
     def check(self) -> list[str]:
