@@ -351,7 +351,7 @@ def test_a_setting_counts_as_used_if_code_reads_it() -> None:
     )
     read = set(
         re.findall(
-            r'(?:(?:settings|values)(?:\[|\.seconds\()|\.(?:number|text|names)\()"([a-z0-9.]+)"',
+            r'(?:(?:settings|values)(?:\[|\.seconds\()|\.(?:number|text|names)\()\s*"([a-z0-9.]+)"',
             source,
         )
     )

@@ -51,9 +51,7 @@ class IncrementalAlterConfigsResourceResponse(Row):
 
 class IncrementalAlterConfigsResponse(Row):
     throttle_time_ms: int
-    responses: Many[
-        IncrementalAlterConfigsResourceResponse, Sequence[IncrementalAlterConfigsResourceResponse]
-    ]
+    responses: Many[IncrementalAlterConfigsResourceResponse, Sequence[IncrementalAlterConfigsResourceResponse]]
     def __init__(
         self,
         *,

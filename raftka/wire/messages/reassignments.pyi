@@ -55,9 +55,7 @@ class ListPartitionReassignmentsTopics(Row):
 
 class ListPartitionReassignmentsRequest(Row):
     timeout_ms: int
-    topics: Many[
-        ListPartitionReassignmentsTopics, Sequence[ListPartitionReassignmentsTopics] | None
-    ]
+    topics: Many[ListPartitionReassignmentsTopics, Sequence[ListPartitionReassignmentsTopics] | None]
     def __init__(
         self,
         *,
@@ -135,9 +133,5 @@ class AlterPartitionReassignmentsRequest(Row):
         topics: Rows[ReassignableTopic] = ...,
     ) -> None: ...
 
-ALTER_PARTITION_REASSIGNMENTS: Api[
-    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
-]
-LIST_PARTITION_REASSIGNMENTS: Api[
-    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
-]
+ALTER_PARTITION_REASSIGNMENTS: Api[AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse]
+LIST_PARTITION_REASSIGNMENTS: Api[ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse]

@@ -117,9 +117,5 @@ class DescribeUserScramCredentialsRequest(Row):
         users: Rows[UserName] | None = ...,
     ) -> None: ...
 
-DESCRIBE_USER_SCRAM_CREDENTIALS: Api[
-    DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
-]
-ALTER_USER_SCRAM_CREDENTIALS: Api[
-    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
-]
+DESCRIBE_USER_SCRAM_CREDENTIALS: Api[DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse]
+ALTER_USER_SCRAM_CREDENTIALS: Api[AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse]

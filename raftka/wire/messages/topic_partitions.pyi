@@ -44,9 +44,7 @@ class DescribeTopicPartitionsResponseTopic(Row):
     name: str | None
     topic_id: bytes
     is_internal: bool
-    partitions: Many[
-        DescribeTopicPartitionsResponsePartition, Sequence[DescribeTopicPartitionsResponsePartition]
-    ]
+    partitions: Many[DescribeTopicPartitionsResponsePartition, Sequence[DescribeTopicPartitionsResponsePartition]]
     topic_authorized_operations: int
     def __init__(
         self,
@@ -61,9 +59,7 @@ class DescribeTopicPartitionsResponseTopic(Row):
 
 class DescribeTopicPartitionsResponse(Row):
     throttle_time_ms: int
-    topics: Many[
-        DescribeTopicPartitionsResponseTopic, Sequence[DescribeTopicPartitionsResponseTopic]
-    ]
+    topics: Many[DescribeTopicPartitionsResponseTopic, Sequence[DescribeTopicPartitionsResponseTopic]]
     next_cursor: One[NextCursor, NextCursor | None]
     def __init__(
         self,

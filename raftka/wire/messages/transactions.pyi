@@ -309,9 +309,7 @@ class AddPartitionsToTxnPartitionResult(Row):
 
 class AddPartitionsToTxnTopicResult(Row):
     name: str
-    results_by_partition: Many[
-        AddPartitionsToTxnPartitionResult, Sequence[AddPartitionsToTxnPartitionResult]
-    ]
+    results_by_partition: Many[AddPartitionsToTxnPartitionResult, Sequence[AddPartitionsToTxnPartitionResult]]
     def __init__(
         self,
         *,
@@ -333,9 +331,7 @@ class AddPartitionsToTxnResponse(Row):
     throttle_time_ms: int
     error_code: int
     results_by_transaction: Many[AddPartitionsToTxnResult, Sequence[AddPartitionsToTxnResult]]
-    results_by_topic_v3_and_below: Many[
-        AddPartitionsToTxnTopicResult, Sequence[AddPartitionsToTxnTopicResult]
-    ]
+    results_by_topic_v3_and_below: Many[AddPartitionsToTxnTopicResult, Sequence[AddPartitionsToTxnTopicResult]]
     def __init__(
         self,
         *,
