@@ -3,7 +3,7 @@
 The handler has checked each ACL and each filter, and has bounded their number.
 """
 
-from raftka.limits import ACLS, ACLS_OF_REQUEST
+from raftka.limits import ACLS, ACLS_OF_REQUEST, FILTERED_ACLS
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.records import AclAdded, AclRemoved
@@ -14,10 +14,12 @@ from raftka.wire.errors import Code, check_limit
 def decide_create_acls(draft: Draft, command: CreateAcls) -> Decision:
     """Add the ACLs that are not there yet; the reply is their number.
 
-    Raises INVALID_REQUEST when the cluster would have too many.
+    Raises INVALID_REQUEST when the command adds too many, or the cluster would have too many. The
+    handler checks the first for its clients; commands of the bridge have no handler.
     """
     known = draft.image.acls
     new = dict.fromkeys(acl for acl in command.acls if acl not in known)
+    check_limit(ACLS_OF_REQUEST, len(new), code=Code.INVALID_REQUEST)
     check_limit(ACLS, len(known) + len(new), code=Code.INVALID_REQUEST)
     return [AclAdded(*acl) for acl in new], len(new)
 
@@ -25,8 +27,10 @@ def decide_create_acls(draft: Draft, command: CreateAcls) -> Decision:
 def decide_delete_acls(draft: Draft, command: DeleteAcls) -> Decision:
     """Remove the ACLs that any of the filters matches; the reply has the matches of each filter.
 
-    Raises INVALID_REQUEST when the filters match too many.
+    Raises INVALID_REQUEST when the filters compare or match too many.
     """
+    comparisons = sum(each.exact is None for each in command.filters) * len(draft.image.acls)
+    check_limit(FILTERED_ACLS, comparisons, code=Code.INVALID_REQUEST)
     found = [each.found_in(draft.image.acls.keys()) for each in command.filters]
     removed = dict.fromkeys(acl for acls in found for acl in acls)
     check_limit(ACLS_OF_REQUEST, len(removed), code=Code.INVALID_REQUEST)
