@@ -53,8 +53,8 @@ def rounds(runs: int, seconds: float, value_bytes: int) -> list[Figure]:
             topic = TABLE.format(run)
             system.create_topic(topic, 1, NEVER)
             _fill(system.addresses[0], topic, value_bytes)
-            # the recovery point is written down every five seconds; what is not below it is not
-            # compacted
+            # the recovery point is written down every five seconds; records above it are
+            # not compacted
             time.sleep(SETTLE_SECONDS)
             calm = load(arguments, probe, system.pids, PROBE, seconds)
             busy, line = _while_compacting(

@@ -1,5 +1,5 @@
-"""A program beside the load generator, which speaks neither TLS nor SASL: what comes at its port
-goes to a broker, after a handshake and a login.
+"""A program beside the load generator, which speaks neither TLS nor SASL: bytes that come at its
+port go to a broker, after a handshake and a login.
 
 python -m bench.doorman HOST:PORT [--authority FILE] [--user NAME --password TEXT]     prints its
     port

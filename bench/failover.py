@@ -1,6 +1,6 @@
 """Fail-over as clients see it: three nodes, the leader (or a group's coordinator) dies by SIGKILL
 again and again, and clients of six kinds, at their default settings and all at once, tell of each
-record or commit. What is measured is the longest silence around each death.
+record or commit. The figure is the longest silence around each death.
 """
 
 import os

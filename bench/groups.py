@@ -1,7 +1,7 @@
 """Rows about groups: how soon members are stable, what a member's death and a rolling restart cost,
 commits, a coordinator that is killed.
 
-The members are this program's own, in one loop: what is measured is the coordinator and the
+The members are this program's own, in one loop: the figures are those of the coordinator and the
 protocol, not a client's back-offs. They send heartbeats every three seconds, as clients do by
 default, unless a row says otherwise.
 """

@@ -380,7 +380,7 @@ def noticed(system: System) -> int:
 
 
 def memory_mb(pid: int, name: str) -> float:
-    """`name`: VmRSS, what is resident now, or VmHWM, the most that was. 0 when the process is
+    """`name`: VmRSS, the resident memory now, or VmHWM, its largest. 0 when the process is
     gone.
     """
     with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 """The trucks pipeline while its driver, the leaders of its topic and, once, all brokers are killed
-by SIGKILL: what was acknowledged against what is in the lake, in the dead letters and among the
+by SIGKILL: acknowledged records against those in the lake, in the dead letters and among the
 alerts. Three broker processes, `raftka pipeline run` as users run it. Used by ./run soak and by a
 test. Every other kill of the driver comes when a batch is in a lake's log and not yet in Spark's:
 the moment at which it could be added twice.

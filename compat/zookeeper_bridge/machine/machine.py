@@ -88,7 +88,7 @@ class Machine:
         self.hit = hit
         self._tick_ms = tick_ms
         self._layers: deque[Layer] = deque()  # decided and not yet in the tree, oldest first
-        # what was decided last: nearly always what is replayed next
+        # the last decision: nearly always the next one to be replayed
         self._drafted: tuple[Sequence[Record], Layer] = ((), Layer(tree, 0))
         self._expiry = Expiry(tick_ms)
         self._owners: dict[int, Owner] = {}

@@ -1,4 +1,4 @@
-"""/kafka-acl and /kafka-acl-extended: what is written for a resource becomes its ACLs, all at once.
+"""/kafka-acl and /kafka-acl-extended: a write to a resource's znode replaces all its ACLs.
 For super and sasl:kafka alone.
 """
 
