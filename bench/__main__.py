@@ -20,6 +20,7 @@ from bench import (
     decisions,
     failover,
     faults,
+    fixture,
     groups,
     histories,
     hostile,
@@ -27,6 +28,7 @@ from bench import (
     malformed,
     pipeline,
     promises,
+    runtimes,
     scale,
     security,
     spark_jobs,
@@ -40,10 +42,12 @@ from bench.systems import Floor, Kafka, Raftka, System, machine
 GROUPS = (
     "throughput",
     "promises",
+    "runtime",
     "replicated",
     "small",
     "wide",
     "start",
+    "fixture",
     "idle",
     "calls",
     "kill",
@@ -62,10 +66,17 @@ GROUPS = (
     "security",
 )
 # Only when they are named: two need an extra; one takes twelve minutes, and fetches clients in
-# other languages; one needs 40 GB of disk.
+# other languages; one needs 40 GB of disk, one makes 10,000 topics.
 # tables of the group pipeline
 PIPELINE = ("reads", "flows", "sinks", "lakes", "upserts", "selects")
-ALONE = ("pipeline", *(f"pipeline-{name}" for name in PIPELINE), "registry", "failover", "growth")
+ALONE = (
+    "pipeline",
+    *(f"pipeline-{name}" for name in PIPELINE),
+    "registry",
+    "failover",
+    "growth",
+    "console",
+)
 GROWTH_GB = (1, 10, 20, 30, 40)
 WARM_UP_RUNS, WARM_UP_SECONDS = 2, 5.0  # Kafka's compiler and everyone's page cache
 
@@ -122,6 +133,24 @@ class Bench:
             kafka = Kafka(1) if self.kafka else None
             self._start(stack, [flushing, writing, *([kafka] if kafka is not None else [])])
             yield from promises.rows(flushing, writing, kafka, self.runs, self.seconds)
+
+    def runtime(self) -> Iterator[str]:
+        yield (
+            "| one node, CPU on its runtime | Linux | portable | ratio | goal | requests/s | "
+            "portable |"
+        )
+        yield "|---|---|---|---|---|---|---|"
+        with ExitStack() as stack:
+            systems = runtimes.both()
+            self._start(stack, systems)
+            for row in runtimes.MEASURED:
+                found = list(self._measure(row, systems).values())
+                linux, portable = (_median(runs, row.figure) for runs in found)
+                rates = " | ".join(f"{_median(runs, 'rps'):,.0f}" for runs in found)
+                yield (
+                    f"| {row.title}, {row.unit} | {linux:.2f} | {portable:.2f} | "
+                    f"**{portable / linux:.2f}** | {runtimes.GOAL:.0f} | {rates} |"
+                )
 
     def replicated(self) -> Iterator[str]:
         yield (
@@ -203,6 +232,9 @@ class Bench:
             )
         for title, seconds in taken.items():
             yield f"| {title} | {statistics.median(seconds):.2f} | {max(seconds):.2f} |"
+
+    def fixture(self) -> Iterator[str]:
+        yield from fixture.rows(self.rounds)
 
     def idle(self) -> Iterator[str]:
         yield "| an idle node of three | MiB | % of a core |"
@@ -336,6 +368,13 @@ class Bench:
         from bench import registry
 
         yield from registry.rows(self.runs, self.seconds)
+
+    def console(self) -> Iterator[str]:
+        from bench import console, record_search
+
+        yield from console.rows(self.runs, self.seconds)
+        yield ""
+        yield from record_search.rows(self.runs, self.seconds)
 
     def hostile(self) -> Iterator[str]:
         for nodes, settings in ((1, ONE_NODE), (3, THREE_NODES)):

@@ -2,7 +2,8 @@
 of each `if` and each loop.
 
 A mark is set before every statement, by a change of the module's syntax tree as it is imported.
-That costs a life about its own time once more, where a tracer takes ten times as long.
+With marks a simulated life takes about twice as long; with a tracer it would take ten times as
+long.
 """
 
 import ast
@@ -19,14 +20,14 @@ MARKS = "_marks_"  # the name by which a module knows its marks
 
 
 class Reached:
-    """Of one module. `marks`: a byte each, not zero where it was reached since `clear`."""
+    """The marks of one module. `marks`: one byte each, not zero if it was reached since `clear`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.marks = bytearray()
-        self.lines: dict[int, int] = {}  # of a statement's first line: its mark
+        self.lines: dict[int, int] = {}  # first line of a statement -> its mark
         self.branches: list[int] = []  # marks
-        self.guards: dict[int, int] = {}  # as lines
+        self.guards: dict[int, int] = {}  # line of a refusal -> its mark
 
     def clear(self) -> None:
         self.marks[:] = bytes(len(self.marks))
@@ -155,7 +156,9 @@ class _Finder(MetaPathFinder):
 
 @contextmanager
 def watching(folders: Sequence[Path]) -> Iterator[list[Reached]]:
-    """Of all modules in these folders that are imported meanwhile, for the first time."""
+    """Yield a list, to which the marks of each module in these folders are added when it is first
+    imported.
+    """
     found: list[Reached] = []
     finder = _Finder(folders, found)
     sys.meta_path.insert(0, finder)

@@ -90,7 +90,10 @@ def kill_all(rounds: int, seed: int) -> bool:
         system.create_topic(TOPIC, PARTITIONS, {"min.insync.replicas": "2"})
         system.create_topic(PROBE, 1, {"min.insync.replicas": "2"})
         tally, servers = Tally(keys), system.processes.bootstrap_servers
-        sender, reader = Sender(servers, TOPIC, tally), Reader(servers, TOPIC, PARTITIONS, tally)
+        sender, reader = (
+            Sender(servers, TOPIC, PARTITIONS, tally),
+            Reader(servers, TOPIC, PARTITIONS, tally),
+        )
         stopped, failures = threading.Event(), list[BaseException]()
         sending = threading.Thread(
             target=_send, args=(sender, keys, stopped, failures), daemon=True

@@ -63,7 +63,7 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "metadata/(controller/(draft|features|controller|extensions)|extension|image)",
-        'UNSUPPORTED_VERSION|INVALID_|UnknownRecord|NOT_REGISTERED|^return "',
+        'UNSUPPORTED_VERSION|INVALID_|NOT_REGISTERED|^return "',
         ADMINISTRATOR_MISTAKE,
     ),
     (

@@ -268,7 +268,68 @@ METADATA_SNAPSHOT_BYTES = Limit(
     "a snapshot of the metadata that a voter takes from its leader, in memory",
 )
 
+# metrics that clients push (KIP-714)
+CLIENT_METRICS_INSTANCES = Limit(
+    "client_metrics_instances",
+    16_384,
+    "clients with an instance id on one node, a kilobyte each, as in Kafka: the one that was "
+    "silent longest leaves",
+)
+CLIENT_METRICS_PUSH_BYTES = Limit(
+    "client_metrics_push_bytes",
+    4 * MIB,
+    "one push when it is decompressed; telemetry.max.bytes bounds it as it comes",
+)
+CLIENT_METRICS_FIELDS = Limit(
+    "client_metrics_fields",
+    4_000,
+    "fields of one Protobuf message of a push, 0.7 us each, read in one go",
+)
+CLIENT_METRICS_LABEL_BYTES = Limit(
+    "client_metrics_label_bytes",
+    1 * KIB,
+    "name and labels of one series of a client; one with more is not kept",
+)
+CLIENT_METRICS_SERIES_OF_CLIENT = Limit(
+    "client_metrics_series_of_client",
+    2_000,
+    "series of one client: Java's have 50 to 400; more are not kept",
+)
+CLIENT_METRICS_SERIES = Limit(
+    "client_metrics_series",
+    50_000,
+    "series of all clients of one node, on its page of metrics; more are not kept",
+)
+CLIENT_METRICS_BYTES = Limit(
+    "client_metrics_bytes",
+    16 * MIB,
+    "names and labels of all clients' series on one node, in memory; more are not kept",
+)
+OTLP_WAITING_BYTES = Limit(
+    "otlp_waiting_bytes",
+    8 * MIB,
+    "pushes that wait for the collector of raftka.telemetry.otlp.endpoint: the oldest are dropped",
+)
+OTLP_ANSWER_BYTES = Limit(
+    "otlp_answer_bytes", 64 * KIB, "of an answer of the collector, of which only the status counts"
+)
+OTLP_SECONDS = Limit(
+    "otlp_seconds",
+    10,
+    "OTLP's own, until the collector has answered; then the pushes are sent anew",
+)
+
 # metrics port
+CLIENT_SOFTWARE = Limit(
+    "client_software",
+    50,
+    "names and versions of client software in the metrics; connections of others are one line",
+)
+CLIENT_SOFTWARE_CHARACTERS = Limit(
+    "client_software_characters",
+    100,
+    "of a name or version of client software that a connection keeps; longer ones count as other",
+)
 HTTP_CONNECTIONS = Limit(
     "http_connections", 16, "Prometheus makes one; each may hold two pages of some megabytes"
 )
@@ -406,3 +467,12 @@ HELD_BY_TRANSACTION = Limit(
     100,
     "requests of one id that wait until the markers of its last transaction are written",
 )
+
+# a node's settings
+SETTING_FILE_CHARACTERS = 4 * MIB  # of properties, or of a value that a variable ..._FILE names
+
+# tests: the time line of a cluster (raftka/testing/timeline/), and its faults; no node has them
+RECORDED_REQUESTS = 10_000  # of one recording; the oldest are dropped
+TIMELINE_EVENTS = 5_000  # of one cluster; the oldest are dropped and counted
+TIMELINE_LINES = 200  # in the report of one test: what is longer is not read
+TIMELINE_CLUSTERS = 8  # that ended within the present test

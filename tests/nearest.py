@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SOURCES = ("raftka", "compat", "tests", "bench")
+SOURCES = ("raftka", "compat", "tests", "bench", "tools")
 COSTS = Path(__file__).parent / "costs.json"
 BUDGET_SECONDS = 110.0  # of tests, on two cores; with what pytest needs to start, under 90 s
 LONGEST_SECONDS = 40.0  # a file that takes longer is not for this tier

@@ -21,7 +21,7 @@ case "$*" in
 "-m venv"*)
     for last; do :; done
     mkdir -p "$last/bin"
-    for tool in python raftka ruff mypy; do cp "$0" "$last/bin/$tool"; done
+    for tool in python raftka ruff mypy zizmor check-jsonschema; do cp "$0" "$last/bin/$tool"; done
     ;;
 *pyproject.toml) echo pytest ;;
 esac
@@ -107,7 +107,7 @@ def test_the_demo_needs_no_tools_of_the_tests(checkout: Checkout) -> None:
     checkout.run("demo")
 
     assert checkout.pip_calls() == 1
-    assert checkout.asked()[-1] == "python -m raftka.cluster.demo"
+    assert checkout.asked()[-1] == "raftka demo"
 
 
 def test_a_changed_project_file_is_installed_again_into_the_same_venv(checkout: Checkout) -> None:

@@ -71,8 +71,19 @@ CALLED_FROM_OUTSIDE: tuple[tuple[str, str, str], ...] = (
     (r"raftka/runtime/simulated/network", r"isolate", SCENES),
     (
         r"raftka/testing/",
-        r"renew_certificate|fail_next|lose_requests|lose_answers|pytest_\w+",
+        r"renew_certificate|fail_next|lose_requests|lose_answers|pytest_\w+"
+        r"|stale_leader|hidden_node|preferred_replica",
         TESTING,
+    ),
+    (
+        r"raftka/cli/(connection_options|tree/nodes)",
+        r"value_from_envvar|format_options|format_commands",
+        "click calls it",
+    ),
+    (
+        r"raftka/testing/containers",
+        r"get_\w+|with_\w+|waiting_for|maybe_emulate_amd64",
+        "the interface of testcontainers",
     ),
     (r"compat/zookeeper_bridge/", r"pack_batch|encode_multi", CODEC),
     (r"compat/zookeeper_bridge/tree/quotas", r"in_force", SEEN),

@@ -1,6 +1,6 @@
 """`format("raftka_stream")` of Spark, which looks for modules named pyspark_*: a stream that
 `streams.yml` declares, for the flows of a project. Its records are fetched and decoded once for all
-of them. What it does is in raftka/pipeline.
+of them. The code behind it is in raftka/pipeline.
 """
 
 from collections.abc import Iterator
@@ -40,9 +40,9 @@ OURS = "stream."
 
 
 class DefaultSource(DataSource):  # type: ignore[misc]
-    """Options are those of format("raftka"), and which rows of which stream it is to be:
-    stream.file, stream.name, stream.rows, stream.digest, and how many rows become few:
-    stream.packing, or stream.batches with the columns whose largest values stay.
+    """Options are those of format("raftka") and these. stream.file, stream.name and stream.digest
+    name a stream; stream.rows says which of its rows are wanted. stream.packing, or stream.batches
+    with the columns whose largest values stay, put many rows into one.
     """
 
     @classmethod
@@ -80,8 +80,8 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         )
 
     def _stream(self) -> StreamSpec:
-        """Raises OptionRefused when the file says something else by now: the query has the columns
-        that it declared before.
+        """Load the declaration of the stream. Raises OptionRefused when it has changed: the query
+        has the columns that were declared before.
         """
         path = Path(self._own("file"))
         stream = load(path).stream(self._own("name"))
@@ -96,7 +96,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return packing_of(self._own("packing")) if OURS + "packing" in self.options else None
 
     def _batches(self) -> tuple[str, ...] | None:
-        """None: rows come one by one."""
+        """Return the columns whose largest values stay; None: rows come one by one."""
         return tuple(self._own("batches").split()) if OURS + "batches" in self.options else None
 
     def _own(self, name: str) -> str:
@@ -114,7 +114,9 @@ class SharedReader(StreamReader):
     def __init__(
         self, shared: Shared, packing: TruckPacking | None, newest: tuple[str, ...] | None
     ) -> None:
-        """`newest`: of record batches; None: the rows are single."""
+        """`newest`: columns whose largest value comes with each record batch; None: the rows are
+        single.
+        """
         super().__init__(shared.source)
         self._shared, self._packing, self._newest = shared, packing, newest
 

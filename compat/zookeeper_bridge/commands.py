@@ -8,10 +8,11 @@ from functools import wraps
 import click
 
 from raftka.cli.options import AS, Option, client_options
+from raftka.cli.tree.nodes import Noun
 from zookeeper_bridge.client.address import Address
 
 
-@click.group()
+@click.group(cls=Noun)
 def group() -> None:
     """Show a cluster as ZooKeeper clients see it; its nodes run the bridge."""
 
@@ -64,7 +65,7 @@ def bridge_options(command: Callable[..., object]) -> Callable[..., object]:
     return where(who(ca(own(addressed))))
 
 
-@group.command("ls")
+@group.command("ls", example="raftka bridge ls /brokers/ids")
 @click.argument("path", default="/")
 @click.option("-r", "--recursive", is_flag=True, help="All below, as paths.")
 @bridge_options
@@ -76,7 +77,7 @@ def ls(**options: Option) -> None:
     raise SystemExit(verb(**options))
 
 
-@group.command("get")
+@group.command("get", example="raftka bridge get /controller")
 @click.argument("path")
 @bridge_options
 def get(**options: Option) -> None:
@@ -86,7 +87,7 @@ def get(**options: Option) -> None:
     raise SystemExit(verb(**options))
 
 
-@group.command("stat")
+@group.command("stat", example="raftka bridge stat /brokers/topics")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @bridge_options
 @AS
@@ -97,7 +98,7 @@ def stat(**options: Option) -> None:
     raise SystemExit(verb(**options))
 
 
-@group.command("watch")
+@group.command("watch", example="raftka bridge watch /brokers/ids --count 1")
 @click.argument("path")
 @click.option("-n", "--count", type=click.IntRange(1), help="So many events, then end.")
 @bridge_options
@@ -109,7 +110,7 @@ def watch(**options: Option) -> None:
     raise SystemExit(verb(**options))
 
 
-@group.command("explain")
+@group.command("explain", example="raftka bridge explain /brokers/ids/1")
 @click.argument("path")
 @AS
 def explain(**options: Option) -> None:
@@ -124,7 +125,7 @@ def offsets() -> None:
     """A group's offsets, in /consumers and in Kafka."""
 
 
-@offsets.command("export")
+@offsets.command("export", example="raftka bridge offsets export billing --dry-run")
 @click.argument("name", metavar="GROUP")
 @click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @bridge_options
@@ -138,7 +139,7 @@ def offsets_export(**options: Option) -> None:
     raise SystemExit(export_offsets(**options))
 
 
-@offsets.command("import")
+@offsets.command("import", example="raftka bridge offsets import billing --dry-run")
 @click.argument("name", metavar="GROUP")
 @click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @bridge_options

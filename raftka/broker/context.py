@@ -5,19 +5,40 @@ A part gets the `BrokerContext` and the two or three parts that it works with. N
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from raftka.broker.telemetry.event_log import BoundedRate, Events
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.client.connection import Secured
+from raftka.coordinator.machine import Machine
 from raftka.metadata.configs.describe import BrokerRows, TopicRows
 from raftka.metadata.configs.settings import NodeSettings, TopicConfigs
-from raftka.metadata.image import MetadataImage
+from raftka.metadata.image import BrokerImage, Delta, Endpoint, MetadataImage
 from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.interfaces import SECRETS, Connection, Runtime
 from raftka.security.client_security import Outside
 from raftka.security.tls_connection import Side, TlsConnection
 from raftka.security.tls_context import StoreFiles, TlsContexts, client_context
-from raftka.wire.schema import Element
+from raftka.wire.encoder import EncodedRows
+from raftka.wire.schema import AnyApi, Element, Row
+
+
+class Observer(Protocol):
+    """Sees what a node does, for the time line of a test (raftka/testing/timeline/). It is called
+    in the node's turns: it must not wait, change anything or raise. Nodes have none by default.
+    """
+
+    def on_metadata(self, before: MetadataImage, after: MetadataImage, delta: Delta) -> None:
+        """See a committed entry of the metadata log."""
+
+    def on_decided(self, machine: Machine, command: object) -> None:
+        """See a coordinator after a decision was carried out; no command: on a timer."""
+
+    def on_rows(self, rows: EncodedRows[Element], row: type[Element]) -> None:
+        """See a long array of an answer before its first row is added."""
+
+    def on_answer(self, api: AnyApi, row: Row, client: str | None, peer: str) -> None:
+        """See an answer before it is encoded."""
 
 
 class MetadataCache:
@@ -34,14 +55,28 @@ class MetadataCache:
         self.topic_configs = TopicConfigs(settings)
         self.topic_rows, self.broker_rows = TopicRows(), BrokerRows()
 
-    def endpoints_of(self, brokers: set[int], listener: str, row: type[Element]) -> list[Element]:
+    def endpoint_of(self, broker: BrokerImage, listener: str, reached_at: str) -> Endpoint | None:
+        """Return the broker's address for a client of that listener. `reached_at`: the address at
+        which the client has reached this node, where advertised.listeners leaves it to that, else
+        empty. Other brokers are named as they registered.
+        """
+        endpoint = broker.endpoint(listener)
+        if reached_at and endpoint is not None and broker.broker_id == self.settings.node_id:
+            return endpoint._replace(host=reached_at)
+        return endpoint
+
+    def endpoints_of(
+        self, brokers: set[int], listener: str, reached_at: str, row: type[Element]
+    ) -> list[Element]:
         """Return a row of that class for each of the brokers that has an endpoint at the
         listener.
         """
         rows = []
         for broker_id in sorted(brokers):
             broker = self.image.brokers.get(broker_id)
-            endpoint = broker.endpoint(listener) if broker is not None else None
+            endpoint = (
+                self.endpoint_of(broker, listener, reached_at) if broker is not None else None
+            )
             if broker is not None and endpoint is not None:
                 rows.append(
                     row(node_id=broker_id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
@@ -70,6 +105,7 @@ class BrokerContext:
             self.store_files,
             runtime.clock.now,
         )
+        self.observer: Observer | None = None
         self.stopping = False  # a controlled shutdown has begun
         # the logs are closed: what is committed from now on is for the next process
         self.stopped = False

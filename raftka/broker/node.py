@@ -8,6 +8,7 @@ from typing import IO
 
 import trio
 
+from raftka.broker.client_metrics.receiver import ClientMetrics
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.controller_client import ControllerClient
@@ -15,6 +16,7 @@ from raftka.broker.controller.listed_brokers import ListedBrokers
 from raftka.broker.controller.metadata_event_log import MetadataEventLog
 from raftka.broker.controller.producer_ids import ProducerIds
 from raftka.broker.controller.quorum import Quorum
+from raftka.broker.controller.starting_topics import StartingTopics
 from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
@@ -36,6 +38,7 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.logs.housekeeping import LogHousekeeping
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
 from raftka.broker.network.access.tls import watch_certificates
+from raftka.broker.network.connection import ServerConnection
 from raftka.broker.network.connection_quotas import ConnectionQuotas
 from raftka.broker.network.dispatch import Dispatcher
 from raftka.broker.network.frame_pool import FramePool
@@ -51,15 +54,19 @@ from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.telemetry.turn_times import TurnTimes
 from raftka.broker.work.background_worker import BackgroundWorker
 from raftka.http.server import HttpServer
+from raftka.log.directory import LogDirectoryError
 from raftka.log.manager import LogManager
 from raftka.metadata.commands import RegisterBroker
 from raftka.metadata.configs.settings import NodeSettings
+from raftka.metadata.configs.starting_topics import parse_starting_topics
 from raftka.metadata.extension import Extension
 from raftka.metadata.image import BROKER, GROUP, Delta, Endpoint, MetadataImage
 from raftka.metadata.quorum.raft_types import Committed, Snapshot
 from raftka.metadata.quorum.recovery import NotRecoverable, recoveries
+from raftka.metadata.quorum.release_check import check_readable
 from raftka.metadata.records import ScramCredentialSet
 from raftka.runtime.interfaces import Listener, Runtime
+from raftka.versions import own_features
 
 # what a controlled shutdown may take, when a controller is away that has not said goodbye
 LEAVE_S = 4.0
@@ -100,6 +107,7 @@ class Node:
             self.metrics,
             lambda session: end(session.end()),
         )
+        self.client_metrics = ClientMetrics(context)
         self.suspects = Suspects(context, self.dispatcher.long_work)
         self.listed_brokers = ListedBrokers(context)
         # packages on this node, by name; the code that starts the node puts them here
@@ -111,6 +119,9 @@ class Node:
         )
         self.quorum.departure.on_deserted = self.lifecycle.no_controller_comes
         self.topic_creation = TopicCreation(context, self.controller)
+        self.starting_topics = StartingTopics(
+            context, self.controller, parse_starting_topics(settings["raftka.topics"])
+        )
         self.metadata_events = MetadataEventLog(context, self._is_controller)
         self.web: HttpServer | None = None
         self.web_listener: Listener | None = None
@@ -126,10 +137,11 @@ class Node:
         self.listeners: dict[str, Listener] = {}
         # settings that were set at run time, and that this node does not use
         self._unused: frozenset[str] = frozenset()
-        # registered, unfenced, serving; a controller that is no broker: in a cluster that is formed
+        # registered, unfenced, serving, with the topics of raftka.topics; a controller that is no
+        # broker: in a cluster that is formed
         self.ready = trio.Event()
         self.dispatcher.reports.on_opened = self.quotas.opened
-        self.dispatcher.reports.on_closed = self.quotas.closed
+        self.dispatcher.reports.on_closed = self._on_closed
         self.dispatcher.reports.on_broken = self.suspects.broken
 
     @property
@@ -142,6 +154,10 @@ class Node:
 
     def _is_controller(self) -> bool:
         return self.quorum.host is not None and self.quorum.host.active
+
+    def _on_closed(self, connection: ServerConnection) -> None:
+        self.quotas.closed(connection)
+        self.client_metrics.on_closed(connection)
 
     # starting and stopping
 
@@ -158,6 +174,7 @@ class Node:
     def _start(self) -> None:
         for name in self.settings.unused:
             self.events.warning("setting_not_used", name=name)
+        check_readable(self.runtime.files, self.settings.metadata_directory)
         self.logs = LogManager.open(
             self.runtime.files,
             self.settings.log_dirs,
@@ -165,6 +182,7 @@ class Node:
             self.runtime.random("ids"),
             self.runtime.clock.wall_ms(),
         )
+        self._check_cluster(self.logs.cluster_id)
         self.replicas = ReplicaManager(
             self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken
         )
@@ -207,7 +225,9 @@ class Node:
             "controller_port": self.controller_port,
             "metrics_port": self.metrics_port,
         }
-        self.events.info("started", roles=sorted(self.settings.roles), **ports)
+        self.events.info(
+            "started", roles=sorted(self.settings.roles), runtime=self.runtime.kind, **ports
+        )
 
     def _services(self) -> Services:
         return Services(
@@ -224,6 +244,7 @@ class Node:
             listed_brokers=self.listed_brokers,
             producer_ids=ProducerIds(self.node_id, self.lifecycle),
             topic_creation=self.topic_creation,
+            starting_topics=self.starting_topics,
             fetch_sessions=self.fetch_sessions,
             logs=self.logs,
             replicas=self.replicas,
@@ -235,6 +256,7 @@ class Node:
                 self.context, self.transactions, self.transactions.channels
             ),
             schemas=SchemaChecks(self.context, SchemaRegistry(self.context), self.dead_letters),
+            client_metrics=self.client_metrics,
             extensions=self.extensions,
         )
 
@@ -282,18 +304,43 @@ class Node:
                 self.runtime.network, "metrics.port", self.settings.page_host, port, self.web.accept
             )
 
-    def advertised_endpoints(self) -> list[Endpoint]:
-        """Return the advertised listeners; port 0 becomes the listener's present port."""
+    def advertised_endpoints(self) -> list[Endpoint] | None:
+        """Return the advertised listeners; port 0 becomes the listener's present port. None: the
+        address that the other nodes are to be told is not known yet.
+        """
+        host = ""
+        if any(not each.host for each in self.settings.advertised_listeners):
+            host = self._own_host() or ""
+            if not host:
+                return None
         return [
-            each._replace(port=each.port or self.listeners[each.listener].port)
-            if each.listener in self.listeners
-            else each
+            each._replace(
+                host=each.host or host,
+                port=each.port or self.listeners[each.listener].port
+                if each.listener in self.listeners
+                else each.port,
+            )
             for each in self.settings.advertised_listeners
         ]
 
+    def _own_host(self) -> str | None:
+        """Return the host that an automatic listener at every address registers: the one that the
+        other nodes have for this controller in controller.quorum.voters; of a broker without a vote
+        its address on the way to the controllers. None: no controller's name is known yet.
+        """
+        voters = self.settings.voters
+        own = next((voter.host for voter in voters if voter.node_id == self.node_id), None)
+        if own is not None:
+            return own
+        ways = (self.runtime.network.address_towards(each.host, each.port) for each in voters)
+        return next((way for way in ways if way), None)
+
     # the registration
 
-    def _registration(self, tell_held: bool) -> RegisterBroker:
+    def _registration(self, tell_held: bool) -> RegisterBroker | None:
+        endpoints = self.advertised_endpoints()
+        if endpoints is None:
+            return None
         first, *more = self.logs.directory_ids
         return RegisterBroker(
             self.node_id,
@@ -303,13 +350,14 @@ class Node:
             tuple(
                 [
                     (each.listener, each.host, each.port, each.security_protocol)
-                    for each in self.advertised_endpoints()
+                    for each in endpoints
                 ]
             ),
             self.settings.rack,
             tuple(more),
             len(self.logs.offline),
             self.housekeeping.directories.held() if tell_held else None,
+            own_features(),
         )
 
     def _registered(self) -> None:
@@ -325,6 +373,7 @@ class Node:
         """Committed entries, or a snapshot in place of those that are gone."""
         if isinstance(found, Snapshot):
             before, self.metadata.image = self.image, MetadataImage.from_snapshot(found.state)
+            self.logs.raise_level(self.image.level)
             if before.cluster_id is not None and recoveries(before) != recoveries(self.image):
                 self.runtime.fail(
                     NotRecoverable(
@@ -339,8 +388,12 @@ class Node:
             before, host = self.metadata.image, self.quorum.host
             replayed = host.take_replayed(entry, before) if host is not None else None
             self.metadata.image, delta = replayed or before.apply_entry(entry.index, entry.data)
+            if self.image.level != before.level:
+                self.logs.raise_level(self.image.level)
             if not delta.of_extensions_alone:
                 self.metadata_events.publish(before, self.image, delta)
+                if self.context.observer is not None:
+                    self.context.observer.on_metadata(before, self.image, delta)
             self._publish_to_extensions(delta)
 
     def _publish_to_extensions(self, delta: Delta) -> None:
@@ -389,6 +442,7 @@ class Node:
             and self.logs.cluster_id is None
         ):
             self._formed(self.image.cluster_id)
+        self.client_metrics.on_image(self.image, delta)
         if not self.settings.is_broker:
             if self.image.cluster_id is not None:
                 self.ready.set()
@@ -406,11 +460,29 @@ class Node:
             self.listed_brokers.on_image(self.image, delta)
             self.dead_letters.on_image(self.image)
             self.suspects.on_image(self.image)
-            if self.image.alive(self.node_id):
-                self.ready.set()
             self.lifecycle.beat()
+        if (
+            not self.ready.is_set()
+            and self.image.alive(self.node_id)
+            and self.starting_topics.on_image(self.image)
+        ):
+            self.ready.set()
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        """Raise LogDirectoryError when this node was made for another cluster."""
+        wanted = self.settings["raftka.cluster.id"]
+        if wanted is not None and cluster_id is not None and cluster_id != wanted:
+            raise LogDirectoryError(
+                f"this node is of cluster {cluster_id}, raftka.cluster.id is {wanted}",
+                "change `raftka.cluster.id`, or give the node empty directories in `log.dirs`",
+            )
 
     def _formed(self, cluster_id: str) -> None:
+        try:
+            self._check_cluster(cluster_id)
+        except LogDirectoryError as error:
+            self.runtime.fail(error)
+            return
         self.logs.set_cluster_id(cluster_id)
         if self.quorum.core is not None:
             self.quorum.core.identify(cluster_id)

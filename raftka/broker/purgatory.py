@@ -1,8 +1,8 @@
 """Operations that wait until a position is reached: an offset of a partition, an index of the
 metadata log, a zxid of the bridge.
 
-As Kafka's purgatories of delayed operations. Each part that operations wait for has one of its own,
-and tells it how far it has come.
+As Kafka's purgatories of delayed operations. Each partition or log that operations wait for has a
+purgatory of its own, and calls `reached` with its new position.
 """
 
 from bisect import bisect_right
@@ -33,7 +33,7 @@ class Purgatory:
         return len(self.waiting)
 
     def add(self, position: int, operation: Operation, deadline: float = inf) -> None:
-        """`deadline` is a time of the clock; `expire` looks at it."""
+        """Let an operation wait. `deadline`: a time of the clock, checked by `expire`."""
         waiting = self.waiting
         if not waiting or waiting[-1][0] <= position:
             waiting.append((position, deadline, operation))
@@ -43,7 +43,7 @@ class Purgatory:
             )
 
     def reached(self, position: int, code: Code = Code.NONE) -> None:
-        """Complete the operations that wait for it, or for less."""
+        """Complete the operations that wait for this position or a lower one."""
         waiting = self.waiting
         while waiting and waiting[0][0] <= position:
             waiting.popleft()[2].complete(code)
@@ -63,7 +63,7 @@ class Purgatory:
                 operation.complete(Code.REQUEST_TIMED_OUT)
 
     def deadline(self) -> float:
-        """The earliest one; infinite when no operation has any."""
+        """Return the earliest deadline; infinite when no operation has any."""
         return min((deadline for _, deadline, _ in self.waiting), default=inf)
 
 

@@ -10,12 +10,12 @@ from raftka.log.directory import LogDirectoryError
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.quorum.journal import WrongDirectory
 from raftka.metadata.quorum.journal_format import JournalDamaged
-from raftka.metadata.records import UnknownRecord
+from raftka.versions import NewerFormat
 from raftka.wire.errors import Code, KafkaError
 
 # What a node's start may raise that is nobody's mistake but the machine's, or of whoever wrote the
 # file; anything else is a bug, with its traceback.
-REFUSALS = (OSError, ValueError, UnknownRecord, JournalDamaged, WrongDirectory, LogDirectoryError)
+REFUSALS = (OSError, ValueError, NewerFormat, JournalDamaged, WrongDirectory, LogDirectoryError)
 OF_LISTENERS = {
     EADDRINUSE: "stop the process that listens there, or change `{setting}`",
     EADDRNOTAVAIL: "no network of this machine has that address: change `{setting}`",
@@ -84,6 +84,8 @@ def _remedy(error: BaseException, settings: NodeSettings) -> str:
                 "there is no other controller to bring it up to date, put a copy of that "
                 "directory in its place"
             )
-        case UnknownRecord():
-            return "start the version of raftka that the other nodes run"
+        case NewerFormat():
+            return (
+                "start a release that knows it (docs/versions.md), the newer data stay as they are"
+            )
     return ""

@@ -36,8 +36,8 @@ class Rules:
     read_committed: bool = True  # all consumers; False: they may see what is aborted later
     # all producers; False: retries may write twice, and overtake each other
     idempotent: bool = True
-    final_reads: bool = True  # in the end somebody read every key, from its beginning to its end
-    unclean_elections: bool = False  # are allowed
+    final_reads: bool = True  # at the end a client has read every key from its beginning to its end
+    unclean_elections: bool = False  # True: they are allowed
     # how often a transaction's end may have been written again; None: not known, and its holes are
     # not judged
     repeated_markers: int | None = None
@@ -48,11 +48,11 @@ class Rules:
 
 @dataclass(slots=True)
 class Findings:
-    """Gathers while the checks run."""
+    """Anomalies and notes that the checks gather while they run."""
 
     anomalies: list[Anomaly] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # anomalies by kind
-    # what Kafka allows, and one may want to know
+    # things that Kafka allows, and that a reader of the report may want to know
     notes: Counter[str] = field(default_factory=Counter)
 
     def wrong(

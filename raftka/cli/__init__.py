@@ -8,8 +8,14 @@ a client library.
 import gc
 import sys
 
+from raftka.runtime.supported import check_system
+
 
 def main() -> None:
+    try:
+        check_system()
+    except ImportError as error:
+        sys.exit(f"raftka: {error}")
     arguments = sys.argv[1:]
     if (
         arguments[:2] == ["broker", "start"]
@@ -21,6 +27,13 @@ def main() -> None:
         from raftka.cli.broker import start
 
         sys.exit(start(arguments[2]))
+    if arguments[:3] == ["broker", "start", "--from-env"] and (
+        len(arguments) == 3 or (len(arguments) == 4 and not arguments[3].startswith("-"))
+    ):
+        gc.disable()
+        from raftka.cli.broker import start_from_environment
+
+        sys.exit(start_from_environment(next(iter(arguments[3:]), None)))
     from raftka.cli.commands import root
 
     root(prog_name="raftka")

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from raftka.cli.admin.client import connect, partitions_of
+from raftka.cli.admin.features import read_features
 from raftka.cli.output import command, show
 from raftka.client.blocking.client import Client, Where, check
 from raftka.client.blocking.connection import Unsupported
-from raftka.client.connection import SOFTWARE_VERSION
-from raftka.wire.messages.api_versions import API_VERSIONS
+from raftka.client.blocking.quorum import read_quorum
 from raftka.wire.messages.cluster import (
     DESCRIBE_CLUSTER,
     DescribeClusterBroker,
@@ -21,9 +21,7 @@ from raftka.wire.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponsePartition,
 )
-from raftka.wire.messages.quorum import DESCRIBE_QUORUM
 
-METADATA_TOPIC = "__cluster_metadata"
 Cluster = DescribeClusterResponse | MetadataResponse
 Broker = DescribeClusterBroker | MetadataResponseBroker
 
@@ -49,7 +47,7 @@ def describe(bootstrap_server: str, output: str) -> None:
         f"             {len(partitions['offline'])} without a leader{_some(partitions['offline'])}"
     )
     print()
-    show(found["brokers"], ["broker", "address", "rack", "state", "leads", "replicas"], "text")
+    show(found["brokers"], ["broker", "address", "rack", "state", "leads", "holds"], "text")
     if found["quorum"]:
         print()
         show(found["quorum"], ["node", "role", "log_end_offset", "behind"], "text")
@@ -100,58 +98,29 @@ def _broker(
         "rack": broker.rack,
         "state": "fenced" if getattr(broker, "is_fenced", False) else "alive",
         "leads": sum(p.leader_id == me for p in partitions.values()),
-        "replicas": sum(me in p.replica_nodes for p in partitions.values()),
+        "holds": sum(me in p.replica_nodes for p in partitions.values()),
     }
 
 
-def _features(client: Client) -> dict[str, Any]:
-    """Nothing from brokers older than 2.4."""
-    answer = client.ask(
-        API_VERSIONS,
-        API_VERSIONS.request(
-            client_software_name="raftka", client_software_version=SOFTWARE_VERSION
-        ),
-    )
-    supported = {
-        each.name: [each.min_version, each.max_version] for each in answer.supported_features
-    }
-    levels = {each.name: each.max_version_level for each in answer.finalized_features}
+def _features(client: Client) -> dict[str, object]:
     return {
-        name: {"level": levels[name], "supported": supported[name]}
-        for name in sorted(levels.keys() & supported.keys())
+        name: {"level": each.level, "supported": [each.lowest, each.highest]}
+        for name, each in read_features(client).items()
+        if each.level
     }
 
 
 def _quorum(client: Client) -> list[dict[str, Any]]:
     """Nothing where the metadata lives in ZooKeeper."""
-    topics = DESCRIBE_QUORUM.request.topics
-    asked = DESCRIBE_QUORUM.request(
-        topics=[
-            topics(topic_name=METADATA_TOPIC, partitions=[topics.partitions(partition_index=0)])
-        ]
-    )
-    try:
-        answer = client.ask(DESCRIBE_QUORUM, asked)
-    except Unsupported:
-        return []
-    if answer.error_code or not answer.topics:
-        return []
-    (partition,) = answer.topics[0].partitions
-    if partition.error_code:
-        return []
-    roles = [(each, "voter") for each in partition.current_voters] + [
-        (each, "observer") for each in partition.observers
-    ]
+    found = read_quorum(client)
     return [
         {
-            "node": each.replica_id,
-            "role": "leader" if each.replica_id == partition.leader_id else role,
+            "node": each.node_id,
+            "role": each.role,
             "log_end_offset": each.log_end_offset,
-            "behind": max(0, partition.high_watermark - each.log_end_offset)
-            if each.log_end_offset >= 0
-            else None,
+            "behind": each.behind,
         }
-        for each, role in roles
+        for each in (found.nodes if found is not None else ())
     ]
 
 

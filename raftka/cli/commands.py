@@ -1,61 +1,82 @@
 """The tree of commands. What a command does stands in its own file, imported when it is called."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from raftka import __version__
-from raftka.cli.admin.commands import completion, config, configs, partitions, reassign
+from raftka.cli.admin.commands import config, configs, partitions, reassign
+from raftka.cli.admin.feature_commands import features
 from raftka.cli.admin.group_commands import groups, offsets
 from raftka.cli.admin.security.commands import acls, quotas, tokens, users
 from raftka.cli.admin.transaction_commands import transactions
 from raftka.cli.chaos.commands import chaos
-from raftka.cli.options import AS, Option, add_scram, client_options, pairs
+from raftka.cli.console import console
+from raftka.cli.options import (
+    AS,
+    QUIET,
+    Option,
+    add_scram,
+    api_ceiling,
+    client_options,
+    pairs,
+    starting_topics,
+)
 from raftka.cli.pipeline import pipeline
+from raftka.cli.records.commands import consume, produce
+from raftka.cli.records.dead_letter_commands import dead_letters
 from raftka.cli.registry import registry
 from raftka.cli.spark_commands import audit, sql
+from raftka.cli.tree.completion import completion, names_of, settings_of
+from raftka.cli.tree.listing import print_tree
+from raftka.cli.tree.nodes import Root
 
 if TYPE_CHECKING:
     from raftka.metadata.records import ScramCredentialSet
 
 
+NO_CONSOLE = click.option("--no-console", is_flag=True, help="Without a console in the browser.")
 PACKAGES = {"bridge": "zookeeper_bridge.commands"}  # group: module with `group`
+SECTIONS = {  # of `raftka --help`, by what a person wants to do
+    "Start": ("broker", "cluster", "host", "demo"),
+    "Topics and records": ("topics", "produce", "consume", "dead-letters"),
+    "Groups and transactions": ("groups", "offsets", "transactions"),
+    "Operate": ("configs", "config", "partitions", "reassign", "features"),
+    "Secure": ("acls", "users", "quotas", "tokens"),
+    "Schemas, Spark, SQL": ("registry", "pipeline", "sql", "audit"),
+    "Look inside, break on purpose": ("console", "log", "chaos", "bridge"),
+    "This command line": ("completion",),
+}
 
 
-class WithPackages(click.Group):
-    """Adds groups of commands that packages beside raftka bring: found by name, imported when they
-    are called.
-    """
+def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked:
+        from raftka.cli.version import describe
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(
-            [*super().list_commands(ctx), *[name for name in PACKAGES if _found(name) is not None]]
-        )
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return super().get_command(ctx, cmd_name) or _found(cmd_name)
-
-
-def _found(name: str) -> click.Command | None:
-    """Return the group, or None where its package is not installed."""
-    if name not in PACKAGES:
-        return None
-    try:
-        group: click.Command = import_module(PACKAGES[name]).group
-        return group
-    except ModuleNotFoundError as error:
-        if error.name == PACKAGES[name].partition(".")[0]:
-            return None
-        raise
+        click.echo(f"raftka, version {describe()}")
+        context.exit()
 
 
 @click.group(
-    cls=WithPackages,
+    cls=Root,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.version_option(__version__, prog_name="raftka")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and the commit it was made from.",
+)
+@click.option(
+    "--print-tree",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=print_tree,
+    help="Print all commands as JSON, and end.",
+)
 def root() -> None:
     """A Kafka-protocol broker in Python. Whatever needs no file or directory of a node works
     against any Kafka.
@@ -69,10 +90,15 @@ for each in (
     completion,
     config,
     configs,
+    console,
+    consume,
+    dead_letters,
+    features,
     groups,
     offsets,
     partitions,
     pipeline,
+    produce,
     quotas,
     reassign,
     registry,
@@ -82,6 +108,7 @@ for each in (
     users,
 ):
     root.add_command(each)
+root.sections, root.packages = SECTIONS, PACKAGES
 
 
 @root.group()
@@ -91,7 +118,7 @@ def cluster() -> None:
     """
 
 
-@cluster.command("start")
+@cluster.command("start", example="raftka cluster start --nodes 3 --data /tmp/cluster")
 @click.option(
     "--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="How many."
 )
@@ -118,7 +145,7 @@ def cluster() -> None:
     show_default=True,
     help=(
         "Node i listens on BASE+i-1, its controller on BASE+100+i-1, for scrapes on "
-        "BASE+200+i-1; 0 picks free ports."
+        "BASE+200+i-1, the console on BASE+300; 0 picks free ports."
     ),
 )
 @click.option(
@@ -146,6 +173,9 @@ def cluster() -> None:
 @click.option(
     "--in-process", is_flag=True, help="All nodes in this process: starts faster, dies together."
 )
+@NO_CONSOLE
+@starting_topics
+@api_ceiling
 @add_scram
 def cluster_start(
     nodes: int,
@@ -156,6 +186,9 @@ def cluster_start(
     bridge_port: int | None,
     secure: bool,
     in_process: bool,
+    no_console: bool,
+    topics: str | None,
+    api_ceiling: str | None,
     users: "tuple[ScramCredentialSet, ...]",
 ) -> None:
     """Start nodes 1 to N and print bootstrap.servers=... when all are ready.
@@ -166,20 +199,43 @@ def cluster_start(
     """
     from raftka.cluster.start import start_in_process, start_processes
 
+    if topics is not None:
+        settings = {**settings, "raftka.topics": topics}
+    if api_ceiling is not None:
+        settings = {**settings, "raftka.api.ceiling": api_ceiling}
     if in_process:
         if brokers is not None:
             raise click.UsageError(
                 "--brokers-per-host: the brokers of a host are processes; leave out --in-process"
             )
         raise SystemExit(
-            start_in_process(nodes, data, base_port, settings, bridge_port, secure, users)
+            start_in_process(
+                nodes,
+                data,
+                base_port,
+                settings,
+                bridge_port,
+                secure,
+                users,
+                console=not no_console,
+            )
         )
     raise SystemExit(
-        start_processes(nodes, data, base_port, settings, bridge_port, secure, users, brokers or 0)
+        start_processes(
+            nodes,
+            data,
+            base_port,
+            settings,
+            bridge_port,
+            secure,
+            users,
+            brokers or 0,
+            console=not no_console,
+        )
     )
 
 
-@cluster.command("describe")
+@cluster.command("describe", example="raftka -b kafka-1:9092 cluster describe")
 @client_options
 def cluster_describe(**options: Option) -> None:
     """Brokers, controller, quorum, features, and which partitions are not as they should be."""
@@ -188,7 +244,7 @@ def cluster_describe(**options: Option) -> None:
     raise SystemExit(describe(**options))
 
 
-@cluster.command("recover")
+@cluster.command("recover", example="raftka cluster recover server.properties")
 @click.argument("file", metavar="FILE.properties", type=click.Path())
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def cluster_recover(file: str, yes: bool) -> None:
@@ -208,7 +264,9 @@ def broker() -> None:
     """One node."""
 
 
-@broker.command("start")
+@broker.command(
+    "start", example=["raftka broker start --dev", "raftka broker start server.properties"]
+)
 @click.argument("file", metavar="FILE.properties", type=click.Path(), required=False)
 @click.option("--dev", is_flag=True, help="A node without a file, for this machine alone.")
 @click.option(
@@ -216,35 +274,90 @@ def broker() -> None:
     type=click.IntRange(0, 65535),
     default=9092,
     show_default=True,
-    help="With --dev: where clients connect; 0 picks a free one.",
+    help=(
+        "With --dev: where clients connect, 100 above it the controller, 200 above it the metrics, "
+        "300 above it the console; "
+        "0: free ones."
+    ),
 )
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     help="With --dev: keep the data there; else they are removed when the node ends.",
 )
+@NO_CONSOLE
+@click.option(
+    "--from-env",
+    "from_env",
+    is_flag=True,
+    help=(
+        "Settings are in the environment, as KAFKA_* or KAFKA_CFG_*; those of FILE, if there is "
+        "one, are weaker. `raftka config from-env` prints the result."
+    ),
+)
+@starting_topics
+@api_ceiling
 @add_scram
 def broker_start(
     file: str | None,
     dev: bool,
     port: int,
     data: Path | None,
+    no_console: bool,
+    from_env: bool,
+    topics: str | None,
+    api_ceiling: str | None,
     users: "tuple[ScramCredentialSet, ...]",
 ) -> None:
     """Run the node that FILE describes (Kafka's property names; process.roles: broker, controller
     or both).
     """
-    if dev == (file is not None):
-        raise click.UsageError("give the node's properties file, or --dev for a node without one")
+    if from_env and dev:
+        raise click.UsageError("--dev takes nothing from the environment: leave out --from-env")
+    if no_console and not dev:
+        raise click.UsageError("without --dev a node has a console where console.port is set")
+    if api_ceiling is not None and not dev:
+        raise click.UsageError("without --dev a node has a ceiling where raftka.api.ceiling is set")
+    if from_env:
+        from raftka.cli.broker import start_from_environment
+
+        raise SystemExit(start_from_environment(file, users, topics))
+    if dev and file is not None:
+        raise click.UsageError(f"--dev is a node without a file: leave out --dev or {file}")
+    if not dev and file is None:
+        raise click.UsageError(
+            "give the node's properties file, --from-env, or --dev for a node without one"
+        )
     if file is None:
         from raftka.cli.broker import start_dev
 
         if users:
             raise click.UsageError("--dev has no logins, so no users")
-        raise SystemExit(start_dev(port, data))
+        raise SystemExit(start_dev(port, data, topics, api_ceiling, console=not no_console))
     from raftka.cli.broker import start
 
-    raise SystemExit(start(file, users=users))
+    raise SystemExit(start(file, users=users, topics=topics))
+
+
+@broker.command("health", example="raftka broker health server.properties --timeout 2")
+@click.argument("file", metavar="[FILE.properties]", type=click.Path(), required=False)
+@click.option("--from-env", "from_env", is_flag=True, help="As `raftka broker start` has it.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Seconds.",
+)
+def broker_health(file: str | None, from_env: bool, timeout: float) -> None:
+    """Ask the node that FILE or the environment describes, at its metrics.port on this machine,
+    whether clients may use it; exit code 0: yes.
+    """
+    if file is None and not from_env:
+        raise click.UsageError("give the node's properties file, or --from-env")
+    from raftka.cli.health import check_health
+
+    raise SystemExit(check_health(file, from_env, timeout))
 
 
 @root.group()
@@ -252,7 +365,7 @@ def host() -> None:
     """Several brokers on one machine, one for each core."""
 
 
-@host.command("start")
+@host.command("start", example="raftka host start server.properties --brokers 4")
 @click.argument("file", metavar="FILE.properties", type=click.Path())
 @click.option(
     "--brokers",
@@ -275,15 +388,16 @@ def host_start(file: str, brokers: int, users: "tuple[ScramCredentialSet, ...]")
     raise SystemExit(start_host(file, brokers, users))
 
 
-@root.command("demo")
+@root.command("demo", example="raftka demo")
 @click.argument(
     "file",
     metavar="[FILE]",
-    type=click.Path(exists=True, dir_okay=False, readable=True),
+    type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path),
     required=False,
 )
 @click.option("--stay", is_flag=True, help="Go on until Ctrl-C.")
-def demo(file: str | None, stay: bool) -> None:
+@NO_CONSOLE
+def demo(file: Path | None, stay: bool, no_console: bool) -> None:
     """Start three nodes and twenty trucks, kill a leader, and read every acknowledged record back,
     once and in order.
 
@@ -291,7 +405,7 @@ def demo(file: str | None, stay: bool) -> None:
     """
     from raftka.cluster import demo as show
 
-    raise SystemExit(show.main([*([file] if file else []), *(["--stay"] if stay else [])]))
+    raise SystemExit(show.main(file, stay=stay, console=not no_console))
 
 
 @root.group()
@@ -299,7 +413,7 @@ def topics() -> None:
     """Create, list, describe, alter and delete topics."""
 
 
-@topics.command("create")
+@topics.command("create", example="raftka topics create orders -p 3 -c retention.ms=3600000")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
     "-p", "--partitions", type=int, default=-1, help="The broker's num.partitions unless given."
@@ -316,6 +430,7 @@ def topics() -> None:
     "--config",
     "configs",
     callback=pairs,
+    shell_complete=settings_of("topic"),
     metavar="NAME=VALUE",
     multiple=True,
     help="One of the topic's settings. May be repeated.",
@@ -329,7 +444,7 @@ def topics_create(**options: Option) -> None:
     raise SystemExit(verbs.create(**options))
 
 
-@topics.command("list")
+@topics.command("list", example="raftka topics list")
 @client_options
 def topics_list(**options: Option) -> None:
     """Names of all topics."""
@@ -338,8 +453,8 @@ def topics_list(**options: Option) -> None:
     raise SystemExit(verbs.list_all(**options))
 
 
-@topics.command("describe")
-@click.argument("names", metavar="[NAME...]", nargs=-1)
+@topics.command("describe", example="raftka topics describe orders")
+@click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=names_of("topics"))
 @client_options
 def topics_describe(**options: Option) -> None:
     """Leader, replicas and in-sync replicas of each partition; of all topics when none is named."""
@@ -348,8 +463,10 @@ def topics_describe(**options: Option) -> None:
     raise SystemExit(verbs.describe(**options))
 
 
-@topics.command("alter")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@topics.command("alter", example="raftka topics alter orders -p 6 -d retention.ms")
+@click.argument(
+    "names", metavar="NAME...", nargs=-1, required=True, shell_complete=names_of("topics")
+)
 @click.option(
     "-p",
     "--partitions",
@@ -361,6 +478,7 @@ def topics_describe(**options: Option) -> None:
     "--config",
     "configs",
     callback=pairs,
+    shell_complete=settings_of("topic"),
     metavar="NAME=VALUE",
     multiple=True,
     help="Set one of the topic's settings. May be repeated.",
@@ -381,8 +499,11 @@ def topics_alter(**options: Option) -> None:
     raise SystemExit(verbs.alter(**options))
 
 
-@topics.command("delete")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@topics.command("delete", example="raftka topics delete orders payments")
+@click.argument(
+    "names", metavar="NAME...", nargs=-1, required=True, shell_complete=names_of("topics")
+)
+@QUIET
 @client_options
 def topics_delete(**options: Option) -> None:
     """Delete topics, with all their records."""
@@ -396,7 +517,7 @@ def log() -> None:
     """The files in a data directory."""
 
 
-@log.command("dump")
+@log.command("dump", example="raftka log dump --print-data 00000000000000000000.log")
 @click.argument(
     "files",
     metavar="FILE...",
@@ -405,6 +526,7 @@ def log() -> None:
     type=click.Path(exists=True, dir_okay=False),
 )
 @click.option("--print-data", is_flag=True, help="Also the records.")
+@QUIET
 @AS
 def log_dump(**options: Option) -> None:
     """Print .log, .index, .timeindex, .snapshot and checkpoint files in the words of Kafka's
@@ -413,71 +535,3 @@ def log_dump(**options: Option) -> None:
     from raftka.cli.log_dump import dump
 
     raise SystemExit(dump(**options))
-
-
-@root.command()
-@click.argument("topic")
-@click.option(
-    "-i",
-    "--input",
-    "source",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: the output of consume -o json.",
-)
-@click.option("-K", "--key-separator", help="A text line is key, separator, value.")
-@click.option(
-    "-p", "--partition", type=click.IntRange(0), help="All records go there; else the key decides."
-)
-@click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True)
-@click.option(
-    "--compression",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-)
-@client_options
-def produce(**options: Option) -> None:
-    """Send standard input, a record a line. Ends when all are acknowledged."""
-    from raftka.cli.records import produce as verb
-
-    raise SystemExit(verb(**options))
-
-
-@root.command()
-@click.argument("topic")
-@click.option(
-    "--from",
-    "start",
-    default="end",
-    show_default=True,
-    help="start, end, an offset, or -N: the last N of each partition.",
-)
-@click.option(
-    "-p",
-    "--partition",
-    "partitions",
-    type=click.IntRange(0),
-    multiple=True,
-    help="Only this one. May be repeated.",
-)
-@click.option("-n", "--count", type=click.IntRange(1), help="So many records, then end.")
-@click.option(
-    "-e", "--exit-at-end", is_flag=True, help="End where the partitions ended when it began."
-)
-@click.option("--keys", is_flag=True, help="Print key, tab, value.")
-@click.option(
-    "-g",
-    "--group",
-    help=(
-        "Share the partitions with the group's other members, from the group's committed "
-        "offsets; --from is for partitions without one."
-    ),
-)
-@client_options
-def consume(**options: Option) -> None:
-    """Print records as they come, a line each. With --group what was printed is committed."""
-    from raftka.cli.records import consume as verb
-
-    raise SystemExit(verb(**options))

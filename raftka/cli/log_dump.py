@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from raftka.cli.output import CommandFailed, command, show
+from raftka.cli.progress import Progress, progress
 from raftka.json_values import JsonObject
 from raftka.log import checkpoints
 from raftka.log.producers.state import ENTRY, SNAPSHOT_HEAD, ProducerState
 from raftka.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from raftka.log.segments.times import time_in
+from raftka.versions import NewerFormat
 from raftka.wire.compression import NAMES
 from raftka.wire.errors import ProtocolError
 from raftka.wire.records import (
@@ -37,17 +39,29 @@ Complain = Callable[[str], None]
 
 
 @command
-def dump(files: Sequence[str], print_data: bool, output: str) -> None:
-    wrong = 0
+def dump(files: Sequence[str], print_data: bool, quiet: bool, output: str) -> None:
+    paths = [Path(each) for each in files]
+    total = sum(path.stat().st_size for path in paths)
+    with progress("reading", total, "bytes", quiet=quiet, beside_output=False) as shown:
+        wrong = _dump(paths, print_data, output, shown)
+    if wrong:
+        raise CommandFailed(f"{wrong} {'things are' if wrong > 1 else 'thing is'} wrong")
+
+
+def _dump(paths: Sequence[Path], print_data: bool, output: str, shown: Progress) -> int:
+    """Print the files; returns how many things are wrong."""
+    wrong = before = 0
 
     def complain(text: str) -> None:
         nonlocal wrong
         wrong += 1
         sys.stdout.flush()
+        shown.clear()
         print(f"raftka: {path}: {text}", file=sys.stderr)
 
-    for path in map(Path, files):
-        rows = _rows(path, print_data, complain)
+    for path in paths:
+        rows = _counted(_rows(path, print_data, complain), before, shown)
+        before += path.stat().st_size
         if output == "json":
             show(({"file": str(path), **row} for row in rows), (), "json")
             continue
@@ -57,8 +71,15 @@ def dump(files: Sequence[str], print_data: bool, output: str) -> None:
                 ("| " if "keySize" in row else "")
                 + " ".join(f"{name}: {value}" for name, value in row.items())
             )
-    if wrong:
-        raise CommandFailed(f"{wrong} {'things are' if wrong > 1 else 'thing is'} wrong")
+    return wrong
+
+
+def _counted(rows: Iterator[Row], before: int, shown: Progress) -> Iterator[Row]:
+    """Show how far the rows are: a batch has its position. `before`: bytes of the earlier files."""
+    for row in rows:
+        if isinstance(position := row.get("position"), int) and "size" in row:
+            shown.update(before + position)
+        yield row
 
 
 def _rows(path: Path, print_data: bool, complain: Complain) -> Iterator[Row]:
@@ -245,7 +266,11 @@ def _whole(path: Path, size: int, complain: Complain) -> bytes:
 
 def _snapshot(path: Path) -> Iterator[Row]:
     data = path.read_bytes()
-    if ProducerState.from_snapshot(data, 0) is None:
+    try:
+        whole = ProducerState.from_snapshot(data, 0) is not None
+    except NewerFormat as error:
+        raise CommandFailed(f"{path}: {error}") from error
+    if not whole:
         raise CommandFailed(f"{path} is no whole snapshot of producers")
     names = (
         "producerId",
@@ -280,5 +305,5 @@ def _checkpoint(path: Path, name: str) -> Iterator[Row]:
             raise CommandFailed(
                 f"{path} is no file of a log: .log, .index, .timeindex, .snapshot, or a checkpoint"
             )
-    except checkpoints.CheckpointError as error:
+    except (checkpoints.CheckpointError, NewerFormat) as error:
         raise CommandFailed(f"{path}: {error}") from error

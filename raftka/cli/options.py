@@ -1,14 +1,14 @@
 """Options that many commands share. Imports click alone: a help text needs no more."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
-from click.shell_completion import CompletionItem
+
+from raftka.cli.connection_options import cluster_options, name_values
 
 if TYPE_CHECKING:
-    from raftka.cli.admin.profiles import Profile
     from raftka.metadata.records import ScramCredentialSet
 
 Option = Any  # a value from the command line: click has parsed it as the option's type
@@ -23,23 +23,47 @@ AS = click.option(
     help="How the answer is printed.",
 )
 
+PASSWORD_LOGINS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-# In the context of a command.
-CLIENT_PROFILE, CLIENT_FILE = "raftka.client_profile", "raftka.client_file"
-CLIENT_PROPERTIES = "raftka.client_properties"
+
+def port_options(port: int) -> Callable[[Command], Command]:
+    """Return the options of a command that serves HTTP: where it listens (`port`: unless the user
+    names one), and its certificate.
+    """
+    pem = click.Path(exists=True, dir_okay=False, path_type=Path)
+    options = (
+        click.option(
+            "--host", default="127.0.0.1", show_default=True, help="The address to listen on."
+        ),
+        click.option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            default=port,
+            show_default=True,
+            help="0 picks a free one.",
+        ),
+        click.option("--certificate", type=pem, help="PEM: the port has TLS."),
+        click.option(
+            "--key", type=pem, help="PEM, of the certificate; without it they are in one file."
+        ),
+    )
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 
 
 def pairs(
     _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, str]:
-    """Each value is name=value."""
-    found = {}
-    for value in values:
-        name, separator, text = value.partition("=")
-        if not separator or not name.strip():
-            raise click.BadParameter(f"{value!r} is not NAME=VALUE")
-        found[name.strip()] = text.strip()
-    return found
+    """Each value is name=value. Raises BadParameter."""
+    return name_values(values)
 
 
 def first_users(
@@ -71,104 +95,37 @@ add_scram = click.option(
 )
 
 
-def _profile(context: click.Context, _option: click.Parameter, name: str | None) -> None:
-    if name is None:
-        return
-    from raftka.cli.admin.profiles import find_profile
+def release(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """As --api-ceiling gives it. Raises BadParameter."""
+    if value is not None:
+        from raftka.wire.api_ceilings import RELEASES
 
-    try:
-        context.meta[CLIENT_PROFILE] = find_profile(name)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-def _profile_names(
-    _context: click.Context, _option: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    from raftka.cli.admin.profiles import profile_names
-
-    try:
-        return [CompletionItem(name) for name in profile_names() if name.startswith(typed)]
-    except ValueError:
-        return []
+        if value not in RELEASES:
+            raise click.BadParameter(f"{value!r} is none of {', '.join(RELEASES)}")
+    return value
 
 
-def _is_weaker(context: click.Context, option: click.Parameter) -> bool:
-    """Return whether the environment gave this option and the command line a profile."""
-    sources = ParameterSource.ENVIRONMENT, ParameterSource.COMMANDLINE
-    return (
-        context.get_parameter_source(option.name or ""),
-        context.get_parameter_source("profile"),
-    ) == sources
+starting_topics = click.option(
+    "--topics",
+    metavar="NAME[:PARTITIONS][:POLICY][:SETTING=VALUE]...,...",
+    help=(
+        "Topics to make where the cluster does not have them, such as orders:3,payments:1:compact; "
+        "clients may come when they are there. As the setting raftka.topics."
+    ),
+)
 
 
-def _server(context: click.Context, option: click.Parameter, server: str) -> str:
-    profile: Profile | None = context.meta.get(CLIENT_PROFILE)
-    is_default = context.get_parameter_source(option.name or "") is ParameterSource.DEFAULT
-    return (
-        profile.server
-        if profile is not None and profile.server and (is_default or _is_weaker(context, option))
-        else server
-    )
-
-
-def _properties(context: click.Context, option: click.Parameter, file: str | None) -> None:
-    context.meta[CLIENT_FILE] = None if _is_weaker(context, option) else file
-
-
-def _overrides(context: click.Context, option: click.Parameter, values: tuple[str, ...]) -> None:
-    context.meta[CLIENT_PROPERTIES] = pairs(context, option, values)
+api_ceiling = click.option(
+    "--api-ceiling",
+    metavar="RELEASE",
+    callback=release,
+    help=(
+        "Show clients at most the APIs, versions and features of that release of Kafka, 2.8 to "
+        "4.3: for tests of clients. As the setting raftka.api.ceiling."
+    ),
+)
 
 
 def client_options(command: Command) -> Command:
     """Options that select the cluster, say how to connect to it, and the output format."""
     return AS(cluster_options(command))
-
-
-def cluster_options(command: Command) -> Command:
-    """Options that select the cluster and say how to connect to it: cli/admin/client.py reads
-    these.
-    """
-    command = click.option(
-        "-X",
-        "properties",
-        multiple=True,
-        metavar="NAME=VALUE",
-        expose_value=False,
-        callback=_overrides,
-        help="A client property of Kafka's, such as security.protocol; stronger than the file.",
-    )(command)
-    command = click.option(
-        "--command-config",
-        envvar="RAFTKA_COMMAND_CONFIG",
-        show_envvar=True,
-        type=click.Path(exists=True, dir_okay=False),
-        metavar="FILE",
-        expose_value=False,
-        callback=_properties,
-        help="Client properties in a file, as Kafka's tools take them.",
-    )(command)
-    command = click.option(
-        "--profile",
-        envvar="RAFTKA_PROFILE",
-        show_envvar=True,
-        metavar="NAME",
-        is_eager=True,
-        expose_value=False,
-        callback=_profile,
-        shell_complete=_profile_names,
-        help=(
-            "A section of ~/.config/raftka/profiles.toml: bootstrap_server and client "
-            "properties. Other options are stronger."
-        ),
-    )(command)
-    return click.option(
-        "--bootstrap-server",
-        default="localhost:9092",
-        envvar="RAFTKA_BOOTSTRAP_SERVER",
-        show_default=True,
-        show_envvar=True,
-        metavar="HOST:PORT[,...]",
-        callback=_server,
-        help="Where to ask first.",
-    )(command)

@@ -9,18 +9,20 @@ from typing import ParamSpec
 
 import click
 
-from raftka.cli.options import AS, CLIENT_FILE, cluster_options, pairs
+from raftka.cli.connection_options import chosen, cluster_options
+from raftka.cli.options import AS, pairs
 from raftka.cli.spark.cluster import given_cluster
+from raftka.cli.tree.nodes import Noun
 
 P = ParamSpec("P")
 
 
-@click.group()
+@click.group(cls=Noun)
 def pipeline() -> None:
     """Spark on topics: docs/pipeline.md. Needs raftka[pipeline]."""
 
 
-@pipeline.command("java-home")
+@pipeline.command("java-home", example="JAVA_HOME=$(raftka pipeline java-home) python job.py")
 def java_home() -> None:
     """Print a JAVA_HOME for Spark: this machine's Java if it is 17 or newer, else the one that
     comes with raftka[pipeline].
@@ -54,7 +56,7 @@ def failing(verb: Callable[P, None]) -> Callable[P, None]:
 folder = click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 
 
-@pipeline.command("init")
+@pipeline.command("init", example="raftka pipeline init trucks project")
 @click.argument("kind", metavar="KIND")
 @folder
 @cluster_options
@@ -69,14 +71,14 @@ def init(kind: str, folder: Path, bootstrap_server: str) -> None:
     """
     from raftka.pipeline.project import init
 
-    file: str | None = click.get_current_context().meta.get(CLIENT_FILE)
+    file = chosen(click.get_current_context()).file
     init(kind, folder, bootstrap_server, None if file is None else Path(file).absolute())
     click.echo(
         f"{folder} is written. Look at {folder}/streams.yml, then: raftka pipeline run {folder}"
     )
 
 
-@pipeline.command("run")
+@pipeline.command("run", example="raftka pipeline run project")
 @folder
 @click.option(
     "--every",
@@ -150,7 +152,7 @@ def run(
         )
 
 
-@pipeline.command("status")
+@pipeline.command("status", example="raftka pipeline status project")
 @folder
 @AS
 @failing
@@ -165,7 +167,7 @@ def status(folder: Path, output: str) -> None:
     raise SystemExit(status(folder, output))
 
 
-@pipeline.command("stop")
+@pipeline.command("stop", example="raftka pipeline stop project")
 @folder
 @click.option(
     "--timeout",
@@ -185,7 +187,7 @@ def stop(folder: Path, timeout_s: float) -> None:
     stop(folder, timeout_s)
 
 
-@pipeline.command("add")
+@pipeline.command("add", example="raftka pipeline add project late.sql")
 @folder
 @click.argument(
     "files",
@@ -204,7 +206,7 @@ def add(folder: Path, files: tuple[Path, ...]) -> None:
     add_files(folder, files)
 
 
-@pipeline.command("remove")
+@pipeline.command("remove", example="raftka pipeline remove project late")
 @folder
 @click.argument("name")
 @failing
@@ -217,7 +219,7 @@ def remove(folder: Path, name: str) -> None:
     remove(folder, name)
 
 
-@pipeline.command("explain")
+@pipeline.command("explain", example="raftka pipeline explain project late")
 @folder
 @click.argument("name")
 @failing
@@ -228,7 +230,7 @@ def explain(folder: Path, name: str) -> None:
     explain(folder, name)
 
 
-@pipeline.command("streams")
+@pipeline.command("streams", example="raftka pipeline streams project")
 @folder
 @AS
 @failing

@@ -21,12 +21,12 @@ COLUMNS = [
     "batch",
     "read",
     "written",
-    "read/s",
+    "read_per_s",
     "lag",
-    "lag s",
-    "state rows",
-    "state MB",
-    "late rows",
+    "lag_s",
+    "state_rows",
+    "state_mb",
+    "late_rows",
     "failures",
 ]
 
@@ -58,22 +58,22 @@ def rows(flows: Mapping[str, Mapping[str, Json]]) -> list[JsonObject]:
             "flow": name,
             "state": flow["state"],
             "batch": flow["batch"] if flow["batch"] >= 0 else None,
-            "read": f"{flow['rows']:,}",
+            "read": flow["rows"],
             "written": _number(flow.get("written")),
-            "read/s": f"{flow['rows_per_second']:,.0f}",
+            "read_per_s": round(flow["rows_per_second"]),
             "lag": _number(flow["lag"]),
-            "lag s": _number(flow.get("age_s")),
-            "state rows": f"{flow['state_rows']:,}",
-            "state MB": f"{flow['state_bytes'] / 1e6:.1f}",
-            "late rows": f"{flow['late_rows']:,}",
+            "lag_s": _number(flow.get("age_s")),
+            "state_rows": flow["state_rows"],
+            "state_mb": round(flow["state_bytes"] / 1e6, 1),
+            "late_rows": flow["late_rows"],
             "failures": flow["failures"],
         }
         for name, flow in flows.items()
     ]
 
 
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:,.0f}"
+def _number(value: float | None) -> int | None:
+    return None if value is None else round(value)
 
 
 def summary(project: Project, told: Mapping[str, Json], pid: int | None, now: float) -> str:

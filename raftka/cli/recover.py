@@ -22,15 +22,15 @@ from raftka.metadata.quorum.recovery import (
     begin_anew,
     read_remains,
 )
-from raftka.metadata.records import UnknownRecord
 from raftka.runtime.real.files import RealFiles
+from raftka.versions import NewerFormat
 
 USAGE, FAILED = 2, 1
 ASKED = "Type the cluster's id to go on: "
 
 
 def recover(file: str, *, yes: bool, ask: Callable[[str], str] = input) -> int:
-    """Returns the exit code."""
+    """Begin the quorum anew from the node whose properties `file` has. Return the exit code."""
     try:
         settings = NodeSettings.from_properties(parse(Path(file).read_text(encoding="utf-8")))
         if not settings.is_controller:
@@ -46,7 +46,7 @@ def recover(file: str, *, yes: bool, ask: Callable[[str], str] = input) -> int:
         return _recover(settings, directory, yes=yes, ask=ask)
     except BlockingIOError:
         return _complain(f"{directory} is in use: stop node {settings.node_id} first", FAILED)
-    except (OSError, NotRecoverable, JournalDamaged, WrongDirectory, UnknownRecord) as error:
+    except (OSError, NotRecoverable, JournalDamaged, WrongDirectory, NewerFormat) as error:
         return _complain(str(error), FAILED)
 
 
@@ -92,7 +92,7 @@ def given_up(remains: Remains, voters: Sequence[int], written_at: datetime | Non
     last = (
         f"last written {written_at:%Y-%m-%d %H:%M:%S} UTC"
         if written_at is not None
-        else "last written nobody knows when"
+        else "the time of the last write is not known"
     )
     return f"""Cluster {remains.cluster_id} begins anew from what controller {remains.node_id} has.
 
@@ -100,14 +100,14 @@ What it has
   the metadata up to entry {remains.last_index:,} of term {remains.last_term}, {last}
   {len(image.topics):,} topics with {image.partition_count:,} partitions; brokers {brokers}
   {remains.unsure:,} entries are newer than its snapshot. The last of them may never have been
-  confirmed to anybody; all of them hold from now on.
+  confirmed; all of them hold from now on.
 
 What is given up: whatever the other controllers had confirmed and this one had not received,
 such as
   topics created since: they are not there any more; their logs stay on the brokers' disks, unused,
-    until somebody removes them
+    until you remove them
   topics deleted, partitions moved and settings changed since: all is as before
-  who was in sync: a replica that had fallen behind since may lead, and records that were
+  replicas in sync: one that had fallen behind since may lead, and records that were
     acknowledged without it are lost
   access and other state that was kept in the metadata: as before
 

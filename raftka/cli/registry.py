@@ -8,26 +8,19 @@ from pathlib import Path
 
 import click
 
-from raftka.cli.options import Option, cluster_options
+from raftka.cli.connection_options import cluster_options
+from raftka.cli.options import PASSWORD_LOGINS, Option, port_options
+from raftka.cli.tree.nodes import Noun
 
-LOGINS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
-
-@click.group()
+@click.group(cls=Noun)
 def registry() -> None:
     """A schema registry with Confluent's REST API: docs/registry.md. Needs raftka[registry]."""
 
 
-@registry.command("start")
+@registry.command("start", example="raftka registry start -b localhost:9092 --port 8081")
 @cluster_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8081,
-    show_default=True,
-    help="0 picks a free one.",
-)
+@port_options(8081)
 @click.option(
     "--topic",
     default="_schemas",
@@ -36,21 +29,11 @@ def registry() -> None:
 )
 @click.option(
     "--login",
-    type=click.Choice(LOGINS),
+    type=click.Choice(PASSWORD_LOGINS),
     help=(
         "Ask for names and passwords, try them at the brokers by this mechanism, and allow what "
         "the user's ACLs allow. Without it all may do all."
     ),
-)
-@click.option(
-    "--certificate",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="PEM: the port has TLS.",
-)
-@click.option(
-    "--key",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="PEM, of the certificate; without it they are in one file.",
 )
 def start(**options: Option) -> None:
     """Serve schemas until SIGTERM or Ctrl-C. Prints its URL when it answers."""

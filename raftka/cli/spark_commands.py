@@ -12,11 +12,13 @@ import click
 
 from raftka.cli.options import Option, client_options, pairs
 from raftka.cli.spark.cluster import Given, given_cluster
+from raftka.cli.tree.nodes import Verb
 
 if TYPE_CHECKING:
     from raftka.pipeline.flows.streams import Declared
 
 CLEAN, DEFECTS, NOT_DONE = 0, 1, 2  # exit codes
+LISTED = ["kind", "producer", "seq", "copies", "partition", "offset"]  # of a defect
 QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -44,7 +46,7 @@ def _with_spark(command: Any) -> Any:
     return command
 
 
-@click.command("audit")
+@click.command("audit", cls=Verb, example="raftka audit --topic trucks --ledger acked.jsonl")
 @click.option(
     "--ledger",
     "ledgers",
@@ -131,11 +133,15 @@ def _audit(
         return _print_report(audit(spark, ledgers, found, limit=limit), output)
     except PipelineError as error:
         return fail(str(error), NOT_DONE)
+    except ModuleNotFoundError:
+        raise  # the root names the extra
     except Exception as error:
         return fail(_cause(error), NOT_DONE)
 
 
-@click.command("sql")
+@click.command(
+    "sql", cls=Verb, example="raftka sql 'select partition, count(*) from trucks group by all'"
+)
 @click.argument("query")
 @click.option(
     "--streams",
@@ -210,9 +216,11 @@ def _sql(
         found = run_query(_session("sql", config, master), query, places, limit)
     except PipelineError as error:
         return fail(str(error), 1)
+    except ModuleNotFoundError:
+        raise  # the root names the extra
     except Exception as error:
         return fail(_cause(error), 1)
-    show(found.rows, found.columns, output)
+    show(found.rows, found.columns, output, own=True)
     if not found.is_all:
         fail(f"there are more than {limit} rows: --rows prints more", 0)
     return 0
@@ -264,9 +272,9 @@ def _cause(error: Exception) -> str:
 def _print_report(report: Any, output: str) -> int:
     from raftka.cli.output import show
 
-    show([report.counts], list(report.counts), output)
+    show([report.counts], list(report.counts), output, own=True)
     if report.listed:
         if output == "text":
             print()
-        show(report.listed, ["kind", "producer", "seq", "copies", "partition", "offset"], output)
+        show(report.listed, LISTED, output, own=True)
     return CLEAN if report.is_clean else DEFECTS

@@ -24,7 +24,11 @@ from raftka.wire.messages.sasl import (
     SaslHandshakeResponse,
 )
 from raftka.wire.schema import AnyApi, Api, Req, Resp, Versions
+from raftka.wire.software import SOFTWARE_NAME
 
+AUTHENTICATION = "authentication"  # begins the reason of a connection whose login was refused
+# begins the reason of a connection at whose address is another node, or another cluster
+ANOTHER_NODE = "REBOOTSTRAP_REQUIRED"
 SOFTWARE_VERSION = "1"  # of this client side, shown to the broker (KIP-511)
 
 _UNSUPPORTED = Code.UNSUPPORTED_VERSION.to_bytes(2, "big")
@@ -53,6 +57,23 @@ class Secured(NamedTuple):
 PLAIN = Secured()
 
 
+class Intended(NamedTuple):
+    """The node that a connection is meant for. Another node at its address refuses it (KIP-1242),
+    if it knows ApiVersions 5.
+    """
+
+    cluster_id: str | None = None
+    node_id: int = -1
+
+    @classmethod
+    def of(cls, cluster_id: str | None, node_id: int) -> "Intended":
+        """Return the node, or any node while the cluster's id is not known."""
+        return cls(cluster_id, node_id) if cluster_id is not None else ANY_NODE
+
+
+ANY_NODE = Intended()
+
+
 class Opener(Protocol):
     """Opens a connection: the network of a runtime, or a blocking socket."""
 
@@ -68,13 +89,20 @@ def open_connection(
     *,
     pool: Pool | None = None,
     secured: Secured = PLAIN,
+    intended: Intended = ANY_NODE,
 ) -> "ClientConnection":
     """Open a connection to the broker at `address`. All connections to brokers are opened here.
-    Raises TlsError.
+    If another broker is there, the reason of the end begins with ANOTHER_NODE. Raises TlsError.
     """
     login = partial(secured.login, address[0]) if secured.login is not None else None
     connection = ClientConnection(
-        client_id, on_ready, on_closed, pool=pool, login=login, beside=secured.beside
+        client_id,
+        on_ready,
+        on_closed,
+        pool=pool,
+        login=login,
+        beside=secured.beside,
+        intended=intended,
     )
     network.connect(
         *address, connection if secured.wrap is None else secured.wrap(connection, address[0])
@@ -111,8 +139,10 @@ class ClientConnection:
         pool: Pool | None = None,
         login: Callable[[], ClientMechanism] | None = None,
         beside: Beside | None = None,
+        intended: Intended = ANY_NODE,
     ) -> None:
         self.client_id = client_id
+        self.intended = intended
         # of the other side, by API key; empty until it has answered and knows the client
         self.versions: dict[int, Versions] = {}
         self.close_reason: str | None = None
@@ -285,7 +315,10 @@ class ClientConnection:
 
     def _ask_versions(self, version: int) -> None:
         row = API_VERSIONS.request(
-            client_software_name="raftka", client_software_version=SOFTWARE_VERSION
+            client_software_name=SOFTWARE_NAME,
+            client_software_version=SOFTWARE_VERSION,
+            cluster_id=self.intended.cluster_id,
+            node_id=self.intended.node_id,
         )
         self._write(
             API_VERSIONS,
@@ -307,6 +340,10 @@ class ClientConnection:
         if answer.error_code == Code.UNSUPPORTED_VERSION and asked > 0:
             self._ask_versions(min(versions.get(API_VERSIONS.key, Versions(0, 0)).high, asked - 1))
             return
+        if answer.error_code == Code.REBOOTSTRAP_REQUIRED:
+            cluster_id, node_id = self.intended
+            self.close(f"{ANOTHER_NODE}: not broker {node_id} of cluster {cluster_id} is there")
+            return
         if answer.error_code or not versions:
             self.close(f"the broker's answer to ApiVersions: {name_of_code(answer.error_code)}")
             return
@@ -317,7 +354,7 @@ class ClientConnection:
             try:
                 mechanism = self._login()
             except AuthenticationFailed as refused:
-                self.close(f"authentication: {refused}")
+                self.close(f"{AUTHENTICATION}: {refused}")
                 return
             self._log_in(mechanism)
 
@@ -338,7 +375,7 @@ class ClientConnection:
         def chosen(answer: SaslHandshakeResponse | None, _: str | None) -> None:
             if answer is not None and answer.error_code:
                 self.close(
-                    f"authentication with {mechanism.name}: {name_of_code(answer.error_code)}, "
+                    f"{AUTHENTICATION} with {mechanism.name}: {name_of_code(answer.error_code)}, "
                     f"the broker has {', '.join(answer.mechanisms)}"
                 )
             elif answer is not None:
@@ -349,7 +386,7 @@ class ClientConnection:
                 return  # closed
             if answer.error_code:
                 self.close(
-                    f"authentication with {mechanism.name}: "
+                    f"{AUTHENTICATION} with {mechanism.name}: "
                     f"{answer.error_message or name_of_code(answer.error_code)}"
                 )
                 return
@@ -372,7 +409,7 @@ class ClientConnection:
                 return  # the broker has gone meanwhile
             if isinstance(token, BaseException):
                 reason = token.reason if isinstance(token, AuthenticationFailed) else ""
-                self.close(f"authentication with {mechanism.name}: {str(token) or reason}")
+                self.close(f"{AUTHENTICATION} with {mechanism.name}: {str(token) or reason}")
             elif token is not None:
                 send(token)
             else:

@@ -4,6 +4,10 @@
 
 from typing import TYPE_CHECKING
 
+from raftka.runtime.supported import check_system
+
+check_system()
+
 if TYPE_CHECKING:
     from raftka.cluster.embedded import Cluster as Cluster
     from raftka.cluster.embedded import launch as launch

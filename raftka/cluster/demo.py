@@ -1,14 +1,12 @@
-"""`./run demo`: three processes, twenty trucks, a leader killed by SIGKILL, every acknowledged
+"""`raftka demo`: three processes, twenty trucks, a leader killed by SIGKILL, every acknowledged
 record read back once and in order.
 
 With a FILE its lines take the trucks' place and hashes are compared. Exit code 1 when anything is
 lost, comes twice or in another order.
 """
 
-import argparse
 import json
 import math
-import os
 import shutil
 import signal
 import sys
@@ -18,13 +16,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from raftka.client.blocking.client import Client, check
 from raftka.cluster.ask import PartitionView, ask_any
+from raftka.cluster.console import ProcessesConsole
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
-from raftka.cluster.processes import ClusterFailed, Processes
+from raftka.cluster.processes import ClusterFailed, Processes, how
 from raftka.cluster.tally import Tally, Verdict
 from raftka.cluster.traffic import Reader, ReaderFailed, Sender
 from raftka.cluster.view import View
+from raftka.wire.messages.topics import CREATE_TOPICS
 
 TOPIC, PARTITIONS = "trucks_gps", 10  # as in Kafka's introductions
 TRUCKS = 20
@@ -33,11 +34,14 @@ DRIVE_SECONDS = 28.0
 LINE_BYTES = 512 * 1024  # a longer line travels in pieces
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ANSWER_SECONDS = 10.0
+ATTEND_SECONDS = 0.05  # between two looks at what the console's users want
 BACK_SECONDS = 15.0
+TIMEOUT_MS = 30_000
 # 300 by default: the demo would end before its leaders come back
 SETTINGS = {"leader.imbalance.check.interval.seconds": "2"}
 # where everybody looks for a cluster first
-STAY_PORTS = [port for node in range(3) for port in (9092 + node, 9192 + node)]
+STAY_CONSOLE_PORT = 9392
+STAY_PORTS = [port for node in range(3) for port in (9092 + node, 9192 + node, 9292 + node)]
 
 # (how much of the way has been made, what is done then)
 TRUCKS_STORY = ((0.3, "kill"), (0.6, "restart"))
@@ -121,8 +125,13 @@ class Outage:
 class Show:
     """Runs a source through a cluster and its story through the source."""
 
-    def __init__(self, cluster: Processes, source: Source) -> None:
+    def __init__(
+        self, cluster: Processes, source: Source, console: ProcessesConsole | None = None
+    ) -> None:
+        """`console`: whose users may do to the nodes what they like, and end the story so."""
         self.cluster = cluster
+        self._console = console
+        self._attended = 0.0  # when the console's users were last attended to
         self.source = source
         self.tally = Tally(source.keys)
         self.outages: list[Outage] = []
@@ -134,7 +143,7 @@ class Show:
     def run(self) -> Verdict:
         """Ctrl-C ends the sending, not the reading; the second one ends everything."""
         self._listen_for_the_end()
-        sender = Sender(self.cluster.bootstrap_servers, TOPIC, self.tally)
+        sender = Sender(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.tally)
         reader = Reader(self.cluster.bootstrap_servers, TOPIC, PARTITIONS, self.tally)
         reader.on_failure = self._reader_failed
         reader.start()
@@ -171,15 +180,36 @@ class Show:
         for key, value in self.source:
             if self._stopping:
                 return
+            if self._is_taken_over():
+                steps.clear()
             while steps and self.source.progress >= steps[0][0]:
                 actions[steps.pop(0)[1]](sender)
             sender.send(key, value)
+
+    def _is_taken_over(self) -> bool:
+        """Do what the console's users have asked for; return whether they have done anything to a
+        node.
+        """
+        if self._console is None:
+            return False
+        if time.monotonic() > self._attended + ATTEND_SECONDS:
+            for event in self.cluster.poll(0):
+                if event.kind == "ended":
+                    text = f"node {event.node_id} {how(event.exit_code)}"
+                    self._view.say(text)
+                    self._console.control.note(text)
+                elif event.kind == "other":
+                    self._console.work_off()
+            self._attended = time.monotonic()
+        return self._console.control.has_acted
 
     def _kill(self, sender: Sender) -> None:
         """Two of three must be there afterwards, and it must be known which partition is the
         busiest.
         """
-        self.cluster.wait_ready()
+        while not self.cluster.wait_ready():
+            if self._is_taken_over():
+                return
         deadline = time.monotonic() + ANSWER_SECONDS
         while self.tally.busiest() < 0 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -216,6 +246,8 @@ class Show:
                     "replicas are in sync"
                 )
                 return
+            if self._is_taken_over():
+                return
             time.sleep(0.1)
 
     def _runs(self, node_id: int) -> bool:
@@ -226,18 +258,18 @@ class Show:
         return [address for node, address in nodes if node.alive]
 
     def _create_topic(self) -> None:
-        from kafka import KafkaAdminClient
-
-        admin = KafkaAdminClient(bootstrap_servers=self.cluster.bootstrap_servers)
-        try:
-            wanted = {
-                "num_partitions": PARTITIONS,
-                "replication_factor": 3,
-                "configs": {"min.insync.replicas": "2"},
-            }
-            admin.create_topics({TOPIC: wanted}, wait_for_metadata=True)
-        finally:
-            admin.close()
+        topic = CREATE_TOPICS.request.topics
+        wanted = topic(
+            name=TOPIC,
+            num_partitions=PARTITIONS,
+            replication_factor=3,
+            configs=[topic.configs(name="min.insync.replicas", value="2")],
+        )
+        with Client(self.cluster.addresses) as client:
+            (created,) = client.ask_controller(
+                CREATE_TOPICS, CREATE_TOPICS.request(topics=[wanted], timeout_ms=TIMEOUT_MS)
+            ).topics
+        check(created.error_code, created.error_message)
 
 
 def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool, foreign: int = 0) -> None:
@@ -278,52 +310,67 @@ def report(verdict: Verdict, outages: Sequence[Outage], *, hashes: bool, foreign
     print(flush=True)
 
 
-def play(source: Source, folder: Path, *, hashes: bool, ports: Sequence[int] = ()) -> bool:
+def play(
+    source: Source,
+    folder: Path,
+    *,
+    hashes: bool,
+    ports: Sequence[int] = (),
+    console_port: int | None = None,
+) -> bool:
     """The whole demo on a new cluster in `folder`, on these ports if they are free; whether
-    everything came back.
+    everything came back. `console_port`: None: without a console.
     """
-    with HeldPorts(6, ports) as held:
-        cluster = Processes(plan_cluster(folder, held.pairs(), SETTINGS))
+    with HeldPorts(9, ports) as held:
+        pairs, scraped = held.triples()
+        # the console reads the metrics
+        cluster = Processes(plan_cluster(folder, pairs, SETTINGS, scraped))
+        console = None
         try:
+            console = _open_console(cluster, console_port)
             began = time.monotonic()
             cluster.start_all()
             cluster.wait_ready()
             print(f"three nodes are ready after {time.monotonic() - began:.1f} s", flush=True)
             print(f"bootstrap.servers={cluster.bootstrap_servers}", flush=True)
-            show = Show(cluster, source)
+            if console is not None:
+                cluster.also(console.fileno())
+                console.start()
+                print(f"console={console.url}", flush=True)
+            show = Show(cluster, source, console)
             verdict = show.run()
             report(verdict, show.outages, hashes=hashes, foreign=show.tally.foreign)
             cluster.stop()
             return verdict.good
         finally:
+            if console is not None:
+                console.close()
             cluster.close()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="./run demo", description=(__doc__ or "").strip())
-    parser.add_argument(
-        "file",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
-        help="send its lines instead of trucks' positions",
-    )
-    parser.add_argument("--stay", action="store_true", help="go on until Ctrl-C")
-    options = parser.parse_args(arguments)
-    if options.file and not (os.access(options.file, os.R_OK) and options.file.is_file()):
-        parser.error(f"cannot read {options.file}")
+def _open_console(cluster: Processes, port: int | None) -> ProcessesConsole | None:
+    """At this port, or at another one when it is taken."""
+    if port is None:
+        return None
+    try:
+        return ProcessesConsole(cluster, port)
+    except OSError:
+        return ProcessesConsole(cluster, 0)
+
+
+def main(file: Path | None, *, stay: bool, console: bool = True) -> int:
+    """Return the exit code: 1 when not everything came back. `file`: its lines take the place of
+    the trucks' positions. `stay`: go on until Ctrl-C.
+    """
     for number in ENDS:
         signal.signal(number, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="raftka-demo-"))
     good = False
     try:
-        source = Lines(options.file) if options.file else Trucks(endless=options.stay)
-        good = play(
-            source,
-            folder,
-            hashes=options.file is not None,
-            ports=STAY_PORTS if options.stay else (),
-        )
+        source = Lines(file) if file else Trucks(endless=stay)
+        ports = STAY_PORTS if stay else ()
+        door = None if not console else STAY_CONSOLE_PORT if stay else 0
+        good = play(source, folder, hashes=file is not None, ports=ports, console_port=door)
     except (ClusterFailed, ReaderFailed) as error:
         print(f"demo: {error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -338,7 +385,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 file=sys.stderr,
             )
     return 0 if good else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,13 +6,15 @@ power supply does is the simulation's to show.)
 """
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Self
 
 import trio
 
+from raftka.broker.context import Observer
 from raftka.broker.network.dispatch import Interceptor
 from raftka.broker.node import Node
 from raftka.cluster.plan import (
@@ -24,16 +26,23 @@ from raftka.cluster.plan import (
     ports_from,
 )
 from raftka.cluster.ports import HeldPorts
-from raftka.cluster.secured.keys import ClusterSecurity
 from raftka.cluster.services import Edge, close_edges, open_edges
 from raftka.cluster.services.payloads import open_judge
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.records import ScramCredentialSet
-from raftka.runtime.real.runtime import NodeFailed, RealRuntime, open_runtime
+from raftka.runtime.real.base import RealRuntime
+from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
+OnEvent = Callable[[str, str, dict[str, object]], None]  # level, event of the log, fields
+
+if TYPE_CHECKING:
+    from raftka.cluster.secured.keys import ClusterSecurity
+    from raftka.cluster.secured.logins import ClusterLogins
+
+API_CEILING = "raftka.api.ceiling"  # the setting
 READY_SECONDS = 30.0
 STOP_SECONDS = 10.0
-PAUSE_SECONDS = 0.005
+PAUSE_SECONDS = 0.001
 
 
 class Killed(Exception):
@@ -53,15 +62,36 @@ class EmbeddedNode:
         self.edges: dict[str, Edge] = {}
         # of all its lives, by API key; for tests that inject faults
         self.interceptors: dict[int, Interceptor] = {}
+        self._observer: Observer | None = None
+        self._on_event: OnEvent | None = None
         self.failure: BaseException | None = None
         self._runtime: RealRuntime | None = None
         self._shutdown = trio.Event()
         self._settled = trio.Event()  # ready, or ended before
         self._ended = trio.Event()
 
+    @classmethod
+    def around(cls, plan: NodePlan, node: Node, runtime: RealRuntime) -> Self:
+        """Return the handle of a node that runs already, whose life is its owner's."""
+        found = cls(plan)
+        found.node, found._runtime = node, runtime
+        node.dispatcher.interceptors = found.interceptors
+        return found
+
     @property
     def alive(self) -> bool:
         return self.node is not None
+
+    def observe(self, observer: Observer, on_event: OnEvent) -> None:
+        """Let `observer` see what the node does and `on_event` the events of its log, in this life
+        and later ones.
+        """
+        self._observer, self._on_event = observer, on_event
+        self._show(self.node)
+
+    def _show(self, node: Node | None) -> None:
+        if node is not None:
+            node.context.observer, node.events.watch = self._observer, self._on_event
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """One life. `started` when its listeners are bound; an error before that goes to who
@@ -79,6 +109,7 @@ class EmbeddedNode:
                 async with _unwrapped(), open_runtime() as self._runtime:
                     self.node = node = Node(self._runtime, self.settings, log, self._first_users)
                     node.dispatcher.interceptors = self.interceptors
+                    self._show(node)
                     node.start()
                     self.edges = open_edges(node.services)
                     judge = open_judge(node.services)
@@ -142,9 +173,10 @@ class Cluster:
     def __init__(
         self,
         plans: list[NodePlan],
-        nursery: trio.Nursery,
+        nursery: trio.Nursery | None,
         first_users: tuple[ScramCredentialSet, ...] = (),
     ) -> None:
+        """`nursery`: of the nodes; None: none is started here."""
         self.nodes = {plan.node_id: EmbeddedNode(plan, first_users) for plan in plans}
         self._nursery = nursery
 
@@ -182,6 +214,7 @@ class Cluster:
         keeps a node from starting.
         """
         assert not self.nodes[node_id].alive, f"node {node_id} runs already"
+        assert self._nursery is not None
         await self._nursery.start(self.nodes[node_id].run)
 
     async def restart(self, node_id: int) -> None:
@@ -218,22 +251,26 @@ async def launch(
     properties: Mapping[str, str] | None = None,
     metrics: bool = False,
     bridge_port: int | None = None,
-    security: ClusterSecurity | None = None,
+    security: "ClusterSecurity | ClusterLogins | None" = None,
     first_users: tuple[ScramCredentialSet, ...] = (),
+    api_ceiling: str | None = None,
     **settings: object,
 ) -> AsyncIterator[Cluster]:
     """A cluster that is ready. Base port 0 picks free ports; without `data` everything lies in a
     temporary folder that goes with it. With `metrics` each node has a port for scrapes.
     `bridge_port`: where the first node speaks ZooKeeper's protocol, the others follow; 0 picks free
-    ones. `security`: keys with which the cluster is secured.
+    ones. `security`: the keys or logins of a secured cluster. `api_ceiling`: the release of Kafka
+    ("3.9") whose versions of APIs and features clients see at most.
 
     Settings are Kafka's, with underscores for dots (`num_partitions=3`) or as they are in
     `properties`. Raises OSError, PlanError (a ValueError), and NodeFailed when a node does not come
     up.
     """
-    given = {name.replace("_", "."): _text(value) for name, value in settings.items()} | dict(
-        properties or {}
-    )
+    given = {
+        **{name.replace("_", "."): _text(value) for name, value in settings.items()},
+        **(properties or {}),
+        **({} if api_ceiling is None else {API_CEILING: api_ceiling}),
+    }
     with (
         TemporaryDirectory(prefix="raftka-") as folder,
         HeldPorts(0 if base_port else 3 * nodes) as held,

@@ -2,8 +2,12 @@
 the CPU time, and shares that memory.
 
     the caller ──{"file", "environment"} and the log──> the fork server
-        ──fork──> node
-               <──{"pid"}, later {"ended", "code"}────  imports, then waits; no thread, no Trio
+               <──{"pid"} and the life of the node────  imports, then waits; no thread, no Trio
+               ──{"wait": pid}────────────────────────>      │
+               <──{"code"}────────────────────────────       └──fork──> node
+
+The *life* of a node is the reading end of a pipe that the node alone holds open: it ends with the
+node. Until the caller has asked for its exit code, the number of the node stays its own.
 
 A broker of a host comes with its {"properties"}, which the host's file is not, and all its lines
 have its id.
@@ -12,7 +16,7 @@ The forge ends with its caller, and its nodes with it. A node that needs another
 environment for the interpreter itself, is started the plain way.
 """
 
-import ctypes
+import errno
 import gc
 import io
 import json
@@ -30,20 +34,38 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, NoReturn
 
+from raftka.cluster.parents import end_with_parent, name_process, options_of_child
 from raftka.json_values import JsonObject
 
 PROGRAM = "raftka.cli.broker"  # its `start` runs a node
 MESSAGE_BYTES = 1024 * 1024
+END = b"\n"  # of a message
 FAILED = 1  # exit code
 STANDARD = 3  # so many descriptors come with a process
 LOST = -signal.SIGKILL  # the exit code of a node whose forge has gone
-PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
-
-_prctl = ctypes.CDLL(None).prctl
 
 
-def end_with_parent() -> None:
-    _prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
+Message = tuple[JsonObject, list[int]]  # with descriptors
+
+
+def send(sock: socket.socket, message: JsonObject, descriptors: Sequence[int] = ()) -> None:
+    """Raises OSError, also for a message of more than MESSAGE_BYTES."""
+    data = json.dumps(message).encode() + END
+    if len(data) > MESSAGE_BYTES:
+        raise OSError(errno.EMSGSIZE, f"{len(data)} bytes are too many: {MESSAGE_BYTES} may be")
+    sent = socket.send_fds(sock, [data], descriptors) if descriptors else 0
+    sock.sendall(data[sent:])
+
+
+def receive(sock: socket.socket) -> Message | None:
+    """Return a message and its descriptors; None when the other side has gone. There is never more
+    than one message on its way: each is answered. Raises OSError.
+    """
+    data, descriptors, _, _ = socket.recv_fds(sock, MESSAGE_BYTES, 1)
+    while data and not data.endswith(END):
+        more = sock.recv(MESSAGE_BYTES)
+        data = data + more if more else b""
+    return (json.loads(data), descriptors) if data else None
 
 
 class Forge:
@@ -54,8 +76,7 @@ class Forge:
         which has neither threads nor Trio yet, and shares its memory; `more`: modules that nodes
         import later.
         """
-        self._sock, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._codes: dict[int, int] = {}  # of nodes that have ended, by pid
+        self._sock, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._process: subprocess.Popen[bytes] | _Child
         with other:
             if path is None:
@@ -64,11 +85,8 @@ class Forge:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, str(other.fileno())],
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
-                pass_fds=[other.fileno()],
                 start_new_session=True,
-                # one system call, nothing that could wait for a thread of the parent
-                preexec_fn=end_with_parent,  # noqa: PLW1509
+                **options_of_child({**os.environ, "PYTHONPATH": path}, [other.fileno()]),
             )
 
     def start(
@@ -82,25 +100,24 @@ class Forge:
         environment is too large for a message.
         """
         more = {} if properties is None else {"properties": dict(properties)}
-        message = json.dumps(
-            {"file": str(file.absolute()), "environment": dict(environment), **more}
-        ).encode()
-        socket.send_fds(self._sock, [message], [log])
-        while True:
-            data, descriptors, _, _ = socket.recv_fds(self._sock, MESSAGE_BYTES, 1)
-            told = self._told(data)
-            if descriptors:
-                return Forked(self, told["pid"], descriptors[0])
-            self._note(told)
+        message = {"file": str(file.absolute()), "environment": dict(environment), **more}
+        answer, (life,) = self._ask(message, [log])
+        return Forked(self, answer["pid"], life)
 
     def wait(self, pid: int) -> int:
-        """Return the exit code of a node that has ended."""
-        while pid not in self._codes:
-            try:
-                self._note(self._told(self._sock.recv(MESSAGE_BYTES)))
-            except OSError:
-                return LOST
-        return self._codes.pop(pid)
+        """Return the exit code of a node whose life has ended. To be called once for each."""
+        try:
+            code: int = self._ask({"wait": pid})[0]["code"]
+        except OSError:
+            return LOST
+        return code
+
+    def _ask(self, message: JsonObject, descriptors: Sequence[int] = ()) -> Message:
+        send(self._sock, message, descriptors)
+        answer = receive(self._sock)
+        if answer is None:
+            raise ConnectionResetError(errno.ECONNRESET, "the process that forks nodes has ended")
+        return answer
 
     @property
     def alive(self) -> bool:
@@ -110,16 +127,6 @@ class Forge:
         """End it; nodes that run get SIGTERM."""
         self._sock.close()
         self._process.wait()
-
-    @staticmethod
-    def _told(data: bytes) -> JsonObject:
-        if not data:
-            raise ConnectionResetError("the process that forks nodes has ended")
-        told: JsonObject = json.loads(data)
-        return told
-
-    def _note(self, told: JsonObject) -> None:
-        self._codes[told["ended"]] = told["code"]
 
 
 class _Child:
@@ -144,10 +151,10 @@ class _Child:
             if os.getppid() == caller:  # else it has ended meanwhile
                 fd = os.dup2(its.fileno(), STANDARD, inheritable=False)
                 # nodes do not get the files that the caller has open
-                os.closerange(STANDARD + 1, os.sysconf("SC_OPEN_MAX"))
+                os.closerange(STANDARD + 1, _last_descriptor() + 1)
                 # systemd may send it to all processes; it ends when the caller's socket does
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-                _prctl(PR_SET_NAME, b"raftka-forge", 0, 0, 0)
+                name_process("raftka-forge")
                 main(fd)
                 code = 0
         except BaseException:
@@ -171,18 +178,25 @@ class _Child:
         return self.returncode
 
 
+def _last_descriptor() -> int:
+    try:
+        return max(map(int, os.listdir("/dev/fd")))
+    except OSError:  # there is no such folder
+        return os.sysconf("SC_OPEN_MAX")
+
+
 class Forked:
     """A node, as subprocess.Popen is one."""
 
-    def __init__(self, forge: Forge, pid: int, pidfd: int) -> None:
-        self.pid, self.pidfd = pid, pidfd
+    def __init__(self, forge: Forge, pid: int, life: int) -> None:
+        self.pid, self.life = pid, life
         self.returncode: int | None = None
         self._forge = forge
 
     def send_signal(self, number: int) -> None:
-        if self.returncode is None:
-            with suppress(ProcessLookupError):  # it has just ended
-                signal.pidfd_send_signal(self.pidfd, number)
+        if self.poll() is None:
+            with suppress(ProcessLookupError):  # it has just ended, and the forge, too
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -191,10 +205,10 @@ class Forked:
         """Raises subprocess.TimeoutExpired."""
         if self.returncode is None:
             poll = select.poll()
-            poll.register(self.pidfd, select.POLLIN)
+            poll.register(self.life, select.POLLIN)
             if not poll.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(PROGRAM, timeout or 0)
-            os.close(self.pidfd)
+            os.close(self.life)
             self.returncode = self._forge.wait(self.pid)
         return self.returncode
 
@@ -213,61 +227,42 @@ def main(fd: int) -> None:
     gc.disable()
     program = import_module(PROGRAM)
     gc.freeze()  # what is shared with the nodes stays as it is
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # a node that has ended waits to be asked for
+    held, holds = os.pipe()  # nodes end when this process, which holds it, does
     with socket.socket(fileno=fd) as sock:
-        woken, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
-        signal.set_wakeup_fd(wakes)
-        poll = select.poll()
-        poll.register(sock, select.POLLIN)
-        poll.register(woken, select.POLLIN)
-        while True:
-            ready = [key for key, _ in poll.poll()]
-            if woken in ready:
-                os.read(woken, 4096)
-                _tell_ends(sock)
-            if fd in ready:
-                data, logs, _, _ = socket.recv_fds(sock, MESSAGE_BYTES, 1)
-                if not data:
-                    return
-                pid = os.fork()
-                if not pid:
-                    signal.set_wakeup_fd(-1)
-                    os.close(woken)
-                    os.close(wakes)
-                    sock.close()
-                    _be_node(program, json.loads(data), logs[0])
-                os.close(logs[0])
-                # nothing has waited for it yet, so the number is still its own
-                pidfd = os.pidfd_open(pid)
-                socket.send_fds(sock, [json.dumps({"pid": pid}).encode()], [pidfd])
-                os.close(pidfd)
+        while (received := receive(sock)) is not None:
+            message, descriptors = received
+            if "wait" in message:
+                _, status = os.waitpid(message["wait"], 0)
+                send(sock, {"code": os.waitstatus_to_exitcode(status)})
+                continue
+            life, lives = os.pipe()
+            forge = os.getpid()
+            pid = os.fork()
+            if not pid:
+                sock.close()
+                for each in (holds, life):
+                    os.close(each)
+                _be_node(program, message, descriptors[0], forge, held)
+            os.close(lives)
+            send(sock, {"pid": pid}, [life])
+            for each in (life, *descriptors):
+                os.close(each)
 
 
-def _tell_ends(sock: socket.socket) -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not pid:
-            return
-        sock.send(json.dumps({"ended": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
-
-
-def _be_node(program: ModuleType, message: JsonObject, log: int) -> NoReturn:
+def _be_node(program: ModuleType, message: JsonObject, log: int, forge: int, held: int) -> NoReturn:
     """In the child."""
     code = FAILED
     try:
         os.setsid()  # Ctrl-C goes to the caller, which ends the nodes in order
-        end_with_parent()
-        for number in (signal.SIGCHLD, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.close(log)
         os.environ.clear()
         os.environ.update(message["environment"])
-        _prctl(PR_SET_NAME, b"raftka-node", 0, 0, 0)
+        end_with_parent(forge, held)
+        name_process("raftka-node")
         code = (
             program.start(message["file"])
             if "properties" not in message

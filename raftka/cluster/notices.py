@@ -5,6 +5,9 @@ neither node nor supervisor.
 import os
 import socket
 from collections.abc import MutableMapping
+from tempfile import TemporaryDirectory
+
+from raftka.runtime.real.choice import LINUX, chosen
 
 VARIABLE = "NOTIFY_SOCKET"  # systemd's name: Type=notify works as it is
 
@@ -16,7 +19,7 @@ def notify(state: str, environment: MutableMapping[str, str] = os.environ) -> No
         return
     if address.startswith("@"):
         address = "\0" + address[1:]
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         try:
             sock.sendto(state.encode(), address)
         except OSError:
@@ -27,11 +30,16 @@ class Notices:
     """The receiving end, for one child: its address goes into the child's environment."""
 
     def __init__(self) -> None:
-        self._sock = socket.socket(
-            socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-        )
-        self._sock.bind("")  # the kernel picks a name that no file carries
-        self.address = "@" + self._sock.getsockname()[1:].decode()
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sock.setblocking(False)
+        self._folder: TemporaryDirectory[str] | None = None
+        if chosen() == LINUX:
+            self._sock.bind("")  # the kernel picks a name that no file carries
+            self.address = "@" + self._sock.getsockname()[1:].decode()
+        else:
+            self._folder = TemporaryDirectory(prefix="raftka-")
+            self.address = os.path.join(self._folder.name, "notices")
+            self._sock.bind(self.address)
 
     def fileno(self) -> int:
         return self._sock.fileno()
@@ -45,3 +53,5 @@ class Notices:
 
     def close(self) -> None:
         self._sock.close()
+        if self._folder is not None:
+            self._folder.cleanup()

@@ -15,7 +15,8 @@ class PidFile:
         self.path = path
 
     def write(self) -> None:
-        whole = self.path.with_suffix(".pid.tmp")
+        # with the number in its name: nodes whose files lie in one directory start at once
+        whole = self.path.with_suffix(f".pid.{os.getpid()}.tmp")
         try:
             whole.write_text(f"{os.getpid()}\n", encoding="ascii")
             whole.replace(self.path)

@@ -3,7 +3,7 @@ names. Starts nothing.
 
 Node i listens on base_port + i - 1, its controller on base_port + 100 + i - 1, for scrapes on
 base_port + 200 + i - 1. Everything of node i lies in DIR/node-i/. With a bridge port that of node i
-is bridge_port + i - 1.
+is bridge_port + i - 1. The console of all is on base_port + 300.
 
 With K brokers per host it is the same with hosts in the nodes' place: the brokers of host i have
 the ids (i - 1) * K + 1 and up, and the ports base_port + their id - 1. The first of them has the
@@ -13,20 +13,25 @@ controller, the bridge and the vote. Everything of host i lies in DIR/host-i/.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from raftka.cluster import properties
 from raftka.cluster.host.plan import plan_host, ports_of_host
-from raftka.cluster.secured.keys import LISTENER, ClusterSecurity
 from raftka.limits import HOST_BROKERS
 from raftka.metadata.configs.broker import BROKER_SETTINGS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.used_ports import OTHER_PORTS, PortsCollide, UsedPort, check_distinct
 from raftka.metadata.configs.values import SettingError
-from raftka.security.client_security import PLAINTEXT, ClientSecurity
+from raftka.security.client_security import PLAINTEXT, ClientSecurity, uses_tls
+
+if TYPE_CHECKING:
+    from raftka.cluster.secured.keys import ClusterSecurity
+    from raftka.cluster.secured.logins import ClusterLogins
 
 HOST = "127.0.0.1"
 CONTROLLER_PORTS = 100  # so many above the brokers' ports, and so many nodes at most
 METRICS_PORTS = 200
+CONSOLE_PORT = 300
 PLANNED = (
     "node.id",
     "process.roles",
@@ -120,6 +125,16 @@ def metrics_ports_from(base_port: int, nodes: int) -> list[int]:
     return [base_port + METRICS_PORTS + i for i in range(nodes)]
 
 
+def console_port_from(base_port: int) -> int:
+    """Return the port of the cluster's console. Raises PlanError."""
+    if base_port + CONSOLE_PORT > 65535:
+        raise PlanError(
+            f"base port {base_port}: ports up to base + {CONSOLE_PORT} are needed; without a "
+            "console (--no-console) less"
+        )
+    return base_port + CONSOLE_PORT
+
+
 def bridge_ports_from(bridge_port: int, nodes: int) -> list[int]:
     if bridge_port + nodes - 1 > 65535:
         raise PlanError(f"bridge port {bridge_port}: ports up to it + {nodes - 1} are needed")
@@ -132,11 +147,13 @@ def plan_cluster(
     settings: Mapping[str, str] | None = None,
     metrics_ports: Sequence[int] = (),
     bridge_ports: Sequence[int] = (),
-    security: ClusterSecurity | None = None,
+    security: "ClusterSecurity | ClusterLogins | None" = None,
     brokers: int = 0,
+    console_port: int | None = None,
 ) -> list[NodePlan]:
     """One node for each pair of ports, or one host of `brokers`. `settings` are added to every
-    node's properties, and win over what is planned for metrics and security.
+    node's properties, and win over the planned ones of metrics and security. `console_port`: of
+    the launcher; no node may have it.
     """
     nodes, settings, kind = len(ports), settings or {}, "host" if brokers else "node"
     each = max(1, brokers)
@@ -161,15 +178,19 @@ def plan_cluster(
                 plan, properties={**plan.properties, "broker.rack": directory.name}, brokers=brokers
             )
         plans.append(plan if security is None else _secured(plan, security, nodes, settings))
-    _check_ports(plans, settings)
+    _check_ports(plans, settings, console_port)
     return plans
 
 
-def _check_ports(plans: Sequence[NodePlan], settings: Mapping[str, str]) -> None:
+def _check_ports(
+    plans: Sequence[NodePlan], settings: Mapping[str, str], console_port: int | None
+) -> None:
     """Raise PlanError for a port that two of all nodes, or of their settings, would use. Other
     mistakes in settings are told by the nodes.
     """
     used: list[UsedPort] = []
+    if console_port:
+        used.append(UsedPort(HOST, console_port, "console.port", "the console (--base-port)"))
     try:
         for plan in plans:
             used += [
@@ -279,10 +300,13 @@ def _plan_node(
 
 
 def _secured(
-    plan: NodePlan, security: ClusterSecurity, nodes: int, settings: Mapping[str, str]
+    plan: NodePlan,
+    security: "ClusterSecurity | ClusterLogins",
+    nodes: int,
+    settings: Mapping[str, str],
 ) -> NodePlan:
     listeners = {
-        name: plan.properties[name].replace("PLAINTEXT://", f"{LISTENER}://")
+        name: plan.properties[name].replace("PLAINTEXT://", f"{security.listener}://")
         for name in ("listeners", "advertised.listeners")
     }
     changed = {
@@ -291,8 +315,8 @@ def _secured(
         **security.settings_of(plan.node_id, nodes, max(1, plan.brokers)),
         **settings,
     }
-    if (bridge := changed.pop("zookeeper.bridge.port", None)) is not None:
-        changed["zookeeper.bridge.secure.port"] = bridge
+    if uses_tls(security.listener) and "zookeeper.bridge.port" in changed:
+        changed["zookeeper.bridge.secure.port"] = changed.pop("zookeeper.bridge.port")
     return replace(plan, properties=changed, admin=security.admin.security)
 
 

@@ -9,7 +9,14 @@ import socket
 from collections.abc import Sequence
 from types import TracebackType
 
-from raftka.cluster.plan import HOST, PlanError, bridge_ports_from, metrics_ports_from, ports_from
+from raftka.cluster.plan import (
+    HOST,
+    PlanError,
+    bridge_ports_from,
+    console_port_from,
+    metrics_ports_from,
+    ports_from,
+)
 
 ATTEMPTS = 100  # to find free ports in a row
 
@@ -22,11 +29,12 @@ def check_free(
     metrics: bool,
     option: str = "--base-port",
     brokers: int = 0,
+    console: bool = False,
 ) -> None:
     """The ports that a user has asked for; 0 and None ask for none. Raises PlanError, which names
     the option of the command line.
 
-    `brokers`: of each host, when the nodes are hosts.
+    `brokers`: of each host, when the nodes are hosts. `console`: there will be one.
     """
     kind = "host" if brokers else "node"
     asked: list[tuple[str, int, str]] = []
@@ -36,6 +44,8 @@ def check_free(
             asked += [(option, broker + each, f"{kind} {i}") for each in range(max(1, brokers))]
             asked += [(option, controller, f"the controller of {kind} {i}")]
         asked += [(option, port, f"scrapes of {kind} {i}") for i, port in enumerate(scraped, 1)]
+        if console:
+            asked.append((option, console_port_from(base_port), "the console"))
     if bridge_port:
         asked += [
             ("--bridge-port", port, f"the bridge of {kind} {i}")

@@ -12,15 +12,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from raftka.cluster.ask import wait_for_brokers
-from raftka.cluster.fork_server import Forge, Forked, end_with_parent
+from raftka.cluster.fork_server import Forge, Forked
 from raftka.cluster.notices import VARIABLE, Notices
+from raftka.cluster.parents import options_of_child
 from raftka.cluster.plan import NodePlan, plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.secured.keys import ClusterSecurity
@@ -28,6 +29,7 @@ from raftka.cluster.secured.keys import ClusterSecurity
 PLAIN = "raftka.cli"
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0  # a controlled shutdown moves leaderships first; then SIGKILL
+PAUSE_SECONDS = 0.005
 STOP_HOST_SECONDS = 45.0  # two of them, one after the other
 SOURCES = Path(__file__).parents[2]  # so that a checkout runs itself, installed or not
 
@@ -41,6 +43,7 @@ class Event:
     kind: str  # ready, ended, other (a descriptor that `also` was asked to watch)
     node_id: int = 0
     exit_code: int = 0  # of `ended`; negative: the signal
+    fd: int = -1  # of `other`
 
 
 def python_path() -> str:
@@ -50,12 +53,16 @@ def python_path() -> str:
 
 
 def parent_of(pid: int) -> int:
-    return int(
-        Path(f"/proc/{pid}/stat")
-        .read_text(encoding="ascii", errors="replace")
-        .rpartition(")")[2]
-        .split()[1]
+    """Raises OSError or ValueError when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        return int(stat.rpartition(")")[2].split()[1])
+    except FileNotFoundError:
+        pass  # macOS has no /proc
+    listed = subprocess.run(
+        ["ps", "-o", "ppid=", "-p", str(pid)], stdout=subprocess.PIPE, check=False
     )
+    return int(listed.stdout)
 
 
 class NodeProcess:
@@ -68,7 +75,7 @@ class NodeProcess:
         self.ready = False
         self.process: subprocess.Popen[bytes] | Forked | None = None
         self.notices = Notices()
-        self.pidfd = -1
+        self.life = -1  # a descriptor that becomes readable when the process has ended
 
     @property
     def alive(self) -> bool:
@@ -121,22 +128,20 @@ class NodeProcess:
                 except OSError as error:
                     raise ClusterFailed(f"{self.plan.title} cannot be forked: {error}") from error
             else:
-                self.process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", self.module, *self.plan.arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    env=environment,
-                    # Ctrl-C goes to the caller, which ends the nodes in order
-                    start_new_session=True,
-                    # one system call, nothing that could wait for a thread of the parent
-                    preexec_fn=end_with_parent,  # noqa: PLW1509
-                )
-        self.pidfd = (
-            os.dup(self.process.pidfd)
-            if isinstance(self.process, Forked)
-            else os.pidfd_open(self.process.pid)
-        )
+                life, lives = os.pipe()  # the process alone holds it open
+                try:
+                    self.process = subprocess.Popen(
+                        [sys.executable, "-P", "-m", self.module, *self.plan.arguments],
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        # Ctrl-C goes to the caller, which ends the nodes in order
+                        start_new_session=True,
+                        **options_of_child(environment, [lives]),
+                    )
+                finally:
+                    os.close(lives)
+        self.life = os.dup(self.process.life) if isinstance(self.process, Forked) else life
 
     def signal(self, number: int) -> None:
         if self.process is not None:
@@ -150,8 +155,8 @@ class NodeProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
-        os.close(self.pidfd)
-        self.process, self.ready, self.pidfd = None, False, -1
+        os.close(self.life)
+        self.process, self.ready, self.life = None, False, -1
         return code
 
     def end_of_log(self, lines: int = 20) -> str:
@@ -188,7 +193,7 @@ class Processes:
     def start(self, node_id: int) -> None:
         node = self.nodes[node_id]
         node.start(self._forge_for(node))
-        self._selector.register(node.pidfd, selectors.EVENT_READ, node)
+        self._selector.register(node.life, selectors.EVENT_READ, node)
 
     def _forge_for(self, node: NodeProcess) -> Forge | None:
         """None where the interpreter is to see another environment, or to run something else; for a
@@ -256,13 +261,13 @@ class Processes:
         for key, _ in self._selector.select(timeout):
             node: NodeProcess | None = key.data
             if node is None:
-                yield Event("other")
+                yield Event("other", fd=key.fd)
             elif key.fileobj is node.notices:
                 while message := node.notices.take():
                     if "READY=1" in message.splitlines() and node.alive:
                         node.ready = True
                         yield Event("ready", node.plan.node_id)
-            elif node.pidfd == key.fd:
+            elif node.life == key.fd:
                 yield Event("ended", node.plan.node_id, self._reap(node))
 
     def stop(self) -> None:
@@ -293,20 +298,39 @@ class Processes:
         self._selector.close()
 
     def _reap(self, node: NodeProcess) -> int:
-        if node.pidfd in self._selector.get_map():
-            self._selector.unregister(node.pidfd)
+        if node.life in self._selector.get_map():
+            self._selector.unregister(node.life)
         return node.reap()
 
 
-def _kill_all(pids: Iterable[int]) -> None:
-    """Return when all are gone."""
-    pidfds = [os.pidfd_open(pid) for pid in pids]
-    for pidfd in pidfds:
+def _kill_all(pids: Sequence[int]) -> None:
+    """Kill a host's supervisor, which comes first, and its other processes; return when these are
+    gone.
+    """
+    if hasattr(os, "pidfd_open"):
+        pidfds = [os.pidfd_open(pid) for pid in pids]
+        for pidfd in pidfds:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        for pidfd in pidfds:
+            select.select([pidfd], [], [])
+            os.close(pidfd)
+        return
+    for pid in pids:
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    for pidfd in pidfds:
-        select.select([pidfd], [], [])
-        os.close(pidfd)
+            os.kill(pid, signal.SIGKILL)
+    # they are the children of the first process of the system now, which does not tell us
+    deadline = time.monotonic() + STOP_SECONDS
+    while any(map(_exists, pids[1:])) and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def how(exit_code: int) -> str:

@@ -2,7 +2,7 @@
 ones. Pure; knows no client.
 
 Records of a key carry a number that counts from 0. One thread sends, another acknowledges, a third
-reads: each writes only what is its own.
+reads: each writes only its own fields.
 """
 
 import hashlib
@@ -16,9 +16,7 @@ NUMBER, RUN = "n", "run"  # names of headers
 
 @dataclass(slots=True)
 class KeyTally:
-    """One byte a record for each of the two questions: was it acknowledged, how often was it
-    read.
-    """
+    """Two bytes for each record: whether it was acknowledged, and how often it was read."""
 
     acknowledged: bytearray = field(default_factory=bytearray)
     times_read: bytearray = field(default_factory=bytearray)
@@ -56,10 +54,10 @@ class Tally:
         self.read_of: dict[int, int] = {}
         # its records carry this beside their number: others may write to the same topic
         self.run = secrets.token_hex(8).encode()
-        self.foreign = 0  # records of others, which were passed by
+        self.foreign = 0  # records of other writers, which are not counted
 
     def send(self, key: bytes, value: bytes) -> int:
-        """The number that the record must carry."""
+        """Count a record as sent, and return the number that it must carry."""
         tally = self.keys[key]
         tally.sent_hash.update(value)
         tally.times_read.append(0)
@@ -79,7 +77,7 @@ class Tally:
         value: bytes | None,
         partition: int,
     ) -> None:
-        """Count a record, its own or another one's."""
+        """Count a record that was read; one of another writer counts as foreign."""
         found = dict(headers)
         number = found.get(NUMBER) or b""
         tally = self.keys.get(key) if key is not None else None
@@ -95,7 +93,7 @@ class Tally:
         self.read(key or b"", int(number), value, partition)
 
     def headers_of(self, number: int) -> list[tuple[str, bytes]]:
-        """The headers of a record of this tally."""
+        """Return the headers of a record of this tally."""
         return [(NUMBER, b"%d" % number), (RUN, self.run)]
 
     def read(self, key: bytes, number: int, value: bytes, partition: int) -> None:
@@ -116,11 +114,11 @@ class Tally:
         return sum(self.read_of.values())
 
     def busiest(self) -> int:
-        """The partition with most acknowledged records; -1 when there is none yet."""
+        """Return the partition with the most acknowledged records; -1 when there is none yet."""
         return max(self.acknowledged_of, key=lambda p: self.acknowledged_of[p], default=-1)
 
     def sent_to(self, partition: int) -> dict[bytes, int]:
-        """The number of records of each key of that partition that have been sent so far."""
+        """Return how many records of each key of that partition have been sent so far."""
         return {
             key: len(tally.acknowledged)
             for key, tally in self.keys.items()

@@ -1,32 +1,30 @@
-"""A real client's two halves for the demo and the long runs: an idempotent producer and a consumer
-by partition, both kafka-python.
+"""The two halves of the traffic of the demo and the long runs: an idempotent producer, and a reader
+of all partitions. Both use raftka's own client, each in a thread.
 
 Every record's number travels in a header, so what was lost or came twice can be told from any
 content. Records of others in the same topic are passed by and counted. Knows no node.
 """
 
-import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Callable, Sequence
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.errors import KafkaTimeoutError
-
+from raftka.client.blocking.client import Client, Where
+from raftka.client.blocking.connection import ClientError, addresses_of
+from raftka.client.blocking.producer import Producer, partition_of
+from raftka.client.blocking.reader import FetchedRecord
+from raftka.client.blocking.reader import Reader as PartitionReader
 from raftka.cluster.tally import Tally
+from raftka.wire.errors import KafkaError
+from raftka.wire.messages.list_offsets import LATEST
 
-if TYPE_CHECKING:
-    from kafka.consumer.fetcher import ConsumerRecord
-    from kafka.producer.future import RecordMetadata
-
-IN_FLIGHT = 20_000  # records sent and not yet acknowledged: the client itself has no bound
-GIVE_UP_MS = 60_000
-QUIET_SECONDS = 30.0  # so long may the end of a partition take to arrive
-
-logging.getLogger("kafka").setLevel(logging.CRITICAL)  # a broken connection is what this is about
+CLIENT_ID = "raftka-traffic"
+IN_FLIGHT = 20_000  # records sent and not yet acknowledged
+GIVE_UP_S = 60.0
+LINGER_S = 0.005  # records of so long a time share their batches
+POLL_S, POLL_RECORDS = 0.1, 5000
+QUIET_S = 30.0  # so long may the end of a partition take to arrive
 
 
 class ReaderFailed(Exception):
@@ -34,45 +32,82 @@ class ReaderFailed(Exception):
 
 
 class Sender:
-    """Used by one thread; acknowledgements come on the client's own."""
+    """Used by one thread; acknowledgements come on its own. When no broker answers for GIVE_UP_S,
+    what is not acknowledged stays so, and further records go nowhere: the tally shows them.
+    """
 
-    def __init__(self, bootstrap_servers: str, topic: str, tally: Tally) -> None:
-        self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap_servers,
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=5,
-            batch_size=65536,
-            delivery_timeout_ms=GIVE_UP_MS,
-            reconnect_backoff_max_ms=500,
-        )
-        self._topic = topic
-        self._tally = tally
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int, tally: Tally) -> None:
+        self._client = Client(addresses_of(bootstrap_servers), CLIENT_ID, GIVE_UP_S)
+        self._producer = Producer(self._client, on_written=self._written)
+        self._topic, self._partitions, self._tally = topic, partitions, tally
         self._slots = threading.Semaphore(IN_FLIGHT)
+        self._changed = threading.Condition()
+        self._given: deque[tuple[bytes, bytes, int]] = deque()  # key, value, number
+        self._ending = False
+        # key and number of what the producer has, in the order of each partition
+        self._unwritten: dict[Where, deque[tuple[bytes, int]]] = {}
+        self.failure: Exception | None = None
         self.on_acknowledged: Callable[[bytes, int], None] = lambda key, number: None
+        self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
+        self._thread.start()
 
     def send(self, key: bytes, value: bytes) -> None:
+        """Wait while IN_FLIGHT records are not acknowledged."""
         self._slots.acquire()
-        number = self._tally.send(key, value)
-        future = self._producer.send(
-            self._topic, key=key, value=value, headers=self._tally.headers_of(number)
-        )
-        future.add_callback(partial(self._acknowledged, key, number))
-        future.add_errback(lambda error: self._slots.release())
+        with self._changed:
+            number = self._tally.send(key, value)
+            if self.failure is None:
+                self._given.append((key, value, number))
+                self._changed.notify()
 
     def finish(self) -> None:
-        """Until every record is acknowledged or given up."""
-        with suppress(KafkaTimeoutError):
-            self._producer.flush(timeout=GIVE_UP_MS / 1000)
+        """Wait until every record is acknowledged or given up."""
+        with self._changed:
+            self._ending = True
+            self._changed.notify()
+        self._thread.join()
 
     def close(self) -> None:
-        with suppress(KafkaTimeoutError):
-            self._producer.close(timeout=0)
+        """Give up what the producer does not have yet."""
+        with self._changed:
+            self._given.clear()
+            self._ending = True
+            self._changed.notify()
 
-    def _acknowledged(self, key: bytes, number: int, metadata: "RecordMetadata") -> None:
-        self._tally.acknowledge(key, number, metadata.partition)
-        self._slots.release()
-        self.on_acknowledged(key, number)
+    def _run(self) -> None:
+        try:
+            while records := self._take_given():
+                for key, value, number in records:
+                    self._add(key, value, number)
+                self._producer.flush()
+        except (KafkaError, ClientError, OSError) as error:
+            self.failure = error
+            self._slots.release(2**31)  # `send` waits no more
+        finally:
+            self._client.close()
+
+    def _take_given(self) -> list[tuple[bytes, bytes, int]]:
+        """Wait for records; return an empty list at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._given or self._ending)
+            if not self._ending:
+                self._changed.wait_for(lambda: self._ending, LINGER_S)
+            records = list(self._given)
+            self._given.clear()
+            return records
+
+    def _add(self, key: bytes, value: bytes, number: int) -> None:
+        where = (self._topic, partition_of(key, self._partitions))
+        self._unwritten.setdefault(where, deque()).append((key, number))
+        now_ms = time.time_ns() // 1_000_000
+        self._producer.add(where, (key, value, self._tally.headers_of(number), now_ms))
+
+    def _written(self, where: Where, _offset: int, records: int) -> None:
+        for _ in range(records):
+            key, number = self._unwritten[where].popleft()
+            self._tally.acknowledge(key, number, where[1])
+            self._slots.release()
+            self.on_acknowledged(key, number)
 
 
 class Reader(threading.Thread):
@@ -80,8 +115,8 @@ class Reader(threading.Thread):
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int, tally: Tally) -> None:
         super().__init__(name="reader", daemon=True)
-        self._bootstrap_servers = bootstrap_servers
-        self._where = [TopicPartition(topic, p) for p in range(partitions)]
+        self._addresses = addresses_of(bootstrap_servers)
+        self._wheres = [(topic, partition) for partition in range(partitions)]
         self._tally = tally
         self._last = threading.Event()
         self._stopped = threading.Event()
@@ -110,37 +145,30 @@ class Reader(threading.Thread):
         self.join()
 
     def _read(self) -> None:
-        consumer = KafkaConsumer(
-            bootstrap_servers=self._bootstrap_servers,
-            group_id=None,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=100,
-            max_poll_records=5000,
-            reconnect_backoff_max_ms=500,
-        )
-        try:
-            consumer.assign(self._where)
-            while not self._last.is_set() and not self._stopped.is_set():
-                self._take(consumer.poll(timeout_ms=100))
-            self._read_to_the_end(consumer)
-        finally:
-            consumer.close()
+        with Client(self._addresses, CLIENT_ID, GIVE_UP_S) as client:
+            reader = PartitionReader(client, dict.fromkeys(self._wheres, 0))
+            try:
+                while not self._last.is_set() and not self._stopped.is_set():
+                    self._take(reader.poll(POLL_S, POLL_RECORDS))
+                self._read_to_the_end(client, reader)
+            finally:
+                reader.close()
 
-    def _read_to_the_end(self, consumer: "KafkaConsumer") -> None:
+    def _read_to_the_end(self, client: Client, reader: PartitionReader) -> None:
         if self._stopped.is_set():
             return
-        ends, quiet_since = consumer.end_offsets(self._where), time.monotonic()
+        ends = client.offsets(dict.fromkeys(self._wheres, LATEST))
+        quiet_since = time.monotonic()
         while (
-            any(consumer.position(where) < end for where, end in ends.items())
+            any(reader.positions[where] < end for where, end in ends.items())
             and not self._stopped.is_set()
         ):
-            if self._take(consumer.poll(timeout_ms=100)):
+            if self._take(reader.poll(POLL_S, POLL_RECORDS)):
                 quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > QUIET_SECONDS:
+            elif time.monotonic() - quiet_since > QUIET_S:
                 return  # what is missing is missing: the tally says so
 
-    def _take(self, polled: "dict[TopicPartition, list[ConsumerRecord]]") -> int:
-        for where, records in polled.items():
-            for record in records:
-                self._tally.read_record(record.key, record.headers, record.value, where.partition)
-        return len(polled)
+    def _take(self, records: Sequence[FetchedRecord]) -> int:
+        for record in records:
+            self._tally.read_record(record.key, record.headers, record.value, record.partition)
+        return len(records)

@@ -162,8 +162,8 @@ class CommitOffsets(NamedTuple):
     instance_id: str | None
     topics: tuple[CommitTopic, ...]
     retention_ms: int = NO_RETENTION_MS  # until version 4
-    # from version 9 on: GROUP_ID_NOT_FOUND, not ILLEGAL_GENERATION; and epochs of members for
-    # generations
+    # from version 9 on, in a transaction from version 6 on: GROUP_ID_NOT_FOUND and
+    # STALE_MEMBER_EPOCH, not ILLEGAL_GENERATION; and epochs of members for generations
     may_say_not_found: bool = True
     # id and epoch: the offsets count when this producer's transaction is committed
     producer: tuple[int, int] | None = None
@@ -267,6 +267,14 @@ class DeleteGroup(NamedTuple):
     group_id: str
 
 
+class Rebalance(NamedTuple):
+    """Begin a rebalance as if a member had changed its subscription; for tests of clients. Answered
+    with None. Refused for a group without members.
+    """
+
+    group_id: str
+
+
 Command = (
     Join
     | Sync
@@ -278,4 +286,5 @@ Command = (
     | DescribeGroup
     | ListGroups
     | DeleteGroup
+    | Rebalance
 )

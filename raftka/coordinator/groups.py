@@ -29,9 +29,14 @@ from raftka.coordinator.commands import (
     Leave,
     ListedGroup,
     ListGroups,
+    Rebalance,
     Sync,
 )
-from raftka.coordinator.consumer.commands import ConsumerHeartbeat, DescribeConsumerGroup
+from raftka.coordinator.consumer.commands import (
+    ConsumerHeartbeat,
+    DescribeConsumerGroup,
+    SetTargets,
+)
 from raftka.coordinator.consumer.group import ConsumerGroup, weight_of, weight_of_names
 from raftka.coordinator.consumer.group import State as ConsumerState
 from raftka.coordinator.consumer.groups import ConsumerGroups, Group
@@ -105,6 +110,8 @@ class GroupCoordinator:
             DeleteGroup: self._delete_group,
             ConsumerHeartbeat: self._consumer_heartbeat,
             DescribeConsumerGroup: self._describe_consumers,
+            Rebalance: self._rebalance,
+            SetTargets: self._set_targets,
         }
 
     def configure(self, settings: GroupSettings) -> None:
@@ -402,6 +409,24 @@ class GroupCoordinator:
         )
         records = yield from tombstones(group, partitions)
         return Outcome([*records, *_tombstones(group)], ((ticket, None),), atomic=False)
+
+    def _rebalance(self, command: Rebalance, ticket: Ticket, context: Context) -> Outcome:
+        decision = self._decision(context)
+        group = self._existing(command.group_id)
+        if not group.members:
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group.group_id} has no members.")
+        if isinstance(group, ConsumerGroup):
+            self.consumers.move_epoch(group, decision)
+        elif group.state is not State.PREPARING:
+            prepare_rebalance(group, decision)
+        decision.reply(ticket, None)
+        return decision.outcome()
+
+    def _set_targets(self, command: SetTargets, ticket: Ticket, context: Context) -> Outcome:
+        decision = self._decision(context)
+        self.consumers.set_targets(command, decision)
+        decision.reply(ticket, None)
+        return decision.outcome()
 
     def _existing(self, group_id: str) -> Group:
         group = self.groups.get(group_id)

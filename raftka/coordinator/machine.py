@@ -111,13 +111,13 @@ class Machine(Protocol):
         """
 
     def replay(self, record: Record) -> None:
-        """Raises ValueError for a record that cannot be read; one of a kind that is not known is
-        passed over.
+        """Raises ValueError for a record that cannot be read, NewerFormat for one of a later
+        version; one of a kind that is not known is passed over.
         """
 
     def replay_pending(self, producer_id: int, record: Record) -> None:
         """A record in a producer's transaction: it takes effect when that is committed. Raises
-        ValueError.
+        ValueError, NewerFormat.
         """
         raise ValueError("records in transactions are not of this coordinator")
 

@@ -141,7 +141,9 @@ def check_transactional_commit(
     """
     if group is None:
         if command.generation_id >= 0:
-            raise KafkaError(Code.ILLEGAL_GENERATION)
+            raise KafkaError(
+                Code.GROUP_ID_NOT_FOUND if command.may_say_not_found else Code.ILLEGAL_GENERATION
+            )
         return
     if command.generation_id < 0 and not command.member_id and command.instance_id is None:
         return
@@ -151,7 +153,7 @@ def check_transactional_commit(
         except KafkaError as error:
             raise (
                 KafkaError(Code.ILLEGAL_GENERATION)
-                if error.code is Code.STALE_MEMBER_EPOCH
+                if error.code is Code.STALE_MEMBER_EPOCH and not command.may_say_not_found
                 else error
             ) from None
         return

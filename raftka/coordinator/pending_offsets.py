@@ -37,22 +37,22 @@ class PendingOffsets:
         )
 
     def partitions(self, group_id: str) -> Collection[tuple[str, int]]:
-        """Those of the group that have a pending offset of anybody."""
+        """Return the group's partitions that have a pending offset of any producer."""
         return self._of_groups.get(group_id, {}).keys()
 
     def committed(self, key: Key) -> None:
-        """Somebody has committed this partition, not in a transaction."""
+        """Drop a partition's pending offsets: a later commit without a transaction has won."""
         for producer_id in self._of_groups.get(key[0], {}).get(key[1:], ()):
             self._of_producers[producer_id][key] = None
 
     def deleted(self, key: Key) -> None:
-        """The partition's offset was deleted."""
+        """Forget the pending offsets of a partition: its offset was deleted."""
         for producer_id in self._remove(key):
             del self._of_producers[producer_id][key]
 
     def end(self, producer_id: int, *, commit: bool) -> list[tuple[Key, CommittedOffset]]:
-        """The transaction is over, and what the producer had pending is so no more; returns the
-        offsets that count from now on.
+        """End a producer's transaction, and forget its pending offsets. Return the offsets that
+        count from now on.
         """
         found = []
         for key, pending in self._of_producers.pop(producer_id, {}).items():

@@ -12,6 +12,7 @@ from struct import Struct as Layout
 from typing import Any, NamedTuple
 
 from raftka.coordinator.machine import Record
+from raftka.versions import CLASSIC_GROUP, COMMITTED_OFFSET, Format
 from raftka.wire.decoder import Decoder, compile_decoder
 from raftka.wire.encoder import compile_encoder
 from raftka.wire.errors import ProtocolError
@@ -20,8 +21,8 @@ from raftka.wire.rows import ZERO_UUID, Struct
 
 OFFSET_COMMIT_KEYS = (0, 1)
 GROUP_METADATA_KEY = 2
-NEWEST = FIRST_FLEXIBLE = 4  # version of a value that is read
-NEWEST_GROUP = 3  # of a classic group
+FIRST_FLEXIBLE = 4  # version of a value
+NEWEST_GROUP = 3  # version of a classic group that is written
 NO_TIME = -1
 LONGEST_STRING = 32767  # bytes of UTF-8, where a length has two bytes
 
@@ -132,14 +133,14 @@ def offset_value(
 
 
 def read_offset_value(value: bytes) -> CommittedOffset:
-    """Raises ValueError."""
+    """Raises ValueError, NewerFormat."""
     if len(value) == _PLAIN.size and value[1] == 4 and value[14] == 1:
         version, offset, leader_epoch, _, commit_ms, tags, tag, size, topic_id = _PLAIN.unpack(
             value
         )
         if (version, tags, tag, size) == (4, 1, 0, 16):
             return CommittedOffset(offset, leader_epoch, "", commit_ms, NO_TIME, topic_id)
-    row = _read(_OFFSET_VALUE.struct, value, "offset")
+    row = _read(_OFFSET_VALUE.struct, value, COMMITTED_OFFSET)
     return CommittedOffset(
         row.offset,
         row.leader_epoch,
@@ -185,8 +186,8 @@ def group_tombstone(group_id: str) -> Record:
 
 
 def read_group_value(value: bytes) -> GroupMetadata:
-    """Raises ValueError."""
-    row = _read(_GROUP_VALUE.struct, value, "group")
+    """Raises ValueError, NewerFormat."""
+    row = _read(_GROUP_VALUE.struct, value, CLASSIC_GROUP)
     members = [GroupMember._make(_MEMBER_VALUES(member)) for member in row.members]
     members = [
         m if m.rebalance_timeout_ms >= 0 else m._replace(rebalance_timeout_ms=m.session_timeout_ms)
@@ -240,12 +241,11 @@ def _decoder(struct: Struct, version: int) -> Decoder:
     return compile_decoder(struct, version, flexible=version >= FIRST_FLEXIBLE, bounded=False)
 
 
-def _read(struct: Struct, value: bytes, what: str) -> Any:
+def _read(struct: Struct, value: bytes, of: Format) -> Any:
     version = kind(value)
-    if version > NEWEST:
-        raise ValueError(f"version {version} of the value of {what}")
+    of.check(version, of.place)
     try:
         row, _ = _decoder(struct, version)(memoryview(value), 2)
     except ProtocolError as error:
-        raise ValueError(f"the value of {what} cannot be read: {error}") from error
+        raise ValueError(f"{of.name} cannot be read: {error}") from error
     return row

@@ -16,14 +16,16 @@ class HttpFailed(Exception):
 
 
 class AnswerReader:
-    """Its methods raise HttpFailed, and LimitExceeded for a body that is too long."""
+    """Reader of one answer. Its methods raise HttpFailed, and LimitExceeded for a body that is too
+    long.
+    """
 
     def __init__(self, limit: Limit) -> None:
         """`limit`: of the body's bytes."""
         self.status = 0  # once its head has come
         self.body = bytearray()
         self.is_whole = False
-        self.has_end = False  # the head says where the body ends; else the connection's end is it
+        self.has_end = False  # the head says where the body ends; else the connection ends it
         self._limit = limit
         self._head = bytearray()  # until it is whole
         self._taken = 0  # bytes behind the head
@@ -31,7 +33,7 @@ class AnswerReader:
         self._parser = httptools.HttpResponseParser(self)
 
     def feed(self, data: bytes | memoryview) -> None:
-        """Take what has come. Bytes behind the answer are passed over."""
+        """Take received bytes. Bytes behind the answer are ignored."""
         if not self.status:
             self._head += data
             data = self._read_head()
@@ -44,14 +46,14 @@ class AnswerReader:
                 raise LimitExceeded(self._limit, max(len(self.body), self._taken))
 
     def end(self) -> None:
-        """The server sends no more."""
+        """Take the end of the connection: the server sends no more."""
         if not self.status or (self.has_end and not self.is_whole):
             raise HttpFailed("the answer ends too early")
         self.is_whole = True
 
     def _read_head(self) -> bytes:
-        """Return what stands behind the head, once it is whole; heads of the kind 1xx come before
-        the answer's own.
+        """Return the bytes behind the head, once it is whole; empty before. Heads of the kind 1xx,
+        which come before the answer's own, are dropped.
         """
         while (end := self._head.find(END_OF_HEAD, 0, HEAD_BYTES)) >= 0:
             end += len(END_OF_HEAD)

@@ -1,5 +1,5 @@
-"""One GET of a document, sans-IO: a `Connection` that the runtime's network drives. Follows no
-redirect, keeps no connection.
+"""One GET of a document, or one POST, sans-IO: a `Connection` that the runtime's network drives.
+Follows no redirect, keeps no connection.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -24,25 +24,29 @@ Done = Callable[[Answer | HttpFailed | LimitExceeded], None]
 
 
 class Wanted(NamedTuple):
-    """A document, and the answers that have it."""
+    """A document, and the answers that have it. With a body it is a POST."""
 
     url: SplitResult
     limit: Limit  # of its bytes
     headers: Sequence[str] = ("Accept: application/json",)
     statuses: Collection[int] | None = (200,)  # None: any one
     needs_end: bool = False  # the answer has to say where it ends
+    body: bytes | None = None
 
     @property
     def request(self) -> bytes:
         url = self.url
+        method = "GET" if self.body is None else "POST"
         lines = [
-            f"GET {url.path or '/'}{f'?{url.query}' if url.query else ''} HTTP/1.1",
+            f"{method} {url.path or '/'}{f'?{url.query}' if url.query else ''} HTTP/1.1",
             f"Host: {url.netloc}",
             *self.headers,
             "Accept-Encoding: identity",
             "Connection: close",
         ]
-        return "\r\n".join([*lines, "", ""]).encode()
+        if self.body is not None:
+            lines.append(f"Content-Length: {len(self.body)}")
+        return "\r\n".join([*lines, "", ""]).encode() + (self.body or b"")
 
 
 def fetch(

@@ -4,20 +4,33 @@
 A connection answers one request at a time: while an answer is made, or waits to be sent, nothing
 more is read. A request has one deadline from the answer before it to its own, so that clients that
 send or read slowly end.
+
+A body that is made while it is sent (a `Source`) has a deadline for each piece instead: a stream
+may last for days, and a client that does not take a piece in time ends.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Protocol
 
-from raftka.http.messages import BadRequest, Reply, Request, Response, encode_head
+from raftka.http.messages import (
+    BadRequest,
+    BodyFailed,
+    Reply,
+    Request,
+    Response,
+    Source,
+    encode_head,
+)
 from raftka.http.request_reader import Bounds, RequestReader
 from raftka.limits import Limit
 from raftka.runtime.interfaces import Clock, Connection, Timer, Transport
 
 SMALL_BODY_BYTES = 64 * 1024  # bodies as small as that are always taken
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
 
 Admit = Callable[[Response | None], None]  # None: the request may go on
 
@@ -45,14 +58,16 @@ class State(Enum):
     CHECKING = "the site checks its login"
     ANSWERING = "the site makes its answer"
     SENDING = "the network has not taken the answer yet"
+    STREAMING = "the answer's body is made while it is sent"
     CLOSING = "nothing more is read; the connection ends when all is sent"
 
 
 NEXT = {
     State.READING: {State.CHECKING, State.ANSWERING, State.CLOSING},
     State.CHECKING: {State.READING, State.CLOSING},
-    State.ANSWERING: {State.SENDING, State.CLOSING},
+    State.ANSWERING: {State.SENDING, State.STREAMING, State.CLOSING},
     State.SENDING: {State.READING, State.CLOSING},
+    State.STREAMING: {State.READING, State.CLOSING},
     State.CLOSING: {State.CLOSING},
 }
 
@@ -91,6 +106,15 @@ class HttpServer:
         return connection if self._protect is None else self._protect(connection)
 
 
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The body that a connection streams."""
+
+    source: Source
+    is_chunked: bool
+    keep_alive: bool
+
+
 class HttpConnection:
     def __init__(self, server: HttpServer) -> None:
         self._server = server
@@ -101,6 +125,7 @@ class HttpConnection:
         self._is_known = not server.is_guarded  # strangers have less time
         self._out: list[bytes] = []
         self._counted_bytes = 0  # of `server.held_bytes`
+        self._body: _Body | None = None  # the one that is streamed
         self._transport: Transport | None = None
         self._timer: Timer | None = None
 
@@ -136,10 +161,15 @@ class HttpConnection:
             return
         self._reader.feed(view)
         self._count_held()
+        if self._state is State.STREAMING:
+            self._hold(True)  # the next request waits in the network
+            return
         self._advance()
 
     def take_output(self) -> list[bytes]:
         out, self._out = self._out, []
+        if self._state is State.STREAMING and self._body is not None:
+            return self._take_body(self._body, out)
         if self._state is State.CLOSING and self._transport is not None:
             self._transport.close("answered")  # not earlier: output that is not taken is lost
         elif out and self._state is State.SENDING:
@@ -151,16 +181,20 @@ class HttpConnection:
     def closed(self, reason: str) -> None:
         self._transport, self._request = None, None
         self._state = State.CLOSING
+        self._stop_body()
         self._reader = RequestReader(self._server.bounds)
         self._count_held()
         self._server.connections.pop(self, None)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
 
     def _on_end(self, transport: Transport) -> None:
         """The client sends no more: it gets the answer that is being made."""
         if self._state is State.ANSWERING and self._request is not None:
             self._request.keep_alive = False
+        elif self._state is State.STREAMING:  # nobody reads a stream to the end after that
+            self._enter(State.CLOSING)
+            self._stop_body()
+            transport.drop("closed by the other side")
         elif self._state is not State.CHECKING:
             self._enter(State.CLOSING)
             transport.close("closed by the other side")
@@ -222,6 +256,7 @@ class HttpConnection:
 
     def _answer(self, request: Request) -> None:
         self._request, self._admitted = request, False
+        request.has_left = self._has_left
         self._enter(State.ANSWERING)
         self._server.site.answer(request, partial(self._reply, request))
         if self._state is State.ANSWERING:
@@ -240,6 +275,11 @@ class HttpConnection:
         self._request = None
         self._count_held()
         keep_alive = request is not None and request.keep_alive and not response.close
+        if response.source is not None:
+            if request is not None and request.method != "HEAD" and self._transport is not None:
+                self._stream(response, request, response.source, self._transport)
+                return
+            response.source.stop()
         self._out.append(encode_head(response, request, keep_alive=keep_alive))
         if request is None or request.method != "HEAD":
             self._out.append(response.body)
@@ -250,6 +290,69 @@ class HttpConnection:
         self._transport.wake()
         if keep_alive:
             self._restart_timer()
+
+    # bodies that are made while they are sent
+
+    def _stream(
+        self, response: Response, request: Request, source: Source, transport: Transport
+    ) -> None:
+        keep_alive = request.keep_alive and not response.close and not request.is_old
+        self._out.append(encode_head(response, request, keep_alive=keep_alive))
+        self._body = _Body(source, is_chunked=not request.is_old, keep_alive=keep_alive)
+        self._enter(State.STREAMING)
+        self._hold(False)  # so that the client's end is noticed
+        self._restart_timer()
+        transport.wake()
+        source.start(partial(self._on_ready, self._body))
+
+    def _on_ready(self, body: "_Body") -> None:
+        if self._body is body and self._transport is not None:
+            if self._timer is None:
+                self._restart_timer()
+            self._transport.wake()
+
+    def _take_body(self, body: "_Body", out: list[bytes]) -> list[bytes]:
+        """The network has taken all that was there before: no deadline runs until there is more."""
+        try:
+            piece = body.source.take()
+        except BodyFailed as error:
+            self._enter(State.CLOSING)
+            self._stop_body()
+            if self._transport is not None:
+                self._transport.drop(f"a body is not whole: {error}")
+            return out
+        self._stop_timer()
+        if piece:
+            out += (b"%x\r\n" % len(piece), piece, b"\r\n") if body.is_chunked else (piece,)
+        if piece is None:
+            self._finish_body(body, out)
+        elif out:  # asked again when this has left: a client that does not take it in time ends
+            self._restart_timer()
+            clock = self._server.clock
+            clock.call_at(clock.now(), partial(self._on_ready, body))
+        return out
+
+    def _finish_body(self, body: "_Body", out: list[bytes]) -> None:
+        if body.is_chunked:
+            out.append(LAST_CHUNK)
+        self._stop_body()
+        self._restart_timer()
+        if body.keep_alive:
+            self._enter(State.READING)
+            self._hold(False)
+            self._advance()
+        else:
+            self._enter(State.CLOSING)
+            if self._transport is not None:
+                self._transport.close("answered")
+
+    def _stop_body(self) -> None:
+        body, self._body = self._body, None
+        if body is not None:
+            body.source.stop()
+
+    def _has_left(self) -> bool:
+        return self._transport is None or self._transport.left()
 
     def _count_held(self) -> None:
         """A body that is being answered counts until then."""
@@ -263,9 +366,13 @@ class HttpConnection:
         if self._transport is not None:
             self._transport.hold_reading(held)
 
-    def _restart_timer(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
+
+    def _restart_timer(self) -> None:
+        self._stop_timer()
         clock = self._server.clock
         self._timer = clock.call_at(clock.now() + self._seconds.value, self._on_deadline)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import trio
 
-from raftka.http.messages import Reply, Request, Response
+from raftka.http.messages import Reply, Request, Response, url_of
 from raftka.http.pages import Page
 from raftka.http.server import HttpServer
 from raftka.runtime.interfaces import Clock, Connection, Runtime
@@ -21,22 +21,23 @@ BACKLOG = 100
 class ServerThread:
     def __init__(
         self,
-        address: tuple[str, int],
+        address: tuple[str, int] | socket.socket,
         make_server: Callable[[Runtime], HttpServer],
         name: str,
         prepare: Callable[[], bool] = lambda: True,
         clean_up: Callable[[], None] = lambda: None,
     ) -> None:
-        """Listen; port 0 is a free one. Raises OSError.
+        """Listen; port 0 is a free one. Raises OSError. `address`: or a socket that listens, which
+        becomes the server's own.
 
         `prepare` runs in the thread before the first connection is accepted; it returns False when
         the thread shall end. `clean_up` runs at the end of the thread.
         """
-        host, port = address
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        self._socket = address if isinstance(address, socket.socket) else _listen(*address)
         self._socket.setblocking(False)
-        self.host, self.port = host, int(self._socket.getsockname()[1])
+        host, port = self._socket.getsockname()[:2]
+        self.host = host if isinstance(address, socket.socket) else address[0]
+        self.port = int(port)
         self._make_server, self._prepare, self._clean_up = make_server, prepare, clean_up
         self._over = threading.Event()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -46,8 +47,7 @@ class ServerThread:
     @property
     def url(self) -> str:
         """Return its address with the scheme http, without a path."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return url_of(self.host, self.port)
 
     def start(self) -> None:
         self.thread.start()
@@ -85,6 +85,12 @@ class ServerThread:
                 RealListener(runtime.network, self._socket, server.accept, first=False)
                 if not self._over.is_set():
                     await trio.sleep_forever()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
 def page_in_thread(runtime: Runtime, make: Callable[[Request], Response]) -> Page:

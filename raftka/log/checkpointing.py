@@ -1,8 +1,8 @@
-"""Writes down how far each log is on disk, where it starts, what is committed and what was
-compacted: Kafka's checkpoint files, while the node runs.
+"""Write Kafka's checkpoint files while the node runs: for each log the offset up to which it is on
+disk, its start, its high watermark, and the offset up to which it was compacted.
 
-One directory after the other, and in each some logs at a time, flushed off the loop. Knows no
-records, and not who decides what is committed.
+One directory after the other is written, and in each some logs at a time; flushes run off the loop.
+Knows no records and no replication.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ Failed = Callable[[LogDirectory, OSError], bool]  # True: the node goes on witho
 Later = Callable[[Callable[[], None]], None]  # call it in another turn
 
 
-def nobody(error: OSError | None) -> None:
+def ignore_end(error: OSError | None) -> None:
     """Ignore the end of a checkpoint."""
 
 
@@ -40,8 +40,8 @@ def at_once(step: Callable[[], None]) -> None:
 
 
 class Gathered:
-    """Contents for the checkpoint files of a directory, gathered some partitions at a time; of
-    partitions that were not opened, what they say.
+    """Contents for the checkpoint files of a directory, gathered some partitions at a time.
+    Partitions that were not opened keep the offsets that the files have.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Gathered:
         high_watermarks: Mapping[Key, int],
     ) -> None:
         self.home = home
-        # files that were written meanwhile: what was gathered for them is older
+        # names of files that were written meanwhile, with newer offsets than those gathered here
         self.stale: set[str] = set()
         self._logs = logs
         self._homes = homes
@@ -62,7 +62,7 @@ class Gathered:
         self._found: list[tuple[Key, Log | None, int, int, int, int]] = []  # as COLUMNS has it
 
     def some(self, count: int) -> bool:
-        """Gather some; return whether there are more."""
+        """Gather up to `count` partitions; return whether there are more."""
         known = self.home.offsets
         for _ in range(min(count, len(self._left))):
             key = self._left.pop()
@@ -85,7 +85,9 @@ class Gathered:
         return bool(self._left)
 
     def offsets(self, name: str) -> Offsets:
-        """Without partitions that went meanwhile, or are others of the same name."""
+        """Return the offsets for one file, without partitions that were removed meanwhile, or
+        replaced by others of the same name.
+        """
         logs, homes, home, column = self._logs, self._homes, self.home, COLUMNS[name]
         of_each = name in OF_EACH
         offsets = {
@@ -102,7 +104,7 @@ class Gathered:
 
 
 class Checkpointing:
-    """Of the logs of a node, which its manager opens and removes meanwhile."""
+    """Checkpoints of the logs of a node, which its manager opens and removes meanwhile."""
 
     def __init__(
         self,
@@ -127,11 +129,11 @@ class Checkpointing:
         failed: Failed,
         done: Done,
     ) -> None:
-        """Everything that lies in these directories, off the loop where it waits for a disk;
-        nothing while an earlier one is under way.
+        """Write the checkpoints of these directories, off the loop where it waits for a disk. Do
+        nothing while an earlier call is under way.
         """
         if self._under_way:
-            done(None)  # the next one tells it
+            done(None)  # the next checkpoint has it
             return
         self._under_way = True
         self._each(homes, high_watermarks, failed, done)
@@ -143,7 +145,7 @@ class Checkpointing:
         failed: Failed,
         done: Done,
     ) -> None:
-        """One directory after the other: an error says which."""
+        """Write one directory after the other: so an error belongs to one of them."""
         if not homes:
             self._under_way = False
             done(None)
@@ -172,8 +174,8 @@ class Checkpointing:
         high_watermarks: Mapping[Key, int],
         done: Done,
     ) -> None:
-        """Some, then when they are flushed some more: their files are made on the loop. `names` are
-        flushed before any point is written down.
+        """Checkpoint some logs and, after their flush, some more: the loop makes their files, so it
+        must not make too many in a turn. `names` are flushed before any point is written down.
         """
         if self.closed:
             return
@@ -188,7 +190,7 @@ class Checkpointing:
                 try:
                     behind, settle = log.begin_checkpoint()
                 except OSError:
-                    continue  # it has failed, and says so to whoever writes next
+                    continue  # the log has failed, and the next append gets the error
                 files += behind
                 settles.append((key, log, settle))
 
@@ -222,7 +224,7 @@ class Checkpointing:
     def _write_aside(
         self, gathered: Gathered, left: list[str], names: list[str], opened: list[File], done: Done
     ) -> None:
-        """One file in a turn."""
+        """Write one checkpoint file in each turn, under a temporary name."""
         if self.closed:
             return
         home, name = gathered.home, left[0]
@@ -270,7 +272,9 @@ class Checkpointing:
             flushed(None)
 
     def _settle(self, home: LogDirectory, left: list[Key], done: Done) -> None:
-        """The files are on disk: whatever happens, recovery begins where they say, or behind it."""
+        """Tell the logs which recovery points are on disk: recovery begins there or later, whatever
+        happens.
+        """
         points = home.offsets[RECOVERY_POINTS]
         for key in left[-LOOKED_AT_ONCE:]:
             log = self._logs.get(key)
@@ -293,8 +297,8 @@ class Checkpointing:
         return {name: gathered.offsets(name) for name in COLUMNS}
 
     def lowered(self, home: LogDirectory) -> None:
-        """A log is about to be cut: what is written down must not claim what is not there any
-        more.
+        """Write lower recovery points down before a log is cut: the files must not claim records
+        that are gone.
         """
         offsets = self.offsets_of(home, {})
         home.write(RECOVERY_POINTS, offsets[RECOVERY_POINTS])
@@ -305,8 +309,10 @@ class Checkpointing:
 
 
 def _settled(settle: Callable[[bool], list[str]], counts: bool) -> list[str]:
-    """Also of a log that is gone, or on a disk that failed: what was opened for it is closed."""
+    """Call `settle`, also for a log that is gone or whose disk failed: it closes the files that
+    were opened. Return the names to flush.
+    """
     try:
         return settle(counts)
     except OSError:
-        return []  # the log has failed, and says so to whoever writes next
+        return []  # the log has failed, and the next append gets the error

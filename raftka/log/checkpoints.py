@@ -4,12 +4,15 @@ meta.properties, .kafka_cleanshutdown.
 Text to values and back.
 
 An empty file is an empty checkpoint (Kafka makes them before it fills them); any other that does
-not read to its end raises CheckpointError.
+not read to its end raises CheckpointError, and one of a later version NewerFormat.
 """
 
 import json
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping
+
+from raftka import versions
+from raftka.versions import Format
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -34,10 +37,12 @@ def encode_lines(lines: Iterable[str]) -> bytes:
     return "\n".join(["0", str(len(body)), *body, ""]).encode()
 
 
-def decode_lines(data: bytes) -> list[str]:
+def decode_lines(data: bytes, of: Format = versions.CHECKPOINTS) -> list[str]:
+    """Raises CheckpointError, NewerFormat."""
     if not data:
         return []
     version, _, rest = data.decode("ascii", "replace").partition("\n")
+    _check_version(version, of)
     count, _, rest = rest.partition("\n")
     lines = rest.split("\n")
     if (
@@ -47,8 +52,14 @@ def decode_lines(data: bytes) -> list[str]:
         or lines.pop() != ""
         or int(count) != len(lines)
     ):
-        raise CheckpointError("a checkpoint of another version, or cut")
+        raise CheckpointError("a checkpoint that is cut")
     return lines
+
+
+def _check_version(text: str, of: Format) -> None:
+    """Raise NewerFormat for the number of a later version; anything else is damage."""
+    if text.isascii() and text.isdigit():
+        of.check(int(text), of.place)
 
 
 def encode_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
@@ -81,12 +92,13 @@ def encode_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def decode_partition_metadata(data: bytes) -> bytes:
-    """The topic's id, 16 bytes."""
+    """The topic's id, 16 bytes. Raises CheckpointError, NewerFormat."""
     fields = dict(
         line.split(": ", 1) for line in data.decode("ascii", "replace").splitlines() if ": " in line
     )
+    _check_version(fields.get("version", ""), versions.PARTITION_METADATA)
     if fields.get("version") != "0":
-        raise CheckpointError("partition metadata of another version, or cut")
+        raise CheckpointError("partition metadata that is cut")
     return uuid_bytes(fields.get("topic_id", ""))
 
 
@@ -108,6 +120,17 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 def encode_clean_shutdown(broker_epoch: int) -> bytes:
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def check_clean_shutdown(data: bytes) -> None:
+    """Raise NewerFormat. Only that the file is there counts, so damage does no harm."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return
+    version = found.get("version") if isinstance(found, dict) else None
+    if type(version) is int:
+        versions.CLEAN_SHUTDOWN.check(version, CLEAN_SHUTDOWN)
 
 
 def uuid_text(uuid: bytes) -> str:

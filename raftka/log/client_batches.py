@@ -80,7 +80,12 @@ class ClientBatches:
             and config.compression_type == "producer"
             and config.schemas is None
         )
-        self._special = not self._takes_any or config.compacted or config.validation == "records"
+        self._special = (
+            not self._takes_any
+            or config.compacted
+            or config.bounds_opened
+            or config.validation == "records"
+        )
         self._after_ms = config.message_timestamp_after_max_ms
         self._before_ms = config.message_timestamp_before_max_ms
         self._max_bytes = config.max_message_bytes

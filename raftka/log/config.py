@@ -8,6 +8,7 @@ from typing import Literal
 
 MIB = 1024 * 1024
 HOUR_MS = 3_600_000
+LARGEST_RECORD_BYTES = (1 << 31) - 9  # Java's largest array: no bound
 FOREVER = (1 << 63) - 1
 
 
@@ -46,6 +47,8 @@ class LogConfig:
     retention_ms: int = 7 * 24 * HOUR_MS  # -1: for ever
     retention_bytes: int = -1  # -1: without bound
     max_message_bytes: int = MIB + 12  # one batch with its 12 bytes of offset and length
+    # one compressed record when it is opened
+    max_decompressed_message_bytes: int = LARGEST_RECORD_BYTES
     message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
     message_timestamp_before_max_ms: int = FOREVER
     message_timestamp_after_max_ms: int = HOUR_MS
@@ -71,6 +74,11 @@ class LogConfig:
     segment_reuse_ms: int = 600_000
     producer_id_expiration_ms: int = 24 * HOUR_MS
     schemas: SchemaRules | None = None
+
+    @property
+    def bounds_opened(self) -> bool:
+        """Return whether compressed records must be opened to find those that are too large."""
+        return self.max_decompressed_message_bytes < LARGEST_RECORD_BYTES
 
     @property
     def roll_ms(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
+from raftka import versions
 from raftka.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANED_OFFSETS,
@@ -17,6 +18,7 @@ from raftka.log.checkpoints import (
     START_OFFSETS,
     CheckpointError,
     Offsets,
+    check_clean_shutdown,
     decode_offsets,
     decode_properties,
     encode_offsets,
@@ -28,6 +30,7 @@ from raftka.runtime.interfaces import File, Files
 
 DELETED = "-delete"
 NAME_BYTES = 255  # of a file, everywhere; a topic may have 249
+LEVEL_DIGITS = 9  # of a version or level: more are damage
 QUORUMS_OWN = "__cluster_metadata"  # Kafka's controllers keep theirs among the partitions
 CHECKPOINTS = (RECOVERY_POINTS, START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 MENDED = "mend it, or, when other replicas have all that lies there, empty the directory"
@@ -48,6 +51,43 @@ class LogDirectoryError(Exception):
     ) -> None:
         super().__init__(wrong)
         self.remedy = remedy
+
+
+def check_readable(files: Files, path: str) -> None:
+    """Raise NewerFormat where a later release wrote into the log directory. Nothing is changed, in
+    no directory: a node checks all of them before it takes the first. Raise LogDirectoryError for a
+    version that cannot be read.
+
+    The level in meta.properties was raised before a file of that level was written, so it speaks
+    for all partitions. Their own versions are checked as they are opened.
+    """
+    for name in (META_PROPERTIES, *CHECKPOINTS, CLEAN_SHUTDOWN):
+        file = f"{path}/{name}"
+        if not files.exists(file):
+            continue
+        data = files.read(file)
+        try:
+            if name == META_PROPERTIES:
+                _check_properties(decode_properties(data), file)
+            elif name == CLEAN_SHUTDOWN:
+                check_clean_shutdown(data)
+            else:
+                decode_offsets(data)
+        except versions.NewerFormat as error:
+            raise versions.NewerFormat(f"{path}: {error}") from None
+        except CheckpointError:
+            continue  # damage: whoever reads it next knows what that means
+
+
+def _check_properties(properties: Mapping[str, str], file: str) -> None:
+    version, level = properties.get("version", ""), properties.get(versions.RAFTKA_VERSION, "")
+    for name, value in (("version", version), (versions.RAFTKA_VERSION, level)):
+        if value and not (value.isdecimal() and len(value) <= LEVEL_DIGITS):
+            raise LogDirectoryError(f"{file}: {name}={value[:100]} is damaged", MENDED)
+    if version:
+        versions.META_PROPERTIES.check(int(version), META_PROPERTIES)
+    if level:
+        versions.check_features({versions.RAFTKA_VERSION: int(level)}, META_PROPERTIES)
 
 
 class LogDirectory:
@@ -117,6 +157,12 @@ class LogDirectory:
             )
         if self.cluster_id is None:
             self.properties["cluster.id"] = cluster_id
+            self.files.replace(f"{self.path}/{META_PROPERTIES}", encode_properties(self.properties))
+
+    def raise_level(self, level: int) -> None:
+        """Note durably that nodes may write formats of this level from now on. Raises OSError."""
+        if level > int(self.properties.get(versions.RAFTKA_VERSION, "1")):
+            self.properties[versions.RAFTKA_VERSION] = str(level)
             self.files.replace(f"{self.path}/{META_PROPERTIES}", encode_properties(self.properties))
 
     def _read(self, name: str) -> Offsets:

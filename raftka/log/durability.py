@@ -1,5 +1,5 @@
-"""The durability of one log: which of it is on disk, and how that is written down, in checkpoints
-and at its end. Knows no rule of appending.
+"""The durability of one log: which records and files of it are on disk, and how that is written
+down, in checkpoints and when the log is closed. Knows no rule of appending.
 
 `recovery_point`: everything below it is on disk, records, indexes, leader epochs and a producer
 snapshot. Records are flushed on their own way (flushes.py).
@@ -39,12 +39,12 @@ class Durability:
         self._directory = directory
         self.flushes = Flushes(end_offset)
         self.snapshots = snapshots
-        self.syncs = True  # nothing is claimed before the disk has it
+        self.syncs = True  # records count as durable only when the disk has them
         self.recovery_point = 0
         # the recovery point that is written down, on disk: whatever happens, recovery begins there
         # or behind it
         self.settled_point = 0
-        # to write the point down, before the records below it are cut
+        # writes the lower point down, before the log is cut
         self.on_recovery_point_lowered: Callable[[], None] | None = None
         # how often the log was cut: work beside the log compares it with what it was
         self.truncations = 0
@@ -124,7 +124,7 @@ class Durability:
         behind, self._behind = self._behind, []
         snapshots = self.snapshots.unflushed.copy()
         files: list[File | str] = [*behind, *(segments[-1].index_files or ()), *epoch_files]
-        # also where answers wait for the disk: they may not have waited for what lies there
+        # also with flush=fsync: perhaps no answer has waited for these files
         files += flushes.unflushed
         self._checkpointed += behind
         if not self.syncs:
@@ -179,8 +179,8 @@ class Durability:
     def flush_now(
         self, files: list[File | str], segments: Iterable[Segment], end_offset: int
     ) -> None:
-        """Flush the files of a checkpoint and of these segments, and wait for the disk: it has all
-        up to the end offset then. Raises OSError.
+        """Flush the files of a checkpoint and of these segments, and wait until the disk has all
+        records up to the end offset. Raises OSError.
         """
         # a checkpoint under way may flush its files too late
         files += [each for each in self._checkpointed if each not in files]
@@ -193,6 +193,6 @@ class Durability:
         self.flushes.restart(end_offset)
 
     def close(self) -> None:
-        self.flushes.dirty, self._names = [], []  # nobody may flush what is closed
+        self.flushes.dirty, self._names = [], []  # closed files must not be flushed
         for file in self._behind:
             file.close()

@@ -9,6 +9,7 @@ from raftka.log.checkpoints import PARTITION_METADATA, CheckpointError, decode_p
 from raftka.log.directory import Key, LogDirectory, LogDirectoryError
 from raftka.log.segments.segment import segment_path
 from raftka.runtime.interfaces import Files
+from raftka.versions import NewerFormat
 
 # names the directories that were away when the log was made, one a line
 MADE_WITHOUT = "made-without"
@@ -70,8 +71,10 @@ def _never_written(files: Files, home: LogDirectory, key: Key) -> bool:
 
 
 def topic_id_of(files: Files, home: LogDirectory, key: Key) -> bytes | None:
-    """The topic's id as partition.metadata has it; None: it cannot be read."""
+    """The topic's id as partition.metadata has it; None: it cannot be read. Raises NewerFormat."""
     try:
         return decode_partition_metadata(files.read(f"{home.place(key)}/{PARTITION_METADATA}"))
+    except NewerFormat as error:
+        raise NewerFormat(f"{key[0]}-{key[1]}: {error}") from None
     except CheckpointError:
         return None

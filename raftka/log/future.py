@@ -2,10 +2,10 @@
 until it takes its place (KIP-113).
 
 The *future* log lies in the other directory as `topic-partition.<topic id>-future`. When it has all
-that the present one has, names change so that, whatever moment the power goes in, the next start
-finds one log under the partition's name, and that one is whole: the present log is first named
-`-moved`, then the future one gets its name, then the moved one goes; nothing is appended before all
-of it is on disk. Knows no role and no time.
+records of the present log, the names change. After a power loss at any moment of that, the next
+start finds one log under the partition's name, and that one is whole: the present log is first
+named `-moved`, then the future one gets its name, then the moved one is removed. Nothing is
+appended before all of this is on disk. Knows no role and no time.
 """
 
 from collections.abc import Iterator
@@ -58,8 +58,8 @@ def leftovers(files: Files, home: LogDirectory, suffix: str) -> Iterator[Leftove
 
 
 def finish_moves(files: Files, homes: dict[Key, LogDirectory], home: LogDirectory) -> None:
-    """After a start in the middle of a change of names. `homes`: where each partition was found.
-    Nothing was appended since it was moved.
+    """Finish changes of names that the last process did not end. `homes`: where each partition was
+    found. Nothing was appended since it was moved.
     """
     for left in list(leftovers(files, home, MOVED)):
         if left.key in homes:
@@ -73,7 +73,7 @@ def finish_moves(files: Files, homes: dict[Key, LogDirectory], home: LogDirector
 def open_future(
     files: Files, home: LogDirectory, key: Key, topic_id: bytes, config: LogConfig, now_ms: int
 ) -> Log:
-    """A new one, or what an earlier process had copied. Raises OSError."""
+    """Open a new future log, or the one that an earlier process has begun. Raises OSError."""
     path = future_path(home, key, topic_id)
     if not files.exists(f"{path}/{PARTITION_METADATA}"):
         if files.exists(path):
@@ -85,8 +85,8 @@ def open_future(
 
 
 def align(future: Log, present: Log) -> None:
-    """Cut from the future log what the present one has not got (any more), by leader epochs as a
-    follower would (KIP-320). Raises OSError.
+    """Cut records from the future log that the present one does not have (any more), by leader
+    epochs as a follower would (KIP-320). Raises OSError.
     """
     if future.end_offset > future.start_offset:
         epoch, end = present.epoch_end(future.latest_epoch)
@@ -105,7 +105,7 @@ def next_spans(future: Log, present: Log, max_bytes: int) -> list[FileSpan]:
 
 
 def append_copy(future: Log, data: bytes) -> None:
-    """Raises KafkaError for damage, OSError."""
+    """Append copied bytes to the future log. Raises KafkaError if they are damaged, and OSError."""
     future.append_as_follower(memoryview(data), ANY_EPOCH)
     future.write_staged()
 
@@ -113,12 +113,12 @@ def append_copy(future: Log, data: bytes) -> None:
 def change_names(
     files: Files, future: Log, key: Key, topic_id: bytes, old: LogDirectory, new: LogDirectory
 ) -> tuple[str, OSError | None]:
-    """Put the future log in the place of the present one; it was closed. Return the path at which
-    what was there waits for its end.
+    """Put the future log, which was closed, in the place of the present one. Return the path under
+    which the old log waits to be removed, and an error or None.
 
-    Raises DirectoryFailure; then all is as it was before, as far as the disks allow. An error that
-    is returned came when the names had changed: what was there might come back, so nothing may be
-    appended before its directory is given up.
+    Raises DirectoryFailure; then all is as it was before, as far as the disks allow. A returned
+    error means that the names have changed but may not be on disk. The old log could come back, so
+    nothing may be appended before its directory is given up.
     """
     moved = future_path(old, key, topic_id, MOVED)
     with failing(old):

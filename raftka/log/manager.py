@@ -1,14 +1,14 @@
 """All logs of a node: opening, making and removing partitions in its log directories. Knows no
 records.
 
-Partitions lie in `topic-partition`, with the topic's id in partition.metadata; a removed one is
-renamed first, so a crash cannot leave half a log under its name. They are opened when they are
-asked for: what lies there and never is belongs to a topic that was deleted meanwhile. A topic can
-be deleted and made again while one of the directories is away, so two topics of one name may lie in
-two directories; the metadata says later which of them is there still.
+A partition lies in `topic-partition`, with the topic's id in partition.metadata. A partition that
+is removed gets another name first, so a crash cannot leave half a log under its own name. A log is
+opened when the node first asks for it. Partitions that it never asks for belong to topics that were
+deleted meanwhile. A topic can be deleted and made again while a directory is away, so two topics of
+one name may lie in two directories; the metadata says later which of them still exists.
 
-A directory that fails is *offline* until the node is started again: nothing is read from it or
-written to it, and what lies there is not made anew in another.
+A directory that fails is *offline* until the node is started again: the node does not read it, does
+not write to it, and does not make its partitions anew in another directory.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from random import Random
 
-from raftka.log.checkpointing import Checkpointing, Done, Later, nobody
+from raftka.log.checkpointing import Checkpointing, Done, Later, ignore_end
 from raftka.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANED_OFFSETS,
@@ -30,7 +30,14 @@ from raftka.log.checkpoints import (
     encode_partition_metadata,
 )
 from raftka.log.config import LogConfig
-from raftka.log.directory import DirectoryFailure, Key, LogDirectory, all_failed, failing
+from raftka.log.directory import (
+    DirectoryFailure,
+    Key,
+    LogDirectory,
+    all_failed,
+    check_readable,
+    failing,
+)
 from raftka.log.finding import MADE_WITHOUT, find, topic_id_of
 from raftka.log.future import (
     FUTURE,
@@ -45,6 +52,7 @@ from raftka.log.log import Log
 from raftka.log.recovery import Damaged
 from raftka.log.segments.segment import segment_path
 from raftka.runtime.interfaces import File, Files
+from raftka.versions import NewerFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,7 @@ class Ahead:
 
     topic_id: bytes
     whole: bool
-    result: Log | OSError | Damaged
+    result: Log | OSError | Damaged | NewerFormat
 
     def close(self) -> None:
         if isinstance(self.result, Log):
@@ -69,8 +77,8 @@ class Maker:
     """
 
     def __init__(self, files: Files, offline: Iterable[str]) -> None:
-        """`offline`: log directories that cannot be used; a partition that is made without them
-        says so.
+        """`offline`: log directories that cannot be used; a new partition keeps their names in a
+        file.
         """
         self._files = files
         self._without = "\n".join(list(offline)).encode()
@@ -113,19 +121,21 @@ class LogManager:
         now_ms: int,
         offline: Mapping[str, OSError] | None = None,
     ) -> None:
-        """`offline`: paths of those that could not be taken. Raises OSError, LogDirectoryError."""
+        """`offline`: by path, the errors of directories that could not be opened. Raises OSError,
+        LogDirectoryError.
+        """
         self._files = files
         self._now_ms = now_ms
         self.directories = directories
-        self.offline = dict(offline or {})  # by path, and why: others join them
+        self.offline = dict(offline or {})  # by path; directories that fail later are added
         self.logs: dict[Key, Log] = {}
         self.topic_ids: dict[Key, bytes] = {}
         self._homes: dict[Key, LogDirectory] = {}
-        # another topic's log of that name, in another directory than `_homes` has
+        # logs of another topic of the same name, in another directory than `_homes` has
         self.namesakes: dict[tuple[Key, bytes], LogDirectory] = {}
-        # where a partition is to be made that is not there yet
+        # the directory in which to make a partition that does not exist yet
         self.preferred: dict[Key, LogDirectory] = {}
-        # with a log that was on its way there
+        # the target of a move that an earlier process began and did not end
         self.leftovers: dict[tuple[Key, bytes], LogDirectory] = {}
         for home in directories:
             try:
@@ -137,29 +147,36 @@ class LogManager:
             self.leftovers.update(
                 {(left.key, left.topic_id): home for left in leftovers(files, home, FUTURE)}
             )
-        # who knows until when it may be read keeps it
+        # closes the file of a removed segment; the broker waits until no answer reads it
         self.on_retired: Callable[[Log, File], None] = lambda _log, file: files.discard(file)
-        # True: the node goes on without it
+        # returns True if the node goes on without the directory
         self.on_directory_failed: Callable[[LogDirectory, OSError], bool] = lambda _home, _error: (
             False
         )
         self._checkpoints = Checkpointing(files, self.logs, self._homes, self.offline)
-        # by `make_ahead`, and not asked for yet
+        # made by `make_ahead`, and not asked for yet
         self._made: dict[tuple[Key, bytes], LogDirectory] = {}
-        self._opening: set[Key] = set()  # by `open_ahead`, off the loop
-        self._ahead: dict[Key, Ahead] = {}  # what came of it, and was not asked for yet
+        self._opening: set[Key] = set()  # `open_ahead` opens them off the loop
+        self._ahead: dict[Key, Ahead] = {}  # results, not asked for yet
 
     @classmethod
     def open(
         cls, files: Files, log_dirs: Sequence[str], node_id: int, random: Random, now_ms: int
     ) -> "LogManager":
-        """Takes the directories that can be read; `random` makes the id of a new one. Raises
-        LogDirectoryError, OSError when none can.
+        """Open the directories that can be read; `random` makes the id of a new one. Raises
+        LogDirectoryError and NewerFormat, and OSError when no directory can be read.
         """
         taken: list[LogDirectory] = []
         offline: dict[str, OSError] = {}
+        for path in dict.fromkeys(log_dirs):
+            try:
+                check_readable(files, path)
+            except OSError as error:
+                offline[path] = error
         try:
             for path in dict.fromkeys(log_dirs):
+                if path in offline:
+                    continue
                 try:
                     taken.append(LogDirectory(files, path, node_id, random))
                 except OSError as error:
@@ -179,7 +196,7 @@ class LogManager:
 
     @property
     def directory_ids(self) -> list[bytes]:
-        """Of those that can be used."""
+        """Return the ids of the directories that can be used."""
         return [home.directory_id for home in self.usable]
 
     @property
@@ -190,15 +207,29 @@ class LogManager:
     def cluster_id(self) -> str | None:
         return next((home.cluster_id for home in self.usable if home.cluster_id is not None), None)
 
+    def raise_level(self, level: int) -> None:
+        """Write the cluster's level of raftka.version down before anything is written in its
+        formats. A directory that cannot note the level fails. Raises OSError if the node cannot go
+        on without it.
+        """
+        for home in self.usable:
+            try:
+                home.raise_level(level)
+            except OSError as error:
+                if not self.on_directory_failed(home, error):
+                    raise
+
     def set_cluster_id(self, cluster_id: str) -> None:
-        """Raises LogDirectoryError when a directory is another cluster's."""
+        """Write the id down in each directory. Raises LogDirectoryError when one belongs to another
+        cluster.
+        """
         for home in self.usable:
             home.join_cluster(cluster_id)
 
     # directories that fail
 
     def fail(self, home: LogDirectory, error: OSError) -> list[Key]:
-        """It is not used any more; returns what lies there."""
+        """Stop using the directory, and fail its open logs. Return the partitions in it."""
         self.offline[home.path] = error
         keys = self.lying_in(home)
         for key in keys:
@@ -213,8 +244,8 @@ class LogManager:
         return self._homes[key]
 
     def lies_offline(self, key: Key, topic_id: bytes) -> bool:
-        """In a directory that failed; not when what lies there is an earlier topic's of that
-        name.
+        """Return whether this topic's log lies in a failed directory. False if the log there
+        belongs to an earlier topic of that name.
         """
         if (key, topic_id) in self.namesakes:
             return self.namesakes[key, topic_id].path in self.offline
@@ -255,12 +286,12 @@ class LogManager:
         *,
         whole: bool = False,
     ) -> Log:
-        """The partition's log: open, on disk, or new in the directory with the fewest. One of an
-        earlier topic of that name goes. Raises OSError.
+        """Return the partition's log: open, on disk, or new in the directory with the fewest
+        partitions. A log of an earlier topic of that name is removed. Raises OSError.
 
-        `whole`: raises Damaged when records are gone that were on disk.
+        `whole`: raise Damaged when records that were on disk are gone.
 
-        `now_ms` is the wall clock, where it is not told the latest that was.
+        `now_ms`: the wall clock; None: the latest time that an earlier call gave.
         """
         key = (topic, partition)
         self._now_ms = self._now_ms if now_ms is None else now_ms
@@ -282,10 +313,12 @@ class LogManager:
             raise DirectoryFailure(self._homes.get(key, home), error) from error
 
     def _not_that_topic(self, key: Key, topic_id: bytes, whole: bool) -> None:
-        """Remove a log of an earlier topic of that name. Or its partition.metadata has rotted: then
-        it may be all that is left.
+        """Remove a log of an earlier topic of that name; or, if its partition.metadata cannot be
+        read, write that file again: the log may be the only copy.
 
-        One without a committed record was never flushed: a power loss took what it says.
+        A log without a committed record is removed in any case: it was never flushed, so a power
+        loss may have taken the file's content. `whole`: raise Damaged for a log with committed
+        records.
         """
         home = self._homes[key]
         metadata = f"{home.place(key)}/{PARTITION_METADATA}"
@@ -301,8 +334,8 @@ class LogManager:
             self.remove([key])
 
     def _take_namesake(self, key: Key, topic_id: bytes) -> None:
-        """The other log of that name is this topic's: what `_homes` has is of an earlier one, and
-        goes. Raises DirectoryFailure.
+        """Use the other log of that name, which is this topic's. The log in `_homes` belongs to an
+        earlier topic and is removed. Raises DirectoryFailure.
         """
         if key in self._homes:
             with failing(self._homes[key]):
@@ -319,10 +352,10 @@ class LogManager:
         recovery_point = home.offsets[RECOVERY_POINTS].get(key, 0)
         log = (
             self._opened_ahead(key, topic_id, whole)
-            or self._opener(key, home, config, clean, whole)()
+            or self._opener(key, home, config, clean, whole and not is_new)()
         )
         log.configure(config)
-        # a clean end says nothing of the names of a log that had no records
+        # after a clean shutdown the names of an empty log may still be only in memory
         if not recovery_point and not (clean and log.end_offset):
             self._make_durable(log, home, is_new)
         cleaned_offset = home.offsets[CLEANED_OFFSETS].get(key, 0)
@@ -334,7 +367,9 @@ class LogManager:
     def _opener(
         self, key: Key, home: LogDirectory, config: LogConfig, clean: bool, whole: bool
     ) -> Callable[[], Log]:
-        """With what the checkpoints say now; it touches nothing but the partition's directory."""
+        """Return a function that opens the log by the present checkpoints. It touches nothing but
+        the partition's directory.
+        """
         return partial(
             Log.open,
             self._files,
@@ -350,8 +385,8 @@ class LogManager:
     def open_ahead(
         self, wanted: Iterable[tuple[Key, bytes, LogConfig, bool]]
     ) -> Callable[[], None]:
-        """Work for off the loop: opens what lies here of them (with their topics' ids, settings,
-        `whole`), for `get_or_create` to find it open.
+        """Return work to be run off the loop. It opens those of the partitions (with their topics'
+        ids, settings, `whole`) that lie here, so that `get_or_create` finds them open.
 
         A log of another topic of that name is left alone.
         """
@@ -372,7 +407,7 @@ class LogManager:
 
         def work() -> None:
             for key, topic_id, whole, place, opener in jobs:
-                result: Log | OSError | Damaged
+                result: Log | OSError | Damaged | NewerFormat
                 try:
                     if (
                         decode_partition_metadata(self._files.read(f"{place}/{PARTITION_METADATA}"))
@@ -382,14 +417,16 @@ class LogManager:
                     result = opener()
                 except CheckpointError:
                     continue
-                except (OSError, Damaged) as error:
+                except (OSError, Damaged, NewerFormat) as error:
                     result = error
                 self._ahead[key] = Ahead(topic_id, whole, result)
 
         return work
 
     def _opened_ahead(self, key: Key, topic_id: bytes, whole: bool) -> Log | None:
-        """Raises what opening it has raised."""
+        """Return the log if `open_ahead` has opened it for this topic, else None. Raises the error
+        of the opening.
+        """
         ahead = self._ahead.pop(key, None)
         if ahead is None:
             return None
@@ -401,11 +438,11 @@ class LogManager:
         return None
 
     def _make_durable(self, log: Log, home: LogDirectory, is_new: bool) -> None:
-        """The first flush of its records makes the names durable too: thousands of partitions may
-        come at once.
+        """Let the first flush of records make the names durable too: thousands of partitions may be
+        made at once, and a flush for each would take long.
 
-        So it is with one that an earlier process has begun and perhaps never flushed; what is in it
-        already is claimed from now on.
+        The same is done for a log that an earlier process began and perhaps never flushed: its
+        records count as durable from now on.
         """
         metadata, made_without = (
             f"{log.directory}/{name}" for name in (PARTITION_METADATA, MADE_WITHOUT)
@@ -419,7 +456,7 @@ class LogManager:
             log.durability.flush_with_next(path)
         if not is_new and log.end_offset:
             file = self._files.open(metadata)
-            file.write(0, file.read(0, file.size()))  # as recovery does with records
+            file.write(0, file.read(0, file.size()))  # written again, as recovery does with records
             file.sync()
             file.close()
 
@@ -431,8 +468,8 @@ class LogManager:
     # to another directory
 
     def begin_move(self, key: Key, target: LogDirectory) -> Log:
-        """The log that is to take the place of the present one; what an earlier process copied of
-        it counts. Raises OSError.
+        """Return the log that will take the place of the present one. It keeps the copy that an
+        earlier process has begun. Raises OSError.
         """
         self.leftovers.pop((key, self.topic_ids[key]), None)
         return open_future(
@@ -440,7 +477,7 @@ class LogManager:
         )
 
     def drop_leftover(self, key: Key, topic_id: bytes) -> None:
-        """Nobody wants what an earlier process had copied."""
+        """Remove the copy that an earlier process has left: the move is not wanted any more."""
         home = self.leftovers.pop((key, topic_id))
         if home.path not in self.offline:
             self._files.remove(future_path(home, key, topic_id))
@@ -448,11 +485,12 @@ class LogManager:
     def end_move(
         self, key: Key, future: Log, target: LogDirectory
     ) -> tuple[Log, str, OSError | None]:
-        """It has all of the present one, of which nothing is staged or under way. The new log, and
-        what `change_names` tells.
+        """Put `future` in the place of the present log. It has all of that log's records, and none
+        of them is staged or under way to the disk. Return the new log, and the result of
+        `change_names`.
 
-        Waits for the disks on the caller's own time: some flushes of little. Raises
-        DirectoryFailure; the present log stays, or has failed.
+        Waits for the disks in the caller's thread: some small flushes. Raises DirectoryFailure; the
+        present log stays, or has failed.
         """
         present, old = self.logs[key], self._homes[key]
         with failing(target):
@@ -474,7 +512,7 @@ class LogManager:
                 start_offset=start,
             )
         except OSError as failure:
-            present.give_up(failure)  # what it would write from now on nobody would find
+            present.give_up(failure)  # its files have other names now: new records would be lost
             raise DirectoryFailure(target, failure) from failure
         log.adopt(present)
         self._take(key, log, target)
@@ -495,8 +533,8 @@ class LogManager:
         return key in self._homes
 
     def unopened(self, keys: Iterable[Key]) -> list[tuple[Key, bytes]]:
-        """Those of them that lie here and nobody has asked for, with their topics' ids; those whose
-        id cannot be read are left out.
+        """Return those of `keys` that lie here and were not asked for yet, with their topics' ids.
+        A partition whose id cannot be read is left out.
         """
         lying = [
             key
@@ -510,8 +548,8 @@ class LogManager:
         return [(key, topic_id) for key, topic_id in found if topic_id is not None]
 
     def prepare(self, wanted: Sequence[tuple[Key, bytes, LogConfig, bool]]) -> Callable[[], None]:
-        """Work for off the loop, for `get_or_create` to find partitions made, or open (with their
-        topics' ids, settings, `whole`).
+        """Return work to be run off the loop. It makes or opens these partitions (with their
+        topics' ids, settings, `whole`), so that `get_or_create` finds them ready.
         """
         make = self.make_ahead([(key, topic_id) for key, topic_id, _, _ in wanted])
         open_logs = self.open_ahead(wanted)
@@ -523,8 +561,8 @@ class LogManager:
         return work
 
     def make_ahead(self, wanted: Iterable[tuple[Key, bytes]]) -> Callable[[], None]:
-        """Work for off the loop: the directories of those that are new (with their topics' ids),
-        for `get_or_create` to find them made.
+        """Return work to be run off the loop. It makes the directories of new partitions (with
+        their topics' ids), so that `get_or_create` finds them made.
         """
         counts = self._counts()
         new = []
@@ -584,7 +622,9 @@ class LogManager:
         return min(counts, key=lambda home: counts[home])
 
     def remove(self, keys: Iterable[Key]) -> None:
-        """The names go at once and durably, the files in the background. Raises OSError."""
+        """Remove partitions: their names at once and durably, their files in the background. Raises
+        OSError.
+        """
         doomed = []
         for key in keys:
             home = self._homes.pop(key)
@@ -596,7 +636,7 @@ class LogManager:
         self._remove_directories(doomed)
 
     def remove_namesakes(self, namesakes: Iterable[tuple[Key, bytes]]) -> None:
-        """Raises OSError."""
+        """Remove these logs of other topics of the same name. Raises OSError."""
         doomed = [
             (self.namesakes.pop((key, topic_id)), key, topic_id) for key, topic_id in namesakes
         ]
@@ -607,7 +647,7 @@ class LogManager:
     def _remove_directories(self, doomed: Iterable[tuple[LogDirectory, Key, bytes]]) -> None:
         paths: dict[str, LogDirectory] = {}
         for home, key, topic_id in doomed:
-            # of one that is, the next start finds that it is nobody's
+            # in an offline directory the next start finds that no topic has the log
             if home.path not in self.offline:
                 path = home.doomed(key, topic_id)
                 self._files.rename(home.place(key), path)
@@ -620,25 +660,29 @@ class LogManager:
     # checkpoints
 
     def high_watermark(self, topic: str, partition: int) -> int:
-        """As it was last written down; 0 when it never was."""
+        """Return the high watermark that was last written down; 0 if none was."""
         key = (topic, partition)
         return self._homes[key].offsets[HIGH_WATERMARKS].get(key, 0) if key in self._homes else 0
 
     def work_in_turns(self, later: Later) -> None:
-        """`later` calls what it is given in another turn: thousands of logs are checkpointed some
-        at a time.
+        """Checkpoint some logs in each turn, because a node can have thousands. `later` calls a
+        function in another turn.
         """
         self._checkpoints.later = later
 
-    def write_checkpoints(self, high_watermarks: Mapping[Key, int], done: Done = nobody) -> None:
+    def write_checkpoints(
+        self, high_watermarks: Mapping[Key, int], done: Done = ignore_end
+    ) -> None:
         """Write down how far all is on disk: the next start reads less. After an error the node
         must stop.
         """
         self._checkpoints.write(self.usable, high_watermarks, self.on_directory_failed, done)
 
     def close(self, high_watermarks: Mapping[Key, int], broker_epoch: int = -1) -> None:
-        """A clean shutdown of every directory whose logs are all sound. Raises OSError."""
-        self._checkpoints.closed = True  # one that is under way goes no further
+        """Close all logs, and mark each directory whose logs are all sound as cleanly shut down.
+        Raises OSError.
+        """
+        self._checkpoints.closed = True  # a checkpoint under way goes no further
         for log in self.logs.values():
             log.close(clean=True)
         for home in self.directories:

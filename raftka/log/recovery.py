@@ -1,20 +1,21 @@
-"""Opening a partition's directory: which of it may be believed, where the sound part ends, and what
-follows from the batches.
+"""Open a partition's directory: decide which data may be believed, find the end of the sound part,
+and rebuild the state that follows from the batches.
 
 Knows no appends and no clients.
 
 One number decides what is believed: the *recovery point*. Everything below it was on disk when it
 was written down: records, indexes, leader epochs, and producer snapshots up to it. Everything at or
-above it is read again with its CRC, and the first damage ends the log: what comes behind it was
-never acknowledged, or a disk has lied. After a clean shutdown the recovery point is the end.
+above it is read again with its CRC, and the first damage ends the log: records behind it were never
+acknowledged, or a disk has lied. After a clean shutdown the recovery point is the end.
 
 Between batches below the recovery point there may be gaps (a cleaner made them); above it a gap
 between segments is damage: a tail that never reached the disk. So a cleaner must keep below the
 recovery point.
 
-Not every damage is a torn tail. What had been flushed and acknowledged can rot; then sound batches
-lie behind the damage, or the log ends before what is known to be committed. Who must not forget
-such records asks for `whole`, and gets Damaged instead of what is left.
+Not every damage is a torn tail. Records that were flushed and acknowledged can rot. Then sound
+batches lie behind the damage, or the log ends before the offset that is known to be committed. A
+caller that must not forget such records asks for `whole`, and gets Damaged instead of a shorter
+log.
 """
 
 from bisect import bisect_right
@@ -47,7 +48,7 @@ LEFTOVERS = {"deleted", "cleaned", "swap", "tmp", "gone"}
 
 
 class Damaged(Exception):
-    """Records are lost that were on disk. Nothing was cut."""
+    """Records that were on disk are lost. The log was not cut."""
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class Cut:
 
     offset: int  # the log ends here now
     bytes: int
-    segments: int  # whole ones behind it
+    segments: int  # that were removed behind the end
 
 
 @dataclass(slots=True)
@@ -80,29 +81,30 @@ def recover(
     start_offset: int,
     whole: int | None = None,
 ) -> Recovered:
-    """Raises OSError. Leaves the directory with sound segments, in order, all of it on disk.
+    """Open the directory, and leave it with sound segments, in order, all of it on disk. Raises
+    OSError, and NewerFormat before anything has changed.
 
-    `whole`: at least up to that offset, and nothing rotten; raises Damaged otherwise.
+    `whole`: raise Damaged if the log ends before that offset, or sound batches lie behind damage.
     """
+    stored = _stored_epochs(files, directory)
     _finish_swaps(files, directory)
     bases, snapshot_offsets = _sweep(files, directory)
     segments = [
         Segment(files, directory, base, now_ms, config.index_interval_bytes)
         for base in bases or [start_offset]
     ]
-    if segments[-1].size:  # it goes on: its age does not begin anew
+    if segments[-1].size:  # appends continue in it, so it keeps its age
         segments[-1].created_ms = min(
             now_ms, segments[-2 if len(segments) > 1 else -1].file.modified_ms()
         )
-    stored = _stored_epochs(files, directory)
     cut = None
     for believed_below in [FOREVER, recovery_point] if clean else [recovery_point]:
         epochs = LeaderEpochs([entry for entry in stored or [] if entry[1] < believed_below])
         end, found = _check(segments, epochs, believed_below, whole)
         cut = found or cut
         if found is None:
-            break  # else whoever said that the shutdown was clean was wrong
-    # it goes on, also where it was sealed before a cut: what its earlier batches lack is not known
+            break  # else the shutdown was not clean: check again from the recovery point
+    # appends continue in it, and its earlier batches may lack timestamps
     if segments[-1].size:
         segments[-1].timeless = True
     if believed_below > segments[0].base_offset and (
@@ -112,10 +114,11 @@ def recover(
     epochs.truncate_from_end(end + 1)
     epochs.dirty = epochs.entries() != (stored or [])
     snapshots = Snapshots(files, directory, snapshot_offsets)
-    # of what was deleted nothing else can tell
+    # one at the log's start stays: nothing else tells of producers whose records were deleted
     snapshots.remove_beyond(min(end, max(believed_below, segments[0].base_offset)))
     producers = rebuild(segments, snapshots, end, now_ms)
     if believed_below != FOREVER:
+        snapshots.sync(believed_below)  # a killed process may have left them in memory alone
         for file in segments[-1].forget_stale_entries():
             file.sync()
     if believed_below != FOREVER and any(segment.size for segment in segments):
@@ -127,11 +130,11 @@ def recover(
 
 
 def _finish_swaps(files: Files, directory: str) -> None:
-    """A cleaner's new segment under this name is whole and on disk: it takes the place of what lies
-    in its range.
+    """Put each new segment of a cleaner in the place of the segments in its range: under this name
+    it is whole and on disk.
 
-    A segment that it was made of and that lies behind its last batch may be left: all of it is told
-    again further on, so it is only in vain.
+    One of the old segments may lie behind the last batch of the new one, and stay. That does no
+    harm: later records replace all records in it.
     """
     for name in files.list(directory):
         if not name.endswith(f".log{SWAP}") or not _is_offset(name[:OFFSET_DIGITS]):
@@ -139,7 +142,7 @@ def _finish_swaps(files: Files, directory: str) -> None:
         base = int(name[:OFFSET_DIGITS])
         end, whole = _extent(files, f"{directory}/{name}", base)
         if not whole and files.exists(segment_path(directory, base, ".log")):
-            continue  # no cleaner leaves that; the sweep takes it
+            continue  # no cleaner leaves such a file; the sweep removes it
         for other in files.list(directory):
             stem, _, suffix = other.partition(".")
             if (
@@ -166,8 +169,8 @@ def _extent(files: Files, path: str, base: int) -> tuple[int, bool]:
 
 
 def _sweep(files: Files, directory: str) -> tuple[list[int], list[int]]:
-    """Base offsets of segments and offsets of snapshots, in order; what a crash left half removed
-    or half made goes.
+    """Remove files that a crash left half removed or half made. Return the base offsets of segments
+    and the offsets of snapshots, in order.
     """
     names = files.list(directory)
     segments = {name[:-4] for name in names if name.endswith(".log") and _is_offset(name[:-4])}
@@ -204,8 +207,8 @@ def _stored_epochs(files: Files, directory: str) -> list[tuple[int, int]] | None
 def _check(
     segments: list[Segment], epochs: LeaderEpochs, believed_below: int, whole: int | None
 ) -> tuple[int, Cut | None]:
-    """Read again what is not believed; at the first damage the rest goes. Returns the end
-    offset.
+    """Read again all data that is not believed, and cut the log at the first damage. Return the end
+    offset, and the cut if there was one. Raises Damaged.
     """
     end = segments[0].base_offset
     for at, segment in enumerate(segments):
@@ -218,32 +221,42 @@ def _check(
         if torn or (
             following is not None and (end > following or believed_below <= end < following)
         ):
-            # old records follow, and may hold whatever a client has sent
+            # in a reused file old records follow, with any bytes that a client has sent
             is_over = following is None and ends_here(segment.file, segment.size)
             if whole is not None and (end < whole or (not is_over and _is_rotten(segments, at))):
-                for each in segments:
-                    each.file.close()
-                raise Damaged(
-                    f"{segment.file.path} is damaged at offset {end}, and that was no crash"
-                )
+                raise _damaged(segments, f"is damaged at offset {end}, and that was no crash")
             return end, _cut(
                 segments,
                 at,
                 end,
                 0 if is_over and any(segment.file.read(segment.size, WALK_BYTES)) else torn,
             )
+    if whole is not None:
+        _check_reach(segments, end, whole)
     return end, None
 
 
+def _check_reach(segments: list[Segment], end: int, whole: int) -> None:
+    """Raise Damaged when committed batches are gone and no part of them is left."""
+    if end < whole:
+        raise _damaged(segments, f"ends at offset {end}, but all below {whole} was committed")
+
+
+def _damaged(segments: list[Segment], why: str) -> Damaged:
+    for each in segments:
+        each.file.close()
+    return Damaged(f"{segments[-1].file.path} {why}")
+
+
 def _is_sealed(end: int, believed_below: int) -> bool:
-    """On disk. A segment that ends right at the recovery point may have been sealed later: the last
-    of its time index need not be there.
+    """Return whether a segment that ends at `end` is on disk whole. One that ends right at the
+    recovery point may have been sealed later, so the last entry of its time index may be missing.
     """
     return end < believed_below
 
 
 def _is_rotten(segments: list[Segment], at: int) -> bool:
-    """Behind the damage something is sound."""
+    """Return whether a sound batch lies behind the damage: a torn tail has none."""
     places = [
         (segments[at], segments[at].size + 1),
         *[(segment, 0) for segment in segments[at + 1 :]],
@@ -267,8 +280,9 @@ def _with_epochs(
 
 
 def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
-    """The last segments go first: a crash in between leaves no hole. `torn`: bytes of batches
-    behind the end, in the segment that stays.
+    """Cut the log in `segments[at]`, and remove the segments behind it. The last ones are removed
+    first, so a crash in between leaves no hole. `torn`: bytes of batches behind the end, in the
+    segment that stays.
     """
     doomed = segments[at + 1 :]
     cut = Cut(end, torn + sum(segment.size for segment in doomed), len(doomed))
@@ -283,17 +297,15 @@ def _cut(segments: list[Segment], at: int, end: int, torn: int) -> Cut:
 
 @contextmanager
 def kept_time(file: File) -> Iterator[None]:
-    """Whatever is done to the file meanwhile, the time of its last write stays: retention may go by
-    it.
-    """
+    """Keep the time of the file's last write while the file is changed: retention may go by it."""
     modified_ms = file.modified_ms()
     yield
     file.set_modified(modified_ms)
 
 
 def _agree(segments: list[Segment], epochs: LeaderEpochs, end: int) -> bool:
-    """With the batches on both sides of where each begins, and with the last one. The file has no
-    checksum, and by it replicas are cut.
+    """Return whether the epochs agree with the batches on both sides of the start of each, and with
+    the last batch. The file has no checksum, and replicas are cut by it.
     """
     places = {offset for _, start in epochs.entries() for offset in (start - 1, start)} | {end - 1}
     found = [
@@ -305,7 +317,7 @@ def _agree(segments: list[Segment], epochs: LeaderEpochs, end: int) -> bool:
 
 
 def _header_at(segments: list[Segment], offset: int) -> Header | None:
-    """Of the first batch that reaches `offset`."""
+    """Return the header of the first batch that reaches `offset`; None if there is none."""
     for segment in segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]:
         if (found := segment.locate(offset, segment.size)) is not None:
             return next(
@@ -325,7 +337,7 @@ def _base_offset(segment: Segment) -> int:
 
 
 def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
-    """From the batches, when the checkpoint is lost or wrong."""
+    """Read the epochs from the batches, when the checkpoint is lost or wrong."""
     epochs = LeaderEpochs()
     for segment in segments:
         for _ in _with_epochs(headers(segment.file, 0, segment.size), epochs):
@@ -336,11 +348,11 @@ def _epochs_of(segments: list[Segment]) -> LeaderEpochs:
 def _make_durable(
     files: Files, directory: str, segments: list[Segment], believed_below: int
 ) -> None:
-    """Flush what was found: it is claimed from now on, and after a crash of the process alone it
-    may be in the page cache only.
+    """Flush the data that was found: it counts as durable from now on, and after a crash of the
+    process alone it may be only in the page cache.
 
-    A kernel takes pages whose flush failed for clean: it shows them to this process, and a flush
-    alone would not write them. They are written anew.
+    A kernel marks pages as clean although their flush failed: this process can read them, but
+    another flush would not write them. So they are written again.
     """
     for at, segment in enumerate(segments):
         is_last = at + 1 == len(segments)

@@ -43,13 +43,13 @@ OPENED_RECORD_BYTES = 150  # of a small record, as Python objects
 QUICK_RECORDS, QUICK_BYTES = 10_000, 2 * MIB  # walked as rows: ten megabytes of them
 MAGIC_POSITION = 16
 MAX_TIMESTAMP_POSITION = 35
-# "producer" is not among them: as it comes
+# "producer" is not here: the batch keeps its own codec
 CODEC_OF_TOPIC = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 class RefusedRecords(KafkaError):
-    """Refused by the log, behind the CRC: the answer carries the log start offset, and what is
-    wrong with which record where Kafka tells it.
+    """The log refuses a batch whose CRC is right. The answer carries the log start offset and,
+    where Kafka does so, the wrong records, each with its error.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class RefusedRecords(KafkaError):
 
 
 class Prepared(NamedTuple):
-    """A batch for the log, with what is known of it; without `largest_ms` its records were not
-    walked, and it may lie under another codec.
+    """A batch for the log. If `largest_ms` is None, its records were not walked, and its codec may
+    not be the topic's.
     """
 
     batch: memoryview
     largest_ms: int | None  # the largest timestamp of its records
     schemas: SchemaRules | None = None  # that its records were compared with
-    has_holes: bool = False  # records were taken out: it has fewer than offsets
+    has_holes: bool = False  # records were taken out: it has more offsets than records
 
 
 def opened_bytes(batch: memoryview) -> int:
-    """About how much memory the records take when they are opened: a compressed batch may be a
-    thousand times as large.
+    """Estimate the memory that the records take when they are decompressed: a thousand times the
+    size of the batch is possible.
     """
     return max(
         len(batch), min(read_header(batch).count * OPENED_RECORD_BYTES, DECOMPRESSED_BYTES.value)
@@ -83,7 +83,7 @@ def opened_bytes(batch: memoryview) -> int:
 
 
 class NeedsSchemas(KafkaError):
-    """The records are to be compared with schemas first: what comes of that is a Prepared with
+    """The records must be compared with schemas first. The caller then appends a Prepared with
     these rules.
     """
 
@@ -97,7 +97,7 @@ class NeedsSchemas(KafkaError):
 
     @property
     def is_small(self) -> bool:
-        """Its records may be read within a turn."""
+        """Return whether its records may be read within a turn."""
         header = read_header(self.batch)
         is_short = header.count <= AT_ONCE_RECORDS and len(self.batch) <= AT_ONCE_BYTES
         return is_short and (
@@ -105,11 +105,11 @@ class NeedsSchemas(KafkaError):
         )
 
     def without(self, indexes: Container[int]) -> Prepared:
-        """The batch without some of its records: the others keep their offsets, and the producer
-        its sequence. Raises RefusedRecords.
+        """Return the batch without some of its records. The others keep their offsets, and the
+        producer its sequence. Raises RefusedRecords.
 
-        May be called off the loop. All records are walked first, and lie under the topic's codec
-        then.
+        May be called off the loop. All records are walked first, and the result has the topic's
+        codec.
         """
         batch, _, *_ = walked(self.batch, *self._rest)
         header = BATCH_HEADER.unpack_from(batch)
@@ -120,9 +120,9 @@ class NeedsSchemas(KafkaError):
 
 
 class TakesLong(KafkaError):
-    """The records are to be walked, or compressed anew, and that is more than a turn has time for.
+    """The records must be walked or compressed again, and a turn has no time for that.
 
-    `prepared` may be called wherever the bytes of the batch are still there, also off the loop.
+    `prepared` may be called while the bytes of the batch are still there, also off the loop.
     """
 
     def __init__(self, batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> None:
@@ -136,14 +136,14 @@ class TakesLong(KafkaError):
         return opened_bytes(self.batch)
 
     def prepared(self) -> Prepared:
-        """For the log to append as it is. Raises RefusedRecords."""
+        """Return the batch for the log to append as it is. Raises RefusedRecords."""
         batch, largest_ms, *_ = walked(self.batch, *self._rest)
         return Prepared(batch, largest_ms, self._schemas)
 
 
 def one_batch(records: memoryview) -> memoryview:
-    """The batch in a produce request's records, without what Kafka ignores behind it: up to 11
-    bytes, or the beginning of a batch that is cut.
+    """Return the batch in a produce request's records, without the bytes behind it that Kafka
+    ignores: up to 11 bytes, or the beginning of a batch that is cut. Raises KafkaError.
     """
     size = _size_at(records, 0)
     if size is None:
@@ -196,12 +196,13 @@ def repair(
     partition: str,
     prepared: Prepared | None = None,
 ) -> tuple[memoryview, int, int | None]:
-    """The batch as the topic stores it, its largest timestamp, and the attributes to `restamp` it
-    with when it is appended, None: leave them.
+    """Return the batch as the topic stores it, its largest timestamp, and the attributes for
+    `restamp` when the batch is appended; None if no `restamp` is needed.
 
-    Raises RefusedRecords, NeedsSchemas and TakesLong. `partition`: as texts name it; `prepared`:
-    this batch, by a TakesLong or behind a NeedsSchemas. Repaired as in Kafka: the timestamp type,
-    the largest timestamp, the codec. Records are walked only where something needs it.
+    Raises RefusedRecords, NeedsSchemas and TakesLong. `partition`: its name in error texts;
+    `prepared`: this batch, made after a TakesLong or a NeedsSchemas. As in Kafka, the timestamp
+    type, the largest timestamp and the codec are repaired. Records are walked only if a check needs
+    it.
     """
     has_holes = prepared is not None and prepared.has_holes
     _check_header(batch, has_holes=has_holes)
@@ -211,7 +212,7 @@ def repair(
         BATCH_HEADER.unpack_from(batch)
     )
     stamped = config.message_timestamp_type == "LogAppendTime"
-    late = (
+    out_of_range = (
         timestamp - now_ms > config.message_timestamp_after_max_ms
         or now_ms - base_timestamp > config.message_timestamp_before_max_ms
     )
@@ -224,9 +225,10 @@ def repair(
     elif (
         other_codec
         or attributes & LOG_APPEND_TIME
-        or (late and not stamped)
+        or (out_of_range and not stamped)
         or is_wrong
         or config.compacted
+        or (codec and config.bounds_opened)
         or config.validation == "records"
     ):
         if (
@@ -237,14 +239,15 @@ def repair(
             raise TakesLong(batch, now_ms, config, partition)
         batch, largest, *_ = walked(batch, now_ms, config, partition)
         _, _, _, _, _, attributes, _, _, timestamp, *_ = BATCH_HEADER.unpack_from(batch)
-    again = attributes | LOG_APPEND_TIME if stamped else attributes & ~LOG_APPEND_TIME
+    new_attributes = attributes | LOG_APPEND_TIME if stamped else attributes & ~LOG_APPEND_TIME
     if stamped:
         largest = now_ms
     if len(batch) > config.segment_bytes:
         raise RefusedRecords(Code.RECORD_LIST_TOO_LARGE)
-    if producer_id >= 0 and epoch < -1:  # -1 is taken: Kafka's own hole
+    if producer_id >= 0 and epoch < -1:  # Kafka accepts -1 too
         raise RefusedRecords(Code.INVALID_PRODUCER_EPOCH)
-    return batch, largest, again if (again, largest) != (attributes, timestamp) else None
+    is_changed = (new_attributes, largest) != (attributes, timestamp)
+    return batch, largest, new_attributes if is_changed else None
 
 
 def is_wrong_time(base_timestamp: int, timestamp: int, count: int) -> bool:
@@ -257,7 +260,7 @@ def is_wrong_time(base_timestamp: int, timestamp: int, count: int) -> bool:
 
 
 def _check_header(batch: memoryview, *, has_holes: bool = False) -> None:
-    """Check what every batch of a client must have, behind the CRC."""
+    """Check the header fields behind the CRC. Raises RefusedRecords."""
     base, _, _, _, _, attributes, delta, _, _, producer_id, _, sequence, count = (
         BATCH_HEADER.unpack_from(batch)
     )
@@ -281,16 +284,17 @@ def _check_header(batch: memoryview, *, has_holes: bool = False) -> None:
 
 
 def check_records(batch: memoryview, now_ms: int, config: LogConfig, partition: str) -> int:
-    """Walk the records; returns their largest timestamp. Raises RefusedRecords."""
+    """Walk the records and return their largest timestamp. Raises RefusedRecords."""
     rule = _Rule(batch, now_ms, config, partition)
-    is_quick = config.validation != "records" and _is_small(batch)
+    most_bytes = config.max_decompressed_message_bytes if config.bounds_opened else None
+    is_quick = config.validation != "records" and most_bytes is None and _is_small(batch)
     if is_quick and (found := _largest_of_sound(batch, rule)) is not None:
         return found
     errors: list[tuple[int, str]] = []
     late = False
     largest = -1
     in_order = True
-    for index, record in enumerate(_outlines(batch)):
+    for index, record in enumerate(_outlines(batch, most_bytes=most_bytes)):
         largest = max(largest, record.timestamp)
         in_order = in_order and record.offset == index
         if config.compacted and record.key_bytes is None:
@@ -313,14 +317,14 @@ def check_records(batch: memoryview, now_ms: int, config: LogConfig, partition: 
     if errors:
         raise wrong_records(errors)
     if rule.compressed and not in_order and (is_quick or config.validation == "records"):
-        # Kafka's own answer, and its own difference
+        # as in Kafka, which accepts this in batches that are not compressed
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)
     return largest
 
 
 def wrong_records(errors: Sequence[tuple[int, str]], total: int | None = None) -> RefusedRecords:
-    """The refusal of a batch for its records, in Kafka's words; `errors`: (index in the batch,
-    text), of `total` or all.
+    """Return the refusal of a batch for its records, in Kafka's words. `errors`: (index in the
+    batch, text); `total`: the number of errors, if `errors` does not have all.
     """
     shown = ", ".join(
         f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
@@ -380,8 +384,8 @@ def _is_small(batch: memoryview) -> bool:
 
 
 def _largest_of_sound(batch: memoryview, rule: _Rule) -> int | None:
-    """Their largest timestamp when nothing is wrong with times and keys: six times as fast. None:
-    look again, and say what is wrong.
+    """Return the largest timestamp if all times and keys are right: six times as fast as the walk.
+    None: the caller must walk the records, to find out what is wrong.
 
     All records are in memory meanwhile, as rows.
     """
@@ -405,21 +409,23 @@ def _largest_of_sound(batch: memoryview, rule: _Rule) -> int | None:
     )
 
 
-def _outlines(batch: memoryview, write: Write | None = None) -> Iterator[Outline]:
-    """As `outlines`, with Kafka's codes. Raises RefusedRecords."""
+def _outlines(
+    batch: memoryview, write: Write | None = None, most_bytes: int | None = None
+) -> Iterator[Outline]:
+    """Yield the outlines. Raises RefusedRecords with Kafka's codes."""
     header = read_header(batch)
     if header.compression == ZSTD and len(batch) == BATCH_HEADER_BYTES:
-        # for the other codecs nothing is garbage, in Kafka
+        # Kafka's zstd opens an empty payload; its other codecs fail below
         raise RefusedRecords(Code.INVALID_RECORD)
     try:
         if header.compression == LZ4 and not has_independent_blocks(batch[BATCH_HEADER_BYTES:]):
             raise NotOpened("lz4 blocks that refer to each other, which Java's clients do not read")
-        yield from outlines(batch, write)
+        yield from outlines(batch, write, most_bytes)
     except NotOpened as error:
-        # Kafka's own answer to a payload that its codec does not take
+        # as Kafka answers if the codec cannot open the payload
         raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR) from error
     except EndlessSize as error:
-        # Kafka's own difference
+        # as in Kafka, where the code depends on the compression
         raise RefusedRecords(
             Code.INVALID_RECORD if header.compression else Code.UNKNOWN_SERVER_ERROR
         ) from error
@@ -431,8 +437,8 @@ def _outlines(batch: memoryview, write: Write | None = None) -> Iterator[Outline
 
 
 def restamp(batch: memoryview, attributes: int, max_timestamp: int) -> None:
-    """The stored header says what the topic says; these fields are under the CRC. Attributes that
-    mean nothing are gone then, as in Kafka.
+    """Write the topic's timestamp type and the largest timestamp into the stored header, and seal
+    it with a new CRC. Unknown attributes are cleared, as in Kafka.
     """
     batch[ATTRIBUTES_POSITION : ATTRIBUTES_POSITION + 2] = (attributes & KNOWN_ATTRIBUTES).to_bytes(
         2, "big", signed=True
@@ -469,7 +475,7 @@ def walked(batch: memoryview, now_ms: int, config: LogConfig, partition: str) ->
 
 
 def recompress(batch: memoryview, codec: int, level: int | None, most_bytes: int) -> memoryview:
-    """The same records under the topic's own codec, with the same producer fields. Raises
+    """Return the same records under the topic's own codec, with the same producer fields. Raises
     RefusedRecords, also above `most_bytes`.
     """
     _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, count = (
@@ -486,7 +492,7 @@ def recompress(batch: memoryview, codec: int, level: int | None, most_bytes: int
             raise RefusedRecords(Code.MESSAGE_TOO_LARGE)
     first, least, largest = times
     if least < -1 or (producer_id >= 0 and epoch == -1):
-        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # Kafka's own answer
+        raise RefusedRecords(Code.UNKNOWN_SERVER_ERROR)  # as Kafka answers
     made = batch_of(
         packer.finish(),
         count,

@@ -24,6 +24,7 @@ from raftka.metadata.security_commands import (
     TokenTimes,
 )
 from raftka.security.acls import Acl
+from raftka.versions import Features
 
 Endpoints = tuple[tuple[str, str, int, str], ...]  # (listener, host, port, security protocol)
 
@@ -242,6 +243,7 @@ class RegisterBroker(NamedTuple):
     # how many of its log.dirs it cannot use: their ids may not be readable
     failed_directories: int = 0
     held: tuple[HeldReplicas, ...] | None = None  # only after a reply TELL_HELD
+    features: Features = ()  # that its release supports
 
     @property
     def directories(self) -> frozenset[bytes]:
@@ -467,7 +469,8 @@ def _reader(kind: Any) -> Read:
     if get_origin(kind) is tuple:
         return _fields([_reader(each) for each in arguments], lambda *values: values)
     hints = get_type_hints(kind)
-    return _fields([_reader(hints[name]) for name in kind._fields], kind)
+    least = len(kind._fields) - len(kind._field_defaults)
+    return _fields([_reader(hints[name]) for name in kind._fields], kind, least)
 
 
 def _scalar(kind: type) -> Read:
@@ -492,10 +495,16 @@ def _sequence(inner: Read) -> Read:
     return read
 
 
-def _fields(readers: list[Read], build: Callable[..., object]) -> Read:
+def _fields(readers: list[Read], build: Callable[..., object], least: int | None = None) -> Read:
+    """`least`: how many fields have no default. A release adds fields behind the others: what an
+    earlier one does not send has its default, what a later one sends is passed over.
+    """
+
     def read(plain: object) -> object:
-        if not isinstance(plain, (list, tuple)) or len(plain) != len(readers):
+        if not isinstance(plain, (list, tuple)) or (
+            len(plain) != len(readers) and (least is None or len(plain) < least)
+        ):
             raise ValueError(f"{len(readers)} fields expected")
-        return build(*[each(value) for each, value in zip(readers, plain, strict=True)])
+        return build(*[each(value) for each, value in zip(readers, plain, strict=False)])
 
     return read

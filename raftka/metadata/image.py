@@ -46,16 +46,13 @@ from raftka.metadata.records import (
     ScramCredentialSet,
     TopicCreated,
     TopicDeleted,
-    UnknownRecord,
     decode_batch,
 )
 from raftka.security.acls import Acl
 from raftka.security.delegation_tokens import DelegationToken, TokenCredential
 from raftka.security.scram import ScramCredential
+from raftka.versions import METADATA_SNAPSHOT, Features, check_features, level_of
 
-# 1: adding and removing replicas; 2: directories of brokers, replicas in those that failed; 3: when
-# topics changed; 4: security
-SNAPSHOT_VERSION = 4
 NO_LEADER = -1
 # Kafka's config resource types
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
@@ -86,6 +83,7 @@ class BrokerImage(NamedTuple):
     shutting_down: bool
     more_directories: tuple[bytes, ...] = ()
     missing_directories: tuple[bytes, ...] = ()
+    features: Features = ()  # that its release supports; empty: one before the first release
 
     @property
     def directories(self) -> frozenset[bytes]:
@@ -194,6 +192,11 @@ class MetadataImage:
     # of the cluster; empty in one that has never had a user of SCRAM, and is older than they are
     secret: bytes = field(default=b"", repr=False)
 
+    @property
+    def level(self) -> int:
+        """The level of raftka.version: which versions of formats nodes may write."""
+        return level_of(self.features)
+
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
@@ -228,7 +231,7 @@ class MetadataImage:
         """Apply a committed Raft entry. Empty data is an entry of Raft's own.
 
         An entry that stands at another index than its controller decided it for is void on every
-        node: that controller did not know all that came before it. Raises UnknownRecord.
+        node: that controller did not know all that came before it. Raises NewerFormat.
         """
         if not data:
             return replaced(self, {"offset": index}), Delta()
@@ -261,15 +264,14 @@ class MetadataImage:
             extensions,
             security,
         )
-        data: bytes = msgpack.packb((SNAPSHOT_VERSION, *values))
+        data: bytes = msgpack.packb((METADATA_SNAPSHOT.at(self.level), *values))
         return data
 
     @classmethod
     def from_snapshot(cls, data: bytes) -> "MetadataImage":
-        """Raises UnknownRecord for a snapshot of a newer raftka."""
-        version, *values = msgpack.unpackb(data, use_list=False, strict_map_key=False)
-        if version > SNAPSHOT_VERSION:
-            raise UnknownRecord(f"snapshot version {version} is newer than this node")
+        """Raises NewerFormat."""
+        check_snapshot(data)
+        _, *values = msgpack.unpackb(data, use_list=False, strict_map_key=False)
         (
             offset,
             cluster_id,
@@ -313,6 +315,16 @@ class MetadataImage:
             token_ids={token.hmac: token.token_id for token in tokens},
             secret=security.get("secret", b""),
         )
+
+
+def check_snapshot(data: bytes) -> None:
+    """Raise NewerFormat for a snapshot of a later release; only its beginning is read."""
+    unpacker = msgpack.Unpacker(use_list=False, max_buffer_size=len(data))
+    unpacker.feed(data)
+    unpacker.read_array_header()
+    METADATA_SNAPSHOT.check(unpacker.unpack(), "the metadata snapshot")
+    _offset, _cluster_id, features = (unpacker.unpack() for _ in range(3))
+    check_features(features, "the metadata snapshot")
 
 
 def _token(*values: Any) -> DelegationToken:
@@ -445,6 +457,7 @@ class _Draft:
                 self.changed["cluster_id"] = cluster_id
                 self.delta.cluster_formed = True
             case FeatureLevelSet(name, level):
+                check_features({name: level}, "the metadata log")
                 _put(self._own("features"), name, level or None)
             case NoOp():
                 pass
@@ -548,7 +561,7 @@ class _Draft:
         who = (record.broker_id, self.offset, record.incarnation_id, record.directory_id)
         directories = record.more_directories, record.missing_directories
         self._own("brokers")[record.broker_id] = BrokerImage(
-            *who, endpoints, record.rack, True, False, *directories
+            *who, endpoints, record.rack, True, False, *directories, record.features
         )
         self.delta.brokers_changed.add(record.broker_id)
 

@@ -11,16 +11,23 @@ from typing import NamedTuple
 
 import msgpack
 
+from raftka.versions import Features, NewerFormat, newest_level
+from raftka.wire.errors import Code, KafkaError
+
 Replicas = tuple[int, ...]
 # msgpack begins with 256 KiB by itself, a mapping of its own where the heap is full: 20 us
 # (runtime/real/allocator.py)
 PACKED_BYTES = 4096
 
 
-class UnknownRecord(Exception):
-    """A kind or version this node does not know: it is too old for the cluster's metadata.version
-    and must stop, not guess.
+class UnknownRecord(NewerFormat):
+    """A kind or version this node does not know: it is too old for the cluster's level of
+    raftka.version and must stop, not guess.
     """
+
+
+class LevelTooLow(KafkaError):
+    """The record needs a higher level of raftka.version than the cluster has."""
 
 
 class NoOp(NamedTuple):
@@ -51,6 +58,7 @@ class BrokerRegistered(NamedTuple):
     more_directories: tuple[bytes, ...] = ()  # from version 1 on: ids of its other log directories
     # not there this time, but they may come back with all that lies in them
     missing_directories: tuple[bytes, ...] = ()
+    features: Features = ()  # from version 2 on: what its release supports
 
 
 class BrokerFenced(NamedTuple):
@@ -272,7 +280,7 @@ NUMBERS: dict[type[Record], tuple[int, int]] = {  # of a kind for ever, and of i
     NoOp: (0, 0),
     ClusterFormed: (1, 0),
     FeatureLevelSet: (2, 0),
-    BrokerRegistered: (10, 1),
+    BrokerRegistered: (10, 2),
     BrokerFenced: (11, 0),
     BrokerUnfenced: (12, 0),
     BrokerShuttingDown: (13, 0),
@@ -298,20 +306,56 @@ NUMBERS: dict[type[Record], tuple[int, int]] = {  # of a kind for ever, and of i
     DelegationTokenRemoved: (57, 0),
     ClientQuotaSet: (60, 0),
 }
+
+
+class Later(NamedTuple):
+    """A version of a kind that a release after the first one has added."""
+
+    version: int  # 0: the kind is new
+    level: int  # of raftka.version, from which it is written
+    fields_before: int  # how many fields the version before it has
+
+
+# By kind, the oldest first. What is not here is written from level 1 on.
+LATER: dict[type[Record], tuple[Later, ...]] = {}
 KINDS: dict[int, tuple[Callable[..., Record], int]] = {
     number: (kind, version) for kind, (number, version) in NUMBERS.items()
 }
 
 
-def encode_batch(records: Sequence[Record], decided_at: int) -> bytes:
+def encode_batch(records: Sequence[Record], decided_at: int, level: int | None = None) -> bytes:
     """One Raft entry. `decided_at` is the index at which the controller meant it to stand; anywhere
     else it is void.
+
+    `level`: of raftka.version, as the cluster has it; None: the newest. Raises LevelTooLow for a
+    record that nodes of that level cannot read.
     """
-    data: bytes = msgpack.packb(
-        (decided_at, [(*NUMBERS[type(record)], record) for record in records]),
-        buf_size=PACKED_BYTES,
+    rows: list[tuple[int, int, Sequence[object]]] = (
+        [(*NUMBERS[type(record)], record) for record in records]
+        if level is None or level >= newest_level()
+        else [_row_at(record, level) for record in records]
     )
+    data: bytes = msgpack.packb((decided_at, rows), buf_size=PACKED_BYTES)
     return data
+
+
+def _row_at(record: Record, level: int) -> tuple[int, int, Sequence[object]]:
+    """The newest version of the record that nodes of this level read; what is left out of it has
+    its default.
+    """
+    kind = type(record)
+    number, newest = NUMBERS[kind]
+    first = next((each for each in LATER.get(kind, ()) if each.level > level), None)
+    if first is None:
+        return number, newest, record
+    kept = record[: first.fields_before]
+    if first.version == 0 or kind(*kept) != record:
+        raise LevelTooLow(
+            Code.UNSUPPORTED_VERSION,
+            f"this needs raftka.version {first.level}, and the cluster has {level}: when all nodes "
+            "run a release that knows it, `raftka features upgrade` raises it",
+        )
+    return number, first.version - 1, kept
 
 
 def decode_batch(data: bytes) -> tuple[int, list[Record]]:
@@ -325,5 +369,8 @@ def decode_batch(data: bytes) -> tuple[int, list[Record]]:
 def _decode(kind: int, version: int, values: tuple[object, ...]) -> Record:
     made, newest = KINDS.get(kind, (NoOp, -1))
     if version > newest:
-        raise UnknownRecord(f"record kind {kind} version {version} is newer than this node")
+        raise UnknownRecord(
+            f"the metadata has version {version} of record {kind}, and this release reads "
+            + (f"up to version {newest}" if newest >= 0 else "no such record")
+        )
     return made(*values)

@@ -4,8 +4,8 @@ Spark and no topic.
     {"producer": "truck-7", "seq": 41, "acked": true}
 
 `seq` counts a producer's records in the order it sent them. Without `acked` a record is
-acknowledged; false is "nobody knows", and counts only where no other line says true: so a producer
-may write a line before it sends and another one when it is answered.
+acknowledged. False means "not known", and counts only if no other line of the record says true: so
+a producer may write a line before it sends, and another one when it has the answer.
 """
 
 import json
@@ -23,7 +23,7 @@ LOOK_BYTES = 1 << 20  # for the end of the line that a split ends in
 
 
 class Split(NamedTuple):
-    """Lines that begin from byte to byte."""
+    """The lines of a file that begin in a range of bytes."""
 
     url: str
     start: int
@@ -72,7 +72,7 @@ def _url(place: str) -> str:
 
 
 def read_split(split: Split) -> "Iterator[pa.RecordBatch]":
-    """Arrow batches of producer, seq and acked. Raises PipelineError."""
+    """Yield Arrow batches of producer, seq and acked. Raises PipelineError."""
     import pyarrow as pa
     from pyarrow import json as arrow_json
     from pyarrow.fs import FileSystem

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -236,6 +237,12 @@ def holder_of(project: Project) -> int | None:
 
 
 def is_alive(pid: int) -> bool:
+    if sys.platform == "darwin":
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except OSError:

@@ -11,19 +11,18 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import trio
 
 from raftka.client.blocking.client import Client
-from raftka.client.blocking.connection import Broken
+from raftka.client.blocking.connection import LoginRefused
 from raftka.limits import Limit
 from raftka.registry.access import ALTER, DELETE, FORBIDDEN, SEE, WRITE, User, topic_of
 from raftka.registry.errors import STORE_FAILED, RegistryError
 from raftka.registry.limits import RIGHTS, USERS
 from raftka.security import acls
-from raftka.security.client_security import ClientSecurity, client_security
+from raftka.security.client_security import ClientSecurity, security_for
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.topics import CREATE_TOPICS
 
@@ -132,12 +131,8 @@ class BrokerAccess:
         try:
             with self._client_of(user) as client:
                 return ask(client)
-        except Broken as error:
-            if "authentication" in str(error):
-                return None
-            raise RegistryError(
-                STORE_FAILED, f"no broker could be asked for the user: {error}"
-            ) from None
+        except LoginRefused:
+            return None
         except OSError as error:
             raise RegistryError(
                 STORE_FAILED, f"no broker could be asked for the user: {error}"
@@ -187,11 +182,4 @@ def as_user(security: ClientSecurity, mechanism: str, user: User) -> ClientSecur
     """Return the registry's own security settings, with the login of this user. Raise ValueError
     for a mechanism without passwords.
     """
-    protocol = "SASL_SSL" if security.uses_tls else "SASL_PLAINTEXT"
-    own = {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.username": user.name,
-        "sasl.password": user.password,
-    }
-    return replace(client_security(own), security_protocol=protocol, tls=security.tls)
+    return security_for(security, mechanism, user.name, user.password)

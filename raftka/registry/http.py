@@ -144,9 +144,12 @@ class RegistrySite:
         )
 
     def _failure(self, request: str, error: Exception) -> Response:
-        """A bug of ours ends this request alone."""
+        """A bug of ours ends this request alone, and so does a format whose package is missing."""
         self._report(request, repr(error))
-        return self._refusal(RegistryError(INTERNAL, "this request failed: see the registry's log"))
+        complaint = "this request failed: see the registry's log"
+        if isinstance(error, ModuleNotFoundError):
+            complaint = f"{error}: the registry needs it, pip install 'raftka[registry]'"
+        return self._refusal(RegistryError(INTERNAL, complaint))
 
     def refuse(self, error: BadRequest, peer: str) -> Response:
         if error.limit is not None:

@@ -41,7 +41,7 @@ TRANSACTION_MS = 10_000
 CREATE_MS = 30_000
 AGAIN_S = 1.0  # before the topic is read again
 POLL_S, POLLED = 0.05, 1_000  # a registry that stops waits for one poll
-TRIES, PAUSE_S = 10, 0.05  # of a write that other instances have fenced
+TRIES, PAUSE_S = 30, 0.05  # of a write that other instances have fenced; a try more, a pause more
 FENCED = frozenset(
     {
         Code.INVALID_PRODUCER_EPOCH,
@@ -112,7 +112,7 @@ class SchemasLog:
         """
         reason: object = None
         with self._writing:
-            for _ in range(TRIES):
+            for tries in range(1, TRIES + 1):
                 try:
                     return self._write_once(decide)
                 except KafkaError as error:
@@ -126,7 +126,7 @@ class SchemasLog:
                 except (ClientError, OSError) as error:
                     raise _store_failed(error) from error
                 # A random pause: else two instances might fence each other for ever.
-                time.sleep(random.uniform(0, PAUSE_S))
+                time.sleep(random.uniform(0, tries * PAUSE_S))
         raise _store_failed(f"other instances came before {TRIES} times: {reason}")
 
     def _client(self) -> Client:

@@ -26,6 +26,7 @@ from raftka.json_values import Json, JsonObject
 from raftka.registry.settings.contracts import described, kept_metadata, kept_rule_set
 from raftka.registry.settings.names import is_known
 from raftka.registry.subjects import DEFAULT, Name
+from raftka.versions import SCHEMAS
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 SCHEMA, DELETE_SUBJECT, CLEAR_SUBJECT = "SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT"
@@ -180,8 +181,11 @@ def used_ids_record(highest: int, context: str = DEFAULT) -> Record:
 
 
 def read_key(key: bytes) -> Key:
-    """Raises ValueError."""
+    """Raises ValueError, NewerFormat."""
     found = _mapping(key)
+    magic = found.get("magic")
+    if type(magic) is int:
+        SCHEMAS.check(magic, "the topic of schemas")
     kind, subject, version = found.get("keytype"), found.get("subject"), found.get("version", 0)
     context = found.get("context", DEFAULT)
     if (

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from raftka.client.blocking.client import Client
+from raftka.http.messages import url_of
 from raftka.http.server import HttpServer
 from raftka.http.thread import ServerThread, tls_of
 from raftka.registry.access import Everybody, User
@@ -81,8 +82,7 @@ class RegistryServer:
 
     @property
     def url(self) -> str:
-        host = f"[{self._port.host}]" if ":" in self._port.host else self._port.host
-        return f"{'http' if self._port.tls is None else 'https'}://{host}:{self.port}"
+        return url_of(self._port.host, self.port, has_tls=self._port.tls is not None)
 
     def start(self) -> None:
         """Return when it answers. Raises RegistryError for brokers that do not answer or a topic of

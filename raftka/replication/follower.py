@@ -1,9 +1,9 @@
 """A follower's reaction to the answers to its fetches: append, flush, fetch again; truncate by
 leader epoch (KIP-320); wait after errors.
 
-One `FollowerFetch` is one partition under one leader epoch. Pure: it is asked for the next fetch
-and told what came and what was done, and returns effects in the order in which they must happen.
-Knows no connection, no log, no wire format; many partitions share one Fetch request.
+One `FollowerFetch` is one partition under one leader epoch. Pure: the caller asks it for the next
+fetch, and reports answers and finished work. It returns effects in the order in which they must
+happen. Knows no connection, no log, no wire format; many partitions share one Fetch request.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ class StartAfresh:
 
 @dataclass(frozen=True, slots=True)
 class SetLogStart:
-    """The leader has deleted what is before."""
+    """Raise the log's start: the leader has deleted the records before `offset`."""
 
     offset: int
 
@@ -140,11 +140,11 @@ class FollowerFetch:
 
     @property
     def catches_up(self) -> bool:
-        """It lacks some of what was committed when the leader last answered."""
+        """Return whether the log lacks records that were committed at the leader's last answer."""
         return self._leader_high_watermark > self._log_end
 
     def hold(self, until: float) -> None:
-        """It has taken more than its rate allows: the next fetch waits."""
+        """Delay the next fetch: the partition has taken more than its rate allows."""
         if self.phase is Phase.READY:
             self.phase, self.retry_at = Phase.BACKED_OFF, until
         elif self.phase is Phase.BACKED_OFF:
@@ -157,8 +157,8 @@ class FollowerFetch:
         return self._flush_first() if self._flushed_offset < self._log_end else NOTHING
 
     def next_fetch(self, now: float) -> Position | None:
-        """The partition's part of the next Fetch request, or None; who gets one must report
-        answered() or failed().
+        """Return the partition's part of the next Fetch request, or None. A caller that gets one
+        must report answered() or failed().
         """
         if self.phase is Phase.BACKED_OFF and now >= self.retry_at:
             self.phase = Phase.READY
@@ -168,7 +168,7 @@ class FollowerFetch:
         return Position(self._flushed_offset, self._latest_epoch, self.state.leader_epoch)
 
     def answered(self, answer: Answer, now: float) -> Effects:
-        """The partition's part of a Fetch response; not for us any more if we asked for nothing."""
+        """Take the partition's part of a Fetch response. It is ignored if no fetch is under way."""
         if self.phase is not Phase.FETCHING:
             return NOTHING
         if answer.error is not Code.NONE:
@@ -200,8 +200,8 @@ class FollowerFetch:
         return self.failed(now)
 
     def truncated(self, log_end: int, latest_epoch: int) -> Effects:
-        """The cut itself need not be durable: should it come back with a power loss, its epochs
-        give it away again.
+        """Take the new end of the log. The cut need not be durable: if a power loss brings the
+        records back, their epochs show again that they must be cut.
         """
         self._log_end = log_end
         self._latest_epoch = latest_epoch
@@ -221,8 +221,8 @@ class FollowerFetch:
         return NOTHING
 
     def offsets(self, leader_start: int, leader_end: int) -> Effects:
-        """After OFFSET_OUT_OF_RANGE: where the leader's log is. Behind its start nothing of ours
-        can be continued; beyond its end we are cut.
+        """Take the leader's offsets, after OFFSET_OUT_OF_RANGE. A log that ends before the leader's
+        start begins afresh there; a log that goes beyond the leader's end is cut.
         """
         if self.phase is not Phase.ASKING:
             return NOTHING
@@ -235,7 +235,9 @@ class FollowerFetch:
         return self._flush_first()
 
     def failed(self, now: float) -> Effects:
-        """No answer: the connection is gone, or the whole request was refused."""
+        """Wait before the next fetch: there was no answer, because the connection is gone or the
+        whole request was refused.
+        """
         self.phase = Phase.BACKED_OFF
         first, most = BACK_OFF_S
         self.retry_at = now + min(most, first * 2.0**self._errors)
@@ -259,8 +261,8 @@ class FollowerFetch:
         return self.failed(now)
 
     def _common_end(self, epoch: int, leader_end: int) -> int:
-        """Return the offset up to which both logs are surely the same: its answer is about the
-        largest epoch it has that is not above ours.
+        """Return the offset up to which both logs are surely the same. The leader's answer is about
+        its largest epoch that is not above ours.
         """
         our_epoch, our_end = self._epoch_end(epoch)
         if our_epoch == epoch:

@@ -51,6 +51,9 @@ class Transport(Protocol):
 
     peer: str  # host:port of the other side
 
+    def own_host(self) -> str:
+        """Return the address at which the other side has reached this one. Costs a syscall."""
+
     def wake(self) -> None:
         """There is output to take."""
 
@@ -119,6 +122,11 @@ class Network(Protocol):
     def connect(self, host: str, port: int, connection: Connection) -> None:
         """`opened` or `closed` of the connection follows in a later turn, some three seconds later
         where nobody answers.
+        """
+
+    def address_towards(self, host: str, port: int) -> str | None:
+        """Return this machine's address on the way to that one; None when its name is not known, or
+        there is no way. Sends nothing, but may wait for the resolver: for the start of a node.
         """
 
 
@@ -294,6 +302,8 @@ class TurnWatch(Protocol):
 
 class Runtime(Protocol):
     """All interfaces together, one object for each node."""
+
+    kind: str  # linux, portable or simulated
 
     @property
     def clock(self) -> Clock: ...

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from raftka.security.networks import Address, Network, is_network, read_address, read_network
+
 ANY, UNKNOWN = 1, 0
 # types of resources, Kafka's numbers
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, DELEGATION_TOKEN, USER = 2, 3, 4, 5, 6, 7
@@ -137,11 +139,24 @@ def fault_of_acl(acl: Acl) -> str | None:
         return "Invalid empty resource name"
     if acl.resource_type == CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    if (fault := _fault_of_host(acl.host)) is not None:
+        return fault
     if ":" not in acl.principal:
         return (
             f"Could not parse principal from `{acl.principal:.200}` (no colon is present "
             "separating the principal type from the principal name)"
         )
+    return None
+
+
+def _fault_of_host(host: str) -> str | None:
+    if not host:
+        return "Host pattern cannot be null or empty"
+    if is_network(host):
+        try:
+            read_network(host)
+        except ValueError as error:
+            return f"Invalid CIDR notation '{host:.200}': {error!s:.400}"
     return None
 
 
@@ -156,6 +171,9 @@ class AclIndex:
         self._prefixed: dict[tuple[int, str], Bucket] = {}
         # of the prefixes, by type: how many buckets have it
         self._lengths: dict[int, Counter[int]] = {}
+        # of the hosts in CIDR notation: each is read once, and not for a decision
+        self._networks: dict[str, Network] = {}
+        self._uses: Counter[str] = Counter()  # of these hosts, by ACLs
         for acl in acls:
             self.add(acl)
 
@@ -166,12 +184,16 @@ class AclIndex:
             buckets[key] = {}
             if acl.pattern == PREFIXED:
                 self._lengths.setdefault(acl.resource_type, Counter())[len(acl.name)] += 1
+        if is_network(acl.host) and acl not in buckets[key]:
+            self._add_network(acl.host)
         buckets[key][acl] = None
 
     def remove(self, acl: Acl) -> None:
         key = (acl.resource_type, acl.name)
         buckets = self._literal if acl.pattern == LITERAL else self._prefixed
         bucket = buckets.get(key, {})
+        if is_network(acl.host) and acl in bucket:
+            self._remove_network(acl.host)
         if bucket.pop(acl, ...) is None and not bucket:
             del buckets[key]
             if acl.pattern == PREFIXED:
@@ -179,6 +201,25 @@ class AclIndex:
                 lengths[len(acl.name)] -= 1
                 if not lengths[len(acl.name)]:
                     del lengths[len(acl.name)]
+
+    def _add_network(self, host: str) -> None:
+        self._uses[host] += 1
+        if host not in self._networks:
+            try:
+                self._networks[host] = read_network(host)
+            except ValueError:  # of a release that refused none: it is the host of no client
+                return
+
+    def _remove_network(self, host: str) -> None:
+        self._uses[host] -= 1
+        if not self._uses[host]:
+            del self._uses[host]
+            self._networks.pop(host, None)
+
+    def _is_within(self, host: str, address: Address | None) -> bool:
+        """Return whether the host of an ACL is a network with that address."""
+        network = self._networks.get(host)
+        return network is not None and network.has(address)
 
     def reaching(self, resource_type: int, name: str) -> Iterator[Acl]:
         """All ACLs that reach the resource, of any principal."""
@@ -197,10 +238,13 @@ class AclIndex:
     ) -> bool | None:
         """None: no ACL at all reaches the resource."""
         allowing = (operation, ALL, *IMPLIED_BY.get(operation, ()))
+        address = read_address(host) if self._networks else None
         reached = allowed = False
         for acl in self.reaching(resource_type, name):
             reached = True
-            if acl.principal not in (principal, ANYBODY) or acl.host not in (host, WILDCARD):
+            if acl.principal not in (principal, ANYBODY):
+                continue
+            if acl.host not in (host, WILDCARD) and not self._is_within(acl.host, address):
                 continue
             if acl.permission == DENY and acl.operation in (operation, ALL):
                 return False
@@ -212,6 +256,8 @@ class AclIndex:
         that no denial covers.
         """
 
+        address = read_address(host) if self._networks else None
+
         def mine(bucket: Mapping[Acl, None], permission: int) -> bool:
             operations = (
                 (operation, ALL)
@@ -222,7 +268,7 @@ class AclIndex:
                 acl.permission == permission
                 and acl.operation in operations
                 and acl.principal in (principal, ANYBODY)
-                and acl.host in (host, WILDCARD)
+                and (acl.host in (host, WILDCARD) or self._is_within(acl.host, address))
                 for acl in bucket
             )
 

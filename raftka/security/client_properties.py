@@ -52,6 +52,11 @@ OF_SECURITY = ("security.", "ssl.", "sasl.")
 ALIKE = 0.85  # how much a name must look like one of USED to be taken for a mistake
 
 
+def is_of_security(name: str) -> bool:
+    """Return whether a client of Kafka's has this property for its connections' security."""
+    return name in USED or name in PASSED_OVER or name in CLASSES
+
+
 def check_client_properties(properties: Mapping[str, str]) -> None:
     """Raise ValueError for a property that would be of security and has no effect."""
     for name, value in properties.items():

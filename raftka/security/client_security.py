@@ -3,7 +3,7 @@ to it. Knows no connection, and reads files through its caller.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import NamedTuple
@@ -153,6 +153,22 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
     if not user or password is None:
         raise ValueError("sasl.jaas.config must have a username and a password")
     return ClientSecurity(protocol, mechanism, user, password, tls, token_auth=is_token(jaas))
+
+
+def security_for(
+    security: ClientSecurity, mechanism: str, name: str, password: str
+) -> ClientSecurity:
+    """Return these settings with the login of another user. Raises ValueError for a mechanism
+    without passwords, and for an empty name.
+    """
+    protocol = "SASL_SSL" if security.uses_tls else "SASL_PLAINTEXT"
+    own = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": name,
+        "sasl.password": password,
+    }
+    return replace(client_security(own), security_protocol=protocol, tls=security.tls)
 
 
 def is_token(jaas: Jaas | None) -> bool:

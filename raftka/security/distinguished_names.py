@@ -3,8 +3,9 @@
 """
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
+
+from raftka.security.certificates import LONG_FORM, elements, read_certificate
 
 # The attribute types that RFC 2253 names; every other is written as its number, with its value in
 # hex.
@@ -30,7 +31,6 @@ STRINGS = {
     27: "latin-1",
 }
 ESCAPED = frozenset(',=+<>#;"\\')
-LONG_FORM = 0x80
 
 RULE = re.compile(r"RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)|DEFAULT")
 
@@ -104,27 +104,25 @@ def apply_rules(rules: tuple[Rule, ...], name: str) -> str | None:
 
 
 def subject_of(certificate: bytes) -> str:
-    """Of a certificate as DER that OpenSSL has verified; the innermost part of the name comes
-    first.
+    """Return the subject of a certificate (DER) that OpenSSL has verified; the innermost part of
+    the name comes first. Raises ValueError.
     """
-    from cryptography.x509 import load_der_x509_certificate
-
-    return render_name(load_der_x509_certificate(certificate).subject.public_bytes())
+    return render_name(read_certificate(certificate).subject)
 
 
 def render_name(name: bytes) -> str:
     """Of a DER-encoded Name: SEQUENCE OF SET OF SEQUENCE {type, value}."""
-    (_, parts, _), *_ = _elements(name)
+    (whole,) = elements(name)
     rendered = [
-        "+".join(map(_attribute, (content for _, content, _ in _elements(each))))
-        for _, each, _ in _elements(parts)
+        "+".join(_attribute(each.content) for each in elements(part.content))
+        for part in elements(whole.content)
     ]
     return ",".join(reversed(rendered))
 
 
 def _attribute(content: bytes) -> str:
-    (_, number, _), (tag, value, whole) = _elements(content)
-    kind = _dotted(number)
+    number, (tag, value, whole) = elements(content)
+    kind = _dotted(number.content)
     encoding = STRINGS.get(tag)
     if kind not in KEYWORDS or encoding is None:
         return f"{KEYWORDS.get(kind, kind)}=#{whole.hex()}"
@@ -139,20 +137,6 @@ def _escape(value: str) -> str:
     lead = len(escaped) - len(escaped.lstrip(" "))
     trail = len(escaped) - lead - len(inner)
     return "\\ " * lead + inner + "\\ " * trail
-
-
-def _elements(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Tag, content and the whole of each element."""
-    position = 0
-    while position < len(data):
-        begin, tag, size = position, data[position], data[position + 1]
-        position += 2
-        if size & LONG_FORM:
-            count = size & ~LONG_FORM
-            size = int.from_bytes(data[position : position + count], "big")
-            position += count
-        yield tag, data[position : position + size], data[begin : position + size]
-        position += size
 
 
 def _dotted(number: bytes) -> str:

@@ -27,7 +27,7 @@ _USER = "user_"
 
 
 class JaasError(ValueError):
-    """Says what is wrong, and nothing of the line: it holds passwords."""
+    """The text says what is wrong, and quotes nothing of the line: it holds passwords."""
 
 
 class Jaas(NamedTuple):
@@ -49,7 +49,7 @@ class Jaas(NamedTuple):
 
 
 def parse_jaas(text: str, modules: Iterable[str] = MODULES) -> Jaas:
-    """`modules`: names that are known. Raises JaasError."""
+    """Parse the line. `modules`: names that are known. Raises JaasError."""
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != (";", True) or tokens.count((";", True)) > 1:
         raise JaasError(
@@ -81,7 +81,7 @@ def jaas_fault(text: str) -> str | None:
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """Each with whether it is a sign: = or ;"""
+    """Return the tokens, each with True if it is a sign: = or ;"""
     found, position, text = [], 0, text.strip()
     while position < len(text):
         match = _TOKEN.match(text, position)

@@ -2,6 +2,8 @@
 `urn:raftka:node:1`.
 """
 
+from raftka.security.certificates import read_certificate
+
 NODE_URI = "urn:raftka:node:"
 
 
@@ -10,25 +12,12 @@ def node_uri(node_id: int) -> str:
 
 
 def nodes_of(certificate: bytes) -> frozenset[int]:
-    """The ids of the nodes that a certificate (DER, verified) is for; empty: it names none."""
-    from cryptography.x509 import (
-        ExtensionNotFound,
-        SubjectAlternativeName,
-        UniformResourceIdentifier,
-        load_der_x509_certificate,
-    )
-
-    try:
-        names = (
-            load_der_x509_certificate(certificate)
-            .extensions.get_extension_for_class(SubjectAlternativeName)
-            .value
-        )
-    except ExtensionNotFound:
-        return frozenset()
+    """Return the ids of the nodes that a certificate (DER, verified) is for; empty: it names none.
+    Raises ValueError.
+    """
     numbers = [
         uri.removeprefix(NODE_URI)
-        for uri in names.get_values_for_type(UniformResourceIdentifier)
+        for uri in read_certificate(certificate).uris
         if uri.startswith(NODE_URI)
     ]
     return frozenset(int(number) for number in numbers if number.isdecimal() and number.isascii())

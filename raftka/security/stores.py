@@ -3,7 +3,11 @@ and PKCS12. Reads no file itself.
 """
 
 import re
+from binascii import a2b_base64
 from typing import NamedTuple
+
+from raftka.security import cryptography_package
+from raftka.security.certificates import read_certificate
 
 PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
 PEM_LINE = 64
@@ -55,6 +59,8 @@ def read_pem(text: str, name: str) -> Store:
 
 
 def _read_pkcs12(data: bytes, password: str | None, name: str) -> Store:
+    if not cryptography_package.is_installed():
+        raise StoreError(f"{name} is not PEM, and PKCS12 {cryptography_package.NEEDS_IT}")
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 
@@ -81,7 +87,6 @@ def _read_pkcs12(data: bytes, password: str | None, name: str) -> Store:
 
 
 def expires_s(certificate: str) -> int:
-    """Return the end of a certificate (PEM), in seconds since the epoch."""
-    from cryptography.x509 import load_pem_x509_certificate
-
-    return int(load_pem_x509_certificate(certificate.encode()).not_valid_after_utc.timestamp())
+    """Return the end of a certificate (PEM), in seconds since the epoch. Raises ValueError."""
+    match = PEM_BLOCK.search(certificate)
+    return read_certificate(a2b_base64(match[2]) if match is not None else b"").expires_s

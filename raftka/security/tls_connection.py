@@ -190,6 +190,9 @@ class TlsConnection:
         if self._transport is not None:
             self._transport.hold_reading(held)
 
+    def own_host(self) -> str:
+        return "" if self._transport is None else self._transport.own_host()
+
     def left(self) -> bool:
         return self._transport is None or self._transport.left()
 

@@ -10,19 +10,31 @@ has examples.
 
 from typing import TYPE_CHECKING
 
+from raftka.runtime.supported import check_system
+
 if TYPE_CHECKING:
+    from raftka.testing.access import ClientOptions as ClientOptions
+    from raftka.testing.aio import AsyncCluster as AsyncCluster
     from raftka.testing.cluster import Cluster as Cluster
-    from raftka.testing.faults import Fault as Fault
+    from raftka.testing.faults.fault import Fault as Fault
     from raftka.testing.views import GroupView as GroupView
     from raftka.testing.views import StoredRecord as StoredRecord
 
-HOMES = {"Cluster": "cluster", "Fault": "faults", "GroupView": "views", "StoredRecord": "views"}
+HOMES = {
+    "AsyncCluster": "aio",
+    "ClientOptions": "access",
+    "Cluster": "cluster",
+    "Fault": "faults.fault",
+    "GroupView": "views",
+    "StoredRecord": "views",
+}
 
 
 def __getattr__(name: str) -> object:
     """Imported when asked for: pytest loads the plugin in every run of everybody."""
     if name not in HOMES:
         raise AttributeError(name)
+    check_system()
     from importlib import import_module
 
     return getattr(import_module(f"{__name__}.{HOMES[name]}"), name)

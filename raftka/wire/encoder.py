@@ -63,16 +63,16 @@ class EncodedRows(Generic[T]):
     Contents of `records` are kept as they are, like everywhere.
     """
 
-    __slots__ = ("_count", "_encode", "_fresh", "_joined")
+    __slots__ = ("_count", "_fresh", "_joined", "encode")
 
     def __init__(self, encode: Callable[[T, list[Piece]], None]) -> None:
-        self._encode = encode
+        self.encode = encode
         self._count = 0
         self._fresh: list[Piece] = []
         self._joined: list[Piece] = []
 
     def add(self, row: T) -> None:
-        self._encode(row, self._fresh)
+        self.encode(row, self._fresh)
         self._count += 1
         if len(self._fresh) > PIECES_JOINED:
             self._join()

@@ -1,5 +1,5 @@
-"""The records of a batch as outlines, read while the batch is opened: keeps one piece of it,
-however large it or a record of it may be.
+"""Outlines of the records of a batch, read while it is decompressed. Only one piece of it is in
+memory, however large the batch or a record may be.
 
 `records_of` (records.py) makes the records themselves. Knows no log.
 """
@@ -28,7 +28,7 @@ Write = Callable[[Buffer], object]
 
 
 class NotOpened(ProtocolError):
-    """The payload is not of its codec."""
+    """The codec cannot decompress the payload."""
 
 
 class Outline(NamedTuple):
@@ -39,8 +39,8 @@ class Outline(NamedTuple):
 
 
 class _Opened:
-    """The opened bytes by their position. Only the last piece is kept; IndexError behind the
-    end.
+    """The decompressed bytes by their position. Only the last piece is kept. Raises IndexError
+    behind the end.
     """
 
     def __init__(self, parts: Iterator[Buffer]) -> None:
@@ -80,7 +80,7 @@ class _Opened:
         return self, start
 
     def copy(self, write: Write, start: int) -> None:
-        """All from `start` on, until `copied`."""
+        """Pass all bytes from `start` on to `write`, until `copied` is called."""
         self._copy, self._copied = write, start
 
     def copied(self, stop: int) -> None:
@@ -95,7 +95,7 @@ class _Opened:
             self._copied = stop
 
     def check_end(self, position: int) -> None:
-        """Raises ProtocolError when it does not end there."""
+        """Raise ProtocolError if the bytes do not end at `position`."""
         try:
             while self.end <= position:
                 self.advance()
@@ -106,11 +106,14 @@ class _Opened:
         raise ProtocolError("there are bytes behind the last record")
 
 
-def outlines(batch: memoryview, write: Write | None = None) -> Iterator[Outline]:
-    """One after the other. Raises ProtocolError for what is no record, NotOpened for a payload that
-    is not of its codec.
+def outlines(
+    batch: memoryview, write: Write | None = None, most_bytes: int | None = None
+) -> Iterator[Outline]:
+    """Yield the outlines. Raises ProtocolError for bytes that are no record and for a compressed
+    record that has more than `most_bytes` when it is opened, NotOpened for a payload that its codec
+    cannot decompress.
 
-    `write` is given the same records as a leader makes them that compresses them anew: without
+    `write` gets the same records as a leader stores them when it compresses them again: without
     attributes, numbered from 0 on, their times relative to that of the first one. Pieces of a
     record come before it is known to be sound.
     """
@@ -131,8 +134,10 @@ def outlines(batch: memoryview, write: Write | None = None) -> Iterator[Outline]
             stop = position + size
             if size < 1:
                 raise ProtocolError(f"a record of {size} bytes")
+            if header.compression and most_bytes is not None and size > most_bytes:
+                raise ProtocolError(f"a compressed record of {size} bytes")
             if header.compression and size > DECOMPRESSED_BYTES.value:
-                # where there is no more it ends behind its batch
+                # IndexError if there are no more bytes: the record ends behind its batch
                 source.part(source.end, source.end + 1)
                 raise ProtocolError(
                     f"compressed records of more than {DECOMPRESSED_BYTES.value} bytes",
@@ -173,7 +178,7 @@ def _new_head(delta: int, offset: int, tail_bytes: int) -> bytearray:
 
 
 def _check_tail(data: Indexed, position: int, stop: int) -> tuple[int | None, int | None]:
-    """Key, value and headers, which must end at `stop`; the sizes of key and value."""
+    """Check that key, value and headers end at `stop`; return the sizes of key and value."""
     key_bytes, position = _skip_sized(data, position, stop)
     value_bytes, position = _skip_sized(data, position, stop)
     count, position = _signed(data, position, 32)

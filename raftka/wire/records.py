@@ -279,7 +279,7 @@ def records_in(body: Buffer, header: BatchHeader) -> Iterator[Record]:
         for _ in range(header.count):
             size, position = size_of_record(body, position)
             stop = position + size
-            yield _read_record(body, position, stop, header)
+            yield read_record(body, position, stop, header)
             position = stop
     except IndexError as error:
         raise ProtocolError("a record ends behind its batch") from error
@@ -295,7 +295,10 @@ def size_of_record(body: Indexed, position: int) -> tuple[int, int]:
         raise EndlessSize(str(error)) from error
 
 
-def _read_record(body: Buffer, position: int, stop: int, header: BatchHeader) -> Record:
+def read_record(body: Buffer, position: int, stop: int, header: BatchHeader) -> Record:
+    """The record between two positions, without its size. Raises ProtocolError, and IndexError
+    behind the end of `body`.
+    """
     if not position < stop <= len(body):
         raise ProtocolError(
             f"a record of {stop - position} bytes with {len(body) - position} to come"

@@ -2,6 +2,7 @@
 
 import re
 
+SOFTWARE_NAME = "raftka"  # of our own nodes and tools
 _PART = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from math import inf
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
 from struct import pack
@@ -30,7 +30,7 @@ from typing import TypeVar
 
 import raftka.broker.handlers  # noqa: F401  # registers them
 from raftka.broker.network.dispatch import HANDLERS
-from raftka.cluster.fork_server import end_with_parent
+from raftka.cluster.parents import end_with_parent
 from raftka.cluster.plan import plan_cluster
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import ClusterFailed, Processes
@@ -302,11 +302,16 @@ def _judge(
 # the neighbour
 
 
+def _end_with_parent() -> None:
+    if (parent := parent_process()) is not None:
+        end_with_parent(os.getppid(), parent.sentinel)
+
+
 def live_beside(address: Address, orders: Connection) -> None:
     """Writes a record, reads it back, again and again; tells how long that took, alone and then
     beside the stranger.
     """
-    end_with_parent()
+    _end_with_parent()
     wrong: list[str] = []
     with connected(address) as line:
         offset = -1
@@ -375,7 +380,7 @@ def main() -> int:
         return 0
     keys = sorted(HANDLERS) if given.keys == "all" else [int(key) for key in given.keys.split(",")]
     found = 0
-    with ProcessPoolExecutor(given.jobs, get_context("spawn"), end_with_parent) as pool:
+    with ProcessPoolExecutor(given.jobs, get_context("spawn"), _end_with_parent) as pool:
         for report in pool.map(
             attack_secured if given.secured else attack,
             keys,

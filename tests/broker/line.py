@@ -19,7 +19,6 @@ class Line:
         self.reports = self
         self.now: Callable[[], float] = lambda: 0.0
         self.cpu_s: Callable[[], float] = lambda: 0.0
-        self.began, self.kind = 0.0, None
         self.frames: list[bytes] = []
         self.slots: list[Slot] = []
         self.refusals: list[str] = []
@@ -28,11 +27,12 @@ class Line:
         self.reading = True
         self.timers: list[tuple[float, Callable[[], None]]] = []
         self.context: Any = SimpleNamespace(
+            metadata=SimpleNamespace(settings=SimpleNamespace(automatic_listeners=frozenset())),
             runtime=SimpleNamespace(
                 clock=SimpleNamespace(
                     call_at=lambda when, action: self.timers.append((when, action))
                 )
-            )
+            ),
         )
         self.long_requests = SimpleNamespace(is_full=False)
         self.turn: list[Callable[[], None]] = []
@@ -54,6 +54,9 @@ class Line:
 
     def hold_reading(self, held: bool) -> None:
         self.reading = not held
+
+    def own_host(self) -> str:
+        return "broker"
 
     def left(self) -> bool:
         return False

@@ -251,7 +251,7 @@ class Maker:
             "retention_time_ms": -1,
             "response_partition_limit": 2000,
             "key_type": 0,
-            "max_version_level": 30,
+            "max_version_level": 33,
             "upgrade_type": 1,
             "producer_id": self.producer_id,
         }

@@ -4,13 +4,12 @@ or not at all where a test says so.
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from raftka.runtime.interfaces import Buffer, Transport
 from tests.broker.stage import Stage
+from tests.kit.broker.http_answers import Answers
 
 HOST, PORT = "registry", 8081
 URL = f"http://{HOST}:{PORT}"
@@ -29,7 +28,7 @@ class SimulatedRegistry:
         self.asked: list[str] = []  # paths
         self.heads: list[str] = []
         self.answer: bytes | None = None  # in place of all others; empty: none
-        stage.world.node(host).network.listen(host, PORT, lambda: _Connection(self))
+        stage.world.node(host).network.listen(host, PORT, lambda: Answers(self._take))
 
     def register(
         self, number: int, *subjects: str, kind: str = "AVRO", text: str = '"string"', **fields: Any
@@ -40,6 +39,12 @@ class SimulatedRegistry:
             **({} if kind == "AVRO" else {"schemaType": kind}),
             **fields,
         }
+
+    def _take(self, head: str, body: bytes) -> bytes:
+        path = head.split(" ", 2)[1]
+        self.asked.append(path)
+        self.heads.append(head)
+        return self.answer_to(path)
 
     def answer_to(self, path: str) -> bytes:
         if self.answer is not None:
@@ -74,38 +79,3 @@ def http(status: str, body: Any) -> bytes:
         f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: "
         f"{len(content)}\r\n\r\n"
     ).encode() + content
-
-
-class _Connection:
-    def __init__(self, registry: SimulatedRegistry) -> None:
-        self.registry = registry
-        self._transport: Transport
-        self._output: list[Buffer] = []
-        self._received = bytearray()
-
-    def opened(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def room(self) -> memoryview | None:
-        return None
-
-    def receive(self, view: memoryview) -> None:
-        if not view:
-            self._transport.close("the other side has")
-            return
-        self._received += view
-        if not self._received.endswith(b"\r\n\r\n"):
-            return
-        head = self._received.decode()
-        path = head.split(" ", 2)[1]
-        self.registry.asked.append(path)
-        self.registry.heads.append(head)
-        self._output = [self.registry.answer_to(path)]
-        self._transport.wake()
-
-    def take_output(self) -> Sequence[Buffer]:
-        output, self._output = self._output, []
-        return output
-
-    def closed(self, reason: str) -> None:
-        pass

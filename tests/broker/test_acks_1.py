@@ -69,7 +69,7 @@ def test_requests_sent_in_one_piece_are_answered_in_order_after_one_flush() -> N
         for _ in range(2):
             wire.ask(PRODUCE, produce("t", batch(b"v"), acks=1))
         slow_flushes(stage)
-        counted, began = stage.nodes[1].metrics.kind("Produce").count, stage.world.now
+        counted, began = stage.nodes[1].metrics.latency("Produce").count, stage.world.now
         pipelined(wire, 20)
         pipelined(wire, 20)
 
@@ -78,7 +78,7 @@ def test_requests_sent_in_one_piece_are_answered_in_order_after_one_flush() -> N
         assert [answer.base_offset for answer in answers] == list(range(2, 42))
         assert began + FLUSH_S <= stage.world.now < began + 3 * FLUSH_S
         assert latest(wire) == 42
-        assert stage.nodes[1].metrics.kind("Produce").count == counted + 40
+        assert stage.nodes[1].metrics.latency("Produce").count == counted + 40
 
 
 def test_a_produce_of_several_partitions_waits_for_all_of_them() -> None:

@@ -31,7 +31,7 @@ from tests.broker.rights import (
     topic_acl,
     written,
 )
-from tests.broker.sasl import SECURE, logged_in
+from tests.broker.sasl import SECURE, log_in, logged_in
 from tests.broker.stage import Stage, Wire
 
 
@@ -71,6 +71,23 @@ def test_user_without_acl_is_refused_and_learns_nothing(stage: Stage) -> None:
         assert (topic.error_code, topic.partitions) == (Code.TOPIC_AUTHORIZATION_FAILED, [])
     assert wire.ask(METADATA, METADATA.request(topics=None)).topics == []
     assert stage.events("authorization_refused")[0]["principal"] == "User:pat"
+
+
+def test_a_network_is_allowed_and_denied(stage: Stage) -> None:
+    """By the number of the client's address; a filter compares hosts as texts (Kafka 4.4.0)."""
+    whole, part = (topic_acl(acls.WRITE, host=host) for host in ("10.0.0.0/8", "10.1.0.0/16"))
+    assert create_acls(stage, whole, part._replace(permission=acls.DENY)) == [0, 0]
+    codes = {}
+    for address in ("10.2.0.1", "10.1.2.3", "11.0.0.1"):
+        wire = Wire(stage.world, stage.world.node(address), "n1")
+        assert log_in(wire, "PLAIN", "pat", "pat-secret").error_code == 0
+        codes[address] = written(wire)
+
+    refused = Code.TOPIC_AUTHORIZATION_FAILED
+    assert codes == {"10.2.0.1": 0, "10.1.2.3": refused, "11.0.0.1": refused}
+    assert described(stage.wire(), host_filter="10.2.0.1").resources == []
+    assert len(described(stage.wire(), host_filter="10.0.0.0/8").resources) == 1
+    assert create_acls(stage, topic_acl(acls.WRITE, host="10.0.0.0/33")) == [Code.INVALID_REQUEST]
 
 
 def test_change_counts_for_the_next_request_of_a_connection(stage: Stage) -> None:

@@ -9,6 +9,7 @@ import pytest
 from raftka.broker.coordinators.broker_channels import BrokerChannels
 from raftka.broker.network.dispatch import Postponed
 from raftka.broker.network.request import Request
+from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.cluster import DESCRIBE_CLUSTER, DescribeClusterResponse
 from raftka.wire.schema import Row
 from tests.broker.stage import Stage
@@ -53,6 +54,22 @@ def test_answers_come_over_one_connection(stage: Stage) -> None:
     stage.wait(lambda: len(heard) == 3)
     assert heard == [(0, None)] * 3
     assert len(set(stage.nodes[2].dispatcher.connections) - known) == 1
+
+
+def test_brokers_name_the_broker_that_they_mean(stage: Stage) -> None:
+    meant = set[tuple[str | None, int]]()
+
+    def see(request: Request[Row]) -> None:
+        meant.add((request.body.cluster_id, request.body.node_id))  # type: ignore[attr-defined]
+
+    stage.nodes[2].dispatcher.interceptors = {API_VERSIONS.key: see}
+    channels, heard = channels_of(stage), list[tuple[int | None, str | None]]()
+    ask(stage, channels, 2, heard)
+    stage.wait(lambda: bool(heard))
+    stage.create("t", 3, 3)
+    stage.wait(lambda: len(stage.nodes[2].dispatcher.connections) > 1)
+
+    assert meant == {(stage.nodes[1].image.cluster_id, 2)}
 
 
 def test_a_broker_that_is_not_known_is_said_to_be_so(stage: Stage) -> None:

@@ -9,6 +9,7 @@ import pytest
 from raftka.broker.network.access.authorizer import AllowAll, Resource
 from raftka.broker.network.session import Session
 from raftka.limits import DESCRIBED_SETTINGS
+from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from raftka.metadata.quorum.raft_types import Snapshot
 from raftka.metadata.records import ConfigSet
@@ -315,7 +316,7 @@ def test_who_may_not_is_told_so(kind: int, name: str, code: Code) -> None:
 
 
 def test_an_answer_has_so_many_settings_and_no_more(lowered: Lower) -> None:
-    lowered(DESCRIBED_SETTINGS, 70)
+    lowered(DESCRIBED_SETTINGS, 2 * len(TOPIC_SETTINGS) + 4)
     request = DESCRIBE_CONFIGS.request
     with Stage() as stage:
         stage.create("t")
@@ -340,7 +341,7 @@ def test_an_answer_has_so_many_settings_and_no_more(lowered: Lower) -> None:
             granted,
         ]
         assert str(answer.results[2].error_message).startswith(
-            "described_settings: 83 asked, 70 allowed"
+            "described_settings: 95 asked, 78 allowed"
         )
         assert stage.counted(DESCRIBED_SETTINGS.metric) == 2
 

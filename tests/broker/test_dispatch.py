@@ -13,6 +13,7 @@ import pytest
 from raftka.broker import handlers
 from raftka.broker.fetch.fetch import Fetch
 from raftka.broker.handlers import MODULES
+from raftka.broker.handlers.api_versions import TELEMETRY
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.broker.network.request import Request
 from raftka.log.client_batches import ClientBatches
@@ -31,9 +32,9 @@ from tests.broker.stage import Stage, Wire, decoded
 
 CLIENT = API_VERSIONS.request(client_software_name="test", client_software_version="1")
 NO_TOPICS = METADATA.request(topics=[])
-# the real broker's ApiVersions
+# the ApiVersions of Apache Kafka 4.4.0
 RECORDED = json.loads(
-    (Path(__file__).parent / "golden.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    (Path(__file__).parent / "golden_44.jsonl").read_text(encoding="utf-8").splitlines()[0]
 )
 
 
@@ -55,14 +56,15 @@ def test_what_is_registered_is_announced_in_kafkas_ranges() -> None:
     with Stage() as stage:
         answer = ranges(stage.wire().ask(API_VERSIONS, CLIENT))
 
-    kafkas = ranges(decoded(API_VERSIONS, 0, bytes.fromhex(RECORDED["response"])))
-    assert answer == {key: kafkas[key] for key in HANDLERS}
+    kafkas = ranges(decoded(API_VERSIONS, 5, bytes.fromhex(RECORDED["response"])))
+    assert answer == {key: kafkas[key] for key in HANDLERS.keys() - set(TELEMETRY)}
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_every_version_of_api_versions_says_the_same(version: int) -> None:
     with Stage() as stage:
-        assert ranges(stage.wire().ask(API_VERSIONS, CLIENT, version)).keys() == HANDLERS.keys()
+        answer = stage.wire().ask(API_VERSIONS, CLIENT, version)
+    assert ranges(answer).keys() == HANDLERS.keys() - set(TELEMETRY)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -121,14 +123,19 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
         (feature.name, feature.min_version, feature.max_version)
         for feature in answer.supported_features
     ] == [
-        ("metadata.version", 7, 30),
+        ("metadata.version", 7, 33),
+        ("raftka.version", 1, 1),
         ("group.version", 0, 1),
         ("transaction.version", 0, 2),
     ]
-    assert [feature.name for feature in earlier.supported_features] == ["metadata.version"]
+    assert [feature.name for feature in earlier.supported_features] == [
+        "metadata.version",
+        "raftka.version",
+    ]
     for each in (answer, earlier):
         assert {feature.name: feature.max_version_level for feature in each.finalized_features} == {
-            "metadata.version": 30,
+            "metadata.version": 33,
+            "raftka.version": 1,
             "group.version": 1,
             "transaction.version": 2,
         }

@@ -20,6 +20,7 @@ import pytest
 
 from raftka.cluster.ask import ClusterView, ask, call
 from raftka.cluster.processes import Processes, running
+from raftka.runtime.real.choice import LINUX, PORTABLE, VARIABLE
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.topics import CREATE_TOPICS
@@ -46,13 +47,19 @@ DONE = re.compile(r"\{data=(?P<number>\w+), obj=\w+, res=(?P<result>-?\d+)")
 ENDED = re.compile(r"\) += (?P<result>-?\d+).*<(?P<took>[\d.]+)>$")
 
 SLOW_DISK = """
-import os, threading
-from raftka.runtime.real.flushes import Flusher
+import os, threading, time
+from raftka.runtime.real import flushes
+LATER_S = 0.02  # it is known, from the kernel and from threads
 def ready(self, events):
-    os.eventfd_read(self.eventfd)
-    # so much later it is known
-    threading.Timer(0.02, self._post, [lambda: self._reap(wait=False)]).start()
-Flusher.ready = ready
+    os.eventfd_read(self.kernel.eventfd)
+    threading.Timer(LATER_S, self._post, [lambda: self._reap(wait=False)]).start()
+flushes.Flusher.ready = ready
+_sync_files = flushes.sync_files
+def sync_files(fds, paths=()):
+    error = _sync_files(fds, paths)
+    time.sleep(LATER_S)
+    return error
+flushes.sync_files = sync_files
 """
 NO_WAIT = """
 from raftka.broker.replica.partition import Partition
@@ -254,17 +261,21 @@ def cluster_with(
 
 
 @pytest.mark.usefixtures("_may_trace")
+@pytest.mark.parametrize("kind", [LINUX, PORTABLE])
 def test_no_answer_leaves_before_the_record_is_on_every_in_sync_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(VARIABLE, kind)
     with cluster_with(tmp_path, monkeypatch, SLOW_DISK) as cluster:
         assert run(cluster, tmp_path) == []
 
 
 @pytest.mark.usefixtures("_may_trace")
+@pytest.mark.parametrize("kind", [LINUX, PORTABLE])
 def test_without_the_wait_the_same_check_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(VARIABLE, kind)
     with cluster_with(tmp_path, monkeypatch, SLOW_DISK, NO_WAIT) as cluster:
         early = run(cluster, tmp_path)
 

@@ -77,6 +77,8 @@ class Recorded(Stage):
 
 
 class WholeReplay(Replay):
+    sent_back = (298,)
+
     def prepare(self, n: int, wire: Wire) -> int:
         if n in PREPARED:
             PREPARED[n](self, wire)

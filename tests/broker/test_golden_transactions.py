@@ -5,7 +5,7 @@ Between the recorded exchanges topics were created, ids begun, most batches sent
 for: PREPARED does it anew, as their comments say. Producer ids are inside of batches, so they must
 be the recorded ones: the node gives them out in the same order. Times of the broker's clock are not
 compared, those of clients are. What CONCURRENT_TRANSACTIONS refuses in Kafka waits here: HELD tells
-which later exchange has that answer.
+which later exchange has that answer. A commit of nothing is sent twice (`sent_back`).
 """
 
 from collections.abc import Callable
@@ -58,6 +58,8 @@ CONTROL = 0x20  # attribute of a batch
 
 
 class TransactionReplay(Replay):
+    sent_back = (80, 175, 193)
+
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage, EXCHANGES, TOPICS)
         self.clients: dict[str, Client] = {}

@@ -111,6 +111,10 @@ DASHBOARDS: dict[tuple[str, tuple[tuple[str, str], ...]], float | Callable[[floa
     ("kafka_server_brokertopicmetrics_failedfetchrequests_total", (("topic", "t"),)): 2,
     ("kafka_log_log_size", (("topic", "t"), ("partition", "0"))): 3 * SENT / 2,
     ("kafka_server_socket_server_metrics_connection_count", (("listener", "PLAINTEXT"),)): MORE,
+    (
+        "kafka_server_socket_server_metrics_connections_software",
+        (("clientSoftwareName", "raftka"),),
+    ): MORE,
     ("kafka_network_socketserver_networkprocessoravgidle_percent", ()): ANY,
     ("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", ()): ANY,
     ("kafka_server_kafkaserver_linux_disk_write_bytes", ()): ANY,

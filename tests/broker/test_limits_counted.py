@@ -39,6 +39,7 @@ from raftka.metadata.commands import (
     RegisterBroker,
 )
 from raftka.metadata.image import BROKER
+from raftka.versions import own_features
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.records import TRANSACTIONAL, build_batch
@@ -88,7 +89,12 @@ def configs(kind: int, name: str, *settings: str) -> AlterConfigs:
             BROKERS,
             1,
             RegisterBroker(
-                7, bytes(16), bytes([7] * 16), None, (("PLAINTEXT", "n7", 9092, "PLAINTEXT"),)
+                7,
+                bytes(16),
+                bytes([7] * 16),
+                None,
+                (("PLAINTEXT", "n7", 9092, "PLAINTEXT"),),
+                features=own_features(),
             ),
         ),
         (CONFIGURED_RESOURCES, 0, configs(GROUP, "g", "consumer.session.timeout.ms")),

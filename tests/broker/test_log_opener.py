@@ -15,7 +15,7 @@ from raftka.log.manager import LogManager
 from raftka.metadata.records import TopicDeleted
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.messages.topics import CREATE_TOPICS
+from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage
 
@@ -128,3 +128,25 @@ def test_logs_that_lie_on_the_disk_are_opened_off_the_loop(monkeypatch: pytest.M
 
 def opened_all(stage: Stage) -> bool:
     return opened(stage) == MANY
+
+
+def test_topics_deleted_together_cost_a_directory_one_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Stage() as stage:
+        names = [f"topic-{number}" for number in range(5)]
+        for name in names:
+            stage.create(name)
+        files, syncs = stage.nodes[1].runtime.files, []
+        sync = files.sync_directory
+
+        def counted(path: str) -> None:
+            syncs.append(path)
+            sync(path)
+
+        monkeypatch.setattr(files, "sync_directory", counted)
+        rows = [DELETE_TOPICS.request.topics(name=name) for name in names]
+        stage.wire().ask(DELETE_TOPICS, DELETE_TOPICS.request(topics=rows, timeout_ms=5000))
+        stage.wait(lambda: opened(stage) == 0)
+
+        assert syncs.count("/data") == 1

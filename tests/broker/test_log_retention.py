@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from raftka.broker.replica.partition import Partition
-from raftka.log.compaction.cleaner import dirt_of, is_worth_it
+from raftka.log.compaction.dirt import dirt_of, is_worth_it
 from raftka.log.log import Log
 from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.wire.errors import Code

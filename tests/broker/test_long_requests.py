@@ -195,7 +195,7 @@ def test_a_long_request_ends_with_its_client(stage: Stage) -> None:
     wire.close()
     stage.wait(lambda: not dispatcher.long_requests._inside)
 
-    assert not dispatcher.metrics.kind("Metadata").count
+    assert not dispatcher.metrics.latency("Metadata").count
 
 
 class Client:
@@ -326,7 +326,7 @@ def test_an_answer_that_comes_later_names_all_that_the_request_named(stage: Stag
         producer_epoch=pair.producer_epoch,
         topics=topics,
     )
-    answer = wire.ask(TXN_OFFSET_COMMIT, row)
+    answer = wire.ask(TXN_OFFSET_COMMIT, row, 5)
 
     assert [each.error_code for topic in answer.topics for each in topic.partitions] == [0] * MANY
 

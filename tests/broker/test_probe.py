@@ -32,6 +32,9 @@ class _Transport:
 
     def hold_reading(self, held: bool) -> None: ...
 
+    def own_host(self) -> str:
+        return "broker"
+
     def left(self) -> bool:
         return False
 

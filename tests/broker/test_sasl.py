@@ -116,6 +116,9 @@ def test_versions_are_answered_once(shared: Stage) -> None:
         API_VERSIONS.request(client_software_name="no good", client_software_version="1"),
     )
     assert refused.error_code == Code.INVALID_REQUEST
+    row.cluster_id, row.node_id = shared.nodes[1].image.cluster_id, 2
+    assert wire.ask(API_VERSIONS, row).error_code == Code.REBOOTSTRAP_REQUIRED
+    row.node_id = 1
     keys = {each.api_key for each in wire.ask(API_VERSIONS, row).api_keys}
     assert {SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key} <= keys
     wire.request(API_VERSIONS, row)

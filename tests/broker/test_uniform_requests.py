@@ -66,7 +66,7 @@ def test_answers_and_log_are_those_of_requests_alone(
             for count in (5, 2, 5, 7):
                 give(stage, server, b"".join(many(count, version)))
                 told_all.append(told(stage, wire))
-            partition, produces = stage.partition("t"), stage.nodes[1].metrics.kind("Produce")
+            partition, produces = stage.partition("t"), stage.nodes[1].metrics.latency("Produce")
             counts = (
                 partition.produced,
                 partition.bytes_in,

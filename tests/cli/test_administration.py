@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from raftka.cli.admin.client import connect
-from raftka.cli.admin.configs import Changes, changed, described
+from raftka.cli.admin.configs import changed, described
 from raftka.client.blocking.connection import Unsupported
+from raftka.client.blocking.settings import Changes
 from raftka.cluster.ask import ask
 from raftka.cluster.processes import Processes
 from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
@@ -63,7 +64,7 @@ def test_settings_of_topics_brokers_and_all_brokers(raftka: Any, topic: str) -> 
     assert ["2", "log.retention.ms", "88", "all", "brokers"] in raftka(
         "configs describe broker 2"
     ).table
-    assert {"type": "topic", "name": topic} in raftka("configs list topic -o json").rows
+    assert {"kind": "topic", "name": topic} in raftka("configs list topic -o json").rows
 
     assert raftka(f"configs alter topic {topic} --subtract cleanup.policy=compact").code == 0
     assert raftka("configs alter broker -d log.retention.ms").code == 0
@@ -112,11 +113,11 @@ def test_a_kafka_without_incremental_changes_gets_all_settings(
 
 
 def test_partitions_move_where_a_plan_says(raftka: Any, topic: str, tmp_path: Path) -> None:
-    planned = raftka(f"reassign plan {topic} -b 1 -b 2 -r 2 -f plan.json")
+    planned = raftka(f"reassign plan {topic} --broker 1 --broker 2 -r 2 -f plan.json")
     assert planned.table[0] == ["topic", "partition", "replicas", "wanted"]
     assert json.loads((tmp_path / "plan.json").read_text())["version"] == 1
     assert (
-        raftka(f"reassign plan {topic} -b 1 -b 2 -r 2 -o json").out
+        raftka(f"reassign plan {topic} --broker 1 --broker 2 -r 2 -o json").out
         == (tmp_path / "plan.json").read_text()
     )
 
@@ -125,7 +126,7 @@ def test_partitions_move_where_a_plan_says(raftka: Any, topic: str, tmp_path: Pa
     assert {
         tuple(sorted(row["replicas"])) for row in raftka(f"topics describe {topic} -o json").rows
     } == {(1, 2)}
-    again = raftka(f"reassign plan {topic} -b 1 -b 2")
+    again = raftka(f"reassign plan {topic} --broker 1 --broker 2")
     assert (again.out, again.err) == ("", "nothing to move\n")
 
 
@@ -214,13 +215,13 @@ def test_the_settings_of_a_node_before_it_starts_and_while_it_runs(
         ("configs alter broker 77 -c log.retention.ms=1", "there is no broker 77"),
         ("groups list --state Nonsense", "groups are PreparingRebalance"),
         ("produce filled -p 99", "filled has no partition 99"),
-        ("consume nobody -e", "no topic nobody"),
+        ("consume nobody -e", "nobody: UNKNOWN_TOPIC_OR_PARTITION (`raftka topics list`"),
         ("topics list --bootstrap-server bad", "'bad' is not host:port"),
         ("configs describe topic", "which topic?"),
         ("configs alter topic nope -c retention.ms=1", "The topic 'nope' does not exist."),
         ("configs alter broker 1 -c node.id=9", "node.id"),
         ("reassign plan nope", "`raftka topics list`"),
-        ("reassign plan -b 77", "broker 77 is not alive"),
+        ("reassign plan --broker 77", "broker 77 is not alive"),
         ("reassign execute -", "that is no plan"),
         ("reassign cancel nope", "nothing of nope is being moved"),
         ("partitions elect nope", "`raftka topics list`"),

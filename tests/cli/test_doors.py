@@ -15,7 +15,8 @@ from raftka.cli.admin.groups import import_offsets
 from raftka.cli.admin.reassign import from_json
 from raftka.cli.chaos.replay import given_settings
 from raftka.cli.output import CommandFailed
-from raftka.cli.records import FIELDS, _from_json
+from raftka.cli.records.produce import _from_json
+from raftka.client.json_lines import FIELDS
 from raftka.cluster.host.plan import plan_host
 from raftka.cluster.plan import plan_cluster, ports_from
 from raftka.cluster.secured.first_users import read_first_users

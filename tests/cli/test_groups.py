@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from raftka.cli.admin.groups import target
-from raftka.cli.output import CommandFailed
-
 
 @pytest.fixture
 def read(raftka: Any, topic: str) -> str:
@@ -49,6 +46,8 @@ def test_groups_are_listed_and_described(raftka: Any, read: str) -> None:
         "offset": 10,
         "end": 15,
         "lag": 5,
+        "member": None,
+        "host": None,
     }
 
     missing = raftka(f"groups describe {read} nobody")
@@ -139,6 +138,28 @@ def test_offsets_are_exported_and_imported(raftka: Any, read: str) -> None:
     )
 
 
+def test_offsets_of_a_topic_are_deleted(raftka: Any, cluster: Any, read: str) -> None:
+    assert raftka(f"groups reset-offsets {read} {read} --to 3").code == 0
+    assert set(offsets(raftka, read)) == {0, 1, 2}
+
+    done = raftka(f"offsets delete {read} {read} -p 1 -o json")
+
+    assert done.rows == [{"group": read, "topic": read, "partition": 1}]
+    assert set(offsets(raftka, read)) == {0, 2}
+    nowhere = raftka(f"offsets delete {read} {read} -p 1")
+    assert (nowhere.code, "no offset there" in nowhere.err) == (1, True)
+
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": read})
+    consumer.subscribe([read])
+    deadline = time.monotonic() + 30
+    while len(consumer.assignment()) < 3:
+        consumer.poll(0.1)
+        assert time.monotonic() < deadline
+    refused = raftka(f"offsets delete {read} {read}")
+    consumer.close()
+    assert (refused.code, "a member of the group reads the topic" in refused.err) == (1, True)
+
+
 def test_a_group_is_deleted_with_its_offsets(raftka: Any, read: str) -> None:
     assert raftka(f"groups delete {read}").code == 0
 
@@ -146,25 +167,3 @@ def test_a_group_is_deleted_with_its_offsets(raftka: Any, read: str) -> None:
     again = raftka(f"groups delete {read}")
     assert again.code == 1
     assert "GROUP_ID_NOT_FOUND" in again.err
-
-
-@pytest.mark.parametrize(
-    ("to", "expected"),
-    [
-        ("start", ("start", 0)),
-        ("12", ("offset", 12)),
-        ("-3", ("back", 3)),
-        ("2h", ("time", 92_800_000)),
-        ("P1DT1H30M1S", ("time", 8_199_000)),
-        ("current", ("current", 0)),
-        ("1970-01-01T00:01:00+00:00", ("time", 60_000)),
-    ],
-)
-def test_what_a_target_means(to: str, expected: tuple[str, int]) -> None:
-    assert target(to, now=100_000.0) == expected
-
-
-@pytest.mark.parametrize("to", ["yesterday", "P", "PT", "+3"])
-def test_an_invalid_target_is_reported(to: str) -> None:
-    with pytest.raises(CommandFailed, match="--to"):
-        target(to, now=0.0)

@@ -56,6 +56,39 @@ def test_help_needs_click_alone(arguments: list[str]) -> None:
     }
 
 
+def test_the_help_of_no_command_needs_more() -> None:
+    program = """
+import sys
+import click
+from raftka.cli.commands import root
+
+def walk(group, context):
+    for name in group.list_commands(context):
+        each = group.get_command(context, name)
+        with click.Context(each, info_name=name, parent=context) as below:
+            assert each.get_help(below)
+            if isinstance(each, click.Group):
+                walk(each, below)
+
+walk(root, click.Context(root, info_name="raftka"))
+print(*sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=FROM_CHECKOUT,
+        check=True,
+    )
+    imported = set(done.stdout.split())
+
+    assert "raftka.cli.tree.nodes" in imported
+    assert not imported & {
+        *("kafka", "rich", "prometheus_client", "trio", "pysyncobj", "structlog", "asyncio"),
+        *("raftka.broker", "raftka.client", "raftka.wire.codec", "raftka.cli.progress"),
+    }
+
+
 def test_help_answers_in_time() -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
@@ -72,7 +105,15 @@ def test_help_answers_in_time() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["admin.topics", "admin.configs", "admin.groups", "admin.reassign", "cluster", "records"],
+    [
+        "admin.topics",
+        "admin.configs",
+        "admin.groups",
+        "admin.reassign",
+        "cluster",
+        "records.produce",
+        "records.consume",
+    ],
 )
 def test_a_command_carries_no_client_library_and_no_node(module: str) -> None:
     imported = imported_by("-c", f"import raftka.cli.{module}")

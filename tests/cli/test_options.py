@@ -17,8 +17,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     calls: list[tuple[object, ...]] = []
 
     def stand_in(name: str) -> Callable[..., int]:
-        def call(*given: object) -> int:
-            calls.append((name, *given))
+        def call(*given: object, console: bool) -> int:
+            calls.append((name, *given, console))
             return 0
 
         return call
@@ -31,16 +31,18 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> None:
     arguments = (
         "cluster start --nodes 5 --brokers-per-host 2 --data /d --base-port 0 --bridge-port "
-        "2181 --secure --set a.b=c=d --set x= "
+        "2181 --secure --set a.b=c=d --set x= --api-ceiling 3.9"
     )
 
     assert CliRunner().invoke(root, arguments.split()).exit_code == 0
-    assert (
-        CliRunner().invoke(root, ["cluster", "start", "--data", "d", "--in-process"]).exit_code == 0
-    )
+    for more in ([], ["--no-console"]):
+        here = ["cluster", "start", "--data", "d", "--in-process", *more]
+        assert CliRunner().invoke(root, here).exit_code == 0
+    settings = {"a.b": "c=d", "x": "", "raftka.api.ceiling": "3.9"}
     assert started == [
-        ("processes", 5, Path("/d"), 0, {"a.b": "c=d", "x": ""}, 2181, True, (), 2),
-        ("here", 3, Path("d"), 9092, {}, None, False, ()),
+        ("processes", 5, Path("/d"), 0, settings, 2181, True, (), 2, True),
+        ("here", 3, Path("d"), 9092, {}, None, False, (), True),
+        ("here", 3, Path("d"), 9092, {}, None, False, (), False),
     ]
 
 
@@ -49,6 +51,9 @@ def test_cluster_start_takes_its_options(started: list[tuple[object, ...]]) -> N
     [
         "cluster start",
         "cluster start --data d --nodes 0",
+        "broker start FILE --no-console",
+        "broker start FILE --api-ceiling 3.9",
+        "cluster start --data d --api-ceiling 3.9.1",
         "cluster start --data d --nodes 101",
         "cluster start --data d --base-port 70000",
         "cluster start --data d --set nothing",
@@ -122,3 +127,23 @@ def test_what_is_completed(typed: str, offered: set[str]) -> None:
     result = CliRunner().invoke(root, [], prog_name="raftka", env=environment)
 
     assert {line.partition(",")[2] for line in result.output.splitlines()} == offered
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("-b [::1 topics list", "'[::1' is not host:port"),
+        ("-b [::1:9092 topics list", "'[::1:9092' is not host:port"),
+        ("-b []:9092 topics list", "'[]:9092' is not host:port"),
+        ("-b , topics list", "there is no server"),
+        ("-X nonsense=1 topics list", "-X nonsense: this command has no such property"),
+        ("-X acks=all topics list", "-X acks: this command has no such property"),
+    ],
+)
+def test_a_connection_that_cannot_be_is_refused_before_it_is_tried(
+    arguments: str, told: str
+) -> None:
+    done = CliRunner().invoke(root, arguments.split())
+
+    assert done.exit_code == 1
+    assert told in done.stderr

@@ -53,7 +53,7 @@ class Asked(list[tuple[list[Address], ClientSecurity]]):
     def __exit__(self, *_: object) -> None:
         pass
 
-    def refresh(self, topics: list[str]) -> NoReturn:
+    def refresh(self, topics: list[str], answer_s: float) -> NoReturn:
         raise ConnectionRefusedError
 
 

@@ -10,8 +10,10 @@ import threading
 import pytest
 
 from raftka.cli.output import CommandFailed
-from raftka.cli.records import KEYLESS, Line, _input, _lines, _place, _position, _print, _Told
+from raftka.cli.records.consume import Printer
+from raftka.cli.records.produce import KEYLESS, _input, _lines, _place, _Told
 from raftka.client.blocking.reader import FetchedRecord
+from raftka.client.json_lines import Line
 
 
 def lines(text: bytes, source: str = "text", separator: str | None = None) -> list[Line]:
@@ -24,6 +26,24 @@ def test_a_line_is_a_value() -> None:
         Line(None, b"", [], None),
         Line(None, b"three", [], None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ('{"value": {"base65": "eA=="}}', "line 1 is not a record in JSON: 'base64'"),
+        ('{"value": "x", "partition": "1"}', "line 1 .*its partition '1' is no number"),
+        ('{"value": "x", "headers": [["h"]]}', "line 1 .*a header is a list of its name and its"),
+        ('{"value": "x", "headers": ["hv"]}', 'line 1 .*value, not "hv"'),
+        ('{"value": true}', "line 1 .*true is no text: write it with quotes"),
+        ('{"key": 1.10, "value": "x"}', "line 1 .*1.1 is no text"),
+        ('{"left_out": {"lost": 3}}', 'line 1 .*what the export has left out: {"lost": 3}; remove'),
+        ('{"value": "x", "headers": [["h", [1]]]}', r"line 1 .*\[1\] is no text"),
+    ],
+)
+def test_a_line_that_is_no_record_is_refused_by_its_number(row: str, why: str) -> None:
+    with pytest.raises(CommandFailed, match=why):
+        lines(row.encode(), "json")
 
 
 def test_a_separator_parts_key_and_value() -> None:
@@ -62,7 +82,7 @@ def test_a_separator_parts_key_and_value() -> None:
 def test_what_consume_prints_produce_reads(
     record: FetchedRecord, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    _print(record, False, "json")
+    Printer(keys=False, output="json").print_all([record])
 
     printed = capsysbinary.readouterr().out
     assert lines(printed, "json") == [
@@ -77,19 +97,6 @@ def test_what_consume_prints_produce_reads(
 def test_what_is_no_record_is_refused_with_its_line(text: bytes) -> None:
     with pytest.raises(CommandFailed, match="line 1 is not a record"):
         lines(text, "json")
-
-
-@pytest.mark.parametrize(
-    ("start", "expected"),
-    [("start", 10), ("end", 50), ("20", 20), ("5", 10), ("99", 50), ("-1", 49), ("-100", 10)],
-)
-def test_where_to_begin(start: str, expected: int) -> None:
-    assert _position(start, 10, 50) == expected
-
-
-def test_where_to_begin_is_one_of_a_few_forms() -> None:
-    with pytest.raises(CommandFailed, match="--from yesterday"):
-        _position("yesterday", 0, 1)
 
 
 def test_what_has_come_is_sent_before_more_is_waited_for() -> None:

@@ -44,6 +44,9 @@ class Broker:
     def hold_reading(self, held: bool) -> None:
         raise AssertionError("a client reads")
 
+    def own_host(self) -> str:
+        return "client"
+
     def left(self) -> bool:
         return False
 

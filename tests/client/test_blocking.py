@@ -7,7 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from raftka.client.blocking.client import Client, Unreachable, error_codes
-from raftka.client.blocking.connection import ANSWER_S, Connection, Unsupported, addresses_of
+from raftka.client.blocking.connection import (
+    ANSWER_S,
+    AnotherNode,
+    Connection,
+    Unsupported,
+    addresses_of,
+)
 from raftka.client.blocking.producer import NOBODY, Producer
 from raftka.client.blocking.reader import FetchedRecord, Reader
 from raftka.client.blocking.transaction import begin, end
@@ -192,6 +198,22 @@ def test_one_broker_is_asked_by_its_id(cluster: Cluster, client: Client) -> None
     assert client.ask_broker(2, LIST_GROUPS, LIST_GROUPS.request()).error_code == 0
     with pytest.raises(KafkaError, match="BROKER_NOT_AVAILABLE: there is no broker 77"):
         client.ask_broker(77, LIST_GROUPS, LIST_GROUPS.request())
+
+
+def test_a_known_address_at_which_another_broker_is_makes_the_client_begin_again(
+    cluster: Cluster, client: Client
+) -> None:
+    client.refresh([])
+    (node_id, address), other, *_ = client.brokers.items()
+    client.brokers = {other[0]: address}  # it has moved, and another has taken its place
+    with pytest.raises(AnotherNode, match=f"not broker {other[0]} of cluster"):
+        client.ask_at(address, LIST_GROUPS, LIST_GROUPS.request())
+    assert (client.brokers, client.cluster_id) == ({}, None)
+
+    client.refresh([])
+    client.brokers = {other[0]: address}
+    assert client.ask_any(LIST_GROUPS, LIST_GROUPS.request()).error_code == 0
+    assert client.ask_broker(node_id, LIST_GROUPS, LIST_GROUPS.request()).error_code == 0
 
 
 def test_a_bootstrap_server_that_is_away_is_passed_over(cluster: Cluster) -> None:

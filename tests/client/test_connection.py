@@ -2,7 +2,7 @@
 
 import pytest
 
-from raftka.client.connection import ClientConnection
+from raftka.client.connection import ANOTHER_NODE, ANY_NODE, ClientConnection, Intended
 from raftka.limits import PARTIAL_BYTES, LimitExceeded
 from raftka.runtime.interfaces import Connection, Transport
 from raftka.wire.errors import Code
@@ -25,6 +25,8 @@ def named(name: str) -> MetadataRequest:
     return METADATA.request(topics=[METADATA.request.topics(name=name)])
 
 
+# of a request: key, version, correlation id, the client id "tests", no tags
+HEADER_BYTES = 2 + 2 + 4 + 2 + 5 + 1
 ALL = {api: (api.announced.low, api.announced.high) for api in APIS}
 
 
@@ -99,7 +101,7 @@ def test_no_version_in_common_is_an_error_of_the_request(theirs: tuple[int, int]
     ]
 
 
-@pytest.mark.parametrize(("highest", "asked"), [(3, [4, 3]), (0, [4, 0]), (2, [4, 2])])
+@pytest.mark.parametrize(("highest", "asked"), [(4, [5, 4]), (3, [5, 3]), (0, [5, 0]), (2, [5, 2])])
 def test_an_older_broker_says_which_api_versions_it_knows(highest: int, asked: list[int]) -> None:
     broker = Broker({**ALL, API_VERSIONS: (0, highest)}, Metadata=metadata).opened()
     broker.client.request(METADATA, named("a"), broker.note)
@@ -111,7 +113,7 @@ def test_an_older_broker_says_which_api_versions_it_knows(highest: int, asked: l
 def test_a_broker_whose_refusal_can_not_be_read_is_asked_in_version_0() -> None:
     broker = Broker(ALL).opened()
     (first,) = broker.client.take_output()
-    assert first[6:8] == b"\0\4"
+    assert first[6:8] == b"\0\5"
     broker.client.receive(memoryview(b"\0\0\0\x0d" + b"\0\0\0\0" + b"\0\x23" + b"\2\0\x12\0\0\0\4"))
     (second,) = broker.client.take_output()
     assert second[6:8] == b"\0\0"
@@ -125,11 +127,27 @@ def test_a_broker_that_gives_no_versions_is_closed(code: int, says: str) -> None
     broker = Broker(ALL).opened()
     broker.client.request(METADATA, named("a"), broker.note)
     broker.client.take_output()
-    (answer,) = encode_response(API_VERSIONS, 4, 0, API_VERSIONS.response(error_code=code))
+    (answer,) = encode_response(API_VERSIONS, 5, 0, API_VERSIONS.response(error_code=code))
     assert isinstance(answer, bytes)
     broker.client.receive(memoryview(answer))
     reason = f"the broker's answer to ApiVersions: {says}"
     assert broker.events == [reason, reason]
+
+
+def test_the_intended_node_is_named_and_its_absence_is_the_reason_of_the_end() -> None:
+    broker = Broker(ALL)
+    broker.client.intended = Intended.of("c", 7)
+    broker.opened()
+    (asked,) = broker.client.take_output()
+    row, _ = API_VERSIONS.decode_request(5, memoryview(asked), 4 + HEADER_BYTES)
+    assert (row.cluster_id, row.node_id) == ("c", 7)
+    refusal = API_VERSIONS.response(error_code=Code.REBOOTSTRAP_REQUIRED)
+    (answer,) = encode_response(API_VERSIONS, 5, 0, refusal)
+    assert isinstance(answer, bytes)
+    broker.client.receive(memoryview(answer))
+
+    assert broker.events == [f"{ANOTHER_NODE}: not broker 7 of cluster c is there"]
+    assert Intended.of(None, 7) is ANY_NODE
 
 
 def test_everything_unanswered_learns_that_the_connection_closed() -> None:

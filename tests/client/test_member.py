@@ -15,7 +15,9 @@ from raftka.client.blocking import member as members
 from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import addresses_of
 from raftka.client.blocking.member import Member, assign_ranges
+from raftka.security.client_security import ClientSecurity
 from raftka.testing import Cluster
+from tests.clients.sasl import PROPERTIES
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,27 @@ def test_a_member_alone_has_everything_and_its_commits_stay(
 
     assert cluster.group(topic).members == ()
     assert cluster.group(topic).offsets == {(topic, 0): 7, (topic, 2): 9}
+
+
+def test_a_member_of_several_topics_has_them_all(cluster: Cluster, client: Client) -> None:
+    topics = sorted(cluster.create_topic(partitions=2) for _ in range(2))
+    with Member(client, topics[0], *topics) as member:
+        assert member.poll()
+        assert member.assigned == tuple((topic, index) for topic in topics for index in range(2))
+
+
+def test_a_member_logs_in_as_its_client_does() -> None:
+    """All of its connections: it joins, and its heartbeats keep it in the group."""
+    security = ClientSecurity("SASL_PLAINTEXT", "PLAIN", "node", "node-secret")
+    with Cluster(1, properties=PROPERTIES) as secured:
+        topic = secured.create_topic()
+        at = addresses_of(secured.bootstrap_servers)
+        with Client(at, "test", 5.0, security=security) as client, Member(client, "g", topic) as me:
+            assert me.poll()
+            assert me.assigned == ((topic, 0),)
+            me.commit({(topic, 0): 0})
+            beats = secured.fail_next("Heartbeat", "REBALANCE_IN_PROGRESS")
+            secured.wait_for(lambda: beats.hits)
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,18 @@ def java_tools(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def java(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.java)
+
+
+@pytest.fixture(scope="session")
 def kafka_apps(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.kafka_apps)
+
+
+@pytest.fixture(scope="session")
+def mirror_maker(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.mirror_maker)
 
 
 @pytest.fixture(scope="session")

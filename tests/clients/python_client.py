@@ -120,8 +120,9 @@ async def aiokafka() -> None:
             return await asyncio.to_thread(token_of, self.url)
 
     options = {**OPTIONS, "bootstrap_servers": BROKERS}
-    context = ssl.create_default_context(cafile=options.pop("ssl_cafile"))
-    if "ssl_certfile" in options:
+    authority = options.pop("ssl_cafile", None)
+    context = ssl.create_default_context(cafile=authority) if authority else None
+    if context is not None and "ssl_certfile" in options:
         context.load_cert_chain(options.pop("ssl_certfile"), options.pop("ssl_keyfile"))
     if "tokens" in options:
         options["sasl_oauth_token_provider"] = Provider(options.pop("tokens"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka.admin import (
     AdminClient,
@@ -170,6 +170,21 @@ class Secured:
         return "".join(f"{name}={value}\n" for name, value in self.java().items())
 
 
+class Reachable(Protocol):
+    """A cluster, and the options with which each client comes in."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    def librdkafka(self) -> dict[str, str]: ...
+
+    def python(self) -> dict[str, Any]: ...
+
+    def program(self, program: Program) -> dict[str, str]: ...
+
+    def properties(self) -> str: ...
+
+
 @dataclass
 class Clients:
     """All of them as programs. `find`: that of a client that is no Python package, or the test
@@ -182,7 +197,7 @@ class Clients:
 
     @contextmanager
     def start(
-        self, client: str, verb: str, secured: Secured, topic: str, patience_s: int = 100
+        self, client: str, verb: str, secured: Reachable, topic: str, patience_s: int = 100
     ) -> Iterator["Lines"]:
         """`verb`: `produce` takes lines `key:value` until its input ends, `follow` prints such
         lines for ever. `patience_s`: how long it tries again, where its own default is longer. kcat
@@ -205,7 +220,7 @@ class Clients:
             process.communicate()
 
     def _command(
-        self, client: str, verb: str, secured: Secured, topic: str, patience_s: int
+        self, client: str, verb: str, secured: Reachable, topic: str, patience_s: int
     ) -> tuple[list[str], Mapping[str, str]]:
         arguments = [verb, secured.cluster.bootstrap_servers, topic]
         if client in IN_PYTHON:

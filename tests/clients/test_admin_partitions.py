@@ -114,5 +114,5 @@ def test_kafka_python_moves_replicas_and_looks_at_the_quorum(
     assert quorum["leader_id"] in {1, 2, 3}
     with pytest.raises(KafkaError, match="does not support this feature"):
         kafka_python.update_features({"bogus": 1})
-    kafka_python.update_features({"metadata.version": 30})
+    kafka_python.update_features({"metadata.version": 33})
     kafka_python.elect_leaders(0, {"t": [0, 1, 2]}, raise_errors=False)

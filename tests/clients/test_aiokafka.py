@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from raftka.cluster.processes import Processes
 from raftka.testing.cluster import Cluster
-from raftka.testing.faults import Fault
+from raftka.testing.faults.fault import Fault
 from tests.clients.workload import (
     PARTITIONS,
     TOPIC,

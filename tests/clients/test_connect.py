@@ -88,15 +88,15 @@ def test_each_line_of_a_file_is_copied_once(
                 dead = connect.worker_of("source")
                 assert dead is not None
                 connect.kill(dead)
-                wait(complete)
+                wait(complete, copied)
                 connect.start(dead)
             elif victim is not None:
                 broker = leader(three_processes, victim)
                 three_processes.kill(broker)
-                wait(complete)
+                wait(complete, copied)
                 three_processes.start(broker)
                 assert three_processes.wait_ready()
-            wait(complete)
+            wait(complete, copied)
 
     assert read_committed(three_processes) == lines
     assert sink.read_text().split() == lines

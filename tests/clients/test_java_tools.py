@@ -98,12 +98,17 @@ def test_topics(kafka: JavaTools) -> None:
 
 def test_features_of_a_whole_release_are_upgraded(kafka: JavaTools) -> None:
     assert (
-        "metadata.version was upgraded to 30."
-        in kafka.run("kafka-features upgrade --release-version 4.3").splitlines()
+        "metadata.version was upgraded to 33."
+        in kafka.run("kafka-features upgrade --feature metadata.version=33").splitlines()
     )
-    assert "share.version" not in kafka.run("kafka-features describe")
+    told = kafka.run("kafka-features describe")
+    assert "share.version" not in told
+    ours = [line.split() for line in told.splitlines() if "raftka.version" in line]
+    assert [line[3::2][:3] for line in ours] == [["1", "1", "1"]], told
     with pytest.raises(ToolFailed, match="does not support this feature"):
         kafka.run("kafka-features upgrade --feature share.version=1")
+    with pytest.raises(ToolFailed, match="only supports versions 1-1"):
+        kafka.run("kafka-features upgrade --dry-run --feature raftka.version=2")
 
 
 def test_records_in_and_out(kafka: JavaTools, tmp_path: Path) -> None:

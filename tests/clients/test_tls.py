@@ -174,6 +174,7 @@ def properties_file(secured: Secured, folder: Path) -> str:
     return str(file)
 
 
+@pytest.mark.parametrize("secured", ["certificate", "SCRAM-SHA-512"], indirect=True)  # a JVM each
 def test_java(java_tools: Program, secured: Secured, tmp_path: Path) -> None:
     topic, file = new_topic(secured), properties_file(secured, tmp_path)
     with JavaTools(java_tools, secured.cluster.bootstrap_servers) as tools:

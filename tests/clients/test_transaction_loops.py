@@ -17,7 +17,7 @@ PATIENCE_S = 300
 RECORDS = 20_000
 
 
-@pytest.mark.parametrize(("ends", "rounds"), [("commits", 1_500), ("aborts", 500)])
+@pytest.mark.parametrize(("ends", "rounds"), [("commits", 1_500), ("aborts", 500), ("ahead", 30)])
 def test_transactions_of_java_follow_each_other_without_a_pause(
     java_transactions: Program, three_processes: Processes, ends: str, rounds: int
 ) -> None:

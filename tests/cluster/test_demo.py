@@ -83,7 +83,7 @@ def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
     file.write_bytes(b"".join(b"line %d\n" % i for i in range(5000)))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
 
-    command = [sys.executable, "-m", "raftka.cluster.demo", str(file)]
+    command = [sys.executable, "-m", "raftka", "demo", str(file)]
     done = subprocess.run(
         command, capture_output=True, text=True, env=environment, check=False, timeout=120
     )

@@ -75,6 +75,14 @@ async def test_settings_are_kafkas_names(tmp_path: Path) -> None:
     assert (tmp_path / "node-1" / "data").is_dir()
 
 
+async def test_a_ceiling_is_for_all_nodes() -> None:
+    async with raftka.cluster.launch(nodes=2, api_ceiling="3.9") as cluster:
+        for each in cluster.nodes.values():
+            ceiling = each.node.dispatcher.ceiling if each.node is not None else None
+            assert ceiling is not None
+            assert ceiling.release == "3.9"
+
+
 async def test_an_error_of_the_block_comes_out_as_itself() -> None:
     with pytest.raises(LookupError, match="mine"):
         async with raftka.cluster.launch(nodes=1):

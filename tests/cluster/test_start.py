@@ -21,6 +21,7 @@ import pytest
 from raftka.cluster import ports
 from raftka.cluster.ask import ask, ask_any
 from raftka.cluster.start import start_in_process, start_processes
+from raftka.runtime.real.choice import LINUX, PORTABLE, VARIABLE
 
 FROM_CHECKOUT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 PATIENCE_SECONDS = 30.0
@@ -158,12 +159,58 @@ def test_a_node_for_trying_out_needs_no_file(raftka: Start, data: Path, kept: bo
     assert folder.exists() == kept
 
 
-@pytest.mark.parametrize("arguments", [(), ("file", "--dev")])
-def test_a_node_has_a_file_or_is_for_trying_out(raftka: Start, arguments: Sequence[str]) -> None:
+def made(address: tuple[str, int]) -> dict[str, list[int]]:
+    """Replicas of each partition, by topic; every partition has a leader."""
+    found = ask(address)
+    assert all(each.leader > 0 for each in found.partitions)
+    topics = sorted({each.topic for each in found.partitions})
+    return {topic: [len(each.replicas) for each in found.of(topic)] for topic in topics}
+
+
+TOPICS = ("--topics", "orders:3,payments:1:compact")
+
+
+def test_a_node_for_trying_out_has_the_topics_that_it_was_given(raftka: Start) -> None:
+    node = raftka("broker", "start", "--dev", "--port", 0, *TOPICS)
+    (address,) = addresses(line(node.stdout))
+
+    assert made(address) == {"orders": [1, 1, 1], "payments": [1]}
+
+
+def test_the_nodes_of_a_cluster_make_each_topic_once(raftka: Start, data: Path) -> None:
+    cluster = raftka("cluster", "start", "--nodes", 3, "--data", data, "--base-port", 0, *TOPICS)
+    where = addresses(line(cluster.stdout))
+
+    assert [made(address) for address in where] == [{"orders": [3, 3, 3], "payments": [3]}] * 3
+
+
+@pytest.mark.parametrize("start", [("broker", "start", "--dev"), ("cluster", "start", "--data")])
+def test_a_mistake_in_the_topics_is_told_before_anything_starts(
+    raftka: Start, data: Path, start: Sequence[str]
+) -> None:
+    folder = [data] if start[-1] == "--data" else ["--port", 0]
+    refused = raftka(*start, *folder, "--topics", "orders:0")
+
+    assert refused.wait(PATIENCE_SECONDS) == 1
+    assert refused.stderr is not None
+    told = "Invalid value orders:0 for configuration raftka.topics: 'orders:0': the number of"
+    assert told in refused.stderr.read()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "give the node's properties file, --from-env, or --dev"),
+        (("file", "--dev"), "--dev is a node without a file: leave out --dev or file"),
+    ],
+)
+def test_a_node_has_a_file_or_is_for_trying_out(
+    raftka: Start, arguments: Sequence[str], complaint: str
+) -> None:
     node = raftka("broker", "start", *arguments)
     assert node.wait(PATIENCE_SECONDS) == 2
     assert node.stderr is not None
-    assert "give the node's properties file, or --dev" in node.stderr.read()
+    assert complaint in node.stderr.read()
 
 
 def test_all_in_one_process(raftka: Start, data: Path) -> None:
@@ -224,15 +271,21 @@ def test_a_broker_without_its_file(raftka: Start, tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
-def test_nodes_end_with_their_launcher(raftka: Start, data: Path) -> None:
-    cluster = raftka("cluster", "start", "--nodes", 1, "--data", data, "--base-port", 0)
+@pytest.mark.parametrize("kind", [LINUX, PORTABLE])
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_nodes_end_with_their_launcher(
+    raftka: Start, data: Path, nodes: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One has an interpreter of its own, three are forked."""
+    monkeypatch.setitem(FROM_CHECKOUT, VARIABLE, kind)
+    cluster = raftka("cluster", "start", "--nodes", nodes, "--data", data, "--base-port", 0)
     line(cluster.stdout)
-    pid = pid_of(data, 1)
+    pids = [pid_of(data, node_id) for node_id in range(1, nodes + 1)]
 
     cluster.kill()
 
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while is_raftka(pid):
+    while any(map(is_raftka, pids)):
         assert time.monotonic() < deadline
 
 
@@ -244,6 +297,7 @@ def test_nodes_end_with_their_launcher(raftka: Start, data: Path) -> None:
         ("--base-port", 1, "node 2"),
         ("--base-port", 101, "the controller of node 2"),
         ("--base-port", 200, "scrapes of node 1"),
+        ("--base-port", 300, "the console"),
         ("--bridge-port", 0, "the bridge of node 1"),
         ("--bridge-port", 1, "the bridge of node 2"),
     ],

@@ -20,7 +20,7 @@ def test_records_of_others_do_not_end_the_reader() -> None:
             for key in (None, b"truck-01"):
                 other.send(topic, key=key, value=b"{}", headers=headers).get(timeout=30)
         other.close()
-        sender, reader = Sender(servers, topic, tally), Reader(servers, topic, 2, tally)
+        sender, reader = Sender(servers, topic, 2, tally), Reader(servers, topic, 2, tally)
         reader.start()
         for at in range(200):
             sender.send(b"truck-0%d" % (at % 2 + 1), b"%d" % at)
@@ -36,7 +36,7 @@ def test_a_reader_that_fails_says_so_at_once(monkeypatch: pytest.MonkeyPatch) ->
     def fail(*_: Any, **__: Any) -> Any:
         raise KeyError("a bug")
 
-    monkeypatch.setattr("raftka.cluster.traffic.KafkaConsumer", fail)
+    monkeypatch.setattr("raftka.cluster.traffic.PartitionReader", fail)
     reader, told = Reader("localhost:1", "t", 1, Tally([])), threading.Event()
     reader.on_failure = lambda error: told.set()
     reader.start()

@@ -19,10 +19,17 @@ from raftka.coordinator.commands import (
     LeavingMember,
     MemberIdRequired,
     Protocol,
+    Rebalance,
     Sync,
     Synced,
 )
-from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat, ConsumerSettings
+from raftka.coordinator.consumer.commands import (
+    ConsumerBeat,
+    ConsumerHeartbeat,
+    ConsumerSettings,
+    SetTargets,
+    Target,
+)
 from raftka.coordinator.consumer.draft import Draft
 from raftka.coordinator.consumer.group import ConsumerGroup, State
 from raftka.coordinator.consumer.records import MEMBER, MemberState, Said
@@ -48,6 +55,7 @@ OFTEN = {
     "topics": 1,
     "wait": 1,
     "fail_over": 1,
+    "force": 1,
 }
 STEPS = [name for name, times in OFTEN.items() for _ in range(times)]
 Partition = tuple[bytes, int]
@@ -304,6 +312,16 @@ class World:
         """
         self.wait(self.random.choice((0.1, 1.0, 3.0)))
 
+    def do_force(self, consumer: Consumer) -> None:
+        """A test gives a member what it likes; then the assignor decides again."""
+        topic_id = self.topics.topic_id("t") or b""
+        given = tuple(sorted(self.random.sample(range(4), self.random.randint(0, 4))))
+        self.ask(SetTargets("g", {consumer.member_id: {topic_id: given} if given else {}}))
+        self.check()
+        if self.random.random() < 0.5:
+            self.wait(0.1)
+        self.ask(Rebalance("g"))
+
     def do_fail_over(self, consumer: Consumer) -> None:
         if self.random.random() < 0.2:
             self.machine = self.rebuilt()
@@ -478,3 +496,29 @@ def test_a_group_of_many_is_not_looked_through_when_one_joins() -> None:
     assert draft.group.subscribed == {"t", "u"}
     assert draft.group.subscribes("u")
     assert Looked.times - before <= 5
+
+
+def test_targets_that_a_test_sets_are_followed_and_have_one_owner() -> None:
+    world = World(1, with_classic=False)
+    one, two = (each for each in world.consumers[1:3])
+    for _ in range(6):
+        for consumer in (one, two):
+            world.beat(consumer)
+    topic_id = world.topics.topic_id("t") or b""
+    assert sorted(map(len, (one.has, two.has))) == [2, 2]
+    assert world.group is not None
+    epoch = world.group.epoch.epoch
+
+    targets: dict[str, Target] = {one.member_id: {topic_id: (0, 1, 2)}}
+    assert world.ask(SetTargets("g", targets)) is None
+    for _ in range(6):
+        for consumer in (one, two):
+            world.beat(consumer)
+    assert one.has == {(topic_id, each) for each in (0, 1, 2)}
+    assert two.has <= {(topic_id, 3)}
+    assert world.group.epoch.epoch == epoch + 1
+
+    both: dict[str, Target] = {each.member_id: {topic_id: (0,)} for each in (one, two)}
+    assert "INVALID_REQUEST" in str(world.ask(SetTargets("g", both)))
+    assert "UNKNOWN_MEMBER_ID" in str(world.ask(SetTargets("g", {"nobody": {}})))
+    assert world.group.epoch.epoch == epoch + 1

@@ -26,6 +26,7 @@ from raftka.coordinator.commands import (
     MemberIdRequired,
     OffsetsCommitted,
     Protocol,
+    Rebalance,
     Sync,
 )
 from raftka.coordinator.groups import GroupCoordinator
@@ -67,6 +68,7 @@ OFTEN = {
     "offsets": 1,
     "wait": 2,
     "topic": 1,
+    "rebalance": 1,
 }
 COMMANDS = [name for name, times in OFTEN.items() for _ in range(times)]
 SIMPLE = {
@@ -302,6 +304,13 @@ class World:
             self.refuses = before
             self.committed.clear()
 
+    def do_rebalance(self, client: Client) -> None:
+        had_members = bool(
+            (group := classic(self.machine).get(client.group_id)) is not None and group.members
+        )
+        answer = self.ask(None, Rebalance(client.group_id))
+        assert had_members is (answer is None or answer.code is not Code.GROUP_ID_NOT_FOUND)
+
     def do_wait(self, client: Client) -> None:
         self.wait(self.random.choice((0.1, 0.5, 3.0)))
 
@@ -444,6 +453,25 @@ def test_a_member_that_heard_of_refused_assignments_is_waited_for_while_a_rebala
         world.wait(0.5)
 
     assert group.members.keys() == {leader.member_id}
+
+
+def test_a_forced_rebalance_asks_the_members_of_a_stable_group_to_join_again() -> None:
+    world = World(0)
+    client = next(each for each in world.clients if each.instance_id is not None)
+    world.do_join(client, new=False)
+    world.wait(1.0)
+    world.do_sync(client)
+    group = classic(world.machine)[client.group_id]
+    assert (group.state, group.generation_id) == (State.STABLE, 1)
+
+    assert world.ask(None, Rebalance(client.group_id)) is None
+
+    assert str(group.state) == State.PREPARING
+    world.do_heartbeat(client)
+    assert world.answers[-1][1].code is Code.REBALANCE_IN_PROGRESS
+    for _ in range(20):  # its protocols are drawn: not every choice is possible
+        world.do_join(client, new=False)
+    assert (str(group.state), client.generation_id >= 2) == (State.COMPLETING, True)
 
 
 @pytest.mark.parametrize("seed", range(16))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from raftka.http.messages import TEXT, BadRequest, Reply, Request, Response
+from raftka.http.messages import TEXT, BadRequest, BodyFailed, Reply, Request, Response
 from raftka.http.request_reader import Bounds
 from raftka.http.server import NEXT, Admit, HttpConnection, HttpServer, State
 from raftka.limits import Limit
@@ -22,8 +22,11 @@ POST = b"POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 
 
 
 class Timer:
+    def __init__(self) -> None:
+        self.is_cancelled = False
+
     def cancel(self) -> None:
-        pass
+        self.is_cancelled = True
 
 
 class Clock:
@@ -31,6 +34,12 @@ class Clock:
 
     def __init__(self) -> None:
         self.actions: list[tuple[float, Callable[[], None]]] = []
+        self._timers: list[tuple[Timer, float, Callable[[], None]]] = []
+
+    @property
+    def running(self) -> list[Callable[[], None]]:
+        """Return the deadlines that would be kept."""
+        return [act for timer, when, act in self._timers if when > 0 and not timer.is_cancelled]
 
     def now(self) -> float:
         return 0.0
@@ -43,7 +52,9 @@ class Clock:
 
     def call_at(self, when: float, action: Callable[[], None]) -> Timer:
         self.actions.append((when, action))
-        return Timer()
+        timer = Timer()
+        self._timers.append((timer, when, action))
+        return timer
 
     def at_turn_end(self, action: Callable[[], None]) -> None:
         raise NotImplementedError
@@ -66,6 +77,9 @@ class Wire:
 
     def hold_reading(self, held: bool) -> None:
         self.held = held
+
+    def own_host(self) -> str:
+        return "server"
 
     def left(self) -> bool:
         return False
@@ -115,8 +129,42 @@ class Scene:
 OK = Response(200, TEXT, b"yes")
 
 
+class Pieces:
+    """A body that the test makes piece by piece."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | None] = []  # None: it is whole
+        self.error = ""
+        self.ready: Callable[[], None] = lambda: None
+        self.stops = 0
+
+    def start(self, ready: Callable[[], None]) -> None:
+        self.ready = ready
+
+    def take(self) -> bytes | None:
+        if self.error:
+            raise BodyFailed(self.error)
+        return self.pieces.pop(0) if self.pieces else b""
+
+    def stop(self) -> None:
+        self.stops += 1
+
+    def put(self, *pieces: bytes | None) -> None:
+        self.pieces += pieces
+        self.ready()
+
+    @property
+    def response(self) -> Response:
+        return Response(200, TEXT, b"", source=self)
+
+
 def reach(scene: Scene, state: State) -> None:
     """Bring the connection into a state."""
+    if state is State.STREAMING:
+        reach(scene, State.ANSWERING)
+        scene.site.replies[0](Pieces().response)
+        assert scene.state is state
+        return
     steps: list[tuple[State, Callable[[], object]]] = [
         (State.READING, lambda: scene.receive(GET)),
         (State.CHECKING, lambda: scene.site.admits[0](None)),
@@ -152,6 +200,7 @@ EVENTS: dict[str, Callable[[Scene], object]] = {
     "a login is admitted": lambda scene: [admit(None) for admit in scene.site.admits],
     "a login is refused": lambda scene: [admit(OK) for admit in scene.site.admits],
     "an answer": lambda scene: [reply(OK) for reply in scene.site.replies],
+    "a stream": lambda scene: [reply(Pieces().response) for reply in scene.site.replies],
 }
 
 
@@ -183,6 +232,105 @@ def test_client_that_left_gets_its_answer_and_the_end() -> None:
     assert not scene.wire.ended, "the answer would be lost"
     assert b"\r\nConnection: close\r\n" in scene.take()
     assert scene.wire.ended
+
+
+def stream(request: bytes = GET) -> tuple[Scene, Pieces]:
+    """A connection that sends a body, its head taken."""
+    scene, body = Scene(), Pieces()
+    scene.receive(request)
+    scene.site.admits[0](None)
+    scene.site.replies[0](body.response)
+    head = scene.take()
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Content-Length" not in head
+    assert (b"\r\nTransfer-Encoding: chunked\r\n" in head) is (b"HTTP/1.1" in request)
+    return scene, body
+
+
+def test_streamed_body_leaves_in_chunks_and_the_next_request_follows() -> None:
+    scene, body = stream()
+    assert not scene.wire.held, "the end of the client would not be noticed"
+
+    body.put(b"one", b"x" * 17, None)
+
+    assert scene.take() == b"3\r\none\r\n"
+    assert scene.take() == b"11\r\n" + b"x" * 17 + b"\r\n"
+    assert (scene.take(), body.stops) == (b"0\r\n\r\n", 1)
+    assert scene.state is State.READING
+    scene.receive(GET)
+    assert len(scene.site.admits) == 2
+
+
+def test_request_behind_a_stream_waits_in_the_network() -> None:
+    scene, body = stream()
+
+    scene.receive(GET)
+
+    assert scene.wire.held
+    assert len(scene.site.admits) == 1
+    body.put(None)
+    scene.take()
+    assert len(scene.site.admits) == 2
+
+
+def test_old_client_gets_a_body_that_ends_with_its_connection() -> None:
+    scene, body = stream(b"GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+
+    body.put(b"one", None)
+
+    assert scene.take() == b"one"
+    before = scene.wire.ended
+    assert scene.take() == b""
+    assert (before, scene.wire.ended) == ("", "answered")
+
+
+def test_stream_ends_when_its_client_leaves() -> None:
+    scene, body = stream()
+
+    scene.receive(b"")
+
+    assert scene.wire.ended
+    scene.connection.closed("gone")
+    body.put(b"late")
+    assert (scene.take(), body.stops) == (b"", 1)
+
+
+def test_head_is_answered_without_the_body() -> None:
+    scene, body = Scene(), Pieces()
+    scene.receive(GET.replace(b"GET", b"HEAD"))
+    scene.site.admits[0](None)
+
+    scene.site.replies[0](body.response)
+
+    assert body.stops == 1
+    assert scene.take().endswith(b"\r\n\r\n")
+    assert scene.state is State.READING
+
+
+def test_body_that_fails_is_cut() -> None:
+    scene, body = stream()
+    body.error = "a disk"
+
+    body.ready()
+    taken = scene.take()
+
+    assert b"0\r\n\r\n" not in taken
+    assert scene.wire.ended == "a body is not whole: a disk"
+    assert body.stops == 1
+
+
+def test_quiet_stream_has_no_deadline_and_a_slow_reader_has_one() -> None:
+    scene, body = stream()
+    scene.clock.actions.pop()[1]()  # asks whether the head has left
+    assert scene.take() == b""
+    assert scene.clock.running == []
+
+    body.put(b"one")
+
+    (deadline,) = scene.clock.running
+    deadline()
+    assert scene.wire.ended == "idle"
+    assert [limit.name for limit in scene.site.hits] == ["seconds"]
 
 
 def test_body_is_asked_for_once_and_after_the_login() -> None:

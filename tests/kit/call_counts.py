@@ -25,8 +25,8 @@ class Counter:
 
 
 def counted(work: Callable[[], object]) -> float:
-    """Calls of one request: `work` makes one."""
-    for _ in range(5):  # versions, sessions and plans are made
+    """Return the number of calls of one request; `work` makes one request."""
+    for _ in range(5):  # the first ones make versions, sessions and plans
         work()
     counter = Counter()
     before = sys.getprofile()

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.kit.imports import OUTSIDE, OUTSIDE_OF_PURE, imports, module_name
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("raftka", "compat", "tests", "bench", "examples")
+SOURCES = ("raftka", "compat", "tests", "bench", "tools", "examples")
 MAX_COLUMNS = 100
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 70
@@ -27,7 +27,6 @@ FAMILIES = ("raftka/broker/handlers/", "raftka/wire/messages/")  # one file for 
 # Modules that are smaller, and the reason. Those that docs/map.md names need none.
 SMALL_MODULES = {
     "raftka/broker/telemetry/turn_times.py": "the node uses telemetry, its parts do not live there",
-    "raftka/cli/admin/config.py": "one file for each command: imported when it is called",
     "raftka/metadata/controller/extensions.py": "one file for each family of commands",
     "raftka/runtime/real/allocator.py": "the C library belongs to the real runtime",
     "compat/zookeeper_bridge/machine/writes/topics.py": "one file for each kind of write",
@@ -51,7 +50,9 @@ FLOORS = {
     "raftka.limits": 0,
     "raftka.json_values": 0,
     "raftka.checksum": 0,
+    "raftka.regular_expressions": 0,
     "raftka.properties_file": 0,
+    "raftka.versions": 0,
     "raftka.runtime": 0,
     "raftka.client": 1,
     "raftka.http": 1,
@@ -83,6 +84,7 @@ ROOMS = (
     "purgatory",
     "work",
     "network",
+    "client_metrics",
     "controller",
     "replica",
     "logs",
@@ -109,8 +111,7 @@ THE_DOOR = "raftka.runtime.real"  # the one package that touches the outside
 
 FORBIDDEN_NAMES = {"os.urandom", "uuid.uuid1", "uuid.uuid4", "trio.to_thread"}
 KAFKA_CLIENTS = {"kafka", "confluent_kafka", "aiokafka"}
-# what they show is that libraries work with a node
-REAL_CLIENTS = ("raftka.cluster.demo", "raftka.cluster.traffic", "raftka.chaos.live.clients")
+REAL_CLIENTS = ("raftka.chaos.live.clients",)  # it shows that libraries work with a node
 # These alone make frames of requests: TLS and SASL are built in the first; the checker's client
 # stands apart.
 OPENS = ("raftka.client.connection", "raftka.chaos.live.clients.wire")
@@ -126,6 +127,7 @@ REGISTRY_SEES = (
     "raftka.limits",
     "raftka.json_values",
     "raftka.properties_file",
+    "raftka.versions",
 )
 # These plant bugs and run the tests of others under them, to show that each test finds its bug.
 RUN_TESTS = re.compile(r"tests/mutants/scenarios\w*\.py|tests/\w+/test_planted\w*\.py")
@@ -134,6 +136,8 @@ SCHEMAS = "raftka.schemas"
 SCHEMA_LIBRARIES = ("google.protobuf", "jsonschema_rs", "grpc_tools", "avro", "fastavro")
 # The broker imports the rest of raftka.schemas: these two import the libraries.
 FORMATS, VALUES = "raftka.schemas.formats", "raftka.schemas.values"
+# It imports a library with the first value that has a schema, and says which extra has it.
+DECODING = "raftka.console.decoding"
 # They touch the outside although they are on floor 0: protoc is a process, and the others make
 # values of the standard library.
 OUTSIDE_OF_SCHEMAS = {
@@ -201,7 +205,7 @@ def check_schemas(module: str, target: str) -> str | None:
     ):
         return f"imports {target}: formats of schemas know nothing but texts"
     if any(within(target, each) for each in (FORMATS, VALUES)) and not any(
-        within(module, each) for each in (SCHEMAS, REGISTRY, PIPELINE)
+        within(module, each) for each in (SCHEMAS, REGISTRY, PIPELINE, DECODING)
     ):
         return f"imports {target}: it needs the libraries of an extra"
     return None
@@ -251,7 +255,7 @@ def check_tests(path: str, target: str) -> str | None:
     """Helpers of tests are in modules that are no tests, those for bench/ in tests/kit/."""
     if not within(target, "tests"):
         return None
-    if path.startswith(("raftka/", "compat/")):
+    if path.startswith(("raftka/", "compat/", "tools/")):
         return f"imports {target}: tests are not installed"
     if path.startswith("bench/") and not within(target, "tests.kit"):
         return f"imports {target}: of tests, bench/ imports tests/kit/ only"

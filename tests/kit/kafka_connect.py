@@ -126,8 +126,14 @@ class Connect:
         return None not in found and len(found) == 2
 
 
-def wait(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_S
+def wait(holds: Callable[[], bool], moved: Callable[[], object] = lambda: None) -> None:
+    """Wait until it holds. Raises AssertionError after PATIENCE_S in which `moved` returns the
+    same.
+    """
+    seen, end = moved(), time.monotonic() + PATIENCE_S
     while not holds():
-        assert time.monotonic() < end
+        now = moved()
+        if now != seen:
+            seen, end = now, time.monotonic() + PATIENCE_S
+        assert time.monotonic() < end, f"nothing moves, at {seen}"
         time.sleep(PAUSE_S)

@@ -23,11 +23,14 @@ from bench.systems import KAFKA_JARS, fetch_jars
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raftka-clients"
 HERE = Path(__file__).parents[1] / "clients"
 FRANZ_GO = "github.com/twmb/franz-go/pkg/kgo"
+SCHEMATHESIS = "4.32.5"
 KAFKAJS = "2.2.4"
 KAFKAJS_REGISTRY = "4.1.0"
 PLATFORMATIC = "1.35.0"  # the last for Node 20
 CURATOR = "5.7.1"
 ZOOKEEPER_NODE = "1.1.3"
+AXE = "4.14.1"
+TYPESCRIPT = "5.9.3"
 KAFKA = "4.3.1"  # of kafka_apps/pom.xml
 DEBEZIUM = "3.7.0"  # of debezium/pom.xml
 KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
@@ -78,6 +81,17 @@ class Toolchains:
         _does_run([*program.command, "-c", "import confluent_kafka"], program.env)
         return program
 
+    def schemathesis(self) -> Program:
+        """It has a jsonschema-rs of its own, older than the registry's: so it stays outside."""
+        name = f"schemathesis-{SCHEMATHESIS}-{_python_version()}"
+        packages = self._kept(name, _schemathesis)
+        program = Program(
+            [sys.executable, str(packages / "bin/st")],
+            {**os.environ, "PYTHONPATH": str(packages)},
+        )
+        _does_run([*program.command, "--version"], program.env)
+        return program
+
     def java_tools(self) -> Program:
         """A JVM in which Kafka's tools run one after the other (JavaTools.java)."""
         return self._of_java("JavaTools.java")
@@ -110,6 +124,13 @@ class Toolchains:
         java, *options = self._java_17()
         jars = self._kept(f"kafka-apps-{KAFKA}", lambda folder: _maven("kafka_apps", folder))
         return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*"])
+
+    def mirror_maker(self) -> Program:
+        """Kafka's MirrorMaker: a properties file comes behind."""
+        java, *options = self._java_17()
+        jars = self._kept(f"kafka-mirror-{KAFKA}", lambda folder: _maven("kafka_mirror", folder))
+        main = "org.apache.kafka.connect.mirror.MirrorMaker"
+        return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*", main])
 
     def debezium(self) -> Program:
         """The same with Debezium's connector for PostgreSQL."""
@@ -196,6 +217,18 @@ class Toolchains:
         return Program(
             [node, str(HERE / "zookeeper_node.cjs")], {**os.environ, "NODE_PATH": str(modules)}
         )
+
+    def axe(self) -> Path:
+        """Return the script of axe-core, which finds what keeps people from using a page."""
+        package = f"axe-core@{AXE}"
+        root = self._kept(package, lambda folder: _npm_install(folder, package))
+        return root / "node_modules" / "axe-core" / "axe.min.js"
+
+    def typescript(self) -> Program:
+        """The compiler, which checks the types that comments of JavaScript give."""
+        node, package = _program("node"), f"typescript@{TYPESCRIPT}"
+        root = self._kept(package, lambda folder: _npm_install(folder, package))
+        return Program([node, str(root / "node_modules" / "typescript" / "bin" / "tsc")])
 
     def franz_go(self) -> Program:
         return self._built("franz_go")
@@ -339,18 +372,18 @@ def _debian(folder: Path, *packages: str) -> None:
     shutil.rmtree(apt)
 
 
+def _pip_install() -> list[str]:
+    """Wheels alone: nothing of a package is run."""
+    pip = [_program("python3"), "-m", "pip", "--python", sys.executable, "install", "--quiet"]
+    return [*pip, "--only-binary", ":all:"]
+
+
+def _schemathesis(folder: Path) -> None:
+    _do([*_pip_install(), "--target", str(folder), f"schemathesis=={SCHEMATHESIS}"], folder)
+
+
 def _oldest_wheel(folder: Path) -> None:
-    pip = [
-        _program("python3"),
-        "-m",
-        "pip",
-        "--python",
-        sys.executable,
-        "install",
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-    ]
+    pip = [*_pip_install(), "--no-deps"]
     for wheel in WHEELS:
         try:
             return _do([*pip, "--target", str(folder), f"confluent-kafka=={wheel}"], folder)

@@ -5,8 +5,8 @@ broker runs it, the records of a log one by one.
 from collections.abc import Iterator
 from typing import Any
 
-from raftka.log.compaction.cleaner import Dirt, cleaned, dirt_of, job_for
 from raftka.log.compaction.compaction import compact
+from raftka.log.compaction.dirt import Dirt, cleaned, dirt_of, job_for
 from raftka.log.compaction.job import Cleaned, Ended
 from raftka.log.log import Log
 from raftka.runtime.interfaces import Files

@@ -26,6 +26,7 @@ class Inode:
         self.data = bytearray()
         self.modified_ms = 0
         self.durable = bytearray()
+        self.shortest = 0  # bytes, since the last sync: a cut may come to the disk by itself
         self.reserved = 0  # bytes, until it is truncated
 
 
@@ -73,6 +74,7 @@ class MemoryFile:
         self.files.call()
         self.end = None
         self.inode.modified_ms = self.files.wall_ms
+        self.inode.shortest = min(self.inode.shortest, size)
         del self.inode.data[size:]
         self.inode.data += bytes(size - len(self.inode.data))
 
@@ -94,6 +96,7 @@ class MemoryFile:
         assert not self.closed
         self.files.call()
         self.inode.durable = bytearray(self.inode.data)
+        self.inode.shortest = len(self.inode.data)
 
     def close(self) -> None:
         self.closed = True
@@ -173,6 +176,7 @@ class MemoryFiles:
         inode = Inode()
         inode.data += data
         inode.durable += data
+        inode.shortest = len(data)
         self.names[path] = self.durable_names[path] = inode
         for names in self.changes:
             names.pop(path, None)
@@ -242,6 +246,7 @@ class MemoryFiles:
             found = Inode()
             found.data = torn(inode, random)
             found.durable = bytearray(found.data)
+            found.shortest = len(found.data)
             found.modified_ms = inode.modified_ms
             after.names[name] = after.durable_names[name] = found
         return after
@@ -259,11 +264,11 @@ class MemoryFiles:
 
 
 def torn(inode: Inode, random: Random) -> bytearray:
-    """Each page old or new, the length anything between; a page that never came and lies inside the
-    length reads as zeros.
+    """Each page old or new, the length anything between, also that of a cut; a page that never
+    came and lies inside the length reads as zeros.
     """
     old, new = inode.durable, inode.data
-    size = random.randint(min(len(old), len(new)), max(len(old), len(new)))
+    size = random.randint(min(len(old), len(new), inode.shortest), max(len(old), len(new)))
     out = bytearray()
     for at in range(0, size, PAGE):
         sources = [old, new] if random.random() < 0.5 else [new]

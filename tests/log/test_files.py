@@ -7,6 +7,7 @@ import pytest
 from raftka.log import checkpoints
 from raftka.log.checkpoints import CheckpointError
 from raftka.log.segments.index import OffsetIndex, TimeIndex
+from raftka.versions import NewerFormat
 from tests.log.files import MemoryFiles
 from tests.log.given import DIRECTORY, NOW, append, batch, disk, open_log
 
@@ -156,8 +157,13 @@ def test_an_empty_checkpoint_says_nothing_and_a_cut_one_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"1\n0\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"0\n2\na 0 1\n", b"0\n-1\n", b"x"]
+    "text", [b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"0\n2\na 0 1\n", b"0\n-1\n", b"x"]
 )
 def test_a_checkpoint_that_is_none(text: bytes) -> None:
     with pytest.raises(CheckpointError):
         checkpoints.decode_offsets(text)
+
+
+def test_a_checkpoint_of_a_later_release_is_not_taken_for_a_damaged_one() -> None:
+    with pytest.raises(NewerFormat):
+        checkpoints.decode_offsets(b"1\n0\n")

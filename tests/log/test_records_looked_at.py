@@ -56,6 +56,26 @@ def test_a_record_that_is_not_as_long_as_it_says_is_refused_compressed_too(
     assert [answer(batch(payload, codec)) for codec in (NONE, GZIP)] == [plain, Code.INVALID_RECORD]
 
 
+@pytest.mark.parametrize("validation", ["header", "records"])
+def test_a_compressed_record_above_the_bound_is_refused(
+    validation: Literal["header", "records"],
+) -> None:
+    payload = record(0) + record(1)
+    size = len(record(0)) - 1  # without its own size
+    for codec, most, code in (
+        (GZIP, size, Code.NONE),
+        (GZIP, size - 1, Code.INVALID_RECORD),
+        (NONE, size - 1, Code.NONE),
+    ):
+        log = open_log(validation=validation, max_decompressed_message_bytes=most)
+        found = Code.NONE
+        try:
+            log.client_batches.append(batch(payload, codec), 0, NOW)
+        except RefusedRecords as error:
+            found = error.code
+        assert (found, log.end_offset) == (code, 0 if code else 2), (codec, most)
+
+
 def test_a_time_that_cannot_be_written_again_is_refused_where_it_must_be() -> None:
     payload = record(0) + record(1, time=-SENT_MS - 5)
 

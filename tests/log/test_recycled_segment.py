@@ -2,6 +2,7 @@
 of what was in it ever counts again.
 """
 
+import os
 import socket
 from collections.abc import Callable
 from tempfile import TemporaryDirectory
@@ -170,7 +171,7 @@ def test_a_client_reads_the_records_that_were_sent_to_it_however_late() -> None:
         with socket.create_connection(server.getsockname()) as client, server.accept()[0] as broker:
             broker.setblocking(False)
             pin(spans)
-            Sender().send_new(broker, spans, unsent)
+            Sender(os.sendfile).send_new(broker, spans, unsent)
             assert not unsent, "the client's kernel has all of it"
             write_over(log)
             append(log, batch(1, size=READ_BYTES, seed=1))

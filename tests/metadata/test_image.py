@@ -38,10 +38,10 @@ from raftka.metadata.records import (
     Record,
     TopicCreated,
     TopicDeleted,
-    UnknownRecord,
     decode_batch,
     encode_batch,
 )
+from raftka.versions import NewerFormat
 
 A, B = b"A" * 16, b"B" * 16
 REGISTERED = BrokerRegistered(
@@ -160,8 +160,8 @@ def test_a_config_without_a_value_is_gone_and_so_is_a_resource_without_configs()
 
 def test_a_feature_at_level_zero_is_not_finalized() -> None:
     image = image_of(
-        [FeatureLevelSet("metadata.version", 30), FeatureLevelSet("x", 1)],
-        [FeatureLevelSet("x", 0)],
+        [FeatureLevelSet("metadata.version", 30), FeatureLevelSet("group.version", 1)],
+        [FeatureLevelSet("group.version", 0)],
     )
 
     assert image.features == {"metadata.version": 30}
@@ -277,7 +277,7 @@ def test_records_from_before_reassignments_are_read() -> None:
         for name, topic_id, partitions, *_ in topics
     )
 
-    assert version == 4
+    assert version == 5
     read = MetadataImage.from_snapshot(
         msgpack.packb((0, offset, cluster_id, features, brokers, old, *rest))
     )
@@ -366,9 +366,9 @@ def test_records_of_a_newer_raftka_are_refused_as_a_whole() -> None:
 
     number, version = NUMBERS[TopicDeleted]
     for row in ((99, 0, ()), (number, version + 1, (A, "new"))):
-        with pytest.raises(UnknownRecord, match="newer than this node"):
+        with pytest.raises(NewerFormat, match="this release reads"):
             MetadataImage().apply_entry(1, msgpack.packb((1, [row])))
-    with pytest.raises(UnknownRecord, match="snapshot version 9"):
+    with pytest.raises(NewerFormat, match="version 9 of the metadata snapshot"):
         MetadataImage.from_snapshot(msgpack.packb((9, "anything")))
 
 
@@ -435,7 +435,7 @@ class Records:
             ExtensionChanged(
                 "zoo", tuple((random.randbytes(1), random.choice([None, b"v"])) for _ in range(3))
             ),
-            FeatureLevelSet("f", random.randint(0, 2)),
+            FeatureLevelSet("transaction.version", random.randint(0, 2)),
             ClusterFormed(str(epoch)),
         ]
         return random.choice(kinds)

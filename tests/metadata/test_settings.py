@@ -225,6 +225,8 @@ def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
         ({"raftka.flush": "os"}, r"did you mean raftka.log.flush\?"),
         ({"qqqqqq": "1"}, "there is no setting qqqqqq$"),
         ({"num.partitions": "many"}, "num.partitions: Not a number of type INT"),
+        ({"log.dirs": ""}, "log.dirs has an empty name"),
+        ({"log.dirs": "/a,"}, "log.dirs has an empty name"),
         ({"num.partitions": "0"}, "num.partitions: Value must be at least 1"),
         ({"num.partitions": "2147483648"}, "Not a number of type INT"),
         ({"num.partitions": "1_0"}, "Not a number of type INT"),
@@ -327,8 +329,8 @@ def test_a_properties_file() -> None:
 
 
 def test_kafkas_names_are_all_there() -> None:
-    assert len(LISTED_SETTINGS) == 341 + len(OURS.split("\n")) - 2
-    assert len(TOPIC_SETTINGS) == 33
+    assert len(LISTED_SETTINGS) == 351 + len(OURS.split("\n")) - 2
+    assert len(TOPIC_SETTINGS) == 37
     assert list(TOPIC_SETTINGS) == sorted(TOPIC_SETTINGS)
 
 

@@ -37,6 +37,7 @@ from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.decision import Context, Outcome
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from raftka.metadata.records import BrokerRegistered, encode_batch
+from raftka.versions import own_features
 from raftka.wire.errors import Code, KafkaError
 
 SETTINGS = NodeSettings.from_properties(
@@ -220,7 +221,9 @@ class World:
             self.image.cluster_id,
             (("P", "h", broker_id, "PLAINTEXT"),),
         )
-        answer = self.decide(RegisterBroker(*who, None, tuple(more), len(unreadable)))
+        answer = self.decide(
+            RegisterBroker(*who, None, tuple(more), len(unreadable), features=own_features())
+        )
         if answer == Registered(TELL_HELD):
             held = tuple(
                 [
@@ -230,7 +233,9 @@ class World:
                     for disk in here
                 ]
             )
-            answer = self.decide(RegisterBroker(*who, None, tuple(more), len(unreadable), held))
+            answer = self.decide(
+                RegisterBroker(*who, None, tuple(more), len(unreadable), held, own_features())
+            )
             assert answer != Registered(TELL_HELD)
         if isinstance(answer, Registered):
             self.disks[broker_id], self.unreadable[broker_id] = disks, unreadable

@@ -320,6 +320,18 @@ def old_records_are_searched_for_damage(_: Any) -> Any:
     return bug
 
 
+@mutant(recovery, "_check_reach")
+def missing_batches_are_believed(_: Any) -> Any:
+    """A log has lost its last committed batches, each of them whole: it is opened, and its broker
+    stays in the ISR without them.
+    """
+
+    def bug(segments: Any, end: int, whole: int) -> None:
+        pass
+
+    return bug
+
+
 @mutant(SegmentList, "trim")
 def old_bytes_are_sealed(_: Any) -> Any:
     """A segment that was written over a deleted one is full: its file keeps the old bytes behind

@@ -1,22 +1,26 @@
-"""Planted where requests come in: what each of those that are answered together must have, where
-the first begins, and that a request owns its bytes.
+"""Planted where requests come in: the CRCs of batches that are appended together, the place where a
+request begins, and that a request owns its bytes.
 """
 
 from typing import Any
 
+from raftka.broker.client_metrics.instances import Instance
+from raftka.broker.client_metrics.series import ClientSeries
+from raftka.broker.handlers import api_versions
 from raftka.broker.network import dispatch
 from raftka.broker.network.request import Delayed, Request
 from raftka.checksum import crc32c
 from raftka.log.client_batches import ClientBatches
 from raftka.log.validation import NeedsSchemas, TakesLong
 from raftka.runtime.memory import Owned, owned
+from raftka.wire.errors import Code
 from raftka.wire.frame import FrameBuffer
 from raftka.wire.messages.produce import ProduceRequest
 from tests.mutants.registry import mutant, part_of
 
 
 @mutant(ClientBatches, "append_uniform")
-def alike_batches_have_any_crc(append_uniform: Any) -> Any:
+def uniform_batches_get_new_crcs(append_uniform: Any) -> Any:
     """Batches that are appended together get a new CRC of their bytes: a record that was damaged on
     its way is stored, and looks sound.
     """
@@ -30,7 +34,7 @@ def alike_batches_have_any_crc(append_uniform: Any) -> Any:
 
 
 @mutant(FrameBuffer, "is_between_frames")
-def alike_requests_begin_anywhere(_: Any) -> Any:
+def requests_begin_inside_a_frame(_: Any) -> Any:
     """Bytes in the middle of a request that look like requests are taken for requests: the broker
     carries out a value that a client stores.
     """
@@ -82,3 +86,28 @@ def interrupted_handlers_take_a_second_place(init: Any) -> Any:
         request.promised = None
 
     return bug
+
+
+@mutant(api_versions, "find_fault")
+def another_node_greets(find_fault: Any) -> Any:
+    """A node answers a client that means another one: the client takes this node's positions and
+    leaders for those of its cluster.
+    """
+
+    def bug(*asked: Any) -> Code | None:
+        fault: Code | None = find_fault(*asked)
+        return None if fault is Code.REBOOTSTRAP_REQUIRED else fault
+
+    return bug
+
+
+@mutant(Instance, "may_push")
+def early_pushes_are_taken(_: Any) -> Any:
+    """A client pushes as often as it likes, whatever the interval of its subscription."""
+    return lambda self, now: True
+
+
+@mutant(ClientSeries, "_limit_of")
+def series_of_clients_have_no_limit(_: Any) -> Any:
+    """Clients that push ever new names fill the memory of a broker."""
+    return lambda self, client, size_bytes: None

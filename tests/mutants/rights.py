@@ -43,6 +43,17 @@ def denial_by_prefix_is_by_name(add: Any) -> Any:
     return bug
 
 
+@mutant(AclIndex, "add")
+def denial_by_network_is_by_address(add: Any) -> Any:
+    """An ACL that denies a network denies the address in front of its prefix length alone."""
+
+    def bug(self: AclIndex, acl: Acl) -> None:
+        host = acl.host.partition("/")[0] if acl.permission == acls.DENY else acl.host
+        add(self, acl._replace(host=host))
+
+    return bug
+
+
 @mutant(AclAuthorizer, "on_image")
 def change_of_acls_counts_for_new_connections_alone(on_image: Any) -> Any:
     """A connection goes on with what it was allowed before an ACL was deleted."""

@@ -6,6 +6,9 @@ from random import Random
 
 from raftka.chaos.simulated.clients.client import produce_row
 from raftka.chaos.simulated.scene import TOPIC, Scene
+from raftka.log.config import LogConfig
+from raftka.log.log import Log
+from raftka.log.recovery import Damaged
 from raftka.runtime.simulated.disk import SYNC_S
 from raftka.runtime.simulated.world import World
 from raftka.wire.messages.produce import PRODUCE
@@ -16,7 +19,11 @@ from tests.log.test_life import (
     test_all_is_on_disk_when_a_log_is_closed_during_a_checkpoint,
     test_no_flipped_bit_of_a_time_index_makes_retention_delete_what_is_young,
 )
-from tests.log.test_recovery import test_what_was_removed_behind_an_empty_segment_does_not_come_back
+from tests.log.test_recovery import (
+    LAST_BATCH_BYTES,
+    filled,
+    test_what_was_removed_behind_an_empty_segment_does_not_come_back,
+)
 from tests.log.test_recycled_segment import (
     test_a_client_reads_the_records_that_were_sent_to_it_however_late,
     test_a_truncation_drops_it,
@@ -107,6 +114,20 @@ def old_bytes_follow_at_once() -> None:
 @finds
 def old_records_are_searched_for_damage() -> None:
     test_no_batch_in_a_deleted_record_is_taken_for_the_next_one(b"x")
+
+
+@finds
+def missing_batches_are_believed() -> None:
+    files = disk()
+    committed = filled(files, 3).end_offset
+    del files.names[f"{DIRECTORY}/{0:020d}.log"].data[-LAST_BATCH_BYTES:]
+    try:
+        end = Log.open(
+            files, DIRECTORY, LogConfig(), NOW, clean_shutdown=False, whole=committed
+        ).end_offset
+    except Damaged:
+        return
+    raise AssertionError(f"opened up to {end}, and {committed} were committed")
 
 
 @finds

@@ -14,7 +14,7 @@ from tests.broker.rights import (
     written,
 )
 from tests.broker.sasl import log_in
-from tests.broker.stage import Stage
+from tests.broker.stage import Stage, Wire
 from tests.kit.broker.committing import Committer
 from tests.kit.broker.transactions import Client, write
 from tests.kit.broker.transactions import DenyOnResource as Deny
@@ -43,6 +43,22 @@ def denial_by_prefix_is_by_name() -> None:
         )
         assert written(pat(stage), "topic") == Code.TOPIC_AUTHORIZATION_FAILED, (
             "what an ACL denies by its prefix is allowed"
+        )
+
+
+@finds
+def denial_by_network_is_by_address() -> None:
+    with Stage(**WITH_ACLS) as stage:
+        topic_of(stage)
+        allowed, denied = (
+            topic_acl(acls.WRITE),
+            topic_acl(acls.WRITE, acls.DENY, host="10.1.0.0/16"),
+        )
+        create_acls(stage, allowed, denied)
+        wire = Wire(stage.world, stage.world.node("10.1.2.3"), "n1")
+        log_in(wire, "PLAIN", "pat", "pat-secret")
+        assert written(wire) == Code.TOPIC_AUTHORIZATION_FAILED, (
+            "what an ACL denies to a network is allowed"
         )
 
 

@@ -50,6 +50,16 @@ def a_fenced_producer_asks_again() -> None:
 
 
 @finds
+def a_commit_ahead_of_its_batches_is_refused() -> None:
+    _plays_as_written("end")
+
+
+@finds
+def every_commit_of_nothing_is_sent_back() -> None:
+    _plays_as_written("end")
+
+
+@finds
 def the_next_producer_id_is_a_strangers() -> None:
     _plays_as_written("epochs")
 

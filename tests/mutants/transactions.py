@@ -94,6 +94,30 @@ def a_fenced_producer_asks_again(ended: Any) -> Any:
     return bug
 
 
+@mutant(TransactionCoordinator, "_send_back")
+def a_commit_ahead_of_its_batches_is_refused(_: Any) -> Any:
+    """A commit that its client sent before the batches, which Java's does now and then, ends the
+    producer for good.
+    """
+
+    def bug(self: TransactionCoordinator, draft: Any, refusal: KafkaError) -> KafkaError:
+        return refusal
+
+    return bug
+
+
+@mutant(TransactionCoordinator, "_send_back")
+def every_commit_of_nothing_is_sent_back(_: Any) -> Any:
+    """A client that commits what it has not begun asks for ever, and is never told that it is in
+    error.
+    """
+
+    def bug(self: TransactionCoordinator, draft: Any, refusal: KafkaError) -> KafkaError:
+        return KafkaError(Code.CONCURRENT_TRANSACTIONS)
+
+    return bug
+
+
 @mutant(transaction, "successor")
 def the_next_producer_id_is_a_strangers(_: Any) -> Any:
     """The pair that an end at the last epoch answers is not known before the markers are written:

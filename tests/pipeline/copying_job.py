@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from raftka.testing import Cluster
-from raftka.testing.faults import Fault
+from raftka.testing.faults.fault import Fault
 from tests.kit.spark.fast_spark import SETTINGS
 from tests.pipeline.copying import SECONDS, Copy, Driver
 from tests.pipeline.exactly_once import committed, found

@@ -19,7 +19,7 @@ pytest.importorskip(
 
 from raftka.pipeline.topics import decisions
 from raftka.testing import Cluster
-from raftka.testing.faults import Fault
+from raftka.testing.faults.fault import Fault
 from tests.kit.processes import processes
 from tests.kit.spark.standalone import SETTINGS as STANDALONE
 from tests.kit.spark.standalone import Standalone, plain_environment

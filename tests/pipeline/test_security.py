@@ -15,7 +15,7 @@ from click.testing import CliRunner
 pytest.importorskip("yaml", reason="needs raftka[pipeline]")
 pytest.importorskip("pyarrow", reason="needs raftka[pipeline]")
 
-from raftka.cli.options import cluster_options
+from raftka.cli.connection_options import cluster_options
 from raftka.cli.spark.cluster import given_cluster
 from raftka.client.blocking.producer import Producer
 from raftka.pipeline.errors import OptionRefused, PipelineError

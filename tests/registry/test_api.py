@@ -1,6 +1,7 @@
 """The REST API, request by request: answers and refusals as Confluent's registry gives them."""
 
 import json
+import sys
 
 import pytest
 
@@ -436,3 +437,19 @@ def test_the_page_of_numbers_counts_refusals(raftka_registry: RegistryServer, re
     assert f"{limits.HEAD_BYTES.metric} 1\n" in page
     assert 'raftka_registry_requests_total{status="431"} 1\n' in page
     assert all(f"{limit.metric} " in page for limit in limits.ALL)
+
+
+def test_a_format_whose_package_is_missing_is_named(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [name for name in sys.modules if name.startswith("raftka.schemas.formats.json")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+
+    answer = rest.try_register("t", '{"type": "object"}', schemaType="JSON")
+
+    assert answer.code == 50001
+    assert isinstance(answer.body, dict)
+    assert "jsonschema_rs" in str(answer.body["message"])
+    assert str(answer.body["message"]).endswith("pip install 'raftka[registry]'")
+    assert rest.register("t", ONE) > 0

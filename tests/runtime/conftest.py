@@ -1,9 +1,36 @@
-"""Tests of the runtime run with each of its loops."""
+"""Tests of the runtime run with each real runtime, and that of Linux with each of its loops."""
 
 import pytest
 
+from raftka.runtime.real.choice import LINUX, PORTABLE, VARIABLE, missing_for_linux
 
-@pytest.fixture(params=[False, True], ids=["beside others", "around Trio"])
-def alone(request: pytest.FixtureRequest) -> bool:
-    """With each of the two loops."""
-    return bool(request.param)
+
+def choose(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Have runtimes of this kind opened, also by processes that the test starts."""
+    if kind == LINUX and (missing := missing_for_linux()):
+        pytest.skip(f"the Linux runtime cannot run here: there is no {', '.join(missing)}")
+    monkeypatch.setenv(VARIABLE, kind)
+
+
+@pytest.fixture(
+    params=[(LINUX, False), (LINUX, True), (PORTABLE, False)],
+    ids=["Linux beside others", "Linux around Trio", "portable"],
+)
+def alone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """As `open_runtime` takes it, with each runtime."""
+    kind, alone = request.param
+    choose(monkeypatch, kind)
+    return bool(alone)
+
+
+@pytest.fixture(params=[LINUX, PORTABLE])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With each runtime."""
+    choose(monkeypatch, request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that are about what only Linux has."""
+    choose(monkeypatch, LINUX)

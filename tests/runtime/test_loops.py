@@ -21,7 +21,7 @@ async def test_tasks_of_trio_go_on_beside_turns(alone: bool) -> None:
     async with open_runtime(alone=alone) as runtime:
         listener = runtime.network.listen("127.0.0.1", 0, Echo)
         runtime.network.connect("127.0.0.1", listener.port, busy)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             one, other = trio.socket.socketpair()
             runtime.clock.call_at(runtime.clock.now() + 0.01, woken.set)
             await woken.wait()
@@ -36,7 +36,8 @@ async def test_tasks_of_trio_go_on_beside_turns(alone: bool) -> None:
         other.close()
 
 
-async def test_a_node_that_is_alone_needs_no_task_of_trio(alone: bool) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+async def test_a_node_that_is_alone_needs_no_task_of_trio(alone: bool, on_linux: None) -> None:
     before = trio.lowlevel.current_statistics().tasks_living
     async with open_runtime(alone=alone):
         assert (trio.lowlevel.current_statistics().tasks_living == before) is alone
@@ -46,13 +47,15 @@ async def test_a_node_that_is_alone_needs_no_task_of_trio(alone: bool) -> None:
     )
 
 
-async def test_another_trio_has_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("raftka.runtime.real.loops.epoll", type("Other", (), {}))
+async def test_another_trio_has_the_plain_way(
+    monkeypatch: pytest.MonkeyPatch, on_linux: None
+) -> None:
+    monkeypatch.setattr("raftka.runtime.real.linux.loops.epoll", type("Other", (), {}))
     before = trio.lowlevel.current_statistics().tasks_living
 
     async with open_runtime(alone=True) as runtime:
         assert trio.lowlevel.current_statistics().tasks_living > before
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             done = trio.Event()
             runtime.clock.call_at(runtime.clock.now(), done.set)
             await done.wait()
@@ -66,7 +69,7 @@ async def test_a_node_that_stands_still_leaves_trio_going(alone: bool) -> None:
         await trio.sleep(0.02)
         assert not ran.is_set()
         runtime.resume()
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await ran.wait()
 
 
@@ -88,6 +91,6 @@ async def test_the_time_of_a_task_is_not_that_of_the_action_it_asks_for(alone: b
         while monotonic() < until:
             pass
         runtime.clock.at_turn_end(done.set)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await done.wait()
     assert watch.pieces == []

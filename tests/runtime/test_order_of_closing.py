@@ -24,7 +24,9 @@ trio.run(main)
 """
 
 
-def test_a_killed_process_closes_the_connections_of_its_first_listener_before_others() -> None:
+def test_a_killed_process_closes_the_connections_of_its_first_listener_before_others(
+    kind: str,
+) -> None:
     with (
         subprocess.Popen(
             [sys.executable, "-c", DYING], stdout=subprocess.PIPE, text=True, cwd=ROOT

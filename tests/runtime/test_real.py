@@ -5,6 +5,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
@@ -15,6 +16,7 @@ import trio.lowlevel
 import trio.testing
 
 from raftka.runtime.interfaces import Buffer, Files, FileSpan, Transport
+from raftka.runtime.real.choice import LINUX
 from raftka.runtime.real.files import Pace
 from raftka.runtime.real.flushes import Flush
 from raftka.runtime.real.runtime import NodeFailed, open_runtime
@@ -224,7 +226,7 @@ async def test_a_failed_core_part_ends_the_block(alone: bool) -> None:
         await live()
 
 
-async def test_one_directory_serves_one_node(tmp_path: Path) -> None:
+async def test_one_directory_serves_one_node(tmp_path: Path, kind: str) -> None:
     async with open_runtime() as one, open_runtime() as other:
         release = one.files.lock(f"{tmp_path}/.lock")
         with pytest.raises(BlockingIOError):
@@ -290,6 +292,12 @@ def fail(files: Files, how: str) -> Iterator[int]:
 def forever(files: Files) -> Iterator[int]:
     while True:
         yield os.getpid()
+
+
+def silent(files: Files) -> Iterator[int]:
+    """Work that would not notice by itself that nobody reads what it tells."""
+    yield os.getpid()
+    threading.Event().wait(60)
 
 
 async def test_work_in_a_process_of_its_own(tmp_path: Path, alone: bool) -> None:
@@ -365,7 +373,8 @@ async def test_room_that_is_reserved_does_not_make_a_file_longer_and_is_given_ba
         file.append([b"abc"])
 
         file.reserve(1 << 20)
-        assert path.stat().st_blocks * 512 >= 1 << 20
+        if runtime.kind == LINUX:
+            assert path.stat().st_blocks * 512 >= 1 << 20
         file.append([b"def"])
         assert (file.size(), path.read_bytes()) == (6, b"abcdef")
 
@@ -440,18 +449,18 @@ def test_a_pace_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 DIES = """
 import sys, trio
 from raftka.runtime.real.runtime import open_runtime
-from tests.runtime.test_real import forever
+from tests.runtime.test_real import silent
 
 async def main():
     async with open_runtime(alone=True) as runtime:
-        runtime.offload.run_in_process(forever, (), lambda pid: print(pid, flush=True), print)
+        runtime.offload.run_in_process(silent, (), lambda pid: print(pid, flush=True), print)
         await trio.sleep_forever()
 
 trio.run(main)
 """
 
 
-def test_the_process_dies_with_its_node() -> None:
+def test_the_process_dies_with_its_node(kind: str) -> None:
     """Else it would write into a directory that belongs to the next one."""
     with subprocess.Popen(
         [sys.executable, "-c", DIES],

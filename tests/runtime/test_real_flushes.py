@@ -14,6 +14,8 @@ import pytest
 
 from raftka.runtime.real import flushes as real_flushes
 from raftka.runtime.real.flushes import Flusher
+from raftka.runtime.real.linux import kernel as linux_kernel
+from raftka.runtime.real.linux.kernel import Kernel
 
 
 class File(NamedTuple):
@@ -24,9 +26,15 @@ class File(NamedTuple):
 class Flushed:
     """A Flusher without a loop: its threads tell at once, `wait` is for the kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_kernel: bool = True) -> None:
         self.told: list[OSError | None] = []
-        self.flusher = Flusher(lambda action: action())
+        self.kernel = Kernel() if by_kernel else None
+        self.flusher = Flusher(lambda action: action(), self.kernel)
+
+    @property
+    def eventfd(self) -> int:
+        assert self.kernel is not None
+        return self.kernel.eventfd
 
     def flush(self, *fds: int, paths: Sequence[str] = ()) -> None:
         self.flusher.flush([([File(fd) for fd in fds], paths, self.told.append)])
@@ -53,13 +61,13 @@ def fds(tmp_path: Path) -> Iterator[list[int]]:
 def test_files_are_flushed_by_the_kernel_and_no_thread_is_needed(
     fds: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(real_flushes, "fdatasync", None)
+    monkeypatch.setattr(real_flushes, "sync_data", None)
     flushed = Flushed()
     for some in (fds[:1], fds[:3], fds, fds[5:]):
         flushed.flush(*some)
 
     while not flushed.told:  # the eventfd may first tell of one file of a flush that goes on
-        assert select.select([flushed.flusher.eventfd], [], [], 20)[0] != []
+        assert select.select([flushed.eventfd], [], [], 20)[0] != []
         flushed.flusher.ready(select.EPOLLIN)
     assert flushed.flusher._threads == []
     assert flushed.wait() == [None] * 4
@@ -91,8 +99,8 @@ def test_who_is_reported_may_stop_the_flusher(fds: list[int]) -> None:
     flushed.flusher.flush([([File(fd)], [], stop) for fd in fds[:3]])
     ended = 0
     while ended < 3:  # so that one look finds them all
-        assert select.select([flushed.flusher.eventfd], [], [], 20)[0] != []
-        ended += os.eventfd_read(flushed.flusher.eventfd)
+        assert select.select([flushed.eventfd], [], [], 20)[0] != []
+        ended += os.eventfd_read(flushed.eventfd)
     flushed.flusher.ready(select.EPOLLIN)
 
     assert told == [None] * 3
@@ -114,28 +122,30 @@ def test_each_flush_hears_of_its_own_errors(fds: list[int]) -> None:
 def test_an_error_that_the_disk_reports_is_reported(
     fds: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = real_flushes.EVENT
+    event = linux_kernel.EVENT
     failed = SimpleNamespace(
         size=event.size,
         iter_unpack=lambda events: [
             (*each[:2], -errno.EIO, 0) for each in event.iter_unpack(events)
         ],
     )
-    monkeypatch.setattr(real_flushes, "EVENT", failed)
+    monkeypatch.setattr(linux_kernel, "EVENT", failed)
     flushed = Flushed()
     flushed.flush(fds[0])
 
     assert [error.errno for error in flushed.wait() if error is not None] == [errno.EIO]
 
 
+@pytest.mark.parametrize("by_kernel", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 2, 40])
 def test_where_the_kernel_will_not_threads_do_it(
-    tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, count: int, by_kernel: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(real_flushes, "CALLS", {})
+    """No kernel is asked on the portable runtime, and some refuse."""
+    monkeypatch.setattr(linux_kernel, "CALLS", {})
     asked: list[int] = []
     monkeypatch.setattr(os, "fdatasync", asked.append)
-    flushed = Flushed()
+    flushed = Flushed(by_kernel=by_kernel)
     flushed.flush(*range(count), paths=[str(tmp_path), str(tmp_path / "gone")])
 
     assert flushed.wait() == [None]

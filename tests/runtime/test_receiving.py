@@ -10,7 +10,8 @@ import pytest
 
 from raftka.runtime.interfaces import Transport
 from raftka.runtime.memory import POISON_BYTE
-from raftka.runtime.real.network import LARGE_BYTES, READ_BYTES, RealNetwork, RealTransport
+from raftka.runtime.real.linux.network import LinuxNetwork, LinuxTransport
+from raftka.runtime.real.network import LARGE_BYTES, READ_BYTES
 from raftka.runtime.real.turn import Turn
 
 
@@ -43,8 +44,8 @@ class Reader:
 
 
 @pytest.fixture
-def network() -> Iterator[RealNetwork]:
-    network = RealNetwork(Turn(), lambda *_: None)
+def network() -> Iterator[LinuxNetwork]:
+    network = LinuxNetwork(Turn(), lambda *_: None)
     yield network
     network.stop(reset=False)
 
@@ -62,53 +63,53 @@ class Waiting(socket.socket):
         return count
 
 
-def connected(network: RealNetwork, reader: Reader, waiting: int) -> socket.socket:
+def connected(network: LinuxNetwork, reader: Reader, waiting: int) -> socket.socket:
     """The other end."""
     ours, theirs = socket.socketpair()
     sock = Waiting(fileno=ours.detach())
     sock.waiting = waiting
     theirs.send(b"ready")
-    reader.transport = RealTransport(network, sock, reader, "peer", connecting=False)
+    reader.transport = LinuxTransport(network, sock, reader, "peer", connecting=False)
     return theirs
 
 
-def received_in_a_turn(network: RealNetwork, reader: Reader, waiting: int) -> list[int]:
+def received_in_a_turn(network: LinuxNetwork, reader: Reader, waiting: int) -> list[int]:
     with connected(network, reader, waiting):
         network.turn()
     return reader.received
 
 
-def test_large_frames_that_wait_are_received_in_one_turn(network: RealNetwork) -> None:
+def test_large_frames_that_wait_are_received_in_one_turn(network: LinuxNetwork) -> None:
     assert received_in_a_turn(network, Reader(70_000), 3 * 70_000) == [70_000] * 3
 
 
-def test_a_large_frame_that_is_not_whole_ends_it(network: RealNetwork) -> None:
+def test_a_large_frame_that_is_not_whole_ends_it(network: LinuxNetwork) -> None:
     assert received_in_a_turn(network, Reader(70_000), 2 * 70_000 + 1) == [70_000, 70_000, 1]
 
 
-def test_nobody_waits_for_more_than_enough_of_them(network: RealNetwork) -> None:
+def test_nobody_waits_for_more_than_enough_of_them(network: LinuxNetwork) -> None:
     assert received_in_a_turn(network, Reader(100_000), 2 * LARGE_BYTES) == [100_000] * -(
         -LARGE_BYTES // 100_000
     )
 
 
-def test_reading_that_is_held_ends_it(network: RealNetwork) -> None:
+def test_reading_that_is_held_ends_it(network: LinuxNetwork) -> None:
     assert received_in_a_turn(network, Reader(70_000, most=2), 3 * 70_000) == [70_000] * 2
 
 
-def test_rooms_for_less_are_filled_once_a_turn(network: RealNetwork) -> None:
+def test_rooms_for_less_are_filled_once_a_turn(network: LinuxNetwork) -> None:
     assert received_in_a_turn(network, Reader(1000), 3000) == [1000]
 
 
-def test_the_arena_is_read_into_once_a_turn(network: RealNetwork) -> None:
+def test_the_arena_is_read_into_once_a_turn(network: LinuxNetwork) -> None:
     assert received_in_a_turn(network, Reader(0), 3 * READ_BYTES) == [READ_BYTES]
 
 
 def test_memory_is_given_back_before_many_connections_have_taken_too_much(
-    network: RealNetwork, monkeypatch: pytest.MonkeyPatch
+    network: LinuxNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A turn of 256 connections could take 256 times as much as one of them."""
-    monkeypatch.setattr("raftka.runtime.real.network.LENT_BYTES", 100_000)
+    monkeypatch.setattr("raftka.runtime.real.linux.network.LENT_BYTES", 100_000)
     readers = [Reader(70_000) for _ in range(6)]
     at_ends: list[int] = []
     end_turn = network.end_turn
@@ -141,12 +142,12 @@ class Keeper(Reader):
 
 @pytest.mark.parametrize("poisons", [False, True])
 def test_a_debug_run_overwrites_what_a_turn_has_received(poisons: bool) -> None:
-    network, keeper = RealNetwork(Turn(), lambda *_: None, poisons=poisons), Keeper()
+    network, keeper = LinuxNetwork(Turn(), lambda *_: None, poisons=poisons), Keeper()
     lent = bytearray(b"lent to a frame")
     ours, theirs = socket.socketpair()
     try:
         theirs.setblocking(False)
-        RealTransport(network, theirs, keeper, "peer", connecting=False)
+        LinuxTransport(network, theirs, keeper, "peer", connecting=False)
         ours.sendall(b"come")
         if poisons:
             network.poisoned.append(lent)

@@ -2,6 +2,7 @@
 behind these.
 """
 
+import os
 import socket
 from collections import deque
 from collections.abc import Iterator
@@ -94,7 +95,7 @@ def test_the_next_process_finds_the_old_bytes(files: Files) -> None:
 def test_pages_that_a_socket_has_are_shared_until_the_process_ends_and_beyond(
     tmp_path: Path,
 ) -> None:
-    files, sender = RealFiles(lambda action: None), Sender()
+    files, sender = RealFiles(lambda action: None), Sender(os.sendfile)
     path = str(tmp_path / "log")
     here, there = socket.socketpair()
     with here, there:

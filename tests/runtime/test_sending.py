@@ -2,6 +2,7 @@
 memory.
 """
 
+import os
 import socket
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ import pytest
 
 from raftka.runtime.interfaces import Buffer, FileSpan, pin, unpin
 from raftka.runtime.real.files import RealFile, RealFiles
-from raftka.runtime.real.sending import READ_BYTES, REST_BYTES, Sender, Unsent
+from raftka.runtime.real.sending import READ_BYTES, REST_BYTES, Sender, SendFile, Unsent
 
 CONTENT = bytes(i * 7 & 255 for i in range(65521)) * 10
 
@@ -23,6 +24,12 @@ def file(tmp_path: Path) -> Iterator[RealFile]:
     file.append([CONTENT])
     yield file
     files.stop()
+
+
+@pytest.fixture(params=[os.sendfile, None], ids=["sendfile", "read"])
+def send_file(request: pytest.FixtureRequest) -> SendFile | None:
+    found: SendFile | None = request.param
+    return found
 
 
 @pytest.fixture
@@ -60,14 +67,18 @@ def content(items: Iterable[Buffer | FileSpan]) -> bytes:
 )
 @pytest.mark.parametrize("count", [1, 3])
 def test_pieces_of_files_leave_in_order(
-    file: RealFile, pair: tuple[socket.socket, socket.socket], size: int, count: int
+    file: RealFile,
+    pair: tuple[socket.socket, socket.socket],
+    send_file: SendFile | None,
+    size: int,
+    count: int,
 ) -> None:
     out: list[Buffer | FileSpan] = []
     for number in range(count):
         out += [b"head", FileSpan(file, number * 11, size), b"", b"tail"]
     unsent: Unsent = deque()
     wanted, got = content(out), b""
-    sender = Sender()
+    sender = Sender(send_file)
     pin(out)
 
     sender.send_new(pair[0], out, unsent)
@@ -87,10 +98,13 @@ def test_pieces_of_files_leave_in_order(
 
 @pytest.mark.parametrize("size", [100, READ_BYTES + 1])
 def test_a_piece_that_the_file_does_not_have_is_an_error(
-    file: RealFile, pair: tuple[socket.socket, socket.socket], size: int
+    file: RealFile,
+    pair: tuple[socket.socket, socket.socket],
+    send_file: SendFile | None,
+    size: int,
 ) -> None:
     unsent: Unsent = deque([FileSpan(file, len(CONTENT) - 99, size)])
-    sender = Sender()
+    sender = Sender(send_file)
     with pytest.raises(OSError, match="shorter than promised"):
         send_all(sender, unsent, pair)
 

@@ -12,9 +12,12 @@ from queue import SimpleQueue
 
 import pytest
 
-from raftka.runtime.real import volumes
 from raftka.runtime.real.files import RealFile, RealFiles
-from raftka.runtime.real.volumes import MANY, OTHERS_BYTES, Volume
+from raftka.runtime.real.flushes import MANY
+from raftka.runtime.real.linux import volumes
+from raftka.runtime.real.linux.volumes import OTHERS_BYTES, Volume
+
+pytestmark = pytest.mark.usefixtures("on_linux")  # syncfs is Linux' own
 
 
 def broken() -> OSError:
@@ -62,7 +65,8 @@ class Disk:
     def wait(self, *told: list[OSError | None]) -> None:
         flusher = self.files.flusher
         while not all(told):
-            if select.select([flusher.eventfd], [], [], 0.01)[0]:
+            assert flusher.kernel is not None
+            if select.select([flusher.kernel.eventfd], [], [], 0.01)[0]:
                 flusher.ready(select.EPOLLIN)
             while not self.actions.empty():
                 action = self.actions.get()

@@ -8,7 +8,8 @@ from raftka.security.acls import IMPLIED_BY, Acl, AclFilter, AclIndex
 
 NAMES = st.sampled_from(["a", "ab", "abc", "b", "*", "#c", " ", "ü"])
 PRINCIPALS = st.sampled_from(["User:a", "User:b", "User:*"])
-HOSTS = st.sampled_from(["*", "1.1.1.1"])
+INSIDE = ("*", "1.1.1.1", "1.1.0.0/16", "1.1.1.9/8", "0.0.0.0/0")
+HOSTS = st.sampled_from([*INSIDE, "1.1.1.2", "2.0.0.0/8", "1.1.1.2/32", "::/0"])
 OPERATIONS = st.sampled_from(
     [acls.ALL, acls.READ, acls.WRITE, acls.DESCRIBE, acls.ALTER_CONFIGS, acls.DESCRIBE_CONFIGS]
 )
@@ -38,9 +39,7 @@ def plain(
     if not reaching:
         return None
     mine = [
-        acl
-        for acl in reaching
-        if acl.principal in (principal, "User:*") and acl.host in ("1.1.1.1", "*")
+        acl for acl in reaching if acl.principal in (principal, "User:*") and acl.host in INSIDE
     ]
     if any(acl.permission == acls.DENY and acl.operation in (operation, acls.ALL) for acl in mine):
         return False

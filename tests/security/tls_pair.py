@@ -78,6 +78,9 @@ class End:
     def hold_reading(self, held: bool) -> None:
         self.held = held
 
+    def own_host(self) -> str:
+        return "pair"
+
     def left(self) -> bool:
         return False
 

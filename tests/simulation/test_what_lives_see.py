@@ -4,7 +4,6 @@ it. Without it they see nothing.
 
 import itertools
 from collections.abc import Callable, Iterator
-from functools import partial
 from heapq import heappop
 from math import inf
 from typing import Any
@@ -42,6 +41,12 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 
 SEEDS = 72
+FIRST = {  # the seeds that found a mistake last: a change of the code may make other lives of them
+    "ids_that_nobody_joins_with_stay": 20,
+    "half_of_what_a_member_gives_up_is_enough": 31,
+    "what_did_not_fit_is_no_news": 6,
+    "a_commit_is_in_memory_alone": 11,
+}
 
 
 def answers_overtake_each_other(patch: pytest.MonkeyPatch) -> None:
@@ -236,10 +241,12 @@ def test_a_mistake_is_seen(
 ) -> None:
     bug(monkeypatch)
 
-    seen = next(filter(None, map(partial(_wrong, work), range(SEEDS))), [])
-
-    assert seen, "nobody has noticed"
-    assert any(said in each for each in seen), seen
+    seen: list[str] = []
+    for seed in (FIRST.get(bug.__name__, 0), *range(SEEDS)):
+        seen += _wrong(work, seed)
+        if any(said in each for each in seen):
+            return
+    pytest.fail(f"not noticed as it should be: {seen}")
 
 
 @pytest.mark.parametrize("work", [AskingWork, WideWork])

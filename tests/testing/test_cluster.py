@@ -265,3 +265,20 @@ def test_impossible_requests_raise_an_error(cluster: Cluster) -> None:
 def test_a_cluster_that_can_not_start_says_why() -> None:
     with pytest.raises(ValueError, match="retention"):
         Cluster(log_retention_huors=1).start()
+
+
+def test_a_node_that_is_not_there_is_named(cluster: Cluster) -> None:
+    before = cluster.timeline()
+    for method in (cluster.kill, cluster.restart, cluster.pause, cluster.resume, cluster.log):
+        with pytest.raises(ValueError, match="there is no node 7: the cluster has 1, 2, 3"):
+            method(7)
+    assert cluster.timeline() == before
+
+
+def test_a_topic_or_partition_that_is_not_there_has_no_leader(cluster: Cluster) -> None:
+    topic = cluster.create_topic()
+    with pytest.raises(KafkaError, match="there is no topic 'lost'"):
+        cluster.leader("lost")
+    for partition in (1, -1):
+        with pytest.raises(KafkaError, match=f"there is no partition {partition}: .* has 1"):
+            cluster.leader(topic, partition)

@@ -32,7 +32,7 @@ def test_codes_are_those_of_kafka_python() -> None:
     assert len(theirs) > 100
     for code, cls in theirs.items():
         assert Code(code).name == THEIR_OWN_NAMES.get(code, cls.message)
-    assert [code.value for code in Code] == list(range(-1, 134))
+    assert [code.value for code in Code] == list(range(-1, 137))
 
 
 def test_retriable_ones_are_those_of_kafka_python() -> None:

@@ -153,7 +153,7 @@ class Scene:
         stage = self.stage
         leaders = [node.node_id for node in stage.nodes.values() if stage._leads(node)]
         victim = self.random.choice([1, 2, 3, *leaders * 4])
-        match self.random.randrange(4):
+        match self.random.randrange(2):
             case 0 if len(stage.nodes) == 3:
                 stage.kill(victim, power_loss=self.random.random() < 0.5)
                 stage.pass_time(self.random.random())
@@ -175,7 +175,7 @@ class Scene:
         stage.world.network.heal()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_registers_are_linearizable(seed: int) -> None:
     with BridgeStage(3, seed) as stage:
         stage.client(1).create(PATH, b"0")

@@ -9,9 +9,10 @@ from functools import wraps
 from typing import ParamSpec
 
 from raftka.cli.admin.client import connect, finish
-from raftka.cli.admin.groups import commit, committed
+from raftka.cli.admin.groups import commit
 from raftka.cli.output import CommandFailed, command, show
 from raftka.client.blocking.client import Where
+from raftka.client.blocking.groups import committed
 from raftka.json_values import JsonObject
 from zookeeper_bridge.client.address import Address
 from zookeeper_bridge.client.blocking import Unreachable, ZooKeeperClient
@@ -100,6 +101,7 @@ def stat(paths: tuple[str, ...], bridge: Address, output: str) -> None:
             list(rows[0]) if rows else [],
             output,
             [f"{path}: {REASONS[Err.NO_NODE]}" for path, each in found.items() if each is None],
+            own=True,
         )
 
 
@@ -138,8 +140,9 @@ def watch(path: str, count: int | None, bridge: Address, output: str) -> None:
                 [{"event": event.name.lower(), "path": where}]
                 if output == "json"
                 else [{"line": f"{event.name.lower()} {where}"}],
-                ["line"],
+                ["event", "path"] if output == "json" else ["line"],
                 output,
+                own=True,
             )
             sys.stdout.flush()
             seen += 1
@@ -158,7 +161,7 @@ def explain(path: str, output: str) -> None:
     if output == "json":
         show([row], [], output)
     else:
-        show([{"line": f"{name:8} {row[name]}"} for name in row], ["line"], output)
+        show([{"line": f"{name:8} {row[name]}"} for name in row], ["line"], output, own=True)
 
 
 # offsets

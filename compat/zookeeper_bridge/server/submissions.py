@@ -1,9 +1,9 @@
 """Requests of a node's clients to the machine beside the controller: gathered over a turn, one
 batch under way at a time, results in order.
 
-One at a time, because a batch without an answer may have been carried out or not, and nothing
-behind it may be carried out before that is known. The clients whose writes were in it lose their
-connection, as with a ZooKeeper whose leader died, and find out. Idempotent requests are asked
+One at a time, because a batch without an answer may have been carried out or not, and no later
+batch may be carried out before that is known. The clients whose writes were in it lose their
+connection, as with a ZooKeeper whose leader died, and must find out. Idempotent requests are sent
 again. A result is handed out when this node has applied all changes that it depends on. Knows no
 session's rules and no znode.
 """
@@ -52,7 +52,7 @@ class Submission:
         """It is unknown whether the request was carried out."""
 
     def wanted(self) -> bool:
-        """Return whether anybody still waits for the result."""
+        """Return whether a client still waits for the result."""
         return True
 
     @property
@@ -70,7 +70,9 @@ class Submissions:
         unreachable: Callable[[], None],
         hit: Callable[[Limit], None],
     ) -> None:
-        """`unreachable`: no controller has answered for `answer_s`. `hit` is told of limits."""
+        """`unreachable` is called when no controller has answered for `answer_s`, `hit` when a
+        limit is reached.
+        """
         self._hit = hit
         self._origin = origin
         self._clock = clock
@@ -78,25 +80,25 @@ class Submissions:
         self._answer_s = answer_s
         self._unreachable = unreachable
         self._pending: deque[Submission] = deque()
-        self._flying: Sequence[Submission] = ()
+        self._in_flight: Sequence[Submission] = ()
         self._flight = 0  # number of the batch under way: answers to others come too late
         self._scheduled = False
-        self._since: float | None = None  # when a controller was asked that has not answered
-        self._watching = False  # a timer runs that looks how long that is ago
+        self._since: float | None = None  # time of the first request after the last answer
+        self._watching = False  # a timer runs that compares `_since` with `answer_s`
         # results, by the zxid of the controller's tree that ours must come to
         self._delayed = Purgatory()
         self.applied = 0
 
     @property
     def outstanding(self) -> int:
-        return len(self._pending) + len(self._flying)
+        return len(self._pending) + len(self._in_flight)
 
     def put(self, submission: Submission) -> None:
         self._pending.append(submission)
         self._schedule()
 
     def _schedule(self) -> None:
-        if not self._scheduled and not self._flying and self._pending:
+        if not self._scheduled and not self._in_flight and self._pending:
             self._scheduled = True
             self._clock.at_turn_end(self._send)
 
@@ -110,14 +112,14 @@ class Submissions:
             self._since = now
             self._watch()
         self._flight += 1
-        flight, self._flying = self._flight, batch
+        flight, self._in_flight = self._flight, batch
         if (
             not self._ask(
-                self._command(batch), lambda error, reply: self._come(flight, error, reply)
+                self._command(batch), lambda error, reply: self._on_answer(flight, error, reply)
             )
             and self._flight == flight
         ):
-            self._flying = ()
+            self._in_flight = ()
             self._pending.extendleft(reversed(batch))
             self._clock.call_at(now + RETRY_S, self._schedule)
 
@@ -135,7 +137,7 @@ class Submissions:
         return batch
 
     def _command(self, batch: Sequence[Submission]) -> ExtensionCommand:
-        """Identities are said once for all who share them."""
+        """Encode a batch. Identities that several writes share are in it once."""
         numbers: dict[tuple[Identity, ...], int] = {}
         rows: list[tuple[Any, ...]] = []
         for each in batch:
@@ -148,10 +150,10 @@ class Submissions:
                 rows.append(row_of(request))
         return ExtensionCommand(PACKAGE, pack_rows(self._origin, list(numbers), rows))
 
-    def _come(self, flight: int, error: KafkaError | None, reply: object) -> None:
-        if flight != self._flight or not self._flying:
+    def _on_answer(self, flight: int, error: KafkaError | None, reply: object) -> None:
+        if flight != self._flight or not self._in_flight:
             return
-        batch, self._flying = self._flying, ()
+        batch, self._in_flight = self._in_flight, ()
         if error is not None:
             if error.code is Code.NOT_CONTROLLER:
                 self._pending.extendleft(reversed(batch))  # none of it was decided
@@ -161,13 +163,13 @@ class Submissions:
             return
         self._since = None
         zxid, results = unpack_answer(read_reply(ExtensionCommand(PACKAGE, b""), reply))
-        again = []
+        to_retry = []
         for submission, result in zip(batch, results, strict=True):
             if result.error == Err.AGAIN:
-                again.append(submission)
+                to_retry.append(submission)
             else:
                 self._delayed.add(zxid, _Done(submission, zxid, result))
-        self._pending.extendleft(reversed(again))
+        self._pending.extendleft(reversed(to_retry))
         self.release(self.applied)
         self._schedule()
 
@@ -192,13 +194,13 @@ class Submissions:
             return
         self._since = None
         self._flight += 1
-        batch, self._flying = self._flying, ()
+        batch, self._in_flight = self._in_flight, ()
         self._failed(batch)
         self._unreachable()
         self._schedule()
 
     def release(self, applied: int) -> None:
-        """This node has applied the metadata up to there."""
+        """Hand out results: this node has applied the metadata up to offset `applied`."""
         self.applied = applied
         self._delayed.reached(applied)
 

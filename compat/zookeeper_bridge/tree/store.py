@@ -7,13 +7,15 @@ name of PACKAGE.
     s ID       a session
     k          the secret that session passwords are made with
 
-Knows no rule of ZooKeeper's, and what they become in memory is tree.py's matter.
+The first byte of a value of n, c and s is its version. Knows no rule of ZooKeeper's, and what they
+become in memory is tree.py's matter.
 """
 
 from enum import IntEnum
 from struct import Struct
 from typing import NamedTuple
 
+from raftka.versions import ZNODES
 from zookeeper_bridge.protocol.jute import Stat
 from zookeeper_bridge.tree.acl import OPEN
 
@@ -102,7 +104,18 @@ def pack_node(node: Znode) -> bytes:
     return b"".join((head, acl, b"\0" if data is None else b"\1" + data))
 
 
+def check_format(value: bytes) -> None:
+    """Raise NewerFormat for a value that a later release wrote."""
+    if value[:1] > _NEWEST:
+        ZNODES.check(value[0], "the bridge")
+
+
+_NEWEST = bytes([FORMAT])
+
+
 def unpack_node(value: bytes) -> Znode:
+    """Raises NewerFormat."""
+    check_format(value)
     _, czxid, mzxid, ctime, mtime, version, aversion, owner, ttl_ms, kind, size = _NODE.unpack_from(
         value
     )
@@ -132,6 +145,7 @@ def pack_family(family: Family) -> bytes:
 
 
 def unpack_family(value: bytes) -> Family:
+    check_format(value)
     return Family(*_FAMILY.unpack(value)[1:])
 
 
@@ -140,6 +154,7 @@ def pack_session(session: Session) -> bytes:
 
 
 def unpack_session(value: bytes) -> Session:
+    check_format(value)
     return Session(*_SESSION.unpack(value)[1:])
 
 

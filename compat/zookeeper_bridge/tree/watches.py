@@ -56,7 +56,7 @@ class Watches(Generic[C]):
         return any((each, path) in own for each in _meant(kind))
 
     def remove(self, connection: C, kind: Kind, path: str) -> bool:
-        """False: there was none."""
+        """Remove a connection's watches of this kind; return False if there was none."""
         dropped = [self._drop(connection, each, path) for each in _meant(kind)]
         return True in dropped
 
@@ -78,7 +78,7 @@ class Watches(Generic[C]):
         self.count -= 1
         return True
 
-    # what happens
+    # events of znodes
 
     def created(self, path: str) -> None:
         self._node(EventType.CREATED, path, (Kind.DATA,))
@@ -124,7 +124,7 @@ class Watches(Generic[C]):
         self.count -= len(told)
         return told
 
-    # what four-letter words show
+    # lists for four-letter words
 
     def by_path(self) -> Iterator[tuple[str, list[C]]]:
         paths = dict.fromkeys(path for kind in KINDS for path in self._watchers[kind])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from raftka.limits import CONTROLLER_CONNECTIONS
 from raftka.log.checkpoints import CheckpointError, decode_lines, encode_lines
 from raftka.runtime.interfaces import Files
+from raftka.versions import STARTS
 from raftka.wire.errors import ProtocolError
 
 FILE = "starts"
@@ -48,8 +49,8 @@ def start_of(value: object) -> Start | None:
 
 
 class BootCounter:
-    """The starts of this node and of those that it has met. Raises OSError, and CheckpointError for
-    a damaged file.
+    """The starts of this node and of those that it has met. Raises OSError, NewerFormat, and
+    CheckpointError for a damaged file.
     """
 
     def __init__(self, files: Files, directory: str, process: bytes, random: Random) -> None:
@@ -84,7 +85,7 @@ class BootCounter:
         if not self._files.exists(self._path):
             return []
         try:
-            return [_read(line) for line in decode_lines(self._files.read(self._path))]
+            return [_read(line) for line in decode_lines(self._files.read(self._path), STARTS)]
         except ValueError as error:
             raise CheckpointError(
                 f"{self._path} is damaged: {error}; remove it if this disk is not an older copy"

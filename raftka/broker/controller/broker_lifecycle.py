@@ -18,17 +18,20 @@ from raftka.metadata.commands import (
 )
 from raftka.wire.errors import Code, KafkaError
 
+AGAIN_S = 0.2  # after a registration that was refused, or could not be made
+
 
 class BrokerLifecycle:
     def __init__(
         self,
         context: BrokerContext,
         controller: ControllerClient,
-        registration: Callable[[bool], RegisterBroker],
+        registration: Callable[[bool], RegisterBroker | None],
         registered: Callable[[], None],
     ) -> None:
-        """`registration` makes the command; with True it has the replicas of this broker too.
-        `registered` is called when the controller has registered the broker.
+        """`registration` makes the command; with True it has the replicas of this broker too. None:
+        the broker does not know its own address yet. `registered` is called when the controller has
+        registered the broker.
         """
         self.context = context
         self.clock = context.runtime.clock
@@ -52,8 +55,13 @@ class BrokerLifecycle:
     def _register(self, *, tell_held: bool = False) -> None:
         if self._registering:
             return
+        registration = self._registration(tell_held)
+        if registration is None:
+            again_at = self.clock.now() + AGAIN_S
+            self.clock.call_at(again_at, lambda: self._register(tell_held=tell_held))
+            return
         self._registering = True
-        self.controller.call(self._registration(tell_held), self._registered)
+        self.controller.call(registration, self._registered)
 
     def _registered(self, error: KafkaError | None, reply: Registered | None) -> None:
         self._registering = False
@@ -61,12 +69,13 @@ class BrokerLifecycle:
             fatal = error is not None and error.code in (
                 Code.INCONSISTENT_CLUSTER_ID,
                 Code.INVALID_REGISTRATION,
+                Code.UNSUPPORTED_VERSION,
             )
             self.context.events.warning("registration_refused", error=str(error))
             if fatal and error is not None:
                 self.context.runtime.fail(error)
                 return
-            self.clock.call_at(self.clock.now() + 0.2, self._register)
+            self.clock.call_at(self.clock.now() + AGAIN_S, self._register)
             return
         if reply.broker_epoch == TELL_HELD:
             self._register(tell_held=True)

@@ -29,8 +29,9 @@ from raftka.metadata.controller.decision import Context, Formation, Outcome, Res
 from raftka.metadata.extension import Extension, ExtensionMachine
 from raftka.metadata.image import Delta, Endpoint, MetadataImage
 from raftka.metadata.quorum.raft_types import Committed, NotLeader, ProposalsFull
-from raftka.metadata.records import ExtensionChanged, Record, encode_batch
+from raftka.metadata.records import ExtensionChanged, LevelTooLow, Record, encode_batch
 from raftka.runtime.interfaces import SECRETS
+from raftka.versions import Features
 from raftka.wire.errors import Code, KafkaError, limit_of
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class ControllerHost:
         self._deciding_s = 0.0  # CPU time for commands in this turn
         self.view = QuorumView(core, self.clock)
         self.heard: dict[int, float] = {}  # times at which each voter was last heard
+        self.greeted: dict[int, Features] = {}  # levels that each voter's release supports
 
     @property
     def active(self) -> bool:
@@ -135,7 +137,7 @@ class ControllerHost:
             self.context.metrics.hit(limit)
         try:
             self._append(outcome.records)
-        except LimitExceeded as error:
+        except (LimitExceeded, LevelTooLow) as error:
             self._hold_reply(done, self._make_refusal(error))
             return
         if outcome.rest is not None:
@@ -237,9 +239,9 @@ class ControllerHost:
         assert machine is not None
         decided_at = self.core.last_index + 1
         try:
-            data = encode_batch(records, decided_at)
+            data = encode_batch(records, decided_at, machine.image.level)
             index = self.core.propose(data)
-        except (NotLeader, LimitExceeded):
+        except (NotLeader, LimitExceeded, LevelTooLow):
             machine.not_appended()
             raise
         assert index == decided_at, "only the controller appends while it leads"
@@ -297,7 +299,11 @@ class ControllerHost:
             "an active leader has applied its own term's first entry, and no entry came since"
         )
         self._last_index, self._term = image.offset, self.core.term
-        formation = Formation(self.context.runtime.random(SECRETS), self.context.first_users)
+        formation = Formation(
+            self.context.runtime.random(SECRETS),
+            self.context.first_users,
+            self.context.metadata.settings["raftka.cluster.id"],
+        )
         self.machine = Controller(
             image,
             self.context.metadata.settings,
@@ -305,6 +311,7 @@ class ControllerHost:
             self.heard,
             self._make_machines(image),
             formation,
+            self.greeted,
         )
         if formation.first_users and image.cluster_id is not None:
             self.context.events.info("first_users_not_added", reason="the cluster exists already")

@@ -24,6 +24,7 @@ from raftka.limits import (
 )
 from raftka.metadata.records import PACKED_BYTES
 from raftka.runtime.interfaces import Transport
+from raftka.versions import Features
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
 
@@ -57,6 +58,21 @@ class Hello:
     controller: bool
     start: Start | None = None
     known: Start | None = None  # what the greeted was when it was met last
+    features: Features = ()  # that its release supports
+
+
+def features_of(value: object) -> Features:
+    """Read the features in a greeting; a release before the first one says nothing. Raises
+    ProtocolError.
+    """
+    found = []
+    for each in value if isinstance(value, list) else ():
+        match each:
+            case [str(name), int(low), int(high)]:
+                found.append((name, low, high))
+            case _:
+                raise ProtocolError("a greeting with something else in the place of features")
+    return tuple(found)
 
 
 class Traffic:
@@ -188,6 +204,7 @@ class Peer:
             mine.controller,
             mine.start,
             mine.known,
+            mine.features,
         )
 
     def _read_frame(self, frame: memoryview) -> None:
@@ -247,11 +264,20 @@ class Peer:
     def _read_hello(self, kind: Kind, fields: list[object]) -> None:
         if kind is not Kind.HELLO or len(fields) < 5 or fields[0] != MAGIC:
             raise ProtocolError("a greeting was due")
-        _, cluster_id, node_id, broker, controller, start, known = [*fields, None, None][:7]
+        _, cluster_id, node_id, broker, controller, start, known, features = [
+            *fields,
+            *(None, None, None),
+        ][:8]
         if not isinstance(node_id, int) or not (cluster_id is None or isinstance(cluster_id, str)):
             raise ProtocolError("a greeting without node and cluster")
         hello = Hello(
-            cluster_id, node_id, bool(broker), bool(controller), start_of(start), start_of(known)
+            cluster_id,
+            node_id,
+            bool(broker),
+            bool(controller),
+            start_of(start),
+            start_of(known),
+            features_of(features),
         )
         if not self.dialed:
             self._greet(node_id)  # a refused node too: its log then has the reason

@@ -34,6 +34,7 @@ from raftka.metadata.quorum.raft_types import (
 )
 from raftka.metadata.quorum.recovery import check_start
 from raftka.runtime.interfaces import Connection, Listener
+from raftka.versions import own_features
 from raftka.wire.errors import Code, KafkaError, ProtocolError
 
 RECONNECT_S = (0.02, 0.5)
@@ -325,6 +326,7 @@ class Quorum:
             settings.is_controller,
             self.starts.mine,
             self.starts.known(whom),
+            own_features(),
         )
 
     def _check_disks(self, hello: Hello) -> None:
@@ -354,6 +356,8 @@ class Quorum:
             )
         assert peer.hello is not None
         self._check_disks(peer.hello)
+        if self.host is not None:
+            self.host.greeted[peer.node_id] = peer.hello.features
         link.up, link.left = True, False
         link.failures = 0
         self._suspects.heard(link.voter)
@@ -489,6 +493,8 @@ class Quorum:
             raise ProtocolError(f"two nodes with node.id {peer.node_id}")
         assert peer.hello is not None
         self._check_disks(peer.hello)
+        if self.host is not None and peer.node_id in self.links:
+            self.host.greeted[peer.node_id] = peer.hello.features
         for earlier in [
             each for each in self.inbound if each is not peer and each.node_id == peer.node_id
         ]:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import LongWork, Steps
-from raftka.client.connection import ClientConnection, open_connection
+from raftka.client.connection import ClientConnection, Intended, open_connection
 from raftka.limits import HELD_ANSWERS
 from raftka.metadata.image import MetadataImage
 from raftka.runtime.interfaces import Timer
@@ -93,6 +93,7 @@ class Suspects:
             name,
             lambda: self.heard(broker_id),
             secured=context.secured(),
+            intended=Intended.of(context.metadata.image.cluster_id, broker_id),
         )
         self._suspected[broker_id] = _Suspicion(now, broker.epoch, timer, probe)
 

@@ -10,7 +10,13 @@ from functools import partial
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.frame_pool import FramePool
-from raftka.client.connection import Address, ClientConnection, OnReply, open_connection
+from raftka.client.connection import (
+    Address,
+    ClientConnection,
+    Intended,
+    OnReply,
+    open_connection,
+)
 from raftka.metadata.image import MetadataImage
 from raftka.runtime.interfaces import Timer
 from raftka.wire.schema import Api, Req, Resp
@@ -151,6 +157,7 @@ class _Channel:
             on_closed=lambda reason: self._closed(connection),
             pool=self._channels.pool,
             secured=context.secured(),
+            intended=Intended.of(context.metadata.image.cluster_id, self.broker_id),
         )
         return connection
 

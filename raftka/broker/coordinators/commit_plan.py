@@ -73,7 +73,7 @@ class CommitPlan:
         "_rows",
         "_runtime",
         "_topics",
-        "kind",
+        "latency",
         "resource",
         "version",
     )
@@ -87,7 +87,7 @@ class CommitPlan:
         metadata: MetadataCache,
     ) -> None:
         self.version = request.version
-        self.kind = request.dispatcher.metrics.kind(OFFSET_COMMIT.name)
+        self.latency = request.dispatcher.metrics.latency(OFFSET_COMMIT.name)
         self.resource = (GROUP, command.group_id)
         self._runtime = runtime
         self._metadata = metadata
@@ -122,6 +122,7 @@ class CommitPlan:
         return Struct("".join([*parts, f"{len(request.frame) - at}s"]))
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        """Submit the commit; return False if the request must go the long way."""
         if len(frame) != self._layout.size:
             return False
         values = self._layout.unpack(frame)
@@ -211,5 +212,5 @@ class CommitWait:
 
     @property
     def over(self) -> bool:
-        """The request is answered, or its connection has gone."""
+        """Return whether the request is answered, or its connection has gone."""
         return self.slot.parts is not None or self.slot.connection.gone

@@ -1,6 +1,7 @@
 """Reports of bugs in a coordinator's machine and of records that it cannot read."""
 
 from raftka.broker.context import BrokerContext
+from raftka.versions import NewerFormat
 
 
 class CoordinatorErrors:
@@ -15,6 +16,10 @@ class CoordinatorErrors:
         """Report a bug of the broker: this one command fails."""
         self._context.metrics.count("raftka_handler_errors_total")
         self._context.events.error("coordinator_failed", partition=partition, error=repr(error))
+
+    def record_newer(self, partition: str, error: NewerFormat) -> None:
+        """Report a record of a later release: this node does not coordinate the partition."""
+        self._context.events.error("coordinator_refused", partition=partition, error=str(error))
 
     def record_unreadable(self, partition: str, offset: int, error: Exception) -> None:
         self._context.metrics.count("raftka_coordinator_unreadable_records_total")

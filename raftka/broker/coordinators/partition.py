@@ -224,6 +224,8 @@ class CoordinatorPartition:
             self._runtime.errors.command_failed(self.partition.name, error)
             outcome = Outcome((), ((ticket, KafkaError(Code.UNKNOWN_SERVER_ERROR)),))
         yield from self._carry_out(outcome)
+        if (observer := self._runtime.context.observer) is not None:
+            observer.on_decided(self.machine, command)
 
     def write_marker(self, marker: Marker, done: Callable[[Code], None]) -> None:
         """End a producer's transaction: the marker is appended and takes effect in one step; `done`
@@ -276,6 +278,8 @@ class CoordinatorPartition:
             self._not_before = self._runtime.clock.now() + TICK_AGAIN_S
             outcome = Outcome()
         yield from self._carry_out(outcome)
+        if (observer := self._runtime.context.observer) is not None:
+            observer.on_decided(self.machine, None)
 
     # decisions over several turns
 

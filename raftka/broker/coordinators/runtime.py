@@ -19,6 +19,7 @@ from raftka.broker.replica.partition import Partition
 from raftka.broker.work.long_work import LongWork, Steps
 from raftka.coordinator.machine import Context, Machine, Ticket
 from raftka.metadata.image import Delta, MetadataImage
+from raftka.versions import NewerFormat
 from raftka.wire.errors import Code, KafkaError
 
 # some 40 us each: a group of 1,000 members that has rebalanced is answered in twenty turns
@@ -201,6 +202,9 @@ class CoordinatorRuntime:
                     self._serve(coordinator)
                 else:
                     self._loading.append(coordinator)
+            except NewerFormat as error:
+                # it stays as it is: what this release wrote there would not fit
+                self.errors.record_newer(coordinator.partition.name, error)
             except (KafkaError, OSError) as error:
                 self._load_failed(coordinator, error)
         self._scheduled = False

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
+from prometheus_client.utils import floatToGoString
 
 from raftka import limits
+from raftka.broker.client_metrics.series import ClientNumbers
 from raftka.broker.exporter.group_metrics import GroupNumbers
 from raftka.broker.exporter.snapshot import LatencyNumbers, PartitionNumbers, Snapshot
 from raftka.broker.telemetry.metric_names import FAMILIES
@@ -29,6 +31,7 @@ MARKERS = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
 PURGATORY = "kafka_server_delayedoperationpurgatory_"
 # the limits whose counters are the partitions'
 FORGOTTEN, DROPPED = limits.PRODUCERS_OF_PARTITION.metric, limits.GUARDS_OF_PARTITION.metric
+OF_CLIENT = "A client's metric, as it pushes it (KIP-714)."
 COUNTED = (
     "raftka_",
     REPLICAS,
@@ -141,11 +144,12 @@ class Exposition:
         self._process_numbers(page, snapshot)
         _groups(page, snapshot)
         _transactions(page, snapshot)
-        if not snapshot.each_partition:
-            return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page)
-        return CONTENT_TYPE_PLAIN_0_0_4, generate_latest(page) + _of_partitions(
-            snapshot.partitions, snapshot.node_id
-        ) + _of_offsets(snapshot.groups)
+        _client_metrics(page, snapshot)
+        text = generate_latest(page) + _of_clients(snapshot.clients)
+        if snapshot.each_partition:
+            text += _of_partitions(snapshot.partitions, snapshot.node_id)
+            text += _of_offsets(snapshot.groups)
+        return CONTENT_TYPE_PLAIN_0_0_4, text
 
     def _raft(self, page: Page, snapshot: Snapshot) -> None:
         raft, commits = snapshot.raft, snapshot.commits
@@ -245,6 +249,15 @@ def _requests(page: Page, snapshot: Snapshot) -> None:
         page.add(
             "kafka_server_socket_server_metrics_connection_count",
             count,
+            listener=listener,
+            networkProcessor="0",
+        )
+    for (listener, name, version), count in snapshot.software.items():
+        page.add(
+            "kafka_server_socket_server_metrics_connections_software",
+            count,
+            clientSoftwareName=name,
+            clientSoftwareVersion=version,
             listener=listener,
             networkProcessor="0",
         )
@@ -374,6 +387,28 @@ def _of_offsets(groups: list[GroupNumbers]) -> bytes:
             if lag is not None:
                 lags.append(f"kafka_consumergroup_lag{where} {lag}\n")
     return _page(lines)
+
+
+def _client_metrics(page: Page, snapshot: Snapshot) -> None:
+    page.add("kafka_server_client_metrics_instance_count", snapshot.client_instances)
+    page.add("raftka_client_metrics_series", sum(len(each.series) for each in snapshot.clients))
+
+
+def _of_clients(clients: list[ClientNumbers]) -> bytes:
+    """By hand like the partitions'. The clients have chosen these names; the labels of a client
+    come first, and an attribute of the same name does not count.
+    """
+    lines: dict[str, list[str]] = {}
+    for client in clients:
+        for name, labels, value in client.series:
+            where = f"{client.labels},{labels}" if labels else client.labels
+            text = floatToGoString(value)  # type: ignore[no-untyped-call]
+            lines.setdefault(name, []).append(f"{name}{{{where}}} {text}\n")
+    parts = []
+    for name, found in lines.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        parts += [f"# HELP {name} {OF_CLIENT}\n# TYPE {name} {kind}\n", *found]
+    return "".join(parts).encode()
 
 
 def _cluster(page: Page, snapshot: Snapshot) -> None:

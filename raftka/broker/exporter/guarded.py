@@ -45,7 +45,7 @@ def guarded_server(
     context: BrokerContext, pages: Mapping[str, Page], open_pages: Mapping[str, Page], where: str
 ) -> HttpServer:
     """Return a server with TLS and logins. `open_pages`: for clients without a login. Raises
-    TlsError or SettingError for settings of no use.
+    TlsError or SettingError for settings that cannot be used.
     """
     settings, clock = context.metadata.settings, context.runtime.clock
     tls = PortTls(context, metrics_tls_of, where) if settings["metrics.ssl.enable"] else None

@@ -37,6 +37,9 @@ def reason_to_stay_away(services: Services) -> str | None:
         return "it is not registered with a controller"
     if not services.metadata.image.alive(services.context.node_id):
         return "it is fenced"
+    waits_for = services.starting_topics.reason_to_wait()
+    if waits_for is not None:
+        return waits_for
     silent_s = services.context.runtime.clock.now() - lifecycle.answered_at
     if silent_s > services.metadata.settings.seconds("broker.session.timeout.ms"):
         return f"no controller has answered for {silent_s:.0f} s"

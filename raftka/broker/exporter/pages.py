@@ -19,6 +19,7 @@ from raftka.http.server import HttpServer
 
 PARTITIONS_A_TURN = 200  # about a millisecond
 IDS_OF_PARTITION = 50  # transactional ids that cost as much as one partition
+SERIES_OF_PARTITION = 20  # of clients, likewise
 # as Kafka's: so long after transaction.max.timeout.ms no coordinator can be about to end a
 # transaction
 LATE_MS = 5 * 60_000
@@ -50,7 +51,7 @@ def _health(services: Services, reply: Reply, *, brief: bool = False) -> None:
     reply(Response(status, "application/json", json.dumps(found).encode() + b"\n"))
 
 
-def _gather(services: Services) -> Generator[int, None, Snapshot]:
+def gather(services: Services) -> Generator[int, None, Snapshot]:
     """Yield the work of each step, in partitions."""
     settings = services.metadata.settings
     late_before_ms = (
@@ -67,7 +68,11 @@ def _gather(services: Services) -> Generator[int, None, Snapshot]:
     ids: Counter[State] = Counter()
     for coordinator in list(services.transactions.runtime.partitions.values()):
         yield 1 + count_ids(coordinator, ids) // IDS_OF_PARTITION
-    return take_snapshot(services, partitions, groups, transactions_of(services, ids))
+    clients = []
+    for client in services.client_metrics.series.numbers():
+        clients.append(client)
+        yield 1 + len(client.series) // SERIES_OF_PARTITION
+    return take_snapshot(services, partitions, groups, transactions_of(services, ids), clients)
 
 
 class MetricsPage:
@@ -84,7 +89,7 @@ class MetricsPage:
     def __call__(self, request: Request, reply: Reply) -> None:
         self._waiting.append(reply)
         if len(self._waiting) == 1:
-            self._gather_more(_gather(self.services))
+            self._gather_more(gather(self.services))
 
     def _gather_more(self, gathering: Generator[int, None, Snapshot]) -> None:
         clock = self.services.context.runtime.clock

@@ -6,7 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from raftka.broker.client_metrics.series import ClientNumbers
 from raftka.broker.exporter.group_metrics import GroupNumbers
+from raftka.broker.exporter.software import ByListener, count_software
 from raftka.broker.exporter.transaction_metrics import TransactionNumbers, load_times_of
 from raftka.broker.handlers.services import Services
 
@@ -94,8 +96,11 @@ class Snapshot:
     transactions: TransactionNumbers
     group_loads_ms: list[int]  # of each coordinator that serves here
     transaction_loads_ms: list[int]
+    clients: list[ClientNumbers]  # that push their metrics
+    client_instances: int
     each_partition: bool  # whether every one is to be shown
     connections: dict[str, int]  # by listener
+    software: ByListener  # the same, also by the software of their clients
     connections_made: int
     certificates: dict[str, int]  # when they end, by listener
     parked_fetches: int
@@ -116,6 +121,7 @@ def take_snapshot(
     partitions: list[PartitionNumbers],
     groups: list[GroupNumbers],
     transactions: TransactionNumbers,
+    clients: list[ClientNumbers],
 ) -> Snapshot:
     """All but the services: looked at a moment ago."""
     metrics, host, image = services.context.metrics, services.quorum.host, services.metadata.image
@@ -144,9 +150,14 @@ def take_snapshot(
         transactions=transactions,
         group_loads_ms=load_times_of(services.groups.runtime),
         transaction_loads_ms=load_times_of(services.transactions.runtime),
+        clients=clients,
+        client_instances=len(services.client_metrics.instances),
         each_partition=services.metadata.settings["metrics.partitions"],
         connections=dict(
             Counter(each.session.listener for each in services.dispatcher.connections)
+        ),
+        software=count_software(
+            (each.session for each in services.dispatcher.connections), metrics.hit
         ),
         connections_made=metrics.connections_made,
         certificates=dict(metrics.certificates),

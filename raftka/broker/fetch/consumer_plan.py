@@ -56,7 +56,7 @@ class FetchPlan:
         "clear",
         "flexible",
         "isolated",
-        "kind",
+        "latency",
         "leader",
         "max_bytes",
         "min_bytes",
@@ -86,7 +86,7 @@ class FetchPlan:
         assert partition is not None
         self.version = request.version
         self.partition = partition
-        self.kind = request.dispatcher.metrics.kind(FETCH.name)
+        self.latency = request.dispatcher.metrics.latency(FETCH.name)
         self.resource = (TOPIC, partition.topic)
         self.leader = partition.leader
         self.min_bytes: int = body.min_bytes

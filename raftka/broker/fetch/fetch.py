@@ -717,8 +717,9 @@ class FetchAnswer:
         request = self._request
         if not self._leaders or request.version < 16:
             return []
+        session = request.session
         return metadata.endpoints_of(
-            self._leaders, request.session.listener, response.node_endpoints
+            self._leaders, session.listener, session.reached_at, response.node_endpoints
         )
 
 

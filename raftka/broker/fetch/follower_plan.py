@@ -55,7 +55,7 @@ class FollowPlan:
         "body_at",
         "dispatcher",
         "go_on",
-        "kind",
+        "latency",
         "max_bytes",
         "replicas",
         "session",
@@ -76,7 +76,7 @@ class FollowPlan:
     ) -> None:
         self.version = VERSION
         self.dispatcher = request.dispatcher
-        self.kind = request.dispatcher.metrics.kind(FOLLOWER)
+        self.latency = request.dispatcher.metrics.latency(FOLLOWER)
         self.body = request.body  # its terms are those of all requests of the session
         self.body_at = request.body_position
         self.max_bytes: int = min(

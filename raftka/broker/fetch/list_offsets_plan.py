@@ -36,7 +36,7 @@ def remember(request: "Request[ListOffsetsRequest]", partition: Partition) -> No
 class EndsPlan:
     __slots__ = (
         "isolated",
-        "kind",
+        "latency",
         "leader",
         "partition",
         "post",
@@ -53,7 +53,7 @@ class EndsPlan:
         self, request: "Request[ListOffsetsRequest]", partition: Partition, timestamp_at: int
     ) -> None:
         self.version = request.version
-        self.kind = request.dispatcher.metrics.kind(LIST_OFFSETS.name)
+        self.latency = request.dispatcher.metrics.latency(LIST_OFFSETS.name)
         self.resource = (TOPIC, partition.topic)
         self.partition = partition
         self.leader = partition.leader
@@ -89,6 +89,7 @@ class EndsPlan:
         return sample[8:at], sample[at + (12 if request.version >= 4 else 8) :]
 
     def run(self, connection: ServerConnection, frame: memoryview, correlation_id: int) -> bool:
+        """Answer the request; return False if it must go the long way."""
         at, partition, leader = self.timestamp_at, self.partition, self.leader
         if (
             len(frame) != at + 8 + len(self.suffix)

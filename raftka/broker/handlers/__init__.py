@@ -49,6 +49,7 @@ from raftka.wire.messages.reassignments import (
 )
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
+from raftka.wire.messages.telemetry import GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.messages.transactions import (
@@ -115,6 +116,7 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "reassignments": (ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS),
     "sasl": (SASL_HANDSHAKE, SASL_AUTHENTICATE),
     "sync_group": (SYNC_GROUP,),
+    "telemetry": (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY),
     "txn_offset_commit": (TXN_OFFSET_COMMIT,),
     "unregister_broker": (UNREGISTER_BROKER,),
     "update_features": (UPDATE_FEATURES,),

@@ -13,7 +13,7 @@ from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
 from raftka.coordinator.consumer.commands import ConsumerBeat, ConsumerHeartbeat
 from raftka.limits import SUBSCRIBED_NAMES
-from raftka.metadata.controller.features import GROUP_VERSION
+from raftka.versions import GROUP_VERSION
 from raftka.wire.errors import Code, KafkaError, check_limit
 from raftka.wire.messages.consumer_groups import (
     CONSUMER_GROUP_HEARTBEAT,

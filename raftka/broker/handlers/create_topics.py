@@ -21,11 +21,8 @@ from raftka.metadata.commands import (
     TopicDefaults,
 )
 from raftka.metadata.configs.describe import ConfigRow, OfController, Static, TopicRows
-from raftka.metadata.controller.topics import (
-    TOO_MANY_PARTITIONS,
-    check_topic_name,
-    count_partitions,
-)
+from raftka.metadata.controller.topic_names import check_topic_name
+from raftka.metadata.controller.topics import TOO_MANY_PARTITIONS, count_partitions
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.topics import (

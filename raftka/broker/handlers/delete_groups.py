@@ -1,4 +1,6 @@
-"""DeleteGroups: v0-2; with all their offsets. A group that has members stays."""
+"""DeleteGroups: v0-3; with all their offsets. A group that has members stays. As in Kafka the
+message of version 3 is for GROUP_DELETION_FAILED alone, which no group here can have.
+"""
 
 from collections.abc import Sequence
 

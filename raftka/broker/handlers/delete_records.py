@@ -1,8 +1,8 @@
-"""DeleteRecords: v0-2; a log starts later from now on. Waits until all replicas that live have said
-that theirs does: none can lead with more.
+"""DeleteRecords: v0-2; raise the start of a log. The answer waits until all living replicas have
+raised theirs too, so that no later leader has the deleted records.
 
-Where logs start is written down with the next checkpoint, as in Kafka; the files go with the next
-retention.
+The starts of logs are written down with the next checkpoint, as in Kafka; the next retention
+removes the files.
 """
 
 from raftka.broker.context import MetadataCache
@@ -62,7 +62,7 @@ class _Deletion:
         self.request = request
         self.metadata, self.replicas = metadata, replicas
         self.topics: dict[str, dict[int, DeleteRecordsPartitionResult]] = {}
-        # the offset that the low watermark must reach
+        # partitions that wait, with the offset that the low watermark must reach
         self.late: dict[Partition, tuple[DeleteRecordsPartitionResult, int]] = {}
         self.waiting = 1  # partitions, and the request itself until all of them wait
         self.pending: Delayed | None = None
@@ -106,7 +106,9 @@ class _Deletion:
         return row
 
     def _wait(self, partition: Partition, row: DeleteRecordsPartitionResult, start: int) -> None:
-        """Other requests may have been served since the partition was looked at."""
+        """Wait for the replicas, or complete the row with an error if this broker does not lead any
+        more: other requests may have been served since `_partition`.
+        """
         self.waiting += 1
         wait = _Wait(self, partition, row)
         if partition.leader is not None:

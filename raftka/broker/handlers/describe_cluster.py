@@ -32,9 +32,9 @@ def describe_cluster(
             error_code=int(Code.UNSUPPORTED_ENDPOINT_TYPE),
             error_message=f"Unsupported endpoint type {body.endpoint_type}",
         )
-    rows = []
+    rows, session = [], request.session
     for broker in metadata.image.brokers.values():
-        endpoint = broker.endpoint(request.session.listener)
+        endpoint = metadata.endpoint_of(broker, session.listener, session.reached_at)
         if endpoint is not None and (not broker.fenced or body.include_fenced_brokers):
             rows.append(
                 response.brokers(

@@ -11,7 +11,7 @@ from raftka.broker.network.access.authorizer import REFUSED, TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Request
 from raftka.broker.work.long_work import Steps
-from raftka.metadata.controller.topics import check_topic_name
+from raftka.metadata.controller.topic_names import check_topic_name
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.producers import (
     DESCRIBE_PRODUCERS,

@@ -13,7 +13,7 @@ from raftka.broker.network.access.authorizer import TOPIC
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
-from raftka.metadata.controller.topics import check_topic_name
+from raftka.metadata.controller.topic_names import check_topic_name
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topic_partitions import (

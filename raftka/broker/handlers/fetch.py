@@ -24,7 +24,7 @@ def fetch(request: Request[FetchRequest], replicas: ReplicaParts) -> Steps[Fetch
             and request.may("CLUSTER_ACTION", THE_CLUSTER)
         ):
             request.meter = None  # no quota of clients holds replication back
-        request.dispatcher.kind = request.dispatcher.metrics.kind(follower_plan.FOLLOWER)
+        request.connection.latency = request.dispatcher.metrics.latency(follower_plan.FOLLOWER)
     yield from run.begin()
     result = yield from run.outcome()
     if run.plain is not None and request.slot is None and request.meter is None:

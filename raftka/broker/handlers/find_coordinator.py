@@ -131,7 +131,10 @@ def _endpoint(
         raise KafkaError(Code.INVALID_REQUEST, "")
     service = coordinators.groups if kind == OF_GROUP else coordinators.transactions
     broker = metadata.image.brokers.get(service.coordinator_of(key))
-    endpoint = broker.endpoint(request.session.listener) if broker is not None else None
-    if broker is None or endpoint is None:
+    if broker is None:
+        raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
+    session = request.session
+    endpoint = metadata.endpoint_of(broker, session.listener, session.reached_at)
+    if endpoint is None:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
     return {"node_id": broker.broker_id, "host": endpoint.host, "port": endpoint.port}

@@ -13,7 +13,7 @@ from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
 from raftka.metadata.commands import NewTopic
-from raftka.metadata.controller.topics import check_topic_name
+from raftka.metadata.controller.topic_names import check_topic_name
 from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.metadata import (
@@ -62,7 +62,7 @@ def _answer(
     leaders: set[int],
 ) -> Steps[MetadataResponse]:
     """Return the answer; add the leaders that it names to `leaders`."""
-    image, listener = metadata.image, request.session.listener
+    image, session = metadata.image, request.session
     asked = request.body.topics
     everything = asked is None or (request.version == 0 and not asked)
     if not everything and (code := (yield from _badly_asked(request))) is not Code.NONE:
@@ -83,7 +83,8 @@ def _answer(
         topics.add(row)
         yield
     endpoints = [
-        (broker, broker.endpoint(listener)) for broker in discovery.listed_brokers.of(image)
+        (broker, metadata.endpoint_of(broker, session.listener, session.reached_at))
+        for broker in discovery.listed_brokers.of(image)
     ]
     return response(
         brokers=[

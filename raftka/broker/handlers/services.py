@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+from raftka.broker.client_metrics.receiver import ClientMetrics
 from raftka.broker.context import BrokerContext, MetadataCache
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.controller_client import ControllerClient
 from raftka.broker.controller.listed_brokers import ListedBrokers
 from raftka.broker.controller.producer_ids import ProducerIds
 from raftka.broker.controller.quorum import Quorum
+from raftka.broker.controller.starting_topics import StartingTopics
 from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
@@ -50,6 +52,7 @@ class Services:
     listed_brokers: ListedBrokers
     producer_ids: ProducerIds
     topic_creation: TopicCreation
+    starting_topics: StartingTopics
     fetch_sessions: FetchSessionCache
     logs: LogManager
     replicas: ReplicaManager
@@ -59,6 +62,7 @@ class Services:
     marker_writer: MarkerWriter
     verifier: TransactionVerifier
     schemas: SchemaChecks
+    client_metrics: ClientMetrics
     extensions: dict[str, Extension]  # packages on this node, by name
 
     def parts_of_handlers(self) -> dict[type, object]:
@@ -66,6 +70,7 @@ class Services:
         parts = (
             self.metadata,
             self.controller,
+            self.client_metrics,
             DiscoveryParts(
                 self.metadata,
                 self.quorum,

@@ -1,6 +1,6 @@
-"""TxnOffsetCommit: v0-5. Offsets of a group that count when the producer's transaction is
-committed; from version 5 on this broker adds the group's partition of `__consumer_offsets` to the
-transaction, until then the producer has done so (AddOffsetsToTxn).
+"""TxnOffsetCommit: v0-6; topics by id from version 6 on. Offsets of a group that count when the
+producer's transaction is committed; from version 5 on this broker adds the group's partition of
+`__consumer_offsets` to the transaction, until then the producer has done so (AddOffsetsToTxn).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,10 +25,12 @@ from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.transactions import (
     TXN_OFFSET_COMMIT,
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
 
 response = TXN_OFFSET_COMMIT.response
+NAMES_IDS = SAYS_NOT_FOUND = 6
 ADDS_PARTITIONS = 5
 SAYS_ABORTABLE = 4
 SAYS_LOADING = 2
@@ -52,7 +54,7 @@ async def txn_offset_commit(
         raise KafkaError(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     check_group(request, "READ", body.group_id)
     parts, refused = await request.finish(
-        parts_of(request, body.topics, (topic.name for topic in body.topics))
+        parts_of(request, body.topics, (_name(request, metadata, topic) for topic in body.topics))
     )
     commands = [_command(request, part) for part in parts]
     try:
@@ -76,6 +78,18 @@ async def txn_offset_commit(
             request, coordinators, len(questions), questions, partial(_answer, refused, commands)
         )
     )
+
+
+def _name(
+    request: Request[TxnOffsetCommitRequest],
+    metadata: MetadataCache,
+    topic: TxnOffsetCommitRequestTopic,
+) -> str | None:
+    """Return the topic's name; None: the id is of no topic."""
+    if request.version < NAMES_IDS:
+        return str(topic.name)
+    known = metadata.image.topics.get(topic.topic_id)
+    return known.name if known is not None else None
 
 
 def _names_a_partition(
@@ -146,10 +160,11 @@ def _command(
     producer = body.producer_id, body.producer_epoch
     return CommitOffsets(
         body.group_id,
-        body.generation_id,
+        body.generation_id_or_member_epoch,
         body.member_id,
         body.group_instance_id,
         tuple(topics),
+        may_say_not_found=request.version >= SAYS_NOT_FOUND,
         producer=producer,
     )
 
@@ -162,8 +177,11 @@ def _codes(
         for topic in part:
             known = metadata.image.topic_named(topic.name or "")
             count = len(known.partitions) if known is not None else 0
+            missing = (
+                Code.UNKNOWN_TOPIC_ID if topic.name is None else Code.UNKNOWN_TOPIC_OR_PARTITION
+            )
             for each in topic.partitions:
-                yield code if 0 <= each.partition < count else Code.UNKNOWN_TOPIC_OR_PARTITION
+                yield code if 0 <= each.partition < count else missing
 
 
 def _answer(
@@ -189,6 +207,6 @@ def _rows(
                 row.partitions(partition_index=each.partition_index, error_code=int(code))
             )
             yield
-        topics.add(row(name=topic.name, partitions=partitions))
+        topics.add(row(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         yield
     return response(topics=topics)

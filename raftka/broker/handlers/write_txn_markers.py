@@ -49,13 +49,13 @@ def write_txn_markers(
 
 
 class _Writing:
-    """One request: a marker is answered when it is committed."""
+    """One request; it is answered when all of its markers are committed."""
 
     def __init__(self, request: Request[WriteTxnMarkersRequest], writer: MarkerWriter) -> None:
         self.request = request
         self.writer = writer
         self.codes: Codes = []
-        self.waiting = 1  # markers, and the request itself until all were looked at
+        self.waiting = 1  # markers, and the request itself until all markers are begun
         self.pending: Delayed | None = None
 
     def begin(self) -> Steps[None]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.replica.partition import Partition
-from raftka.log.compaction.cleaner import Dirt, cleaned, dirt_of, is_worth_it, job_for
 from raftka.log.compaction.compaction import compact
+from raftka.log.compaction.dirt import Dirt, cleaned, dirt_of, is_worth_it, job_for
 from raftka.log.compaction.job import Cleaned, Ended
 from raftka.log.log import Log
 from raftka.wire.errors import KafkaError

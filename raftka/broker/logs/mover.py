@@ -1,9 +1,10 @@
-"""Moves replicas between this broker's log directories (KIP-113): a piece at a time, read off the
-loop, flushed, at a rate; the last on the loop.
+"""Move replicas between this broker's log directories (KIP-113). Pieces are read off the loop,
+flushed, and copied at a limited rate; the last small piece is copied on the loop.
 
-Meanwhile the present log serves and follows as ever. When both are the same, and nothing of the
-present one is staged or under way to the disk, the future one takes its place in one go. Who moves
-is not told to the controller: a replica counts wherever in its broker it lies.
+Meanwhile the present log serves clients and follows its leader as before. When both logs are the
+same, and nothing of the present one is staged or under way to the disk, the future one takes its
+place in one step. The controller is not told of the move: for it a replica counts in any directory
+of its broker.
 """
 
 from errno import ENOSPC
@@ -19,7 +20,7 @@ from raftka.runtime.interfaces import FileSpan, pin, unpin
 from raftka.wire.errors import Code, KafkaError
 
 PIECE_BYTES = 512 * 1024
-LAST_BYTES = 64 * 1024  # what may be copied while everybody waits
+LAST_BYTES = 64 * 1024  # copied on the loop, where all clients wait
 AGAIN_S = 0.05
 
 
@@ -33,11 +34,11 @@ class LogMover:
         self.throttle = Throttle()
 
     def alter(self, path: str, topic: str, index: int) -> None:
-        """AlterReplicaLogDirs of one partition: its replica is to lie there. Where it lies already:
-        what was under way is called off.
+        """Move one partition's replica to the directory `path`, as AlterReplicaLogDirs asks. If it
+        lies there already, a move to another directory is called off.
 
-        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and what
-        `ReplicaManager.find` raises; then it will be made there.
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and the errors of
+        `ReplicaManager.find`. After one of the latter a replica that is made later lies in `path`.
         """
         key = (topic, index)
         if not fits(key):
@@ -80,7 +81,7 @@ class LogMover:
                 try:
                     self._begin(partition, target)
                 except KafkaError:
-                    pass  # it was told
+                    pass  # `_begin` has logged it
 
     def _begin(self, partition: Partition, target: LogDirectory) -> None:
         key = (partition.topic, partition.index)
@@ -105,12 +106,12 @@ class LogMover:
         self.clock.call_at(self.clock.now(), move.step)
 
     def stop(self, partition: Partition) -> None:
-        """The replica goes, or cannot be read."""
+        """Give up the move: the replica is removed, or cannot be read."""
         if partition in self.moves:
             self.moves[partition].give_up()
 
     def close(self) -> None:
-        """The next process goes on with them."""
+        """Stop all moves; the next process continues them."""
         for move in self.moves.values():
             move.over = True
 
@@ -125,7 +126,7 @@ class Move:
         self.future = future
         self.present = partition.log
         self.over = False
-        self._aligned_at = -1  # truncations of the present log
+        self._aligned_at = -1  # count of the present log's truncations at the last `_align`
 
     @property
     def lag(self) -> int:
@@ -189,7 +190,8 @@ class Move:
             with failing(self.partition.home):
                 if isinstance(data, BaseException):
                     raise data
-            if self._aligned_at == self.present.durability.truncations:  # else it may be anything
+            # else the data may have been cut
+            if self._aligned_at == self.present.durability.truncations:
                 append_copy(self.future, data)
         except (OSError, KafkaError) as error:
             self._failed(error)
@@ -215,7 +217,7 @@ class Move:
         clock.call_at(max(clock.now(), self.mover.throttle.free_at), self.step)
 
     def _try_to_end(self) -> None:
-        """At once, or when the flush that is under way has come back: under load there is always
+        """End the move now, or when the flush that is under way is done: under load there is always
         one.
         """
         if self.partition.flushing or self.partition.touched or self.present.cleaning:
@@ -229,7 +231,7 @@ class Move:
                 append_copy(self.future, data)
             if self.future.end_offset == self.present.end_offset:
                 self._end()
-            else:  # what was compacted away at the end is waited for
+            else:  # the last records were compacted away: wait for new ones
                 self.mover.clock.call_at(self.mover.clock.now() + AGAIN_S, self.step)
         except (OSError, KafkaError) as error:
             self._failed(error)
@@ -269,8 +271,8 @@ class Move:
         )
 
     def _failed(self, error: Exception) -> None:
-        """A copy that finds no room is none: what it was to take the place of goes on, and so does
-        its directory.
+        """Give up the move. A full disk fails the copy alone: the present log goes on, and so does
+        the target directory.
         """
         self.mover.context.events.error(
             "log_directory_move_failed",
@@ -290,7 +292,7 @@ class Move:
             self.mover.replicas.failures.log_failed(self.partition, error)
 
     def give_up(self) -> None:
-        """The copy goes; what is there stays."""
+        """Remove the copy; the present log stays."""
         if self.mover.moves.get(self.partition) is self:
             del self.mover.moves[self.partition]
         if self.over:
@@ -309,7 +311,7 @@ class Move:
 
 
 def _discard(mover: LogMover, log: Log, path: str) -> None:
-    """Answers under way have read from it long enough."""
+    """Remove the old log: the answers that may read it have had file.delete.delay.ms."""
     try:
         log.close(clean=False)
         mover.context.runtime.files.remove(path)

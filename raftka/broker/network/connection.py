@@ -33,6 +33,7 @@ from raftka.limits import (
 from raftka.runtime.interfaces import Buffer, FileSpan, Timer, Transport, pin, unpin
 from raftka.wire.errors import ProtocolError
 from raftka.wire.frame import FrameBuffer
+from raftka.wire.schema import AnyApi, Versions
 
 REPLANS = 32  # of one connection
 TURN_S = 0.005  # CPU time of one connection's requests in a row, before others have theirs
@@ -84,7 +85,7 @@ class Plan(Protocol):
     """
 
     version: int
-    kind: Latency
+    latency: Latency
     operation: str
     resource: tuple[str, str]
 
@@ -137,11 +138,11 @@ class Dispatching(Protocol):
     authorizer: Authorizer
     now: Callable[[], float]
     cpu_s: Callable[[], float]
-    began: float
-    kind: Latency | None
 
     @property
     def long_requests(self) -> LongFrames: ...
+
+    def announced(self, api: AnyApi, session: Session) -> Versions: ...
 
     def dispatch(self, connection: "ServerConnection", frame: memoryview) -> None:
         """Handle one request. Raises ProtocolError."""
@@ -160,7 +161,7 @@ class Slot:
     another kind waits behind: it answers with the records that there are.
     """
 
-    __slots__ = ("began", "complete_early", "connection", "kind", "parts", "requests")
+    __slots__ = ("complete_early", "connection", "latency", "parts", "received_s", "requests")
 
     def __init__(
         self,
@@ -172,9 +173,9 @@ class Slot:
         self.requests = requests  # more than one where a plan answers many in one go
         self.parts: Parts | None = None
         self.complete_early = complete_early
-        dispatcher = connection.dispatcher
-        self.began = dispatcher.began
-        self.kind, dispatcher.kind = dispatcher.kind, None  # its time is taken when it leaves
+        self.received_s = connection.received_s
+        # the time is added when the answer leaves
+        self.latency, connection.latency = connection.latency, None
 
     def complete(self, parts: Parts) -> None:
         if self.parts is None:
@@ -201,10 +202,12 @@ class ServerConnection:
         "follower",
         "gate",
         "handled",
+        "latency",
         "out",
         "out_bytes",
         "pipeline",
         "plans",
+        "received_s",
         "session",
         "silent_s",
         "slots",
@@ -233,6 +236,9 @@ class ServerConnection:
         self._muted_until = 0.0
         self._unmutes: Timer | None = None
         self._backlog: deque[bytearray] = deque()  # frames behind one that holds
+        self.received_s = 0.0  # on the node's clock: when the bytes under way came
+        # of the request under way, until a slot takes it and adds the request's time
+        self.latency: Latency | None = None
         self.handled: str | None = None  # the API of the last request that no plan has answered
         self._replanned = 0
 
@@ -245,6 +251,9 @@ class ServerConnection:
     def opened(self, transport: Transport) -> None:
         self.transport = transport
         self.session.peer = transport.peer
+        settings = self.dispatcher.context.metadata.settings
+        if self.session.listener in settings.automatic_listeners:
+            self.session.reached_at = transport.own_host()
         self.dispatcher.reports.opened(self)
 
     def room(self) -> memoryview | None:
@@ -336,13 +345,13 @@ class ServerConnection:
         slots, now = self.slots, self.dispatcher.now
         while slots and (parts := slots[0].parts) is not None:
             slot = slots.popleft()
-            if (kind := slot.kind) is not None:
-                took = now() - slot.began
-                kind.sum_s += took * slot.requests  # Latency.add, without its call
+            if (latency := slot.latency) is not None:
+                took = now() - slot.received_s
+                latency.sum_s += took * slot.requests  # Latency.add, without its call
                 if took < FAST_S:
-                    kind.fast += slot.requests
+                    latency.fast += slot.requests
                 else:
-                    kind.slots[bisect_left(BOUNDS_S, took)] += slot.requests
+                    latency.slots[bisect_left(BOUNDS_S, took)] += slot.requests
             self.out.extend(parts)
             for part in parts:
                 if part.__class__ is not FileSpan:
@@ -446,7 +455,7 @@ class ServerConnection:
         """Dispatch one frame after the other, until one holds."""
         dispatcher = self.dispatcher
         dispatch = dispatcher.dispatch if self.gate is None else self._dispatch_guarded
-        dispatcher.began = dispatcher.now()
+        self.received_s = dispatcher.now()
         try:
             # most often
             if len(frames) == 1 and self._reading is ON and self._arrival is not DROPPED:
@@ -467,7 +476,7 @@ class ServerConnection:
                 if (
                     at
                     and self._reading is ON
-                    and dispatcher.now() - dispatcher.began > TURN_S
+                    and dispatcher.now() - self.received_s > TURN_S
                     and dispatcher.cpu_s() > until
                 ):
                     self.mute(dispatcher.now())
@@ -485,7 +494,7 @@ class ServerConnection:
         dispatcher = self.dispatcher
         if self._reading is not ON or self.gate is not None or not self._frames.is_between_frames:
             return False
-        dispatcher.began = dispatcher.now()
+        self.received_s = dispatcher.now()
         try:
             return dispatcher.dispatch_many(self, pipeline.run_uniform, view) > 0
         except Exception as error:
@@ -570,7 +579,7 @@ class ServerConnection:
                 if now - began > TURN_S and dispatcher.cpu_s() > until:
                     self.mute(now)
                     return
-                dispatcher.began = now
+                self.received_s = now
                 self._dispatch_guarded(self, memoryview(self._backlog.popleft()))
                 now = dispatcher.now()
         except ProtocolError as error:

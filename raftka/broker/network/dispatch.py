@@ -28,13 +28,15 @@ from raftka.broker.network.connection import (
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.quotas.client_quotas import ClientQuotas
 from raftka.broker.network.request import Delayed, Request
-from raftka.broker.telemetry.metrics import SAMPLED, Latency
+from raftka.broker.network.session import Session
+from raftka.broker.telemetry.metrics import SAMPLED
 from raftka.broker.work.long_requests import LongRequests
 from raftka.broker.work.long_work import LongWork, Steps, Unfinished, drained
 from raftka.runtime.memory import Owned, owned
+from raftka.wire.api_ceilings import Ceiling
 from raftka.wire.errors import Code, KafkaError, ProtocolError, limit_of
 from raftka.wire.frame import RequestHeader, decode_request_header, encode_response
-from raftka.wire.schema import AnyApi, Api, Req, Resp, Row
+from raftka.wire.schema import AnyApi, Api, Req, Resp, Row, Versions
 
 API_VERSIONS_KEY = 18
 FETCH_KEY = 1
@@ -149,15 +151,22 @@ class Dispatcher:
         self.quotas = ClientQuotas(context)
         self.interceptors: dict[int, Interceptor] = {}  # by API key; for tests that inject faults
         self.connections: dict[ServerConnection, None] = {}
+        release = context.metadata.settings["raftka.api.ceiling"]
+        self.ceiling = Ceiling(release) if release is not None else None
         self.now = context.runtime.clock.now
         self.cpu_s = context.runtime.clock.cpu_s
-        self.began = 0.0  # the time when the bytes under way were received
-        # of the request under way, until a Slot takes it and adds the request's time
-        self.kind: Latency | None = None
 
     def serve(self, parts: Mapping[type, object]) -> None:
         """Give handlers these parts, by the types with which handlers name them."""
         self.parts = BoundParts(parts)
+
+    def announced(self, api: AnyApi, session: Session) -> Versions:
+        """Return the versions that ApiVersions shows to this client; NO_VERSION: the API is not
+        there. A ceiling does not hold for raftka's own nodes and tools.
+        """
+        if self.ceiling is None or session.is_raftka:
+            return api.announced
+        return self.ceiling.announced(api)
 
     # from a frame to its handler
 
@@ -176,23 +185,30 @@ class Dispatcher:
         ):
             plan = connection.plans.get(key)
             if plan is not None:
-                self.kind = plan.kind
+                connection.latency = plan.latency
             if (
                 plan is not None
                 and plan.version == version
                 and self.authorizer.allowed(connection.session, plan.operation, plan.resource)
                 and plan.run(connection, frame, correlation_id)
             ):
-                if (kind := self.kind) is not None:
-                    kind.at_once += 1
-                    if not kind.at_once % SAMPLED:
-                        kind.sum_s += SAMPLED * (self.now() - self.began)
+                if (latency := connection.latency) is not None:
+                    latency.at_once += 1
+                    if not latency.at_once % SAMPLED:
+                        latency.sum_s += SAMPLED * (self.now() - connection.received_s)
                 return
         registration = HANDLERS.get(key)
-        if registration is None or version not in registration.api.versions:
+        if (
+            registration is None
+            or version not in registration.api.versions
+            or (
+                self.ceiling is not None
+                and version not in self.announced(registration.api, connection.session)
+            )
+        ):
             self._unsupported(connection, frame, key, version, correlation_id)
             return
-        self.kind = self.metrics.kind(registration.api.name)
+        connection.latency = self.metrics.latency(registration.api.name)
         connection.handled = registration.api.name
         if len(frame) > LONG_FRAME_BYTES:
             self._decode_long(connection, registration, version, frame)
@@ -201,8 +217,8 @@ class Dispatcher:
             self._call(registration, request)
             if request.meter is not None:
                 request.meter.pause()
-        if self.kind is not None:
-            self.kind.add(self.now() - self.began)
+        if connection.latency is not None:
+            connection.latency.add(self.now() - connection.received_s)
 
     def dispatch_many(
         self,
@@ -226,11 +242,11 @@ class Dispatcher:
         if connection.slots:
             connection.complete_early()
             connection.check_crowded()
-        self.kind = plan.kind
+        connection.latency = plan.latency
         count = run(connection, received)
-        if self.kind is not None:  # else their slot adds their time
-            plan.kind.at_once += count
-            plan.kind.sum_s += count * (self.now() - self.began)
+        if connection.latency is not None:  # else their slot adds their time
+            plan.latency.at_once += count
+            plan.latency.sum_s += count * (self.now() - connection.received_s)
         return count
 
     def _decode(
@@ -339,7 +355,7 @@ class Dispatcher:
             connection.refuse(error)
         except Exception as error:
             self.reports.failed(connection, error)
-        self.kind = None  # its slot adds its time
+        connection.latency = None  # its slot adds its time
         if not request.goes_on and not request.stays:
             self.long_requests.leave(request)
         connection.release()
@@ -511,10 +527,11 @@ class Dispatcher:
         if key != API_VERSIONS_KEY:
             raise ProtocolError(f"API key {key} version {version} is not supported")
         api = HANDLERS[key].api
+        announced = self.announced(api, connection.session)
         # raises when the frame has no header, and so is no request
-        decode_request_header(frame, flexible=version > api.max_version)
+        decode_request_header(frame, flexible=version > announced.high)
         entry = api.response.api_keys(
-            api_key=key, min_version=api.announced.low, max_version=api.announced.high
+            api_key=key, min_version=announced.low, max_version=announced.high
         )
         row = api.response(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[entry])
         connection.answer(encode_response(api, 0, correlation_id, row))

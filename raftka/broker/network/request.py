@@ -10,15 +10,16 @@ from raftka.broker.network.connection import ConnectionReports, Parts, ServerCon
 from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.network.quotas.meter import Meter
 from raftka.broker.network.session import Session
-from raftka.broker.telemetry.metrics import Latency, Metrics
+from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.work.long_requests import CLOSED, LongRequests
 from raftka.broker.work.long_work import LongWork, Steps, T
 from raftka.runtime.memory import NO_BYTES, Owned
+from raftka.wire.api_ceilings import Ceiling
 from raftka.wire.codec import Piece
 from raftka.wire.encoder import EncodedRows
 from raftka.wire.frame import encode_response
 from raftka.wire.rows import free
-from raftka.wire.schema import AnyApi, Element, Row
+from raftka.wire.schema import AnyApi, Element, Row, Versions
 
 Body_co = TypeVar("Body_co", bound=Row, covariant=True)
 PRODUCE_KEY = 0
@@ -33,7 +34,9 @@ class Answering(Protocol):
     long_requests: "LongRequests[Request[Row]]"
     metrics: Metrics
     reports: ConnectionReports
-    kind: Latency | None
+    ceiling: Ceiling | None
+
+    def announced(self, api: AnyApi, session: Session) -> Versions: ...
 
     def encoded(self, request: "Request[Row]", row: Row) -> Parts: ...
 
@@ -148,7 +151,10 @@ class Request(Generic[Body_co]):
 
     def encoded_rows(self, row: type[Element]) -> EncodedRows[Element]:
         """Return an array of the answer that may be long; `row` is the class of its elements."""
-        return self.api.encoded_rows(self.version, row)
+        rows = self.api.encoded_rows(self.version, row)
+        if (observer := self.dispatcher.context.observer) is not None:
+            observer.on_rows(rows, row)
+        return rows
 
     def encoded_strings(self) -> EncodedRows[str]:
         """Return an array of strings of the answer that may be long."""
@@ -175,4 +181,6 @@ class Request(Generic[Body_co]):
         return authorized_operations(self.dispatcher.authorizer, self.session, resource)
 
     def encode(self, row: Row) -> list[Piece]:
+        if (observer := self.dispatcher.context.observer) is not None:
+            observer.on_answer(self.api, row, self.session.client_id, self.session.peer)
         return encode_response(self.api, self.version, self.correlation_id, row)

@@ -23,9 +23,10 @@ def append_batches(
     """Append a client's batches as leader, in order. Raises KafkaError with the code of the answer
     if the first batch is refused.
 
-    It stops before the first later batch that is refused, or that is a duplicate: that one's answer
-    waits for its own batch alone. A first batch that needs more work than a turn has time for, or a
-    comparison with schemas, raises TakesLong or NeedsSchemas: a Prepared comes of it.
+    It stops before the first later batch that is refused, or that is a duplicate: the answer to
+    that one waits for its own batch alone. A first batch that needs more work than a turn has time
+    for, or a comparison with schemas, raises TakesLong or NeedsSchemas: the caller then makes a
+    Prepared of it.
     """
     leader = partition.leader or partition.leading()
     if acks == -1 and leader.under_min_isr:
@@ -42,7 +43,7 @@ def append_batches(
         except KafkaError:
             if appended:
                 break
-            if log.failed is not None:  # it had to begin a segment
+            if log.failed is not None:  # the log failed when it began a segment
                 partition.manager.failures.log_failed(partition, log.failed)
             raise
         if not result[3]:

@@ -83,7 +83,7 @@ class ProducePlan:
         "flexible",
         "front",
         "key_and_version",
-        "kind",
+        "latency",
         "leader",
         "partition",
         "post",
@@ -121,7 +121,7 @@ class ProducePlan:
         )
         self.timeout_s = request.body.timeout_ms / 1000
         self.clock = context.runtime.clock
-        self.kind = context.metrics.kind(PRODUCE.name)
+        self.latency = context.metrics.latency(PRODUCE.name)
         self.prefix = prefix
         # key and version, correlation id, prefix, bytes of records
         self.front = Struct(f">4si{len(prefix)}s{'' if flexible else 'i'}")
@@ -223,7 +223,7 @@ class ProducePlan:
             return False  # nothing was done: the long way meets the error again, and answers it
         if self.acks == -1:
             wait = _Wait(self, connection.slot(), correlation_id, base, time_ms)
-            partition.wait_for_commit(following, connection.dispatcher.began + self.timeout_s, wait)
+            partition.wait_for_commit(following, connection.received_s + self.timeout_s, wait)
         elif self.acks == 1:
             answer = self.pack(correlation_id, base, time_ms)
             log = partition.log

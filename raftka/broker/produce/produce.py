@@ -504,8 +504,9 @@ class Produce:
             )
         endpoints = []
         if self.request.version >= 10:
+            session = self.request.session
             endpoints = self.context.metadata.endpoints_of(
-                leaders, self.request.session.listener, response.node_endpoints
+                leaders, session.listener, session.reached_at, response.node_endpoints
             )
         return response(responses=topics, node_endpoints=endpoints)
 

@@ -68,7 +68,7 @@ class DamagedLogs:
             )
 
     def _reported(self, error: KafkaError | None, _: object) -> None:
-        # then it registers anew
+        # after these two the broker registers again, and `report` is called then
         if error is not None and error.code not in (
             Code.STALE_BROKER_EPOCH,
             Code.BROKER_ID_NOT_REGISTERED,

@@ -18,7 +18,7 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.replica.fetch_session_handler import FetchSessionHandler, Key, Place
 from raftka.broker.replica.partition import Partition
 from raftka.broker.replica.throttles import ReplicationThrottles
-from raftka.client.connection import ClientConnection, open_connection
+from raftka.client.connection import ClientConnection, Intended, open_connection
 from raftka.metadata.image import MetadataImage
 from raftka.replication.follower import (
     Answer,
@@ -498,6 +498,7 @@ class ReplicaFetcher:
             on_closed=self._on_closed,
             pool=self.fetchers.pool,
             secured=secured,
+            intended=Intended.of(self.context.metadata.image.cluster_id, self.leader),
         )
         self.pump_later()
 

@@ -27,6 +27,7 @@ from raftka.log.recovery import Damaged
 from raftka.metadata.image import BROKER, TOPIC, Delta, MetadataImage, PartitionImage, TopicImage
 from raftka.replication.partition import Altered, AlterIsr, FollowerState, LeaderState
 from raftka.runtime.interfaces import File
+from raftka.versions import NewerFormat
 from raftka.wire.errors import Code, KafkaError
 
 Flushed = Callable[[OSError | None], None]
@@ -285,8 +286,7 @@ class ReplicaManager:
             self.live = {
                 broker.broker_id: broker.epoch for broker in image.brokers.values() if broker.alive
             }
-        for topic_id, topic in delta.topics_deleted.items():
-            self._delete_topic(topic_id, len(topic.partitions))
+        self._delete_topics(delta.topics_deleted)
         if delta.reloaded:
             self._doomed.add(
                 [
@@ -379,6 +379,10 @@ class ReplicaManager:
                 partition = self._open(topic, index)
             except Damaged as damage:
                 self.doubtful.add(topic, index, damage)
+                return
+            except NewerFormat as error:
+                # before anything of the partition was changed
+                self.context.runtime.fail(NewerFormat(f"{topic.name}-{index}: {error}"))
                 return
             except DirectoryFailure as error:
                 if self.failures.open_failed(f"{topic.name}-{index}", error.home, error):
@@ -543,17 +547,23 @@ class ReplicaManager:
                         )
                     )
 
-    def _delete_topic(self, topic_id: bytes, partitions: int) -> None:
-        self.doubtful.discard_topic(topic_id)
+    def _delete_topics(self, topics: Mapping[bytes, TopicImage]) -> None:
+        """Remove the partitions of all topics that an entry deletes together: each removal syncs
+        the log directories.
+        """
+        for topic_id in topics:
+            self.doubtful.discard_topic(topic_id)
         self._doomed.add(
             [
                 partition
-                for index in range(partitions)
+                for topic_id, topic in topics.items()
+                for index in range(len(topic.partitions))
                 if (partition := self.by_id.get((topic_id, index))) is not None
             ]
         )
-        if self._opener.gone(topic_id):
-            self.strays.remove()
+        for topic_id in topics:
+            if self._opener.gone(topic_id):
+                self.strays.remove()
 
     def _remove_doomed(self, partitions: list[Partition]) -> None:
         self._remove(

@@ -20,7 +20,7 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 class Events:
     """`log.info("broker_fenced", broker=3)`; bound fields go with every line."""
 
-    __slots__ = ("_fields", "_level", "_stream", "_wall_ms")
+    __slots__ = ("_fields", "_level", "_stream", "_wall_ms", "watch")
 
     def __init__(
         self,
@@ -33,10 +33,13 @@ class Events:
         self._wall_ms = wall_ms
         self._level = LEVELS[level]
         self._fields = fields
+        # sees all events, those of lower levels too: level, event, fields
+        self.watch: Callable[[str, str, dict[str, object]], None] | None = None
 
     def bind(self, **fields: object) -> "Events":
         bound = Events(self._stream, self._wall_ms)
         bound._level, bound._fields = self._level, self._fields | fields
+        bound.watch = self.watch
         return bound
 
     @property
@@ -60,6 +63,8 @@ class Events:
         self._write("error", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, object]) -> None:
+        if self.watch is not None:
+            self.watch(level, event, fields)
         if self._stream is None or LEVELS[level] < self._level:
             return
         moment = datetime.fromtimestamp(self._wall_ms() / 1000, UTC).isoformat(

@@ -21,6 +21,7 @@ kafka_server_fetchsessioncache_numincrementalfetchsessions gauge Fetch sessions,
 kafka_server_fetchsessioncache_numincrementalfetchpartitionscached gauge Partitions in them.
 kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total counter Sessions that had to make room for another.
 kafka_server_socket_server_metrics_connection_count gauge Open connections, by listener.
+kafka_server_socket_server_metrics_connections_software gauge The same by clientSoftwareName and clientSoftwareVersion, as ApiVersions told them; unknown: it told none.
 kafka_server_socket_server_metrics_connection_creation_total counter Connections accepted.
 kafka_server_replicamanager_partitioncount gauge Replicas on this broker.
 kafka_server_replicamanager_leadercount gauge Partitions that this broker leads.
@@ -99,6 +100,14 @@ kafka_network_socketserver_networkprocessoravgidle_percent gauge Share of one co
 kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent gauge The same: one thread does both.
 kafka_server_kafkaserver_linux_disk_read_bytes gauge Bytes that the process has had read from disks.
 kafka_server_kafkaserver_linux_disk_write_bytes gauge Bytes that the process has had written to disks.
+kafka_server_client_metrics_instance_count gauge Clients with an instance id, that ask for subscriptions or push their metrics.
+raftka_client_metrics_series gauge Series of clients on this page: kafka_client_ and the client's name of it.
+raftka_client_metrics_pushes_total counter Pushes of clients that were taken.
+raftka_client_metrics_throttled_total counter Those, and questions for subscriptions, that came before the interval was over.
+raftka_client_metrics_unknown_subscriptions_total counter Pushes for a subscription that is not the client's.
+raftka_client_metrics_invalid_pushes_total counter Pushes that could not be read.
+raftka_otlp_pushes_total counter Pushes that the collector of raftka.telemetry.otlp.endpoint has taken.
+raftka_otlp_failures_total counter Requests to it that it has not answered with success; those of pushes that wait are made anew.
 raftka_metadata_commit_seconds histogram Seconds from a metadata entry's append to its commit, while this node was the controller.
 raftka_metadata_proposals_waiting gauge Metadata entries of this node's log that are not committed.
 raftka_held_answers_seconds histogram Seconds for which Metadata and FindCoordinator were held, because they named a broker that seemed to have died.

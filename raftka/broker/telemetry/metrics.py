@@ -125,7 +125,7 @@ class Metrics:
         self.count(limit.metric)
         self._hit(limit)
 
-    def kind(self, name: str) -> Latency:
+    def latency(self, name: str) -> Latency:
         """Requests of that name: an API's, and the two sorts of Fetch."""
         known = self.requests.get(name)
         if known is None:

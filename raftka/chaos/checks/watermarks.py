@@ -1,9 +1,9 @@
 """High watermark, last stable offset and log start of a partition never go back within one leader
 epoch, for all clients.
 
-A new leader learns of all three later than the old one had told them, as in Kafka, so nothing is
-said across epochs: but the *end* that ListOffsets tells one client who knows KIP-320 goes on rising
-(KIP-207), for a new leader answers only when it knows its own.
+A new leader learns all three later than the old one has reported them, as in Kafka, so values of
+two epochs are not compared. One value is: the *end* that ListOffsets tells a client that knows
+KIP-320 never goes back (KIP-207), because a new leader answers only when it knows its own end.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def check(ended: Sequence[Operation], findings: Findings) -> None:
             top = rising.top(name)
             if top == told:
                 continue
-            # wrong only if that was known when it began
+            # wrong only if the higher value was known when this operation began
             if top is not None and (told[1] < top[1] or told[2] < top[2] or told[3] < top[3]):
                 before = rising.known(name, operation.began)
                 if before is not None:
@@ -51,15 +51,15 @@ def _compare(
 ) -> None:
     for kind, place in FIELDS.items():
         if told[place] < (highest := before[place]):
-            who = rising.first(
+            earlier = rising.first(
                 name,
                 lambda known, place=place, highest=highest: known[place] >= highest,  # type: ignore[misc]
             )
-            said = (
+            sentence = (
                 f"{kind[:-5]} {told[place]} was told after {highest}, by the leader of epoch "
                 f"{name[1]}"
             )
-            findings.wrong(kind, name[0], said, (who, operation))
+            findings.wrong(kind, name[0], sentence, (earlier, operation))
 
 
 def _end(
@@ -75,9 +75,9 @@ def _end(
         and told.leader_epoch >= before[0].leader_epoch
         and told.high_watermark < before[0].high_watermark
     ):
-        said = (
+        sentence = (
             f"process {operation.process} was told that it ends at {told.high_watermark}, "
             f"before that at {before[0].high_watermark}"
         )
-        findings.wrong("end-back", key, said, (before[1], operation))
+        findings.wrong("end-back", key, sentence, (before[1], operation))
     ends[operation.process, key] = (told, operation)

@@ -9,7 +9,7 @@ from raftka.metadata.quorum.journal import Journal
 from raftka.metadata.quorum.raft import Committed, Message, Snapshot
 from raftka.metadata.quorum.raft_types import Entry
 
-# of a run; usual are a thousand or two, and ten thousand
+# limits of a run; usual are one or two thousand messages, and ten thousand steps
 MOST_MESSAGES, MOST_STEPS = 20_000, 100_000
 
 
@@ -24,15 +24,15 @@ def link(before: int, index: int, term: int, data: bytes) -> int:
 class Oracle:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.committed: dict[int, Committed] = {}  # the first word of any node
-        # index -> term of the node that said so: where a leader commits what is of an earlier term
+        self.committed: dict[int, Committed] = {}  # index -> the entry that a node applied first
+        # index -> term of that node; a leader may commit entries of an earlier term
         self.committed_in: dict[int, int] = {}
         # index -> checksum over all entries up to there: a state machine's state
         self.chain: dict[int, int] = {0: 0}
-        self.leaders: dict[int, int] = {}  # term -> who led it
+        self.leaders: dict[int, int] = {}  # term -> the node that led it
         self.complete_in: set[int] = set()  # terms whose leader was checked
         self.applied: dict[int, int] = {}  # node -> last index in its present life
-        self.highest = 0  # index, as anyone has seen it
+        self.highest = 0  # the highest index that any node has applied
         self.steps = 0
         self.reads = self.snapshots = 0
         cluster.on_sent = self.sends
@@ -69,7 +69,8 @@ class Oracle:
     def _complete(self, node: Node) -> None:
         journal = node.core.journal
         for index in range(journal.base.index + 1, self.highest + 1):
-            late = self.committed_in[index] > node.core.term  # elected before, and told only now
+            # elected before the commit, but checked only now
+            late = self.committed_in[index] > node.core.term
             self.check(
                 late or journal.term_at(index) == self.committed[index].term,
                 f"leader {node.id} lacks committed entry {index}",
@@ -105,8 +106,8 @@ class Oracle:
         return b"%d " % self.chain[index] + b"s" * 700  # some chunks long
 
     def read(self, node: Node) -> None:
-        """Linearizable: whatever anyone had seen committed when the read began is part of its
-        answer.
+        """Check that a read is linearizable: its answer has every entry that any node had applied
+        when the read began.
         """
         seen = self.highest
 
@@ -162,8 +163,8 @@ class Oracle:
                 )
 
     def nothing_lost(self) -> None:
-        """At the end, when all is healed: every node has applied everything that anyone ever saw
-        committed.
+        """Check at the end, when all faults are healed, that every node has applied all entries
+        up to the highest that any node has applied.
         """
         for node in self.cluster.nodes.values():
             self.check(

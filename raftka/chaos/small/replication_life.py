@@ -39,6 +39,7 @@ from raftka.metadata.image import MetadataImage, PartitionImage
 from raftka.metadata.records import encode_batch
 from raftka.replication.follower import FollowerFetch
 from raftka.replication.partition import Altered, AlterIsr
+from raftka.versions import own_features
 from raftka.wire.errors import Code, KafkaError
 
 SECONDS = 10.0
@@ -304,7 +305,14 @@ class Life:
     def _register(self, replica: Replica) -> None:
         incarnation = f"{replica.id}/{replica.life}".encode().ljust(16, b"\0")
         endpoints = (("PLAINTEXT", "host", 9090 + replica.id, "PLAINTEXT"),)
-        command = RegisterBroker(replica.id, incarnation, bytes([replica.id]) * 16, None, endpoints)
+        command = RegisterBroker(
+            replica.id,
+            incarnation,
+            bytes([replica.id]) * 16,
+            None,
+            endpoints,
+            features=own_features(),
+        )
 
         def answered(reply: Registered, code: Code) -> None:
             if code is Code.NONE:

@@ -9,20 +9,21 @@ from typing import Protocol
 
 import click
 
-from raftka.cli.admin.profiles import Profile
-from raftka.cli.options import CLIENT_FILE, CLIENT_PROFILE, CLIENT_PROPERTIES
-from raftka.cli.output import CommandFailed, show, warn
+from raftka.cli.connection_options import chosen
+from raftka.cli.output import CommandFailed, show, warn_of_lack
 from raftka.client.blocking.client import NOT_COORDINATOR, Client, Patience, Unreachable, Where
 from raftka.client.blocking.connection import addresses_of
 from raftka.client.blocking.every_broker import ask_every_broker
 from raftka.json_values import Json
 from raftka.properties_file import parse_properties
+from raftka.security.client_properties import OF_SECURITY, is_of_security
 from raftka.security.client_security import ClientSecurity, client_security
 from raftka.wire.errors import Code, name_of_code
 from raftka.wire.messages.metadata import MetadataResponsePartition
 from raftka.wire.schema import Api, Req, Resp
 
-FIRST_S = 5.0  # for the first answer
+# for the first answer of any broker, and of one: an address that is silent is named within 5 s
+FIRST_S, FIRST_ANSWER_S = 4.0, 4.0
 TIMEOUT_MS = 30_000  # for the controller, to do what it is asked
 WHERE = (
     "is it running? --bootstrap-server HOST:PORT[,...] or RAFTKA_BOOTSTRAP_SERVER say where to ask"
@@ -75,31 +76,42 @@ def connect(bootstrap_server: str) -> Iterator[Client]:
 
 
 def command_security() -> ClientSecurity:
-    """Of the command that runs: -X, its --command-config, its --profile, the strongest first.
-    Raises CommandFailed.
+    """Of the command that runs. Raises CommandFailed."""
+    return security_of(click.get_current_context(silent=True))
+
+
+def security_of(context: click.Context | None) -> ClientSecurity:
+    """Of a command: -X, its --command-config, its --profile, the strongest first. Raises
+    CommandFailed, also for a property of -X that would have no effect: a file may be shared with
+    other programs, -X is for this command.
     """
-    properties, sources = command_properties()
+    properties, sources = properties_of(context)
+    for name in chosen(context).properties:
+        if not is_of_security(name) and not name.startswith(OF_SECURITY):
+            raise CommandFailed(
+                f"-X {name}: this command has no such property; it takes security.protocol, "
+                "ssl.* and sasl.*"
+            )
     try:
         return client_security(properties)
     except ValueError as error:
         raise CommandFailed(f"{sources}: {error}") from None
 
 
-def command_properties() -> tuple[dict[str, str], str]:
-    """The client properties of the command that runs, and the names of the options that they are
-    of.
-    """
-    context = click.get_current_context(silent=True)
-    meta = context.meta if context is not None else {}
-    profile: Profile | None = meta.get(CLIENT_PROFILE)
-    file: str | None = meta.get(CLIENT_FILE)
-    overrides: Mapping[str, str] = meta.get(CLIENT_PROPERTIES, {})
+def properties_of(context: click.Context | None) -> tuple[dict[str, str], str]:
+    """The client properties of a command, and the names of the options that they are of."""
+    found = chosen(context)
+    profile = found.profile
     properties = {
         **(profile.properties if profile else {}),
-        **(parse_properties(Path(file).read_text()) if file else {}),
-        **overrides,
+        **(parse_properties(Path(found.file).read_text()) if found.file else {}),
+        **found.properties,
     }
-    sources = f"--profile {profile.name}" if profile else "", file, "-X" if overrides else ""
+    sources = (
+        f"--profile {profile.name}" if profile else "",
+        found.file,
+        "-X" if found.properties else "",
+    )
     return properties, ", ".join(filter(None, sources))
 
 
@@ -107,7 +119,7 @@ def _hear_of_brokers(client: Client, bootstrap_server: str) -> None:
     patience = Patience(FIRST_S, bootstrap_server)
     while True:
         try:
-            client.refresh([])
+            client.refresh([], answer_s=FIRST_ANSWER_S)
         except ConnectionRefusedError:
             raise CommandFailed(f"no process listens at {bootstrap_server}; {WHERE}") from None
         except OSError as error:
@@ -136,7 +148,16 @@ def ask_all(client: Client, api: Api[Req, Resp], row: Req, lacking: str) -> dict
 
 def warn_of_missing(missing: Mapping[int, str], lacking: str) -> None:
     for node_id, why in sorted(missing.items()):
-        warn(f"broker {node_id} has not answered ({why}): {lacking}")
+        warn_of_lack(f"broker {node_id} has not answered ({why}): {lacking}")
+
+
+def warn_of_lost(lost: Mapping[str, str]) -> None:
+    """Name the keys that the answer lacks, those of one reason in one line."""
+    reasons: dict[str, list[str]] = {}
+    for key, why in lost.items():
+        reasons.setdefault(why, []).append(key)
+    for why, keys in sorted(reasons.items()):
+        warn_of_lack(f"{', '.join(keys)}: {why}")
 
 
 def sentence(name: str, code: int, message: str | None = None) -> str:
@@ -163,10 +184,15 @@ def refusals(rows: Sequence[Named], forgiven: Code = Code.NONE) -> list[str]:
 
 
 def finish(
-    rows: Sequence[Mapping[str, Json]], columns: Sequence[str], output: str, refused: Sequence[str]
+    rows: Sequence[Mapping[str, Json]],
+    columns: Sequence[str],
+    output: str,
+    refused: Sequence[str],
+    *,
+    own: bool = False,
 ) -> None:
-    """Print the results; raise the refusals as the error."""
-    show(rows, columns, output)
+    """Print the results, as `show` does; raise the refusals as the error."""
+    show(rows, columns, output, own=own)
     if refused:
         raise CommandFailed("; ".join(refused))
 

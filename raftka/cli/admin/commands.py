@@ -6,17 +6,19 @@ from pathlib import Path
 
 import click
 
-from raftka.cli.options import Option, client_options, pairs
+from raftka.cli.options import AS, QUIET, Option, client_options, pairs
+from raftka.cli.tree.completion import names_of, names_of_configs, settings_of
+from raftka.cli.tree.nodes import Noun
 
 KINDS = click.Choice(["topic", "broker", "group", "client-metrics", "broker-logger"])
 
 
-@click.group()
+@click.group(cls=Noun)
 def configs() -> None:
     """Settings of topics, brokers, and all brokers."""
 
 
-@configs.command("list")
+@configs.command("list", example="raftka configs list topic")
 @click.argument("kind", type=KINDS, required=False)
 @client_options
 def configs_list(**options: Option) -> None:
@@ -26,9 +28,9 @@ def configs_list(**options: Option) -> None:
     raise SystemExit(list_all(**options))
 
 
-@configs.command("describe")
+@configs.command("describe", example="raftka configs describe topic orders --all")
 @click.argument("kind", type=KINDS)
-@click.argument("names", metavar="[NAME...]", nargs=-1)
+@click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=names_of_configs)
 @click.option("-a", "--all", "everything", is_flag=True, help="Also settings at their defaults.")
 @client_options
 def configs_describe(**options: Option) -> None:
@@ -40,14 +42,17 @@ def configs_describe(**options: Option) -> None:
     raise SystemExit(describe(**options))
 
 
-@configs.command("alter")
+@configs.command(
+    "alter", example="raftka configs alter topic orders -c retention.ms=3600000 --dry-run"
+)
 @click.argument("kind", type=KINDS)
-@click.argument("names", metavar="[NAME...]", nargs=-1)
+@click.argument("names", metavar="[NAME...]", nargs=-1, shell_complete=names_of_configs)
 @click.option(
     "-c",
     "--config",
     "configs",
     callback=pairs,
+    shell_complete=settings_of(),
     metavar="NAME=VALUE",
     multiple=True,
     help="Set. May be repeated, like those that follow.",
@@ -75,12 +80,12 @@ def configs_alter(**options: Option) -> None:
     raise SystemExit(alter(**options))
 
 
-@click.group()
+@click.group(cls=Noun)
 def config() -> None:
     """The settings of a node."""
 
 
-@config.command("show")
+@config.command("show", example="raftka config show server.properties --given")
 @click.argument(
     "file",
     metavar="[FILE.properties]",
@@ -90,6 +95,7 @@ def config() -> None:
 @click.option(
     "--broker",
     type=click.IntRange(0),
+    shell_complete=names_of("brokers"),
     help="A broker that runs, instead of a file; the first one unless given.",
 )
 @click.option("--given", is_flag=True, help="Only settings that differ from their defaults.")
@@ -101,13 +107,28 @@ def config_show(**options: Option) -> None:
     raise SystemExit(show_all(**options))
 
 
-@click.group()
+@config.command("from-env", example="KAFKA_NODE_ID=1 raftka config from-env")
+@click.argument("file", metavar="[FILE.properties]", type=click.Path(), required=False)
+@click.option("--show-secrets", is_flag=True, help="Also passwords and keys; else (hidden).")
+@AS
+def config_from_env(**options: Option) -> None:
+    """Properties of the node that `raftka broker start --from-env [FILE]` would start: of the
+    environment (KAFKA_*, KAFKA_CFG_*), of FILE below it, and the defaults of a container.
+
+    Says on standard error which variables are passed over, and refuses what the node would refuse.
+    """
+    from raftka.cli.admin.config import print_environment
+
+    raise SystemExit(print_environment(**options))
+
+
+@click.group(cls=Noun)
 def partitions() -> None:
     """Leaders of partitions."""
 
 
-@partitions.command("elect")
-@click.argument("topics", metavar="[TOPIC...]", nargs=-1)
+@partitions.command("elect", example="raftka partitions elect orders")
+@click.argument("topics", metavar="[TOPIC...]", nargs=-1, shell_complete=names_of("topics"))
 @click.option(
     "-p",
     "--partition",
@@ -134,18 +155,18 @@ def partitions_elect(**options: Option) -> None:
     raise SystemExit(elect(**options))
 
 
-@click.group()
+@click.group(cls=Noun)
 def reassign() -> None:
     """Move partitions to other brokers."""
 
 
-@reassign.command("plan")
-@click.argument("topics", metavar="[TOPIC...]", nargs=-1)
+@reassign.command("plan", example="raftka reassign plan orders --broker 1 --broker 2 -f plan.json")
+@click.argument("topics", metavar="[TOPIC...]", nargs=-1, shell_complete=names_of("topics"))
 @click.option(
-    "-b",
     "--broker",
     "brokers",
     type=click.IntRange(0),
+    shell_complete=names_of("brokers"),
     multiple=True,
     help="May have replicas; all that live unless given. May be repeated.",
 )
@@ -166,9 +187,10 @@ def reassign_plan(**options: Option) -> None:
     raise SystemExit(plan(**options))
 
 
-@reassign.command("execute")
+@reassign.command("execute", example="raftka reassign execute plan.json --wait")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-w", "--wait", is_flag=True, help="End when everything is where it should be.")
+@QUIET
 @client_options
 def reassign_execute(**options: Option) -> None:
     """Move the partitions of a plan (- reads it from standard input)."""
@@ -177,7 +199,7 @@ def reassign_execute(**options: Option) -> None:
     raise SystemExit(execute(**options))
 
 
-@reassign.command("status")
+@reassign.command("status", example="raftka reassign status")
 @client_options
 def reassign_status(**options: Option) -> None:
     """Show the reassignments under way."""
@@ -186,25 +208,11 @@ def reassign_status(**options: Option) -> None:
     raise SystemExit(status(**options))
 
 
-@reassign.command("cancel")
-@click.argument("topics", metavar="[TOPIC...]", nargs=-1)
+@reassign.command("cancel", example="raftka reassign cancel orders")
+@click.argument("topics", metavar="[TOPIC...]", nargs=-1, shell_complete=names_of("topics"))
 @client_options
 def reassign_cancel(**options: Option) -> None:
     """Leave where it is what is being moved; of all topics when none is named."""
     from raftka.cli.admin.reassign import cancel
 
     raise SystemExit(cancel(**options))
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def completion(context: click.Context, shell: str) -> None:
-    """Print what makes the shell complete our commands: `source <(raftka completion bash)`, in fish
-    `raftka completion fish | source`.
-    """
-    from click.shell_completion import get_completion_class
-
-    made = get_completion_class(shell)
-    assert made is not None
-    click.echo(made(context.find_root().command, {}, "raftka", "_RAFTKA_COMPLETE").source())

@@ -1,7 +1,8 @@
 """`raftka config show`: every setting of a node with its value and where that comes from, of a file
-before it is started or of a broker that runs.
+before it is started or of a broker that runs. `raftka config from-env`: what the environment gives.
 """
 
+import sys
 from pathlib import Path
 
 from raftka.cli.output import CommandFailed, command, show
@@ -18,7 +19,32 @@ def show_all(
     if file is not None and broker is not None:
         raise CommandFailed("a file or a running broker, not both")
     rows = _of_file(file) if file is not None else _of_broker(broker, bootstrap_server)
-    show([row for row in rows if not given or row["source"] != "default"], COLUMNS, output)
+    wanted = [row for row in rows if not given or row["source"] != "default"]
+    show([{name: row[name] for name in COLUMNS} for row in wanted], COLUMNS, output)
+
+
+@command
+def print_environment(file: str | None, show_secrets: bool, output: str) -> None:
+    from raftka.cluster.environment import node_properties
+    from raftka.cluster.properties import render
+    from raftka.metadata.configs.environment import is_secret
+    from raftka.metadata.configs.settings import NodeSettings
+
+    try:
+        properties, notices = node_properties(file)
+        NodeSettings.from_properties(properties)
+    except ValueError as error:
+        raise CommandFailed(str(error)) from None
+    for notice in notices:
+        print(f"raftka: {notice}", file=sys.stderr)
+    shown = {
+        name: value if show_secrets or not is_secret(name) else "(hidden)"
+        for name, value in sorted(properties.items())
+    }
+    if output == "json":
+        show([{"setting": name, "value": value} for name, value in shown.items()], [], output)
+    else:
+        print(render(shown, "From the environment: raftka config from-env"), end="")
 
 
 def _of_file(file: Path) -> list[JsonObject]:

@@ -5,14 +5,16 @@ groups.py, imported when it is called.
 import click
 
 from raftka.cli.options import Option, client_options
+from raftka.cli.tree.completion import names_of
+from raftka.cli.tree.nodes import Noun
 
 
-@click.group()
+@click.group(cls=Noun)
 def groups() -> None:
     """Consumer groups: list and describe them, move their offsets, delete them."""
 
 
-@groups.command("list")
+@groups.command("list", example="raftka groups list --state Stable")
 @click.option(
     "-s",
     "--state",
@@ -29,8 +31,10 @@ def groups_list(**options: Option) -> None:
     raise SystemExit(list_all(**options))
 
 
-@groups.command("describe")
-@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@groups.command("describe", example="raftka groups describe billing")
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, shell_complete=names_of("groups")
+)
 @client_options
 def groups_describe(**options: Option) -> None:
     """Committed offset, lag and member of each partition."""
@@ -39,9 +43,11 @@ def groups_describe(**options: Option) -> None:
     raise SystemExit(describe(**options))
 
 
-@groups.command("reset-offsets")
-@click.argument("group")
-@click.argument("topics", metavar="[TOPIC...]", nargs=-1)
+@groups.command(
+    "reset-offsets", example="raftka groups reset-offsets billing orders --to 2h --dry-run"
+)
+@click.argument("group", shell_complete=names_of("groups"))
+@click.argument("topics", metavar="[TOPIC...]", nargs=-1, shell_complete=names_of("topics"))
 @click.option(
     "-p",
     "--partition",
@@ -69,8 +75,10 @@ def groups_reset_offsets(**options: Option) -> None:
     raise SystemExit(reset_offsets(**options))
 
 
-@groups.command("delete")
-@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@groups.command("delete", example="raftka groups delete billing")
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, shell_complete=names_of("groups")
+)
 @client_options
 def groups_delete(**options: Option) -> None:
     """Delete groups that have no members, with their offsets."""
@@ -79,13 +87,15 @@ def groups_delete(**options: Option) -> None:
     raise SystemExit(delete(**options))
 
 
-@click.group()
+@click.group(cls=Noun)
 def offsets() -> None:
     """Committed offsets as lines, to keep them or to move them to another group or cluster."""
 
 
-@offsets.command("export")
-@click.argument("groups", metavar="GROUP...", nargs=-1, required=True)
+@offsets.command("export", example="raftka offsets export billing -o json")
+@click.argument(
+    "groups", metavar="GROUP...", nargs=-1, required=True, shell_complete=names_of("groups")
+)
 @client_options
 def offsets_export(**options: Option) -> None:
     """Print the committed offsets; with -o json for import."""
@@ -94,7 +104,7 @@ def offsets_export(**options: Option) -> None:
     raise SystemExit(export_offsets(**options))
 
 
-@offsets.command("import")
+@offsets.command("import", example="raftka offsets import offsets.json --group billing-2")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("-g", "--group", help="All go to this group; else each to its own.")
 @click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
@@ -106,3 +116,24 @@ def offsets_import(**options: Option) -> None:
     from raftka.cli.admin.groups import import_offsets
 
     raise SystemExit(import_offsets(**options))
+
+
+@offsets.command("delete", example="raftka offsets delete billing orders --partition 3")
+@click.argument("group", shell_complete=names_of("groups"))
+@click.argument(
+    "topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=names_of("topics")
+)
+@click.option(
+    "-p",
+    "--partition",
+    "partitions",
+    type=click.IntRange(0),
+    multiple=True,
+    help="Only this one. May be repeated.",
+)
+@client_options
+def offsets_delete(**options: Option) -> None:
+    """Delete the offsets of a group in topics that none of its members reads."""
+    from raftka.cli.admin.groups import delete_committed
+
+    raise SystemExit(delete_committed(**options))

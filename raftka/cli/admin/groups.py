@@ -3,31 +3,41 @@ they work against any Kafka.
 """
 
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
-from raftka.cli.admin.client import ask_all, connect, finish, partitions_of, sentence
-from raftka.cli.output import CommandFailed, check_fields, command, show
-from raftka.client.blocking.client import Client, Where, check
-from raftka.client.blocking.connection import Unsupported
-from raftka.client.blocking.member import BY_NAME, commit_request
-from raftka.coordinator.protocol import read_assignment
-from raftka.wire.errors import Code
-from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_DESCRIBE
-from raftka.wire.messages.groups import DELETE_GROUPS, DESCRIBE_GROUPS, LIST_GROUPS
-from raftka.wire.messages.list_offsets import EARLIEST, LATEST
-from raftka.wire.messages.offsets import OFFSET_COMMIT, OFFSET_FETCH
-
-UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-# as kafka-consumer-groups takes them
-ISO_DURATION = re.compile(
-    r"P(?:(?P<D>\d+)D)?(?:T(?:(?P<H>\d+)H)?(?:(?P<M>\d+)M)?(?:(?P<S>\d+)S)?)?"
+from raftka.cli.admin.client import (
+    ask_all,
+    connect,
+    finish,
+    partitions_of,
+    sentence,
+    warn_of_lost,
 )
+from raftka.cli.output import CommandFailed, check_fields, command, show, warn_of_lack
+from raftka.cli.records.positions import read_position
+from raftka.client.blocking.client import Client, Where, check
+from raftka.client.blocking.groups import (
+    Committed,
+    DescribedGroup,
+    GroupMember,
+    commit_offsets,
+    committed,
+    delete_group,
+    delete_offsets,
+    describe_groups,
+    fetch_offsets,
+    find_ends,
+    find_targets,
+)
+from raftka.client.blocking.positions import Position
+from raftka.wire.errors import Code
+from raftka.wire.messages.groups import LIST_GROUPS
+
 EXPORTED = ["group", "topic", "partition", "offset", "metadata"]
 MEMBERS_STAY = "the group has members: stop its consumers first"
+SUBSCRIBED = "a member of the group reads the topic: stop its consumers first"
 STATES = (
     "PreparingRebalance",
     "CompletingRebalance",
@@ -38,17 +48,6 @@ STATES = (
     "Reconciling",
     "NotReady",
 )
-
-
-class Member(NamedTuple):
-    member_id: str
-    host: str
-    assigned: Sequence[Where]
-
-
-class Group(NamedTuple):
-    state: str
-    members: Sequence[Member]
 
 
 @command
@@ -64,15 +63,15 @@ def list_all(states: Sequence[str], bootstrap_server: str, output: str) -> None:
             {
                 "group": each.group_id,
                 "state": each.group_state or None,
-                "type": each.group_type or None,
-                "protocol": each.protocol_type,
+                "group_type": each.group_type or None,
+                "protocol_type": each.protocol_type,
             }
             for each in sorted(
                 (each for answer in answers for each in answer.groups),
                 key=lambda each: str(each.group_id),
             )
         ]
-        show(rows, ["group", "state", "type", "protocol"], output)
+        show(rows, ["group", "state", "group_type", "protocol_type"], output)
 
 
 def _state(given: str) -> str:
@@ -86,17 +85,23 @@ def _state(given: str) -> str:
 @command
 def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
-        described = {group: _classic(client, group) or _consumer(client, group) for group in groups}
+        described, lost = describe_groups(client, groups)
+        offsets, lost_offsets = fetch_offsets(client, described)
+        owners = {where for each in described.values() for where in each.owners}
+        ends, lacks = find_ends(client, owners.union(*offsets.values()))
+        for lack in lacks:
+            warn_of_lack(lack)
         rows = [
             row
-            for group, each in described.items()
-            if each is not None
-            for row in _rows(client, group, each)
+            for group in dict.fromkeys(groups)
+            if group in described
+            for row in _rows(group, described[group], offsets.get(group, {}), ends)
         ]
+        warn_of_lost({**lost_offsets, **lost})
         missing = [
             sentence(group, Code.GROUP_ID_NOT_FOUND)
-            for group, each in described.items()
-            if each is None
+            for group in dict.fromkeys(groups)
+            if group not in described and group not in lost
         ]
         finish(
             rows,
@@ -106,125 +111,35 @@ def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
         )
 
 
-def _classic(client: Client, group: str) -> Group | None:
-    found = client.ask_coordinator(
-        group, DESCRIBE_GROUPS, DESCRIBE_GROUPS.request(groups=[group])
-    ).groups[0]
-    if found.error_code == Code.GROUP_ID_NOT_FOUND or (
-        found.group_state == "Dead" and not found.error_code
-    ):
-        return None
-    check(found.error_code, group)
-    members = [
-        Member(each.member_id, each.client_host, _assigned(bytes(each.member_assignment)))
-        for each in found.members
-    ]
-    return Group(found.group_state, members)
-
-
-def _assigned(assignment: bytes) -> list[Where]:
-    """Nothing, where the group is none of consumers."""
-    try:
-        return [
-            (topic, index)
-            for topic, indexes in read_assignment(assignment).partitions.items()
-            for index in indexes
-        ]
-    except ValueError:
-        return []
-
-
-def _consumer(client: Client, group: str) -> Group | None:
-    """A group of the new protocol (KIP-848). None: there is no such group, or the broker does not
-    know the protocol.
-    """
-    try:
-        found = client.ask_coordinator(
-            group, CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE.request(group_ids=[group])
-        ).groups[0]
-    except Unsupported:
-        return None
-    if found.error_code:
-        return None
-    members = []
-    for each in found.members:
-        assigned = [
-            (topic.topic_name, index)
-            for topic in each.assignment.topic_partitions
-            for index in topic.partitions
-        ]
-        members.append(Member(each.member_id, each.client_host, assigned))
-    return Group(found.group_state, members)
-
-
-def _rows(client: Client, group: str, described: Group) -> Iterator[dict[str, Any]]:
+def _rows(
+    group: str,
+    described: DescribedGroup,
+    offsets: Mapping[Where, Committed],
+    ends: Mapping[Where, int],
+) -> Iterator[dict[str, Any]]:
     """One for each partition that has an offset or a member, and one for each member that has
     none.
     """
-    offsets = committed(client, group)
-    owners = {where: member for member in described.members for where in member.assigned}
-    ends = _ends(client, offsets.keys() | owners.keys())
+    owners = described.owners
     for where in sorted(offsets.keys() | owners.keys()):
-        offset, end = offsets.get(where), ends.get(where)
+        offset = offsets[where].offset if where in offsets else None
+        end = ends.get(where)
         lag = max(0, end - offset) if offset is not None and end is not None else None
         place = {"topic": where[0], "partition": where[1], "offset": offset, "end": end, "lag": lag}
         yield {"group": group, "state": described.state, **place, **_who(owners.get(where))}
-    idle: list[Member | None] = [member for member in described.members if not member.assigned]
+    idle: list[GroupMember | None] = [member for member in described.members if not member.assigned]
     for row in map(_who, idle or [None] * (not offsets and not owners)):
         yield {"group": group, "state": described.state, **row}
 
 
-def _who(member: Member | None) -> dict[str, Any]:
+def _who(member: GroupMember | None) -> dict[str, Any]:
     return {"member": member.member_id, "host": member.host} if member is not None else {}
-
-
-def committed(client: Client, group: str) -> dict[Where, int]:
-    """A group's offsets."""
-    return {where: offset for where, (offset, _) in _committed(client, group).items()}
-
-
-def _committed(client: Client, group: str) -> dict[Where, tuple[int, str]]:
-    """With their metadata."""
-    answer = client.ask_coordinator(
-        group,
-        OFFSET_FETCH,
-        OFFSET_FETCH.request(group_id=group, topics=None),
-        BY_NAME[OFFSET_FETCH.key],
-    )
-    check(answer.error_code, group)
-    found = {}
-    for topic in answer.topics:
-        for each in topic.partitions:
-            check(each.error_code, f"{topic.name}-{each.partition_index}")
-            if each.committed_offset >= 0:
-                found[topic.name, each.partition_index] = each.committed_offset, each.metadata or ""
-    return found
-
-
-def _ends(client: Client, wheres: Iterable[Where]) -> dict[Where, int]:
-    """Return the end offsets of those partitions that exist."""
-    wanted = set(wheres)
-    topics = client.metadata({topic for topic, _ in wanted}).topics if wanted else ()
-    there = {
-        (topic.name, each.partition_index)
-        for topic in topics
-        if not topic.error_code
-        for each in topic.partitions
-    }
-    return client.offsets(dict.fromkeys(wanted & there, LATEST))
 
 
 @command
 def delete(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
-        codes = {
-            group: client.ask_coordinator(
-                group, DELETE_GROUPS, DELETE_GROUPS.request(groups_names=[group])
-            )
-            .results[0]
-            .error_code
-            for group in groups
-        }
+        codes = {group: delete_group(client, group) for group in groups}
         deleted = [{"group": group} for group, code in codes.items() if code == Code.NONE]
         refused = [_refusal(group, code) for group, code in codes.items() if code != Code.NONE]
         finish(deleted, ["group"], output, refused)
@@ -252,14 +167,17 @@ def reset_offsets(
 ) -> None:
     if (to is None) == (by is None):
         raise CommandFailed("say where to: either --to or --by")
-    kind, value = target(to, time.time()) if to is not None else ("by", by or 0)
+    words = ("start", "end", "current")
+    position = (
+        read_position("--to", to, time.time(), words) if to is not None else Position("by", by or 0)
+    )
     with connect(bootstrap_server) as client:
         before = committed(client, group)
         names = list(topics) or sorted({topic for topic, _ in before})
         if not names:
             raise CommandFailed(f"{group} has no offsets: name the topics")
         wanted = _wanted(partitions_of(client, names), partitions)
-        after = _targets(client, wanted, kind, value, before)
+        after = find_targets(client, wanted, position, before)
         refused = [] if dry_run else commit(client, group, after, {})
         bad = {text.partition(":")[0] for text in refused}
         rows = [
@@ -284,79 +202,52 @@ def _wanted(there: Iterable[Where], partitions: Sequence[int]) -> list[Where]:
     return wanted
 
 
-def _targets(
-    client: Client, wheres: Sequence[Where], kind: str, value: int, before: Mapping[Where, int]
-) -> dict[Where, int]:
-    """Always an offset that is there, or the end."""
-    begins = client.offsets(dict.fromkeys(wheres, EARLIEST))
-    ends = client.offsets(dict.fromkeys(wheres, LATEST))
-    found = client.offsets(dict.fromkeys(wheres, value)) if kind == "time" else {}
-    if kind == "by" and not before.keys() >= set(wheres):
-        topic, partition = min(set(wheres) - before.keys())
-        raise CommandFailed(f"{topic}-{partition} has no offset that --by could go from")
-
-    def one(where: Where) -> int:
-        match kind:
-            case "start":
-                return begins[where]
-            case "back":
-                return ends[where] - value
-            case "by":
-                return before[where] + value
-            case "current":
-                return before.get(where, ends[where])
-            case "offset":
-                return value
-            case "time" if found[where] >= 0:
-                return found[where]
-        return ends[where]
-
-    return {where: max(begins[where], min(one(where), ends[where])) for where in wheres}
-
-
-def target(to: str, now: float) -> tuple[str, int]:
-    """Parse --to: start, end, current, an offset, a distance back from the end, or a time (ms)."""
-    if to in ("start", "end", "current"):
-        return to, 0
-    if re.fullmatch(r"-?\d+", to):
-        return ("back", int(to[1:])) if to.startswith("-") else ("offset", int(to))
-    if match := re.fullmatch(r"(\d+)([smhd])", to):
-        return "time", round((now - int(match[1]) * UNIT_S[match[2]]) * 1000)
-    if (match := ISO_DURATION.fullmatch(to)) and any(match.groups()):
-        ago_s = sum(
-            int(count or 0) * UNIT_S[unit.lower()] for unit, count in match.groupdict().items()
-        )
-        return "time", round((now - ago_s) * 1000)
-    try:
-        return "time", round(datetime.fromisoformat(to).timestamp() * 1000)
-    except ValueError:
-        raise CommandFailed(
-            f"--to {to}: start, end, current, an offset, -N, 90m, 2h, 7d, PT1H30M, or a time like "
-            "2026-11-21T08:00"
-        ) from None
-
-
 def commit(
     client: Client, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]
 ) -> list[str]:
     """Commit the offsets; return the refusals as sentences."""
-    answer = client.ask_coordinator(
-        group,
-        OFFSET_COMMIT,
-        commit_request(group, offsets, metadata=metadata),
-        BY_NAME[OFFSET_COMMIT.key],
-    )
-    codes = sorted(
-        ((topic.name, each.partition_index), each.error_code)
-        for topic in answer.topics
-        for each in topic.partitions
-    )
-    return [_refusal(f"{topic}-{index}", code) for (topic, index), code in codes if code]
+    refused = commit_offsets(client, group, offsets, metadata)
+    return [_refusal(f"{topic}-{index}", code) for (topic, index), code in sorted(refused.items())]
+
+
+@command
+def delete_committed(
+    group: str,
+    topics: Sequence[str],
+    partitions: Sequence[int],
+    bootstrap_server: str,
+    output: str,
+) -> None:
+    """Delete the offsets that a group has committed in topics, or in some partitions of them."""
+    with connect(bootstrap_server) as client:
+        wanted = [
+            (topic, partition)
+            for topic, partition in sorted(committed(client, group))
+            if topic in topics and (not partitions or partition in partitions)
+        ]
+        if not wanted:
+            raise CommandFailed(f"{group} has no offset there: `raftka groups describe {group}`")
+        bad = delete_offsets(client, group, wanted)
+        rows = [
+            {"group": group, "topic": topic, "partition": partition}
+            for topic, partition in wanted
+            if (topic, partition) not in bad
+        ]
+        refused = [
+            sentence(
+                f"{topic}-{index}",
+                code,
+                SUBSCRIBED if code == Code.GROUP_SUBSCRIBED_TO_TOPIC else None,
+            )
+            for (topic, index), code in sorted(bad.items())
+        ]
+        finish(rows, ["group", "topic", "partition"], output, refused)
 
 
 @command
 def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
+        found, lost = fetch_offsets(client, groups)
         rows = [
             {
                 "group": group,
@@ -365,9 +256,10 @@ def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) ->
                 "offset": offset,
                 "metadata": metadata,
             }
-            for group in groups
-            for (topic, partition), (offset, metadata) in sorted(_committed(client, group).items())
+            for group in dict.fromkeys(groups)
+            for (topic, partition), (offset, metadata) in sorted(found.get(group, {}).items())
         ]
+        warn_of_lost(lost)
         show(rows, EXPORTED, output)
 
 

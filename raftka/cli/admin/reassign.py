@@ -11,15 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from raftka.cli.admin.client import TIMEOUT_MS, connect, finish, partitions_of, sentence
-from raftka.cli.output import CommandFailed, check_fields, command, progress, show
-from raftka.client.blocking.client import Client, Where, by_topic, check
-from raftka.wire.messages.reassignments import (
-    ALTER_PARTITION_REASSIGNMENTS,
-    LIST_PARTITION_REASSIGNMENTS,
-)
+from raftka.cli.admin.client import connect, finish, partitions_of, sentence
+from raftka.cli.output import CommandFailed, check_fields, command, show
+from raftka.cli.progress import progress
+from raftka.client.blocking.client import Client, Where
+from raftka.client.blocking.reassignments import alter_reassignments, list_reassignments
 
 Plan = dict[Where, list[int]]
 LOOK_SECONDS = 0.5
@@ -168,30 +166,16 @@ def plan(
 
 
 @command
-def execute(file: Any, wait: bool, bootstrap_server: str, output: str) -> None:
+def execute(file: IO[str], wait: bool, quiet: bool, bootstrap_server: str, output: str) -> None:
     wanted = from_json(file.read())
     with connect(bootstrap_server) as client:
         _ask(client, dict(wanted), output)
         if wait:
-            _watch(client, list(wanted))
+            _watch(client, list(wanted), quiet=quiet)
 
 
 def _ask(client: Client, wanted: Mapping[Where, list[int] | None], output: str) -> None:
-    request = ALTER_PARTITION_REASSIGNMENTS.request
-    topics = by_topic(
-        (where, request.topics.partitions(partition_index=where[1], replicas=replicas))
-        for where, replicas in wanted.items()
-    )
-    rows = [request.topics(name=name, partitions=partitions) for name, partitions in topics.items()]
-    answer = client.ask_controller(
-        ALTER_PARTITION_REASSIGNMENTS, request(timeout_ms=TIMEOUT_MS, topics=rows)
-    )
-    check(answer.error_code, answer.error_message)
-    answers = sorted(
-        ((topic.name, p.partition_index), p.error_code)
-        for topic in answer.responses
-        for p in topic.partitions
-    )
+    answers = alter_reassignments(client, wanted)
     refused = [sentence(f"{topic}-{index}", code) for (topic, index), code in answers if code]
     done = [
         {"topic": where[0], "partition": where[1], "wanted": wanted[where]}
@@ -201,13 +185,13 @@ def _ask(client: Client, wanted: Mapping[Where, list[int] | None], output: str) 
     finish(done, ["topic", "partition", "wanted"], output, refused)
 
 
-def _watch(client: Client, wanted: Sequence[Where]) -> None:
+def _watch(client: Client, wanted: Sequence[Where], *, quiet: bool) -> None:
     """Until none of them is under way."""
-    with progress("moving partitions", len(wanted)) as moved:
+    with progress("moving", len(wanted), "partitions", quiet=quiet) as shown:
         while True:
             under_way = {(each["topic"], each["partition"]) for each in _ongoing(client)}
             left = sum(where in under_way for where in wanted)
-            moved(len(wanted) - left)
+            shown.update(len(wanted) - left)
             if not left:
                 return
             time.sleep(LOOK_SECONDS)
@@ -220,21 +204,15 @@ def status(bootstrap_server: str, output: str) -> None:
 
 
 def _ongoing(client: Client) -> list[dict[str, Any]]:
-    answer = client.ask_controller(
-        LIST_PARTITION_REASSIGNMENTS,
-        LIST_PARTITION_REASSIGNMENTS.request(timeout_ms=TIMEOUT_MS, topics=None),
-    )
-    check(answer.error_code, answer.error_message)
     return [
         {
-            "topic": topic.name,
-            "partition": each.partition_index,
+            "topic": each.where[0],
+            "partition": each.where[1],
             "replicas": each.replicas,
-            "adding": each.adding_replicas,
-            "removing": each.removing_replicas,
+            "adding": each.adding,
+            "removing": each.removing,
         }
-        for topic in sorted(answer.topics, key=lambda topic: str(topic.name))
-        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+        for each in list_reassignments(client)
     ]
 
 

@@ -5,14 +5,15 @@ raftka.
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from raftka.cli.admin.client import TIMEOUT_MS, connect, finish, refusals
+from raftka.cli.admin.client import connect, finish, refusals
 from raftka.cli.admin.configs import changed
 from raftka.cli.output import CommandFailed, command, show
+from raftka.cli.progress import progress
+from raftka.client.blocking.topics import add_partitions, create_topics, delete_topics
 from raftka.wire.errors import Code
-from raftka.wire.messages.partitions import CREATE_PARTITIONS
-from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
+from raftka.wire.messages.topics import DeletableTopicResult
 
-BY_NAME = 5  # the last version of DeleteTopics with a list of names
+DELETED_AT_ONCE = 100  # topics of one request: progress is seen between two
 
 
 @command
@@ -25,33 +26,20 @@ def create(
     bootstrap_server: str,
     output: str,
 ) -> None:
-    topic = CREATE_TOPICS.request.topics
-    settings = [topic.configs(name=name, value=value) for name, value in configs.items()]
-    wanted = [
-        topic(
-            name=name,
-            num_partitions=partitions,
-            replication_factor=replication_factor,
-            configs=settings,
-        )
-        for name in dict.fromkeys(names)
-    ]
     with connect(bootstrap_server) as client:
-        rows = client.ask_controller(
-            CREATE_TOPICS, CREATE_TOPICS.request(topics=wanted, timeout_ms=TIMEOUT_MS)
-        ).topics
+        rows = create_topics(client, names, partitions, replication_factor, configs)
         refused = refusals(rows, Code.TOPIC_ALREADY_EXISTS if if_not_exists else Code.NONE)
         created = [
             {
-                "name": row.name,
+                "topic": row.name,
                 "partitions": row.num_partitions,
                 "replication_factor": row.replication_factor,
-                "id": UUID(bytes=bytes(row.topic_id)),
+                "topic_id": UUID(bytes=bytes(row.topic_id)),
             }
             for row in rows
             if row.error_code == Code.NONE
         ]
-        finish(created, ["name", "partitions", "replication_factor", "id"], output, refused)
+        finish(created, ["topic", "partitions", "replication_factor", "topic_id"], output, refused)
 
 
 @command
@@ -59,10 +47,10 @@ def list_all(bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         show(
             [
-                {"name": name}
+                {"topic": name}
                 for name in sorted(str(topic.name) for topic in client.metadata(None).topics)
             ],
-            ["name"],
+            ["topic"],
             output,
         )
 
@@ -93,15 +81,16 @@ def describe(names: Sequence[str], bootstrap_server: str, output: str) -> None:
 
 
 @command
-def delete(names: Sequence[str], bootstrap_server: str, output: str) -> None:
+def delete(names: Sequence[str], quiet: bool, bootstrap_server: str, output: str) -> None:
+    rows: list[DeletableTopicResult] = []
+    wanted = list(dict.fromkeys(names))
     with connect(bootstrap_server) as client:
-        rows = client.ask_controller(
-            DELETE_TOPICS,
-            DELETE_TOPICS.request(topic_names=list(names), timeout_ms=TIMEOUT_MS),
-            BY_NAME,
-        ).responses
-        deleted = [{"name": row.name} for row in rows if row.error_code == Code.NONE]
-        finish(deleted, ["name"], output, refusals(rows))
+        with progress("deleting", len(wanted), "topics", quiet=quiet) as shown:
+            for at in range(0, len(wanted), DELETED_AT_ONCE):
+                rows += delete_topics(client, wanted[at : at + DELETED_AT_ONCE])
+                shown.update(len(rows))
+        deleted = [{"topic": row.name} for row in rows if row.error_code == Code.NONE]
+        finish(deleted, ["topic"], output, refusals(rows))
 
 
 @command
@@ -118,15 +107,7 @@ def alter(
     with connect(bootstrap_server) as client:
         refused: list[str] = []
         if partitions is not None:
-            rows = [
-                CREATE_PARTITIONS.request.topics(name=name, count=partitions, assignments=None)
-                for name in dict.fromkeys(names)
-            ]
-            refused += refusals(
-                client.ask_controller(
-                    CREATE_PARTITIONS, CREATE_PARTITIONS.request(topics=rows, timeout_ms=TIMEOUT_MS)
-                ).results
-            )
+            refused += refusals(add_partitions(client, names, partitions))
         bad = {text.partition(":")[0] for text in refused}
         there = [name for name in names if name not in bad]
         if there and (configs or delete):
@@ -138,4 +119,4 @@ def alter(
                 | dict.fromkeys(delete, ("DELETE", None)),
             )
         bad = {text.partition(":")[0] for text in refused}
-        finish([{"name": name} for name in names if name not in bad], ["name"], output, refused)
+        finish([{"topic": name} for name in names if name not in bad], ["topic"], output, refused)

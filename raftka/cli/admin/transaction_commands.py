@@ -5,16 +5,20 @@ imported when it is called.
 import click
 
 from raftka.cli.options import Option, client_options
+from raftka.cli.tree.completion import names_of
+from raftka.cli.tree.nodes import Noun
 
 
-@click.group()
+@click.group(cls=Noun)
 def transactions() -> None:
     """Transactions of producers: list and describe them, find and abort those that hang, fence
     their producers.
     """
 
 
-@transactions.command("list")
+@transactions.command(
+    "list", example="raftka transactions list --state Ongoing --duration-ms 60000"
+)
 @click.option(
     "-s",
     "--state",
@@ -42,8 +46,10 @@ def transactions_list(**options: Option) -> None:
     raise SystemExit(list_all(**options))
 
 
-@transactions.command("describe")
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@transactions.command("describe", example="raftka transactions describe payments-1")
+@click.argument(
+    "ids", metavar="ID...", nargs=-1, required=True, shell_complete=names_of("transactional ids")
+)
 @client_options
 def transactions_describe(**options: Option) -> None:
     """State, producer, start and partitions of transactional ids."""
@@ -52,12 +58,13 @@ def transactions_describe(**options: Option) -> None:
     raise SystemExit(describe(**options))
 
 
-@transactions.command("find-hanging")
+@transactions.command("find-hanging", example="raftka transactions find-hanging --topic orders")
 @click.option(
     "-t",
     "--topic",
     "topics",
     multiple=True,
+    shell_complete=names_of("topics"),
     help="Only this topic; all of them unless given. May be repeated.",
 )
 @click.option(
@@ -69,9 +76,9 @@ def transactions_describe(**options: Option) -> None:
     help="Only this one of the topic. May be repeated.",
 )
 @click.option(
-    "-b",
     "--broker-id",
     type=click.IntRange(0),
+    shell_complete=names_of("brokers"),
     help="Ask this broker about its replicas; each partition's leader unless given.",
 )
 @click.option(
@@ -92,8 +99,10 @@ def transactions_find_hanging(**options: Option) -> None:
     raise SystemExit(find_hanging(**options))
 
 
-@transactions.command("abort")
-@click.option("-t", "--topic", required=True)
+@transactions.command(
+    "abort", example="raftka transactions abort --topic orders --partition 0 --start-offset 1234"
+)
+@click.option("-t", "--topic", required=True, shell_complete=names_of("topics"))
 @click.option("-p", "--partition", type=click.IntRange(0), required=True)
 @click.option(
     "--start-offset",
@@ -117,8 +126,10 @@ def transactions_abort(**options: Option) -> None:
     raise SystemExit(abort(**options))
 
 
-@transactions.command("fence")
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@transactions.command("fence", example="raftka transactions fence payments-1")
+@click.argument(
+    "ids", metavar="ID...", nargs=-1, required=True, shell_complete=names_of("transactional ids")
+)
 @client_options
 def transactions_fence(**options: Option) -> None:
     """Abort what transactional ids have open, and shut out the producers that use them now."""

@@ -10,7 +10,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from raftka.cli.options import Option
+from raftka.cli.options import AS, QUIET, Option
+from raftka.cli.tree.extras import check_modules
+from raftka.cli.tree.nodes import Noun
 
 PLAN_NAMES = ("swarm", "three", "power", "faults", "width", "directories")
 PLAN = click.option(
@@ -61,6 +63,11 @@ class Seeds(click.ParamType[range]):
         return found or self.fail(f"{value!r} is neither A-B nor a number", param, ctx)
 
 
+def _check_extra() -> None:
+    """Without these a cluster refuses what the chosen clients ask, which would count as broken."""
+    check_modules("chaos", "re2", "cryptography")
+
+
 def _lacking(what: str, *names: str) -> None:
     """Raises UsageError for options that were given and mean nothing to such lives."""
     context = click.get_current_context()
@@ -74,14 +81,14 @@ def _lacking(what: str, *names: str) -> None:
         raise click.UsageError(f"{what} have no {', '.join(given)}")
 
 
-@click.group()
+@click.group(cls=Noun)
 def chaos() -> None:
     """Break clusters on purpose, and check that they keep their promises. Exit codes: 0 good, 1
     violated, 2 inconclusive.
     """
 
 
-@chaos.command("sim")
+@chaos.command("sim", example="raftka chaos sim --seeds 0-99 --jobs 2")
 @click.option(
     "--seeds",
     type=Seeds(),
@@ -103,18 +110,13 @@ def chaos() -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append range, version and result to this file, a JSON object a line.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is printed.",
-)
+@AS
+@QUIET
 def chaos_sim(**options: Option) -> None:
     """Whole clusters of unmodified nodes in a simulation: virtual time, chance by the seed, disks
     that lose, networks that cut.
     """
+    _check_extra()
     from raftka.cli.chaos.sim import sim
 
     if options["small"]:
@@ -124,7 +126,7 @@ def chaos_sim(**options: Option) -> None:
     raise SystemExit(sim(**options))
 
 
-@chaos.command("replay")
+@chaos.command("replay", example="raftka chaos replay 317 --trace")
 @click.argument("seed", type=int)
 @PLAN
 @WORK
@@ -159,6 +161,7 @@ def chaos_replay(**options: Option) -> None:
     """The life of one seed, told; the same every time. Of one that fails: the step at which it
     does, and the last events of every node.
     """
+    _check_extra()
     from raftka.cli.chaos.replay import replay
 
     if options["small"]:
@@ -168,7 +171,7 @@ def chaos_replay(**options: Option) -> None:
     raise SystemExit(replay(**options))
 
 
-@chaos.command("shrink")
+@chaos.command("shrink", example="raftka chaos shrink 317")
 @click.argument("seed", type=int)
 @PLAN
 @click.option(
@@ -178,16 +181,18 @@ def chaos_replay(**options: Option) -> None:
     show_default=True,
     help="Then the best result so far is printed.",
 )
+@QUIET
 def chaos_shrink(**options: Option) -> None:
     """Shrink a failing seed: find the fewest faults and the plainest settings with which it still
     fails.
     """
+    _check_extra()
     from raftka.cli.chaos.shrink import shrink
 
     raise SystemExit(shrink(**options))
 
 
-@chaos.command("live")
+@chaos.command("live", example="raftka chaos live --minutes 2 --nemesis kill")
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
@@ -234,14 +239,7 @@ def chaos_shrink(**options: Option) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append version and result to this file, a JSON object a line.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is printed.",
-)
+@AS
 @click.option(
     "--kafka-home",
     default="",
@@ -253,12 +251,13 @@ def chaos_live(**options: Option) -> None:
     """Real processes, real clients: killed, stopped, parted, without disk or power, with wrong
     clocks. In the end everything is read again.
     """
+    _check_extra()
     from raftka.cli.chaos.live import play
 
     raise SystemExit(play(**options))
 
 
-@chaos.command("report")
+@chaos.command("report", example="raftka chaos report run")
 @click.argument(
     "folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
 )

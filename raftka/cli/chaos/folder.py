@@ -3,15 +3,14 @@ samples.jsonl, verdict.json, plan.json.
 """
 
 import json
-import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import raftka
 from raftka.chaos import history
 from raftka.chaos.simulation import Run
+from raftka.cli.version import revision
 from raftka.json_values import JsonObject
 
 
@@ -53,32 +52,7 @@ def _plan(run: Run) -> JsonObject:
         "plan": run.plan.name,
         "options": asdict(run.settings),
         "faults": [asdict(each) for each in run.planned],
-        "commit": version(),
+        "commit": revision(),
         "replay": f"raftka chaos replay {run.seed} --plan {run.plan.name}",
         "simulated_s": run.simulated_s,
     }
-
-
-def version() -> str:
-    """The commit that raftka/ last changed in, with + when it was changed since; without git the
-    version.
-    """
-    here = Path(raftka.__file__).parent
-    try:
-        commit = subprocess.run(
-            ["git", "log", "-1", "--format=%h", "--", "."],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        changed = subprocess.run(
-            ["git", "status", "--porcelain", "--", "."],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return raftka.__version__
-    return commit.stdout.strip() + ("+" if changed.stdout.strip() else "")

@@ -15,7 +15,7 @@ from raftka.chaos.live.network import enter
 from raftka.chaos.live.run import Options, Run, live
 from raftka.chaos.report import report
 from raftka.chaos.verdict import Outcome
-from raftka.cli.chaos.folder import version
+from raftka.cli.version import revision
 from raftka.cluster.processes import ClusterFailed
 from raftka.json_values import JsonObject
 
@@ -48,7 +48,7 @@ def play(
     options = Options(minutes, nodes, names, seed, kafka_home=kafka_home, secure=secure)
     say = (lambda line: print(line, flush=True)) if output == "text" else (lambda line: None)
     try:
-        run = live(options, folder, say, version(), enter())
+        run = live(options, folder, say, revision(), enter())
     except ClusterFailed as error:
         print(f"raftka: the cluster did not start: {error}", file=sys.stderr)
         return EXIT_CODES[Outcome.INCONCLUSIVE]
@@ -119,7 +119,7 @@ def _record(path: Path, run: Run) -> None:
     )
     line: JsonObject = {
         "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
-        "commit": version(),
+        "commit": revision(),
         "plan": "live",
         "minutes": run.options.minutes,
         "nodes": run.options.nodes,

@@ -10,9 +10,10 @@ from dataclasses import fields
 from raftka.chaos.shrink import Shrinker, Shrunk, way_of
 from raftka.chaos.simulated.swarm import PLANS, Settings
 from raftka.chaos.simulation import Options, Run, simulate
+from raftka.cli.progress import progress
 
 
-def shrink(seed: int, plan: str, minutes: float) -> int:
+def shrink(seed: int, plan: str, minutes: float, *, quiet: bool) -> int:
     ends = time.monotonic() + 60 * minutes
     first = simulate(seed, Options(PLANS[plan]))
     way = way_of(first.violations)
@@ -29,34 +30,20 @@ def shrink(seed: int, plan: str, minutes: float) -> int:
 
     def fails(faults: frozenset[int], settings: Settings) -> str:
         run = simulate(seed, Options(PLANS[plan], settings, everything - faults))
-        _progress(shrinker.best, ends)
+        left_s = max(0.0, ends - time.monotonic())
+        faults_left = len(shrinker.best.faults)
+        shown.update(shrinker.best.runs, f"{faults_left} faults left, {left_s:.0f} s")
         return way_of(run.violations)
 
     shrinker = Shrinker(fails, struck, first.settings, way, lambda: time.monotonic() < ends)
-    best = shrinker.run()
-    _clear()
+    with progress("shrinking", 0, "lives", quiet=quiet) as shown:
+        best = shrinker.run()
     _print_result(
         first,
         best,
         simulate(seed, Options(PLANS[plan], best.settings, everything - frozenset(best.faults))),
     )
     return 1
-
-
-def _progress(best: Shrunk, ends: float) -> None:
-    if sys.stderr.isatty():
-        left = max(0.0, ends - time.monotonic())
-        print(
-            f"\r\033[K{best.runs} lives, {len(best.faults)} faults left, {left:.0f} s",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def _print_result(first: Run, best: Shrunk, last: Run) -> None:

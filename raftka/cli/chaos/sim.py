@@ -12,9 +12,10 @@ from raftka.chaos.simulated.checks.probes import PROBES, never_seen
 from raftka.chaos.simulated.swarm import PLANS
 from raftka.chaos.simulation import Options, simulate
 from raftka.chaos.verdict import Outcome
-from raftka.cli.chaos.folder import version, write_folder
+from raftka.cli.chaos.folder import write_folder
+from raftka.cli.progress import Progress, progress
+from raftka.cli.version import revision
 
-BAR = 30
 LEAST_FOR_COVERAGE = 100  # seeds: fewer may miss something by chance
 
 
@@ -26,13 +27,17 @@ def sim(
     small: bool,
     out: Path | None,
     record: Path | None,
+    quiet: bool,
     output: str,
 ) -> int:
     name = SMALL if small else work or plan
     option = "--small" if small else f"--work {work}" if work is not None else f"--plan {plan}"
     began = time.monotonic()
-    with many(seeds, name, jobs) as found:
-        total = _gather(found, seeds, f"raftka chaos replay {{}} {option}")
+    with (
+        many(seeds, name, jobs) as found,
+        progress("simulating", len(seeds), "seeds", quiet=quiet) as shown,
+    ):
+        total = _gather(found, f"raftka chaos replay {{}} {option}", shown)
     seconds = time.monotonic() - began
     if out is not None:
         _keep(total, seeds, plan, out)
@@ -58,41 +63,20 @@ def sim(
     return total.exit_code
 
 
-def _gather(found: Iterable[Summary], seeds: range, replay: str) -> Total:
-    total, began = Total(), time.monotonic()
+def _gather(found: Iterable[Summary], replay: str, shown: Progress) -> Total:
+    total = Total()
     for one in found:
         total.add(one)
         if one.outcome is not Outcome.VALID:
-            _clear()
+            shown.clear()
             print(f"seed {one.seed}: {one.outcome}  ({replay.format(one.seed)})", file=sys.stderr)
             for violation in one.violations:
                 print("    " + violation.rstrip().replace("\n", "\n    "), file=sys.stderr)
-        _progress(total, len(seeds), time.monotonic() - began)
-    _clear()
-    return total
-
-
-def _progress(total: Total, of: int, seconds: float) -> None:
-    if sys.stderr.isatty():
-        done = BAR * total.seeds // of
         bad = total.outcomes[Outcome.VIOLATED]
         seen = sum(1 for name in PROBES if total.probes[name])
-        text = (
-            f"{total.seeds}/{of} seeds  {bad} violated  {total.seeds / max(seconds, 1e-9):.2f} "
-            "seeds/s"
-        )
-        text += f"  {seen}/{len(PROBES)} rare events seen" if seen else ""
-        print(
-            f"\r\033[K[{'#' * done}{'.' * (BAR - done)}] {text}",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+        note = f"{seen}/{len(PROBES)} rare events seen" if seen else ""
+        shown.update(total.seeds, f"{bad} violated  {note}")
+    return total
 
 
 def _print_result(plan: str, seeds: range, total: Total, seconds: float) -> None:
@@ -138,7 +122,7 @@ def _record(path: Path, result: dict[str, object]) -> None:
             json.dumps(
                 {
                     "at": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
-                    "commit": version(),
+                    "commit": revision(),
                     **result,
                 }
             )

@@ -8,15 +8,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
-from click.core import ParameterSource
 
-from raftka.cli.options import CLIENT_FILE, CLIENT_PROFILE, CLIENT_PROPERTIES
-
-if TYPE_CHECKING:
-    from raftka.cli.admin.profiles import Profile
+from raftka.cli.connection_options import chosen
 
 
 class Given(NamedTuple):
@@ -37,22 +33,18 @@ def given_cluster(server: str, folder: Path | None = None) -> Iterator[Given]:
     alone, in `folder`.
     """
     context = click.get_current_context()
-    profile: Profile | None = context.meta.get(CLIENT_PROFILE)
-    is_named = context.get_parameter_source(
-        "bootstrap_server"
-    ) is not ParameterSource.DEFAULT or bool(profile and profile.server)
-    file: str | None = context.meta.get(CLIENT_FILE)
-    if not context.meta.get(CLIENT_PROPERTIES) and not (profile and profile.properties):
-        yield Given(server, is_named, None if file is None else Path(file).absolute())
+    found = chosen(context)
+    if not found.properties and not (found.profile and found.profile.properties):
+        yield Given(server, found.is_named, Path(found.file).absolute() if found.file else None)
         return
-    from raftka.cli.admin.client import command_properties
+    from raftka.cli.admin.client import properties_of
 
-    properties, _ = command_properties()
+    properties, _ = properties_of(context)
     # of mode 0600
     descriptor, name = tempfile.mkstemp(prefix="raftka-client-", suffix=".json", dir=folder)
     try:
         with os.fdopen(descriptor, "w") as made:
             json.dump(properties, made)
-        yield Given(server, is_named, Path(name))
+        yield Given(server, found.is_named, Path(name))
     finally:
         Path(name).unlink(missing_ok=True)

@@ -10,8 +10,15 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
-from raftka.client.blocking.connection import ANSWER_S, Broken, ClientError, Connection, name_of
-from raftka.client.connection import Address
+from raftka.client.blocking.connection import (
+    ANSWER_S,
+    AnotherNode,
+    Broken,
+    ClientError,
+    Connection,
+    name_of,
+)
+from raftka.client.connection import ANOTHER_NODE, ANY_NODE, Address, Intended
 from raftka.security.client_security import PLAINTEXT, ClientSecurity
 from raftka.wire.errors import Code, KafkaError, name_of_code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -71,7 +78,9 @@ class Patience:
         """
         left = self._end - time.monotonic()
         if left <= 0:
-            raise self._error(f"{self._what}: nobody answered for {self._seconds:g} s; last: {why}")
+            cause = why if isinstance(why, BaseException) else None
+            text = f"{self._what}: nobody answered for {self._seconds:g} s; last: {why}"
+            raise self._error(text) from cause
         time.sleep(min(self._pause, left))
         self._pause = min(2 * self._pause, LONGEST_PAUSE_S)
 
@@ -91,11 +100,12 @@ class Client:
         """`answer_s`: for one answer. `security`: of every connection."""
         self.bootstrap, self.patience_s = tuple(bootstrap), patience_s
         self.brokers: dict[int, Address] = {}  # those that are alive, as the last Metadata had it
+        self.cluster_id: str | None = None  # as the last Metadata had it
         self.missing: set[str] = set()  # topics that were asked for and not known
         self.client_id, self._answer_s, self.security = client_id, answer_s, security
         self._silent: set[Address] = set()  # they did not answer the last question in time
         # the broker that answered the last question for any broker
-        self._answered: Address | None = None
+        self.answered: Address | None = None
         self._idle: dict[Address, list[Connection]] = {}
         self._controller = -1
         self._coordinators: dict[tuple[int, str], Address] = {}  # by the type of key
@@ -114,7 +124,16 @@ class Client:
         """Raises OSError. `answer_s`: how long the broker may be silent, if not as long as ever."""
         idle, answer_s = self._idle.get(address), self._answer_s if answer_s is None else answer_s
         connection = (
-            idle.pop() if idle else Connection(address, self.client_id, answer_s, self.security)
+            idle.pop()
+            if idle
+            else Connection(
+                address,
+                self.client_id,
+                answer_s,
+                self.security,
+                self._intended(address),
+                self._on_closed,
+            )
         )
         connection.wait_at_most(answer_s)
         return connection
@@ -123,6 +142,17 @@ class Client:
         """Nothing is under way on it."""
         connection.wait_at_most(self._answer_s)
         self._idle.setdefault(connection.address, []).append(connection)
+
+    def _intended(self, address: Address) -> Intended:
+        """Return the broker that is to be at the address; any, where Metadata named none or two."""
+        found = [node_id for node_id, each in self.brokers.items() if each == address]
+        return Intended.of(self.cluster_id, found[0]) if len(found) == 1 else ANY_NODE
+
+    def _on_closed(self, reason: str) -> None:
+        """Begin again at the bootstrap list if another broker or cluster is at a known address."""
+        if reason.startswith(ANOTHER_NODE):
+            self.brokers, self.cluster_id, self._controller = {}, None, -1
+            self._coordinators, self._leaders = {}, {}
 
     def drop_idle(self, address: Address) -> None:
         """One of them was dead: others of its age may be."""
@@ -143,16 +173,20 @@ class Client:
         version: int | None = None,
         answer_s: float | None = None,
     ) -> Resp:
-        """Once, but for a connection that was idle and has died meanwhile. Raises OSError."""
+        """Once, but for a connection that was idle and has died meanwhile. Raises OSError: a
+        broker that was silent for its time is not asked again.
+        """
         fresh = not self._idle.get(address)
         connection = self.take(address, answer_s)
         try:
             answer = connection.send(api, row, version).wait()
-        except OSError:
+        except OSError as error:
             connection.close()
             if fresh:
                 raise
             self.drop_idle(address)
+            if isinstance(error, TimeoutError):
+                raise
             return self.ask_at(address, api, row, version, answer_s)
         except BaseException:
             connection.close()
@@ -160,26 +194,36 @@ class Client:
         self.give(connection)
         return answer
 
-    def ask_any(self, api: Api[Req, Resp], row: Req, version: int | None = None) -> Resp:
+    def ask_any(
+        self,
+        api: Api[Req, Resp],
+        row: Req,
+        version: int | None = None,
+        answer_s: float | None = None,
+    ) -> Resp:
         """The first broker that answers. Raises OSError: a broker that was silent says more than
         one that is not there.
 
         A broker that is silent gives way to the next one, where that changes nothing, and is asked
         last from then on. The one that has answered is asked first: a silent one may have two
-        addresses, that of the bootstrap list and its own.
+        addresses, that of the bootstrap list and its own. `answer_s`: how long each may be silent
+        at most, if not as long as ever.
         """
         failures: list[OSError] = []
         known = dict.fromkeys([*self.brokers.values(), *self.bootstrap])
-        addresses = sorted(known, key=lambda each: (each in self._silent, each != self._answered))
+        addresses = sorted(known, key=lambda each: (each in self._silent, each != self.answered))
         quick_s = (
-            min(QUICK_S, self._answer_s)
+            min(QUICK_S, answer_s or self._answer_s)
             if len(addresses) > 1 and api.name.startswith(READS)
             else None
         )
-        for answer_s in (quick_s, None) if quick_s is not None else (None,):
+        for patience_s in (quick_s, answer_s) if quick_s is not None else (answer_s,):
             for address in addresses:
                 try:
-                    answer = self.ask_at(address, api, row, version, answer_s)
+                    answer = self.ask_at(address, api, row, version, patience_s)
+                except AnotherNode:
+                    # no broker is known any more: the list of servers says where to begin
+                    return self.ask_any(api, row, version, answer_s)
                 except OSError as error:
                     failures.append(
                         error
@@ -190,7 +234,7 @@ class Client:
                         self._silent.add(address)
                 else:
                     self._silent.discard(address)
-                    self._answered = address
+                    self.answered = address
                     return answer
             if not self._silent.intersection(addresses):
                 break  # no broker is there that could answer later
@@ -319,9 +363,15 @@ class Client:
 
     # who is who
 
-    def refresh(self, names: Collection[str] | None, *, create: bool = False) -> MetadataResponse:
+    def refresh(
+        self,
+        names: Collection[str] | None,
+        *,
+        create: bool = False,
+        answer_s: float | None = None,
+    ) -> MetadataResponse:
         """Metadata of these topics, or of all; `create` lets the broker make the ones that are
-        missing. Raises OSError.
+        missing. `answer_s`: how long a broker may be silent. Raises OSError.
         """
         topics = (
             None
@@ -329,10 +379,12 @@ class Client:
             else [METADATA.request.topics(name=name) for name in sorted(names)]
         )
         answer = self.ask_any(
-            METADATA, METADATA.request(topics=topics, allow_auto_topic_creation=create)
+            METADATA,
+            METADATA.request(topics=topics, allow_auto_topic_creation=create),
+            answer_s=answer_s,
         )
         self.brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-        self._controller = answer.controller_id
+        self.cluster_id, self._controller = answer.cluster_id, answer.controller_id
         for topic in answer.topics:
             name = topic.name or ""  # null only in answers to questions by id
             (
@@ -372,6 +424,15 @@ class Client:
                     return answer
                 why = f"{bad[0].name}: {name_of_code(bad[0].error_code)}"
             patience.wait(why)
+
+    @property
+    def controller_id(self) -> int:
+        """The controller, as the last Metadata says; -1: none."""
+        return self._controller
+
+    def leader_id(self, where: Where) -> int:
+        """Return the broker that leads it, as the last Metadata of its topic says; -1: none."""
+        return self._leaders.get(where, Leader(-1, -1)).node_id
 
     def leader(self, where: Where) -> tuple[Address, int] | None:
         """Its address and the leader epoch, as far as known; None: nobody leads it, so brokers are
@@ -458,7 +519,7 @@ class Client:
                 answer = self.ask_at(
                     address,
                     LIST_OFFSETS,
-                    self._offsets_request({where: asked[where] for where in wheres}, isolation),
+                    list_offsets_request({where: asked[where] for where in wheres}, isolation),
                 )
             except OSError as error:
                 why = f"{name_of(address)}: {error}"
@@ -476,20 +537,21 @@ class Client:
                         )
         return why
 
-    @staticmethod
-    def _offsets_request(asked: Mapping[Where, int], isolation: int) -> ListOffsetsRequest:
-        row = LIST_OFFSETS.request.topics.partitions
-        topics = by_topic(
-            (where, row(partition_index=where[1], timestamp=time_ms))
-            for where, time_ms in asked.items()
-        )
-        rows = [
-            LIST_OFFSETS.request.topics(name=name, partitions=partitions)
-            for name, partitions in topics.items()
-        ]
-        return LIST_OFFSETS.request(
-            isolation_level=isolation, topics=rows, timeout_ms=int(ANSWER_S * 500)
-        )
+
+def list_offsets_request(asked: Mapping[Where, int], isolation: int = 0) -> ListOffsetsRequest:
+    """`asked`: times (ms), or LATEST, EARLIEST. `isolation`: 1 for committed records."""
+    row = LIST_OFFSETS.request.topics.partitions
+    topics = by_topic(
+        (where, row(partition_index=where[1], timestamp=time_ms))
+        for where, time_ms in asked.items()
+    )
+    rows = [
+        LIST_OFFSETS.request.topics(name=name, partitions=partitions)
+        for name, partitions in topics.items()
+    ]
+    return LIST_OFFSETS.request(
+        isolation_level=isolation, topics=rows, timeout_ms=int(ANSWER_S * 500)
+    )
 
 
 def by_topic(rows: Iterable[tuple[Where, T]]) -> dict[str, list[T]]:

@@ -3,11 +3,21 @@
 import os
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import SystemRandom
 from typing import Generic
 
-from raftka.client.connection import Address, ClientConnection, Secured, open_connection
+from raftka.client.connection import (
+    ANOTHER_NODE,
+    ANY_NODE,
+    AUTHENTICATION,
+    Address,
+    ClientConnection,
+    Intended,
+    Secured,
+    open_connection,
+)
 from raftka.runtime import interfaces
 from raftka.runtime.memory import VARIABLE, poison
 from raftka.runtime.real.files import lend
@@ -24,6 +34,27 @@ HIGHEST_PORT, DIGITS = 65_535, 5  # of a port
 
 class Broken(OSError):
     """A connection that has ended."""
+
+
+class LoginRefused(Broken):
+    """A connection that has ended because the broker did not take its login."""
+
+
+class AnotherNode(Broken):
+    """A connection that has ended because another node, or another cluster, is at its address."""
+
+
+def broken(peer: str, reason: str | None) -> Broken:
+    """Return the error for a connection that its core has closed for this reason."""
+    begins = reason if reason is not None else ""
+    kind = (
+        LoginRefused
+        if begins.startswith(AUTHENTICATION)
+        else AnotherNode
+        if begins.startswith(ANOTHER_NODE)
+        else Broken
+    )
+    return kind(f"{peer}: {reason}")
 
 
 class ClientError(Exception):
@@ -45,8 +76,12 @@ class Connection:
         client_id: str,
         answer_s: float = ANSWER_S,
         security: ClientSecurity = PLAINTEXT,
+        intended: Intended = ANY_NODE,
+        on_closed: Callable[[str], None] | None = None,
     ) -> None:
-        """`answer_s`: so long may the broker be silent. Raises OSError."""
+        """`answer_s`: so long may the broker be silent. `on_closed` gets the reason of the end.
+        Raises OSError.
+        """
         self.address = address
         self.peer = name_of(address)
         self._answer_s = answer_s
@@ -62,7 +97,9 @@ class Connection:
             ),
             self._wrap if security.uses_tls else None,
         )
-        self._core: ClientConnection = open_connection(self, address, client_id, secured=secured)
+        self._core: ClientConnection = open_connection(
+            self, address, client_id, on_closed=on_closed, secured=secured, intended=intended
+        )
 
     def connect(self, host: str, port: int, connection: interfaces.Connection) -> None:
         self._socket = socket.create_connection((host, port), min(CONNECT_S, self._answer_s))
@@ -87,6 +124,10 @@ class Connection:
 
     def hold_reading(self, held: bool) -> None:
         """Never asked by a client's side."""
+
+    def own_host(self) -> str:
+        """Never asked by a client's side."""
+        return ""
 
     def left(self) -> bool:
         """Never asked by a client's side."""
@@ -124,7 +165,7 @@ class Connection:
     def receive(self) -> None:
         """Take what has come, or wait for it. Raises OSError."""
         if self._core.close_reason is not None:
-            raise Broken(f"{self.peer}: {self._core.close_reason}")
+            raise broken(self.peer, self._core.close_reason)
         self._flush()
         room = self._side.room()
         room = self._buffer if room is None else room
@@ -171,7 +212,7 @@ class Reply(Generic[Resp]):
         while not self.is_there:
             self._connection.receive()
         if self.row is None:
-            raise Broken(f"{self._connection.peer}: {self.why}")
+            raise broken(self._connection.peer, self.why)
         return self.row
 
 
@@ -180,16 +221,21 @@ def name_of(address: Address) -> str:
 
 
 def addresses_of(servers: str) -> list[Address]:
-    """Of `host:port,host:port`. Raises ValueError with the server that is not one."""
+    """Of `host:port,host:port`. Raises ValueError with the server that is not one, or when there is
+    none.
+    """
     found = []
     for server in filter(None, map(str.strip, servers.split(","))):
         host, _, port = server.rpartition(":")
         if (
-            not host
+            not host.strip("[]")
+            or host.startswith("[") != host.endswith("]")
             or not port.isdecimal()
             or len(port) > DIGITS
             or not 1 <= int(port) <= HIGHEST_PORT
         ):
             raise ValueError(f"{server!r} is not host:port")
         found.append((host.strip("[]"), int(port)))
+    if not found:
+        raise ValueError("there is no server")
     return found

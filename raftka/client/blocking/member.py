@@ -48,9 +48,9 @@ STALE = frozenset({Code.ILLEGAL_GENERATION, Code.REBALANCE_IN_PROGRESS, *REMOVED
 class Member:
     """Not for several threads at once."""
 
-    def __init__(self, client: Client, group: str, topic: str) -> None:
+    def __init__(self, client: Client, group: str, *topics: str) -> None:
         self.assigned: tuple[Where, ...] = ()
-        self._client, self._group, self._topic = client, group, topic
+        self._client, self._group, self._topics = client, group, topics
         self._id, self._generation = "", -1
         self._joined = threading.Event()  # not set: join again
         self._over = threading.Event()
@@ -60,6 +60,7 @@ class Member:
             client.client_id,
             client.patience_s,
             answer_s=POLL_S + client.patience_s,
+            security=client.security,
         )
         self._heart = threading.Thread(target=self._beat, name="heartbeats", daemon=True)
         self._heart.start()
@@ -136,7 +137,9 @@ class Member:
             rebalance_timeout_ms=int(POLL_S * 1000),
             member_id=self._id,
             protocol_type=CONSUMER,
-            protocols=[request.protocols(name=RANGE, metadata=write_subscription([self._topic]))],
+            protocols=[
+                request.protocols(name=RANGE, metadata=write_subscription(sorted(self._topics)))
+            ],
         )
         answer = self._joiner.ask_coordinator(self._group, JOIN_GROUP, asked)
         if answer.error_code == Code.MEMBER_ID_REQUIRED:
@@ -203,7 +206,12 @@ class Member:
     # heartbeats
 
     def _beat(self) -> None:
-        with Client(self._client.bootstrap, self._client.client_id, HEARTBEAT_S) as client:
+        with Client(
+            self._client.bootstrap,
+            self._client.client_id,
+            HEARTBEAT_S,
+            security=self._client.security,
+        ) as client:
             while not self._over.wait(HEARTBEAT_S):
                 if not self._joined.is_set() or time.monotonic() > self._polled + POLL_S:
                     continue

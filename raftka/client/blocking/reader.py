@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from raftka.client.blocking.client import PAUSE_S, Client, Where, by_topic, check, is_retriable
 from raftka.client.blocking.connection import Connection, Reply
-from raftka.wire.errors import Code, KafkaError
+from raftka.wire.errors import Code, KafkaError, ProtocolError
 from raftka.wire.messages.fetch import FETCH, AbortedTransaction, FetchRequest, FetchResponse
 from raftka.wire.messages.list_offsets import EARLIEST
 from raftka.wire.records import (
     CONTROL,
     TRANSACTIONAL,
+    BatchHeader,
     RecordHeaders,
     crc_matches,
     iterate,
@@ -58,6 +59,7 @@ class Reader:
         without records of transactions not committed.
         """
         self.positions = dict(positions)  # of the records that come next
+        self.lost = 0  # offsets that were deleted before they were read
         self._client, self._reset, self._committed = client, reset, committed
         self._next = dict(positions)  # to be fetched
         self._asked: list[_Asked] = []
@@ -76,6 +78,12 @@ class Reader:
             if record is not None:
                 records.append(record)
         return records
+
+    def leave(self, where: Where) -> None:
+        """Read no more of a partition. What has come of it is dropped."""
+        self.positions.pop(where, None)
+        self._next.pop(where, None)
+        self._found = deque(each for each in self._found if each[0] != where)
 
     def close(self) -> None:
         for asked in self._asked:
@@ -124,7 +132,7 @@ class Reader:
                 self._asked.append(
                     _Asked(
                         connection,
-                        connection.send(FETCH, _request(offsets, self._committed), BY_NAME),
+                        connection.send(FETCH, fetch_request(offsets, self._committed), BY_NAME),
                         offsets,
                     )
                 )
@@ -148,10 +156,12 @@ class Reader:
         for topic in answer.responses:
             for each in topic.partitions:
                 where = (topic.topic, each.partition_index)
+                if where not in self._next:
+                    continue  # it was left while the answer was under way
                 if each.error_code == Code.OFFSET_OUT_OF_RANGE:
-                    self._next[where] = self.positions[where] = self._client.offsets(
-                        {where: self._reset}
-                    )[where]
+                    first = self._client.offsets({where: self._reset})[where]
+                    self.lost += max(0, first - self.positions[where])
+                    self._next[where] = self.positions[where] = first
                 elif is_retriable(each.error_code):
                     self._lost({where: 0})
                 else:
@@ -171,11 +181,31 @@ def _records(
     aborted: Sequence[AbortedTransaction],
 ) -> Iterator[tuple[int, FetchedRecord | None]]:
     """From `offset` on, each with the offset behind it; None where a batch ends with what is no
-    record. Raises KafkaError for what is no batch.
+    record. Raises KafkaError for bytes that are no batch, and for records that cannot be read.
+    """
+    for header, batch, has_records in batches_of(where, memoryview(records or b""), aborted):
+        if has_records:
+            try:
+                for record in records_of(batch):
+                    if record.offset >= offset:
+                        yield record.offset + 1, FetchedRecord(where[0], where[1], *record)
+            except ProtocolError as error:
+                text = (
+                    f"{where[0]}-{where[1]}, in the batch at offset {header.base_offset}: {error}"
+                )
+                raise KafkaError(Code.CORRUPT_MESSAGE, text) from error
+        yield header.last_offset + 1, None
+
+
+def batches_of(
+    where: Where, records: memoryview, aborted: Sequence[AbortedTransaction]
+) -> Iterator[tuple[BatchHeader, memoryview, bool]]:
+    """The batches of an answer, their CRC checked, and whether a consumer sees their records: not
+    those of control batches and of aborted transactions. Raises KafkaError for what is no batch.
     """
     begins = deque(sorted((each.first_offset, each.producer_id) for each in aborted))
     aborting: set[int] = set()  # producers whose transaction here was aborted
-    for header, batch in iterate(memoryview(records or b"")):
+    for header, batch in iterate(records):
         if not crc_matches(batch, header):
             raise KafkaError(
                 Code.CORRUPT_MESSAGE, f"{where[0]}-{where[1]} at offset {header.base_offset}"
@@ -184,20 +214,25 @@ def _records(
             aborting.add(begins.popleft()[1])
         if header.attributes & CONTROL:
             aborting.discard(header.producer_id)  # its transaction ends
-        elif not (header.attributes & TRANSACTIONAL and header.producer_id in aborting):
-            for record in records_of(batch):
-                if record.offset >= offset:
-                    yield record.offset + 1, FetchedRecord(where[0], where[1], *record)
-        yield header.last_offset + 1, None
+            yield header, batch, False
+        else:
+            is_aborted = header.attributes & TRANSACTIONAL and header.producer_id in aborting
+            yield header, batch, not is_aborted
 
 
-def _request(offsets: Mapping[Where, int], committed: bool) -> FetchRequest:
+def fetch_request(
+    offsets: Mapping[Where, int],
+    committed: bool,
+    max_bytes: int = ANSWER_BYTES,
+    partition_bytes: int = PARTITION_BYTES,
+) -> FetchRequest:
+    """Ask for records from these offsets on. The answer has its partitions in this order."""
     topic = FETCH.request.topics
     asked = by_topic(
         (
             where,
             topic.partitions(
-                partition=where[1], fetch_offset=offset, partition_max_bytes=PARTITION_BYTES
+                partition=where[1], fetch_offset=offset, partition_max_bytes=partition_bytes
             ),
         )
         for where, offset in offsets.items()
@@ -207,6 +242,6 @@ def _request(offsets: Mapping[Where, int], committed: bool) -> FetchRequest:
         isolation_level=int(committed),
         max_wait_ms=WAIT_MS,
         min_bytes=1,
-        max_bytes=ANSWER_BYTES,
+        max_bytes=max_bytes,
         topics=topics,
     )

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from raftka.limits import HOST_BROKERS
+from raftka.metadata.configs.listeners import AUTOMATIC
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.configs.used_ports import OTHER_PORTS, UsedPort, check_distinct
 from raftka.metadata.configs.values import SettingError
@@ -34,7 +35,7 @@ class BrokerPlan:
     def address(self) -> str | None:
         """Return the address for clients; None: the port is chosen when it starts."""
         first = self.settings.advertised_listeners[0]
-        return f"{_bracketed(first.host)}:{first.port}" if first.port else None
+        return f"{_bracketed(first.host or 'localhost')}:{first.port}" if first.port else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,10 @@ def _properties(
         "process.roles": "broker",
         "listeners": clients,
         "advertised.listeners": _moved(
-            "advertised.listeners", settings.advertised_listeners, number
+            "advertised.listeners",
+            settings.advertised_listeners,
+            number,
+            settings.automatic_listeners,
         ),
     }
     for name in OF_THE_FIRST:
@@ -139,12 +143,19 @@ def _properties(
     return own
 
 
-def _moved(setting: str, endpoints: Sequence[Endpoint], by: int) -> str:
+def _moved(
+    setting: str,
+    endpoints: Sequence[Endpoint],
+    by: int,
+    automatic: frozenset[str] = frozenset(),
+) -> str:
     for each in endpoints:
         if each.port and each.port + by > 65535:
             raise SettingError(f"{setting}: port {each.port} + {by} is above 65535")
     return ",".join(
-        f"{each.listener}://{_bracketed(each.host)}:{each.port + by if each.port else 0}"
+        f"{each.listener}://{AUTOMATIC}"
+        if each.listener in automatic
+        else f"{each.listener}://{_bracketed(each.host)}:{each.port + by if each.port else 0}"
         for each in endpoints
     )
 

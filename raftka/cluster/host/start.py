@@ -24,13 +24,15 @@ from raftka.cluster.host.plan import BrokerPlan, HostPlan, plan_host
 from raftka.cluster.host.supervisor import Supervisor
 from raftka.cluster.notices import VARIABLE as READY_VARIABLE
 from raftka.cluster.notices import Notices, notify
+from raftka.cluster.parents import follow_parent
 from raftka.cluster.pid_file import PidFile
 from raftka.cluster.ports import HeldPorts
 from raftka.cluster.processes import python_path
 from raftka.cluster.properties import parse
 from raftka.cluster.secured.first_users import VARIABLE, to_text
 from raftka.metadata.records import ScramCredentialSet
-from raftka.runtime.real.runtime import NodeFailed, RealRuntime, open_runtime
+from raftka.runtime.real.base import RealRuntime
+from raftka.runtime.real.runtime import NodeFailed, open_runtime
 
 FAILED = 1  # exit code
 TOKEN_BYTES = 32
@@ -49,6 +51,7 @@ def start_host(file: str, brokers: int, users: tuple[ScramCredentialSet, ...] = 
     """Run the host until SIGTERM; returns the exit code. `users`: of the cluster, should it be
     formed now.
     """
+    follow_parent()
     try:
         plan = plan_host(parse(Path(file).read_text(encoding="utf-8")), brokers, gethostname())
     except OSError as error:
@@ -118,7 +121,7 @@ class BrokerProcess:
 
     async def until_end(self) -> int:
         """Return the exit code; negative: the signal. To be called once."""
-        await trio.lowlevel.wait_readable(self._forked.pidfd)
+        await trio.lowlevel.wait_readable(self._forked.life)
         code = self._forked.wait()
         self._notices.close()
         return code

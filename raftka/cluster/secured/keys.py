@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from raftka.cluster import properties
+from raftka.security import cryptography_package
 from raftka.security.client_security import ClientSecurity
 from raftka.security.node_certificates import node_uri
 from raftka.security.tls_settings import StoreSettings, TlsSettings
@@ -142,10 +143,14 @@ class ClientFiles:
 
 
 class ClusterSecurity:
+    listener = LISTENER  # name and protocol of the listener for clients
+
     def __init__(self, folder: Path) -> None:
         """Make the authority in that folder, or take the one that is there. Raises OSError and
         ValueError.
         """
+        if not cryptography_package.is_installed():
+            raise ValueError(f"a secured cluster {cryptography_package.NEEDS_IT}")
         self.folder = folder.absolute()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._authority = self._find_authority()

@@ -13,6 +13,7 @@ from raftka.broker.handlers.services import Services
 from raftka.broker.network.listening import CannotListen
 
 EDGES = {  # setting: module with open_edge(services)
+    "console.port": "raftka.cluster.services.console",
     "registry.port": "raftka.cluster.services.registry",
     "zookeeper.bridge.port": "zookeeper_bridge.edge",
 }

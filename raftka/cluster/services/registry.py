@@ -14,6 +14,7 @@ from raftka.broker.handlers.services import Services
 from raftka.client.blocking.client import Client, Unreachable
 from raftka.client.blocking.connection import addresses_of
 from raftka.client.connection import Address
+from raftka.http.messages import url_of
 from raftka.properties_file import parse_properties
 from raftka.registry.access import User
 from raftka.registry.broker_access import as_user
@@ -28,7 +29,8 @@ class Edge:
         self._services = services
         file: str | None = settings["registry.client.config"]
         properties = parse_properties(Path(file).read_text()) if file is not None else {}
-        self._bootstrap = addresses_of(properties.get("bootstrap.servers", ""))
+        servers = properties.get("bootstrap.servers")
+        self._bootstrap = addresses_of(servers) if servers else []
         self._security = client_security(properties)
         tls = port_tls(
             settings["registry.ssl.certificate.location"], settings["registry.ssl.key.location"]
@@ -46,10 +48,7 @@ class Edge:
         )
         self._server.start_later()
         host = settings["registry.host"] or "127.0.0.1"
-        url_host = f"[{host}]" if ":" in host else host
-        services.schemas.registry.own_url = (
-            f"{'http' if tls is None else 'https'}://{url_host}:{self._server.port}"
-        )
+        services.schemas.registry.own_url = url_of(host, self._server.port, has_tls=tls is not None)
         services.context.runtime.spawn(self._until_the_end, "registry")
         events.info("registry_started", port=self._server.port)
 

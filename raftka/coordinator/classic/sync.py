@@ -19,7 +19,9 @@ from raftka.wire.errors import Code, KafkaError
 
 
 def sync(group: ClassicGroup, command: Sync, ticket: Ticket, decision: Decision) -> None:
-    """Raises KafkaError."""
+    """Answer with the member's assignment, now or when the group's leader has sent it. Raises
+    KafkaError.
+    """
     member = _check_sync(group, command)
     group.syncing.discard(member.member_id)
     if not group.syncing:
@@ -73,13 +75,15 @@ def leave(group: ClassicGroup | None, command: Leave, decision: Decision) -> Lef
     if len(group.members) < before:
         rebalance_or_complete(group, decision)
     else:
-        # it may have waited for an id that nobody will join with
+        # the group may have waited for a member id that was given out and will not join
         complete_if_all_joined(group, decision)
     return Left(errors)
 
 
 def _leave(group: ClassicGroup, leaving: LeavingMember, decision: Decision) -> Code:
-    """Without member id it is an administrator who removes an instance."""
+    """Remove one member, and return its code. A request without a member id comes from an
+    administrator, who removes an instance.
+    """
     member_id = leaving.member_id
     if not member_id:
         member_id = (

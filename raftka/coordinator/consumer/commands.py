@@ -63,6 +63,15 @@ class ConsumerBeat(NamedTuple):
     assignment: Target | None = None  # None: as it was
 
 
+class SetTargets(NamedTuple):
+    """Give the named members these targets, in an epoch of their own, until the group changes; for
+    tests of clients. Answered with None. Refused for a group or a member that there is not.
+    """
+
+    group_id: str
+    targets: dict[str, Target]  # by member id
+
+
 class DescribeConsumerGroup(NamedTuple):
     """Answered with DescribedConsumerGroup. Refused with GROUP_ID_NOT_FOUND."""
 

@@ -19,6 +19,7 @@ from raftka.coordinator.consumer.commands import (
     ConsumerHeartbeat,
     DescribedConsumer,
     DescribedConsumerGroup,
+    SetTargets,
     Target,
 )
 from raftka.coordinator.consumer.decisions import ConsumerDecision, assignor_of, of_group
@@ -31,6 +32,7 @@ from raftka.coordinator.consumer.records import (
     MEMBER,
     MemberState,
     Resolved,
+    Targets,
     read_key,
     read_value,
 )
@@ -141,6 +143,37 @@ class ConsumerGroups:
         return DescribedConsumerGroup(
             group_id, str(group.state), *epochs, assignor, members, frozenset(group.subscribed)
         )
+
+    def move_epoch(self, group: ConsumerGroup, decision: Decision) -> None:
+        """Begin a new epoch: the targets of all members are worked out anew."""
+        consumer_decision = self._of_group(decision, Draft(group, decision.records))
+        consumer_decision.move_epoch(needed=True)
+        consumer_decision.soft.moved_at = decision.now
+
+    def set_targets(self, command: SetTargets, decision: Decision) -> None:
+        """Give members these targets in a new epoch; others lose what they name, and keep the rest.
+        Raise UNKNOWN_MEMBER_ID for a member that is not in the group, and INVALID_REQUEST for a
+        partition with two owners.
+        """
+        group = self.existing(command.group_id)
+        unknown = command.targets.keys() - group.members.keys()
+        if unknown:
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID, f"no member {', '.join(sorted(unknown))}")
+        named = [
+            (topic_id, partition)
+            for target in command.targets.values()
+            for topic_id, partitions in target.items()
+            for partition in partitions
+        ]
+        taken = set(named)
+        if len(taken) < len(named):
+            raise KafkaError(Code.INVALID_REQUEST, "a partition has one owner")
+        self.move_epoch(group, decision)
+        draft = Draft(group, decision.records)
+        for member_id in group.members:
+            rest = _without(group.target.get(member_id, {}), taken)
+            draft.aim(member_id, command.targets.get(member_id, rest))
+        draft.set_targets(Targets(group.epoch.epoch + 1, decision.context.wall_ms))
 
     # the classic protocol, in a group that has members
 
@@ -367,6 +400,14 @@ class ConsumerGroups:
         if soft is None:
             soft = self.soft[group_id] = Soft(group_id)
         return soft
+
+
+def _without(target: Target, taken: set[tuple[bytes, int]]) -> Target:
+    left = {
+        topic_id: tuple([each for each in partitions if (topic_id, each) not in taken])
+        for topic_id, partitions in target.items()
+    }
+    return {topic_id: partitions for topic_id, partitions in left.items() if partitions}
 
 
 class Resolution:

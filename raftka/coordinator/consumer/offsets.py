@@ -18,7 +18,9 @@ def check_consumer_commit(group: ConsumerGroup, command: CommitOffsets, topics: 
     member = group.members.get(command.member_id)
     if member is None:
         raise unknown(group, command.member_id)
-    if member.said.classic is None and not command.may_say_not_found:
+    # a producer names epochs of members in every version
+    knows_epochs = command.may_say_not_found or command.producer is not None
+    if member.said.classic is None and not knows_epochs:
         raise KafkaError(Code.UNSUPPORTED_VERSION)
     epoch = member.current.epoch
     if command.generation_id == epoch or (

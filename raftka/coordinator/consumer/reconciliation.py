@@ -1,8 +1,8 @@
 """The steps of a member from its partitions to its target: the member gives partitions up first,
 then gets free ones. Knows no request and no time.
 
-Nothing is given before it was released: what another member has, or has not said that it gave up,
-is waited for.
+A partition is given to a member only when it is free. The member waits while another one has it, or
+has not confirmed that it gave it up.
 """
 
 from raftka.coordinator.consumer.commands import Target
@@ -10,14 +10,15 @@ from raftka.coordinator.consumer.group import ConsumerGroup, Member
 from raftka.coordinator.consumer.records import Current, Epochs, MemberState, Said
 from raftka.coordinator.machine import Topics
 
-Owned = dict[bytes, frozenset[int]] | None  # what a member says that it has; None: as before
+# partitions that a member reports as its own; None: as before
+Owned = dict[bytes, frozenset[int]] | None
 
 
 def reconcile(
     group: ConsumerGroup, member: Member, owned: Owned, topics: Topics, *, resubscribed: bool
 ) -> Current:
     """Return the partitions that the member has after this step. `resubscribed`: it gives up at
-    once what it does not subscribe to any more, whatever the targets say.
+    once the topics that it no longer subscribes to, whatever the targets say.
     """
     current = member.current
     if current.state is MemberState.STABLE and current.epoch == group.targets.epoch:
@@ -73,7 +74,7 @@ def _only_subscribed(group: ConsumerGroup, member: Member, owned: Owned, topics:
 def _moved(
     current: Current, epoch: int, state: MemberState, assigned: Epochs, revoking: Epochs
 ) -> Current:
-    """The epoch before is remembered: an answer may be lost."""
+    """Return the member's new state. It keeps the epoch before: an answer may be lost."""
     previous = current.epoch if epoch != current.epoch else current.previous_epoch
     return Current(epoch, previous, state, assigned, revoking)
 
@@ -109,7 +110,7 @@ def _put(epochs: Epochs, topic_id: bytes, partitions: dict[int, int]) -> None:
 
 
 def waits_for_others(group: ConsumerGroup, member: Member) -> bool:
-    """Some of its target is not free yet."""
+    """Return whether some of the member's target is not free yet."""
     for topic_id, partitions in group.target.get(member.member_id, {}).items():
         has = member.current.assigned.get(topic_id, {})
         if any(

@@ -17,6 +17,7 @@ from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.machine import Record
 from raftka.coordinator.records import kind
+from raftka.versions import CONSUMER_GROUP
 from raftka.wire.decoder import Decoder, compile_decoder
 from raftka.wire.encoder import Encoder, compile_encoder
 from raftka.wire.errors import ProtocolError
@@ -197,10 +198,8 @@ def regex_record(group_id: str, regex: str, resolved: Resolved) -> Record:
 
 
 def read_value(what: int, value: bytes) -> Any:
-    """Epoch, Said, Targets, Target, Current or Resolved. Raises ValueError."""
-    version = kind(value)
-    if version != 0:
-        raise ValueError(f"version {version} of the value of a consumer group's record {what}")
+    """Epoch, Said, Targets, Target, Current or Resolved. Raises ValueError, NewerFormat."""
+    CONSUMER_GROUP.check(kind(value), CONSUMER_GROUP.place)
     try:
         row, _ = _decoder(what)(memoryview(value), 2)
     except ProtocolError as error:

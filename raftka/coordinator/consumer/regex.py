@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from raftka.limits import REGEX_LENGTH
+from raftka.regular_expressions import InvalidExpression, NoEngine, compile_linear
 from raftka.wire.errors import Code, KafkaError, LimitRefused
 
-MEMORY_BYTES = 1024 * 1024  # of one compiled expression
 NO_ENGINE = (
     "This broker has no engine for regular expressions: install raftka[regex] beside it, or "
     "subscribe to topics by name."
@@ -27,25 +27,13 @@ def compiled(regex: str) -> Callable[[str], bool]:
     if len(regex) > REGEX_LENGTH.value:
         raise LimitRefused(REGEX_LENGTH, len(regex), code=Code.INVALID_REGULAR_EXPRESSION)
     try:
-        import re2
-    except ImportError:
+        return compile_linear(regex)
+    except NoEngine:
         raise KafkaError(Code.INVALID_REGULAR_EXPRESSION, NO_ENGINE) from None
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = MEMORY_BYTES
-    try:
-        match = re2.compile(regex, options).fullmatch
-    except re2.error as error:
+    except InvalidExpression as error:
+        reason = str(error).partition(": ")[0]
         raise KafkaError(
             Code.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_said(error)}.",
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: "
+            f"{WORDS.get(reason, reason)}.",
         ) from None
-    return lambda name: match(name) is not None
-
-
-def _said(error: Exception) -> str:
-    said = error.args[0] if error.args else ""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    what = text.partition(": ")[0]
-    return WORDS.get(what, text)

@@ -9,6 +9,10 @@ them again.
 A command that comes while markers are on their way waits for them, at most its `hold_ms`, and is
 then decided in the order in which it came; Kafka answers it with CONCURRENT_TRANSACTIONS at once,
 which stays the answer when it has waited for too long.
+
+A commit that comes before its transaction has begun is sent back once, by the same error. Java's
+client sends such a one now and then, when its network thread stops between two looks at what is to
+be sent; it then sends the batches, and the commit behind them. A refusal would end that producer.
 """
 
 from collections import deque
@@ -62,6 +66,7 @@ from raftka.coordinator.transactions.transaction import (
     FOLLOWS,
     OVER,
     MarkersOutstanding,
+    NothingToCommit,
     check_pair,
     completed,
     ended,
@@ -143,6 +148,8 @@ class TransactionCoordinator(Machine):
         self._times: dict[str, Timer] = {}
         self._held: dict[str, deque[_Held]] = {}
         self._holds: dict[Ticket, tuple[str, _Held]] = {}
+        # by transactional id: the producer whose commit was sent back last
+        self._sent_back: dict[str, Producer] = {}
         self._size_bytes = 0  # of the partitions in all transactions
         # what the records of the last decision stand for: they need not be read
         self._decided: deque[tuple[bytes | None, Transaction]] = deque()
@@ -183,6 +190,7 @@ class TransactionCoordinator(Machine):
         self._size_bytes -= before.partitions.size_bytes if before is not None else 0
         if value is None:
             self.transactions.pop(transactional_id, None)
+            self._sent_back.pop(transactional_id, None)
             if (timer := self._times.pop(transactional_id, None)) is not None:
                 self._timers.off(timer)
             return
@@ -255,10 +263,21 @@ class TransactionCoordinator(Machine):
             answer = yield from self._answer(draft, command)
         except MarkersOutstanding:
             self._hold(draft, held or _Held(command, ticket))
+        except NothingToCommit as refusal:
+            draft.replies.append((ticket, self._send_back(draft, refusal.with_traceback(None))))
         except KafkaError as error:
             draft.replies.append((ticket, error.with_traceback(None)))
         else:
             draft.replies.append((ticket, answer))
+
+    def _send_back(self, draft: _Draft, refusal: NothingToCommit) -> KafkaError:
+        """Return CONCURRENT_TRANSACTIONS for the producer's first such commit, then the refusal."""
+        assert draft.its is not None
+        pair = pair_of(draft.its)  # each transaction of version 2 has its own
+        if self._sent_back.get(draft.transactional_id) == pair:
+            return refusal
+        self._sent_back[draft.transactional_id] = pair
+        return KafkaError(Code.CONCURRENT_TRANSACTIONS)
 
     def _answer(self, draft: _Draft, command: Holdable) -> Steps[object]:
         match command:

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from raftka.coordinator.machine import Record
 from raftka.coordinator.records import kind
+from raftka.versions import TRANSACTION
 from raftka.wire.decoder import Decoder, compile_decoder
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import ZERO_UUID
 
 TRANSACTION_KEY = 0
-NEWEST = 1  # version of a value
 NO_PRODUCER_ID, NO_EPOCH, NO_TIME = -1, -1, -1
 NO_TIMEOUT_MS = 2**31 - 1  # a transaction that is never timed out (KIP-939)
 
@@ -197,10 +197,9 @@ def read_key(key: bytes) -> str:
 
 
 def read_value(value: bytes) -> Transaction:
-    """Raises ValueError."""
+    """Raises ValueError, NewerFormat."""
     version = kind(value)
-    if version > NEWEST:
-        raise ValueError(f"version {version} of the value of a transactional id")
+    TRANSACTION.check(version, TRANSACTION.place)
     try:
         row, _ = _decoder(version)(memoryview(value), 2)
     except ProtocolError as error:

@@ -64,6 +64,15 @@ class MarkersOutstanding(KafkaError):
         super().__init__(Code.CONCURRENT_TRANSACTIONS)
 
 
+class NothingToCommit(KafkaError):
+    """A commit of version 2 by the current producer, which has not begun a transaction, as far as
+    the coordinator knows: the commit may have overtaken the transaction's batches.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(Code.INVALID_TXN_STATE)
+
+
 def pair_of(its: Transaction) -> Producer:
     return Producer(its.producer_id, its.epoch)
 
@@ -277,7 +286,7 @@ def _ended_raising(
             else None
         )
     if command.commit and its.state is not State.ONGOING:
-        raise KafkaError(Code.INVALID_TXN_STATE)
+        raise NothingToCommit
     next_id = command.fresh_id if its.epoch == LAST_EPOCH else NO_PRODUCER_ID
     partitions = its.partitions if its.state is State.ONGOING else NONE
     return replace(

@@ -27,10 +27,10 @@ class Damaged(Exception):
 
 
 class Batches:
-    """The batches of one segment file, in pieces of some size: (data, position in it, header). What
-    is none raises Damaged.
+    """The batches of one segment file, read in pieces: (data, position in it, header). Raises
+    Damaged for bytes that are no batch.
 
-    All of them are in order between the offsets `begin` and `end`: that is not under the CRC.
+    All batches must be in order between the offsets `begin` and `end`: the CRC does not cover that.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Batches:
                 ):
                     raise Damaged(f"no batch at byte {position + at} of {self.path}")
                 if stop > room:
-                    # of a large batch no half is read twice
+                    # the next read must have the whole batch, so that no half is read twice
                     wanted = max(wanted, stop - at, min(4 * (stop - at), LARGEST_READ_BYTES))
                     break
                 if crc32c(view[at + ATTRIBUTES_POSITION : stop]) != header[4]:
@@ -84,15 +84,15 @@ class Batches:
 
 
 class Output:
-    """The new segment. While it would be the same as the only one it replaces nothing is written:
-    then that one stays.
+    """The new segment. Nothing is written while it would be the same as the only segment that it
+    replaces: then that one stays.
     """
 
     def __init__(self, segment: Segment, original: File | None) -> None:
         self.segment = segment
         self._original = original  # None: something is different
         self._data = b""
-        # of the data, still to be written: batches that stay as they are lie side by side
+        # start and stop in `_data` of unchanged batches that lie side by side, to be written
         self._run = (0, 0)
         self._pieces: list[Buffer] = []
         self._waiting = self._unsynced = 0
@@ -114,7 +114,7 @@ class Output:
         self._put(batch)
 
     def differ(self) -> None:
-        """From here on it is another file: what was the same before is copied."""
+        """Begin to write, because the segments differ from here on: copy the batches so far."""
         original, self._original = self._original, None
         position = 0
         while original is not None and position < self.segment.size:
@@ -146,8 +146,8 @@ class Output:
             self._unsynced = 0
 
     def finish(self, modified_ms: int) -> bool:
-        """On disk, with its indexes; False when there was nothing to write. `modified_ms`: of the
-        last file that it was made of.
+        """Write and flush the segment with its indexes. Return False if it would be the same as the
+        original: nothing is written. `modified_ms`: of the last file that it was made of.
 
         Retention goes by that time where records have none.
         """

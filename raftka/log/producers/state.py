@@ -15,6 +15,7 @@ from raftka.checksum import crc32c
 from raftka.limits import GUARDS_OF_PARTITION, PRODUCERS_OF_PARTITION
 from raftka.log.producers.markers import VERSION_2, Marker
 from raftka.log.segments.transaction_index import AbortedTransaction
+from raftka.versions import PRODUCER_SNAPSHOT
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.records import TRANSACTIONAL
 
@@ -399,17 +400,17 @@ class ProducerState:
     @classmethod
     def from_snapshot(cls, data: bytes, now_ms: int) -> "ProducerState | None":
         """None when the bytes are not a whole snapshot: then an older one and more of the log
-        serve.
+        serve. Raises NewerFormat for a whole one of a later version: version and CRC stay where
+        they are in all of them.
         """
         try:
             version, crc, count = SNAPSHOT_HEAD.unpack_from(data)
         except error:
             return None
-        if (
-            version != VERSION
-            or crc32c(data[CRC_END:]) != crc
-            or len(data) != SNAPSHOT_HEAD.size + count * ENTRY.size
-        ):
+        if crc32c(data[CRC_END:]) != crc:
+            return None
+        PRODUCER_SNAPSHOT.check(version, "a producer snapshot")
+        if version != VERSION or len(data) != SNAPSHOT_HEAD.size + count * ENTRY.size:
             return None
         state = cls()
         for fields in ENTRY.iter_unpack(data[SNAPSHOT_HEAD.size :]):

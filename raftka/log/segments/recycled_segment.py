@@ -5,9 +5,9 @@ Their blocks and often their pages are there: a flush has only the records to wr
 a file; the kernel clears and frees no memory. As many are kept as the last round of retention has
 deleted, because the log will need as many until the next one.
 
-What makes it safe: the batches in them have lower offsets than any that the log will ever have,
-because retention deletes from the start (after a truncation that need not be so: the log drops the
-files). Behind the last batch come zeros. So recovery takes no old batch for one of the new segment.
+This is safe because the batches in them have lower offsets than any that the log will ever have:
+retention deletes from the start. (After a truncation that need not be so: the log drops the files.)
+Behind the last batch come zeros. So recovery takes no old batch for one of the new segment.
 """
 
 from collections import deque
@@ -32,8 +32,8 @@ class _Kept:
 
     def __init__(self, file: File, path: str, size: int) -> None:
         self.file, self.path, self.size = file, path, size
-        # its name is: else a loss of power could bring the deleted segment back, with other records
-        # in it
+        # the new name is on disk; before that a loss of power could bring the deleted segment back,
+        # with other records in it
         self.is_durable = False
         self.is_read = True  # answers of this turn may still read the deleted records
         self.free_since = 0.0  # when that ended, seconds
@@ -78,7 +78,7 @@ class RecycledSegments:
 
     @property
     def needs_flush(self) -> bool:
-        """The directory must be flushed before some file can be taken."""
+        """Return whether the directory must be flushed before some file can be taken."""
         return any(not kept.is_durable for kept in self._kept)
 
     def keep(self, file: File, path: str) -> None:

@@ -11,6 +11,8 @@ from operator import attrgetter
 from struct import Struct
 from typing import NamedTuple
 
+from raftka.versions import TRANSACTION_INDEX
+
 ENTRY = Struct(">hqqqq")  # version, and the fields of AbortedTransaction
 VERSION = 0
 BLOCK = 128  # entries
@@ -33,10 +35,13 @@ class TransactionIndex:
     __slots__ = ("_lowest", "entries", "written")
 
     def __init__(self, data: bytes = b"") -> None:
-        """Of the file; what is cut or is no entry is left out, with all behind it."""
+        """Of the file; what is cut or is no entry is left out, with all behind it. Raises
+        NewerFormat.
+        """
         self.entries: list[AbortedTransaction] = []
         self._lowest: list[int] = []  # first offset of each block
         for version, *fields in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size]):
+            TRANSACTION_INDEX.check(version, "a transaction index")
             entry = AbortedTransaction(*fields)
             if (
                 version != VERSION

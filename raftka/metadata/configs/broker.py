@@ -3,18 +3,21 @@
 Defaults that differ from Kafka's, and why, are in DIFFERENCES. Knows no node.
 """
 
+import re
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.configs.oauth import HANDLERS
+from raftka.metadata.configs.starting_topics import starting_topics_fault
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
 from raftka.security.distinguished_names import rules_fault
 from raftka.security.jaas import jaas_fault
 from raftka.security.kerberos.local_names import local_rules_fault
 from raftka.security.tls_settings import CLIENT_AUTH, PROTOCOLS, STORE_TYPES
+from raftka.wire.api_ceilings import RELEASES
 
 
 class Difference(NamedTuple):
@@ -50,6 +53,14 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 def _not_empty(value: str) -> str | None:
     return None if value else "String must be non-empty"
+
+
+def _cluster_id_fault(value: str) -> str | None:
+    return (
+        None
+        if re.fullmatch(r"[A-Za-z0-9_-]{22}", value)
+        else "a cluster's id has 22 characters of URL-safe base64"
+    )
 
 
 def _of_addresses(value: str) -> str | None:
@@ -92,9 +103,19 @@ def _urls_fault(value: tuple[str, ...]) -> str | None:
     return None
 
 
+def _url_fault(value: str) -> str | None:
+    if _urls_fault((value,)) is None:
+        return None
+    return "must be a URL such as http://localhost:4318/v1/metrics, without name and password"
+
+
 # Valid values and meaning of every name that something reads; a test compares this with the source.
 USED: dict[str, tuple[Check | None, str]] = {
-    "advertised.listeners": (None, "Addresses for clients; listeners when it is not set."),
+    "advertised.listeners": (
+        None,
+        "Addresses for clients; listeners when it is not set. auto: the address at which a client "
+        "has reached the node; NAME://auto: at this listener.",
+    ),
     "allow.everyone.if.no.acl.found": (
         None,
         "Whether everybody may use a resource that no ACL reaches.",
@@ -341,6 +362,16 @@ USED: dict[str, tuple[Check | None, str]] = {
         at_least(1),
         "How long an idempotent producer that is silent is remembered.",
     ),
+    "raftka.api.ceiling": (
+        one_of(*RELEASES),
+        "The release of Kafka whose versions of APIs and features clients are shown at most, for "
+        "tests of clients. Unset: all.",
+    ),
+    "raftka.cluster.id": (
+        _cluster_id_fault,
+        "The id that the cluster gets when it is formed; unset: a random one. A node whose "
+        "directories belong to another cluster does not start.",
+    ),
     "raftka.controller.node.certificates": (
         None,
         "Whether every certificate at the controller's listeners must name the node that it is "
@@ -366,6 +397,39 @@ USED: dict[str, tuple[Check | None, str]] = {
     ),
     "confluent.ssl.truststore.password": (None, "Password of this store."),
     "confluent.ssl.truststore.type": (one_of(*STORE_TYPES), "Format of this store."),
+    "console.allowed.hosts": (
+        None,
+        "Names under which browsers may reach the console, besides this host's own.",
+    ),
+    "console.client.config": (
+        None,
+        "Client properties with which the console connects to the brokers; unset: as the listener "
+        "of clients asks for.",
+    ),
+    "console.host": (None, "Where the console listens."),
+    "console.login.mechanism": (
+        one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "none"),
+        "The console tries names and passwords at the brokers by this mechanism; unset: by one of "
+        "the listener. none: all have the rights of console.client.config.",
+    ),
+    "console.masked.fields": (None, "Fields of records that the console shows as ***."),
+    "console.port": (
+        between(0, 65535),
+        "Port of the console in the browser; 0 picks a free one, unset: none.",
+    ),
+    "console.read.only": (None, "The console changes nothing."),
+    "console.records": (None, "The console shows records."),
+    "console.registry.ca.location": (
+        None,
+        "PEM: what the console trusts where the schema registry's URL is https; unset: what the "
+        "operating system does.",
+    ),
+    "console.registry.login.location": (
+        None,
+        "A file with NAME:PASSWORD, with which the console asks the schema registry for its users.",
+    ),
+    "console.ssl.certificate.location": (None, "PEM: the console's port has TLS."),
+    "console.ssl.key.location": (None, "PEM, of this certificate; unset: it is in the same file."),
     "raftka.group.consumer.busy.interval.ms": (
         at_least(0),
         "Time between heartbeats of a consumer group in which something has just happened; it "
@@ -398,6 +462,16 @@ USED: dict[str, tuple[Check | None, str]] = {
     "raftka.quorum.heartbeat.interval.ms": (
         at_least(1),
         "Time between the metadata leader's heartbeats to the other controllers.",
+    ),
+    "raftka.telemetry.otlp.endpoint": (
+        _url_fault,
+        "URL of a collector that takes OTLP over HTTP, such as http://localhost:4318/v1/metrics: "
+        "each push of a client's metrics goes there too. Unset: none.",
+    ),
+    "raftka.topics": (
+        starting_topics_fault,
+        "Topics that the node makes when it starts, where the cluster does not have them: "
+        "NAME[:PARTITIONS][:POLICY][:SETTING=VALUE]...",
     ),
     "raftka.validation": (
         one_of("header", "records"),
@@ -584,6 +658,10 @@ USED: dict[str, tuple[Check | None, str]] = {
         "Its replicas; it is not created before there are so many brokers.",
     ),
     "transaction.state.log.segment.bytes": (at_least(1), "Its segments' size."),
+    "telemetry.max.bytes": (
+        at_least(1),
+        "Most bytes of one push of a client's metrics, as it comes.",
+    ),
     "transactional.id.expiration.ms": (
         at_least(1),
         "How long a transactional id is remembered that nobody uses.",

@@ -1,12 +1,15 @@
-"""The settings of a group and of a client metrics subscription, as Kafka 4.3 has them. Knows no
+"""The settings of a group and of a client metrics subscription, as Kafka 4.4 has them. Knows no
 group and no client.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from raftka.limits import REGEX_LENGTH
 from raftka.metadata.configs.broker import BROKER_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, SettingError, Type, at_least, one_of
+from raftka.regular_expressions import InvalidExpression, NoEngine, compile_linear
+from raftka.wire.errors import Code, check_limit
 
 RESET = re.compile(
     r"earliest|latest|by_duration:P(?=\d|T\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
@@ -61,6 +64,20 @@ _TABLE = (
         "consumer.session.timeout.ms", at_least(1), "Silence after which a consumer is removed."
     ),
     _group(
+        "errors.deadletterqueue.copy.record.enable",
+        lambda value: None,
+        "Whether a dead letter has the key and the value of its record.",
+        Type.BOOLEAN,
+        "false",
+    ),
+    _group(
+        "errors.deadletterqueue.topic.name",
+        lambda value: None,
+        "Topic for the dead letters of a share group; empty: none.",
+        Type.STRING,
+        "",
+    ),
+    _group(
         "share.assignment.interval.ms",
         at_least(0),
         "Time between two assignments of a share group.",
@@ -106,6 +123,14 @@ _TABLE = (
         at_least(0),
         "Time between two assignments of a streams group.",
     ),
+    Setting(
+        "streams.assignor.name",
+        Type.STRING,
+        BROKER_SETTINGS["group.streams.assignors"].default,
+        synonyms=("group.streams.assignors",),
+        doc="How tasks are assigned to streams clients.",
+        dynamic=True,
+    ),
     _group(
         "streams.heartbeat.interval.ms",
         at_least(1),
@@ -117,6 +142,12 @@ _TABLE = (
         "How long a new streams group waits for more members.",
     ),
     _group("streams.num.standby.replicas", at_least(0), "Standby replicas of each task."),
+    _group(
+        "streams.rack.aware.assignment.tags",
+        lambda value: None,
+        "Tags of clients over which standby tasks are spread.",
+        Type.LIST,
+    ),
     _group(
         "streams.session.timeout.ms",
         at_least(1),
@@ -161,6 +192,29 @@ def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, object]
             raise SettingError(f"{name} must be greater than or equal to group.{kind}.min.{rest}")
         if most is not None and value > most:
             raise SettingError(f"{name} must be less than or equal to group.{kind}.max.{rest}")
+        fault = _find_fault(name, value, broker)
+        if fault is not None:
+            raise SettingError(fault)
+
+
+def _find_fault(name: str, value: object, broker: Mapping[str, object]) -> str | None:
+    """Return what Kafka says of a value of a right type that it refuses nevertheless."""
+    if name == "errors.deadletterqueue.topic.name" and str(value).startswith("__"):
+        return f"{name}: DLQ topic name must not start with '__'"
+    if name == "streams.assignor.name":
+        known = broker.get("group.streams.assignors", ())
+        if isinstance(known, tuple) and value not in known:
+            return (
+                f"{name} '{value}' is not a registered task assignor. Registered assignors are: "
+                f"[{', '.join(known)}]."
+            )
+    if (
+        name == "streams.rack.aware.assignment.tags"
+        and isinstance(value, tuple)
+        and len(set(value)) < len(value)
+    ):
+        return f"{name} must not contain duplicate tag keys."
+    return None
 
 
 class IllTold(SettingError):
@@ -179,16 +233,26 @@ def check_client_metrics_configs(configs: Mapping[str, str]) -> None:
             f"Invalid value {interval} for interval.ms, interval must be between 100 and 3600000 "
             "(1 hour)"
         )
-    for pattern in values.get("match", ()):
-        _check_pattern(pattern)
+    match_patterns(values.get("match", ()))
 
 
-def _check_pattern(pattern: str) -> None:
-    field, separator, expression = pattern.partition("=")
-    try:
-        re.compile(expression)
-        valid = bool(separator) and "=" not in expression and field.strip() in CLIENT_FIELDS
-    except (re.error, RecursionError, OverflowError):
-        valid = False
-    if not valid:
-        raise SettingError(f"Illegal client matching pattern: {pattern}")
+def match_patterns(patterns: Iterable[str]) -> dict[str, str]:
+    """Return the expression of each field of clients that `match` names; of a field that is named
+    twice the last one counts. Raises SettingError.
+    """
+    found = {}
+    for pattern in patterns:
+        # as Java splits a text: empty parts at its end do not count
+        parts = pattern.rstrip("=").split("=")
+        if len(parts) != 2 or parts[0].strip() not in CLIENT_FIELDS:
+            raise SettingError(f"Illegal client matching pattern: {pattern}")
+        field, expression = parts[0].strip(), parts[1].strip()
+        try:
+            check_limit(REGEX_LENGTH, len(expression), code=Code.INVALID_CONFIG)
+            compile_linear(expression)
+        except InvalidExpression:
+            raise SettingError(f"Illegal client matching pattern: {pattern}") from None
+        except NoEngine as error:
+            raise SettingError(f"{pattern}: {error}") from None
+        found[field] = expression
+    return found

@@ -1,4 +1,4 @@
-"""Every name of a broker's setting: what Kafka 4.3 shows, with type and default, and our own. Knows
+"""Every name of a broker's setting: what Kafka 4.4 shows, with type and default, and our own. Knows
 nothing of what they mean.
 
 `name type default`, `-` for none, `dynamic` when it can be changed on a running broker.
@@ -54,6 +54,8 @@ delegation.token.secret.key password -
 delete.records.purgatory.purge.interval.requests int 1
 delete.topic.enable boolean true
 early.start.listeners list -
+errors.deadletterqueue.auto.create.topics.enable boolean false dynamic
+errors.deadletterqueue.topic.name.prefix string dlq. dynamic
 fetch.max.bytes int 57671680
 fetch.purgatory.purge.interval.requests int 1000
 follower.fetch.last.tiered.offset.enable boolean false dynamic
@@ -100,6 +102,7 @@ group.share.partition.max.record.locks int 2000
 group.share.record.lock.duration.ms int 30000
 group.share.session.timeout.ms int 45000
 group.streams.assignment.interval.ms int 1000 dynamic
+group.streams.assignors list sticky
 group.streams.heartbeat.interval.ms int 5000
 group.streams.initial.rebalance.delay.ms int 3000
 group.streams.max.assignment.interval.ms int 15000
@@ -111,7 +114,9 @@ group.streams.min.assignment.interval.ms int 0
 group.streams.min.heartbeat.interval.ms int 5000
 group.streams.min.session.timeout.ms int 45000
 group.streams.num.standby.replicas int 0
+group.streams.rack.aware.assignment.tags list ""
 group.streams.session.timeout.ms int 45000
+group.streams.topology.description.plugin.class class -
 initial.broker.registration.timeout.ms int 60000
 inter.broker.listener.name string -
 kafka.metrics.polling.interval.secs int 10
@@ -147,6 +152,8 @@ log.message.timestamp.after.max.ms long 3600000 dynamic
 log.message.timestamp.before.max.ms long 9223372036854775807 dynamic
 log.message.timestamp.type string CreateTime dynamic
 log.preallocate boolean false dynamic
+log.remote.copy.lag.bytes long -1 dynamic
+log.remote.copy.lag.ms long 0 dynamic
 log.retention.bytes long -1 dynamic
 log.retention.check.interval.ms long 300000
 log.retention.hours int 168
@@ -162,6 +169,7 @@ max.connection.creation.rate int 2147483647 dynamic
 max.connections int 2147483647 dynamic
 max.connections.per.ip int 2147483647 dynamic
 max.connections.per.ip.overrides string "" dynamic
+max.decompressed.message.bytes int 2147483639 dynamic
 max.incremental.fetch.session.cache.slots int 1000
 max.request.partition.size.limit int 2000
 message.max.bytes int 1048588 dynamic
@@ -261,6 +269,8 @@ sasl.login.retry.backoff.max.ms long 10000
 sasl.login.retry.backoff.ms long 100
 sasl.mechanism.controller.protocol string GSSAPI
 sasl.mechanism.inter.broker.protocol string GSSAPI dynamic
+sasl.oauthbearer.allow.unverified.audience boolean false
+sasl.oauthbearer.allow.unverified.issuer boolean false
 sasl.oauthbearer.assertion.algorithm string RS256
 sasl.oauthbearer.assertion.claim.aud string -
 sasl.oauthbearer.assertion.claim.exp.seconds int 300
@@ -361,6 +371,18 @@ confluent.schema.registry.url list -
 confluent.ssl.truststore.location string -
 confluent.ssl.truststore.password password -
 confluent.ssl.truststore.type string JKS
+console.allowed.hosts list ""
+console.client.config string -
+console.host string 127.0.0.1
+console.login.mechanism string -
+console.masked.fields list ""
+console.port int -
+console.read.only boolean false
+console.records boolean true
+console.registry.ca.location string -
+console.registry.login.location string -
+console.ssl.certificate.location string -
+console.ssl.key.location string -
 metrics.auth.basic.users password -
 metrics.auth.basic.users.location string -
 metrics.auth.bearer.token password -
@@ -376,6 +398,8 @@ metrics.ssl.keystore.location string -
 metrics.ssl.keystore.password password -
 metrics.ssl.truststore.location string -
 metrics.ssl.truststore.password password -
+raftka.api.ceiling string -
+raftka.cluster.id string -
 raftka.controller.node.certificates boolean false
 raftka.group.consumer.busy.interval.ms int 200
 raftka.group.settle.ms int 50
@@ -384,6 +408,8 @@ raftka.log.level string info
 raftka.log.segment.reuse.bytes long 2147483648
 raftka.log.segment.reuse.ms long 600000
 raftka.quorum.heartbeat.interval.ms int 200
+raftka.telemetry.otlp.endpoint string -
+raftka.topics list ""
 raftka.validation string header
 registry.client.config string -
 registry.host string 127.0.0.1
@@ -418,6 +444,15 @@ zookeeper.bridge.x509.super.user string -
 # Kafka takes them from the file but does not list them.
 UNLISTED = """
 allow.everyone.if.no.acl.found boolean false
+group.consumer.assignor.offload.enable boolean true
+group.share.assignor.offload.enable boolean true
+group.share.dlq.manager.class.name string org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager
+group.streams.acceptable.recovery.lag long 10000
+group.streams.assignor.offload.enable boolean true
+group.streams.max.warmup.replicas int 20
+group.streams.min.task.offset.interval.ms int 15000
+group.streams.num.warmup.replicas int 2
+group.streams.task.offset.interval.ms int 60000
 unstable.api.versions.enable boolean false
 unstable.feature.versions.enable boolean false
 """

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from raftka.metadata.configs.prefixes import AtListener
 from raftka.metadata.configs.values import SettingError, Values
+from raftka.security import cryptography_package
 from raftka.security.jaas import Jaas
 from raftka.security.oauth.jwt import Expected
 from raftka.security.oauth.oauthbearer import OAUTHBEARER, file_of
@@ -66,6 +67,10 @@ def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
             f"{HANDLER}={UNSECURED}"
         )
     _check_url(str(url), listener)
+    if not cryptography_package.is_installed():
+        raise SettingError(
+            f"listener {listener}: OAUTHBEARER with {URL} {cryptography_package.NEEDS_IT}"
+        )
     audiences = settings["sasl.oauthbearer.expected.audience"]
     expected = Expected(
         audiences=audiences if isinstance(audiences, tuple) else (),

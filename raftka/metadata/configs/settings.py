@@ -16,6 +16,12 @@ from typing import Any, NamedTuple, Self
 from raftka.log.config import LogConfig, SchemaRule, SchemaRules
 from raftka.metadata.configs.broker import BROKER_SETTINGS, DIFFERENCES, Difference
 from raftka.metadata.configs.dynamic import check_addresses
+from raftka.metadata.configs.listeners import (
+    find_inter_broker,
+    parse_advertised,
+    parse_listeners,
+    parse_protocols,
+)
 from raftka.metadata.configs.logins import check_controllers, check_logins, own_login
 from raftka.metadata.configs.ports import check_ports
 from raftka.metadata.configs.prefixes import (
@@ -36,7 +42,7 @@ from raftka.metadata.configs.topic import (
 from raftka.metadata.configs.used_ports import UsedPort, check_distinct, used_ports
 from raftka.metadata.configs.values import Setting, SettingError, Values
 from raftka.metadata.image import BROKER, EMPTY, TOPIC, Endpoint, MetadataImage
-from raftka.security.client_security import PLAINTEXT, PROTOCOLS, ClientSecurity
+from raftka.security.client_security import PLAINTEXT, ClientSecurity
 
 __all__ = [
     "DIFFERENCES",
@@ -75,6 +81,8 @@ class NodeSettings:
     roles: frozenset[str]
     listeners: tuple[Endpoint, ...]  # of the broker
     advertised_listeners: tuple[Endpoint, ...]
+    # those of them whose clients are told the address at which they reached the node
+    automatic_listeners: frozenset[str]
     inter_broker_listener: str
     controller_listeners: tuple[Endpoint, ...]  # empty: no controller here
     # security protocols by listener, also of listeners that only other nodes have
@@ -199,9 +207,11 @@ class NodeSettings:
             raise SettingError("process.roles must be broker, controller or broker,controller")
         voters = tuple(_voter(each) for each in values["controller.quorum.voters"])
         _check_voters(node_id, roles, voters)
-        protocols = _protocols(values, "listener.security.protocol.map" in properties)
-        clients, controllers = _listeners(values, roles, properties, protocols)
-        advertised = _advertised(values, clients, controllers, protocols)
+        protocols = parse_protocols(values, "listener.security.protocol.map" in properties)
+        clients, controllers = parse_listeners(values, roles, properties, protocols)
+        advertised, automatic = parse_advertised(values, clients, controllers, protocols)
+        if (dirs := values["log.dirs"]) is not None and not (dirs and all(dirs)):
+            raise SettingError("log.dirs has an empty name: name a directory, or leave it out")
         check_logins(values, clients)
         check_controllers(values, controllers)
         check_ports(values)
@@ -209,7 +219,7 @@ class NodeSettings:
             raise SettingError(
                 "broker.heartbeat.interval.ms must be less than broker.session.timeout.ms"
             )
-        inter_broker = _inter_broker(values, advertised, protocols)
+        inter_broker = find_inter_broker(values, advertised, protocols)
         in_use = names_in_use(
             values, clients, controllers, _dialed(values, inter_broker, protocols)
         )
@@ -220,6 +230,7 @@ class NodeSettings:
             roles=roles,
             listeners=clients,
             advertised_listeners=advertised,
+            automatic_listeners=automatic,
             inter_broker_listener=inter_broker,
             controller_listeners=controllers,
             protocols=protocols,
@@ -332,127 +343,6 @@ def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]
         )
 
 
-def _listeners(
-    values: Values, roles: frozenset[str], given: Mapping[str, str], protocols: Mapping[str, str]
-) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
-    """The listeners of the broker and those of the controller."""
-    names = values["controller.listener.names"] or ()
-    if "controller" in roles and ("listeners" not in given or not names):
-        raise SettingError(
-            "a controller needs listeners and controller.listener.names, e.g. "
-            "CONTROLLER://host:port and CONTROLLER"
-        )
-    endpoints = [_endpoint("listeners", text, protocols) for text in values["listeners"]]
-    if len({each.listener for each in endpoints}) < len(endpoints):
-        raise SettingError("listeners has a name twice")
-    clients = tuple(each for each in endpoints if each.listener not in names)
-    controllers = tuple(each for each in endpoints if each.listener in names)
-    if bool(clients) != ("broker" in roles) or bool(controllers) != ("controller" in roles):
-        raise SettingError(
-            "listeners must have those of controller.listener.names for a controller, others for "
-            "a broker, and no more"
-        )
-    return clients, controllers
-
-
-def _protocols(values: Values, given: bool) -> dict[str, str]:
-    """Security protocol by listener name, both in upper case; the controller's listener is
-    PLAINTEXT when there is no map, as in Kafka.
-    """
-    protocols: dict[str, str] = (
-        {} if given else dict.fromkeys(values["controller.listener.names"] or (), "PLAINTEXT")
-    )
-    for pair in values["listener.security.protocol.map"].split(","):
-        name, separator, protocol = pair.strip().partition(":")
-        if not separator:
-            raise SettingError(
-                f"listener.security.protocol.map must be NAME:PROTOCOL,...: {pair!r} is not"
-            )
-        protocols[name.strip().upper()] = protocol.strip().upper()
-    return protocols
-
-
-def _endpoint(setting: str, text: str, protocols: Mapping[str, str]) -> Endpoint:
-    match = re.fullmatch(r"([A-Za-z0-9_.-]+)://(\[[0-9a-fA-F:]*\]|[^:/\s]*):(\d+)", text)
-    if match is None or int(match[3]) > 65535:
-        raise SettingError(f"{setting} must be NAME://host:port,...: {text!r} is not")
-    name = match[1].upper()
-    if name not in protocols:
-        raise SettingError(f"listener.security.protocol.map does not have the listener {name}")
-    if protocols[name] not in PROTOCOLS:
-        raise SettingError(
-            f"listener {name}: {protocols[name]} is not a security protocol; there are "
-            f"{', '.join(PROTOCOLS)}"
-        )
-    return Endpoint(name, match[2].strip("[]"), int(match[3]), protocols[name])
-
-
-def _advertised(
-    values: Values,
-    clients: tuple[Endpoint, ...],
-    controllers: tuple[Endpoint, ...],
-    protocols: Mapping[str, str],
-) -> tuple[Endpoint, ...]:
-    """Return the advertised listeners of the broker. A controller's address is in
-    controller.quorum.voters: an advertised listener of a controller is checked, and not used.
-    """
-    if values["advertised.listeners"] is None:
-        advertised = clients
-    else:
-        given = [
-            _endpoint("advertised.listeners", text, protocols)
-            for text in values["advertised.listeners"]
-        ]
-        theirs = {
-            *(values["controller.listener.names"] or ()),
-            *(each.listener for each in controllers),
-        }
-        advertised = tuple(each for each in given if each.listener not in theirs) if clients else ()
-        ours = [each.listener for each in clients]
-        missing = next((each.listener for each in advertised if each.listener not in ours), None)
-        if missing is not None:
-            raise SettingError(
-                f"advertised.listeners has the listener {missing}, which listeners does not have"
-            )
-        if clients and not advertised:
-            raise SettingError(
-                "advertised.listeners must have a listener of the broker, not only those of "
-                "controller.listener.names"
-            )
-    for each in advertised:
-        if each.host in ("0.0.0.0", "::"):
-            raise SettingError(
-                f"no client can connect to {each.host}: set advertised.listeners to an address "
-                "that clients can reach"
-            )
-    return tuple(each._replace(host=each.host or "localhost") for each in advertised)
-
-
-def _inter_broker(
-    values: Values, advertised: tuple[Endpoint, ...], protocols: Mapping[str, str]
-) -> str:
-    """A controller without a broker may name it too: its brokers have that listener."""
-    names = [each.listener for each in advertised]
-    if values["inter.broker.listener.name"] is None:
-        return names[0] if names else ""
-    wanted: str = values["inter.broker.listener.name"].upper()
-    if wanted in (values["controller.listener.names"] or ()):
-        raise SettingError(
-            f"inter.broker.listener.name is {wanted}, which is a listener of controllers "
-            "(controller.listener.names)"
-        )
-    if wanted not in protocols:
-        raise SettingError(
-            f"inter.broker.listener.name is {wanted}, which listener.security.protocol.map does "
-            "not have"
-        )
-    if names and wanted not in names:
-        raise SettingError(
-            f"inter.broker.listener.name is {wanted}, which is not in advertised.listeners"
-        )
-    return wanted
-
-
 class TopicConfig(NamedTuple):
     """A topic's settings as they hold now."""
 
@@ -527,6 +417,7 @@ class TopicConfigs:
             retention_ms=values["retention.ms"],
             retention_bytes=values["retention.bytes"],
             max_message_bytes=values["max.message.bytes"],
+            max_decompressed_message_bytes=values["max.decompressed.message.bytes"],
             message_timestamp_type=values["message.timestamp.type"],
             message_timestamp_before_max_ms=values["message.timestamp.before.max.ms"],
             message_timestamp_after_max_ms=values["message.timestamp.after.max.ms"],

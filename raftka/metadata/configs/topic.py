@@ -1,10 +1,10 @@
-"""The settings of a topic, as Kafka 4.3 has them: name, type, default, valid values, the broker's
+"""The settings of a topic, as Kafka 4.4 has them: name, type, default, valid values, the broker's
 name for the default. Knows no broker.
 """
 
 import re
 
-from raftka.log.config import STRATEGIES
+from raftka.log.config import LARGEST_RECORD_BYTES, STRATEGIES
 from raftka.metadata.configs.values import (
     Check,
     Setting,
@@ -28,6 +28,7 @@ DEAD_LETTER_TOPIC = "raftka.schema.validation.dead.letter.topic"
 
 # Taken and shown, but nothing here acts on them yet; a test compares this with the source.
 _UNUSED = """
+errors.deadletterqueue.group.enable remote.copy.lag.bytes remote.copy.lag.ms
 local.retention.bytes local.retention.ms remote.log.copy.disable remote.log.delete.on.disable
 remote.storage.enable
 """
@@ -106,6 +107,14 @@ _TABLE = (
         "How long a tombstone outlives its compaction.",
     ),
     _topic(
+        "errors.deadletterqueue.group.enable",
+        BOOLEAN,
+        False,
+        None,
+        "",
+        "May share groups write their dead letters here?",
+    ),
+    _topic(
         "file.delete.delay.ms",
         LONG,
         60_000,
@@ -178,6 +187,14 @@ _TABLE = (
         "Age at which a record must become compacted.",
     ),
     _topic(
+        "max.decompressed.message.bytes",
+        INT,
+        LARGEST_RECORD_BYTES,
+        between(1, LARGEST_RECORD_BYTES),
+        "max.decompressed.message.bytes",
+        "Largest record of a compressed batch, when it is opened.",
+    ),
+    _topic(
         "max.message.bytes",
         INT,
         MIB + 12,
@@ -240,6 +257,22 @@ _TABLE = (
         None,
         "log.preallocate",
         "Reserve room on the disk for the whole of a new segment.",
+    ),
+    _topic(
+        "remote.copy.lag.bytes",
+        LONG,
+        -1,
+        at_least(-1),
+        "log.remote.copy.lag.bytes",
+        "Bytes that are not copied to tiered storage yet.",
+    ),
+    _topic(
+        "remote.copy.lag.ms",
+        LONG,
+        0,
+        at_least(-1),
+        "log.remote.copy.lag.ms",
+        "Age below which segments are not copied to tiered storage.",
     ),
     _topic("remote.log.copy.disable", BOOLEAN, False, None, "", "Stop copying to tiered storage."),
     _topic(

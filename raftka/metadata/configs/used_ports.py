@@ -11,6 +11,7 @@ from raftka.metadata.image import Endpoint
 EVERYWHERE = ("", "0.0.0.0", "::")
 SAME_HOST = {"localhost": "127.0.0.1"}
 OTHER_PORTS = {  # settings that name a port, and those that name its host
+    "console.port": "console.host",
     "registry.port": "registry.host",
     "zookeeper.bridge.port": "zookeeper.bridge.host",
     "zookeeper.bridge.secure.port": "zookeeper.bridge.host",
@@ -44,7 +45,9 @@ def used_ports(values: Values, listeners: Iterable[Endpoint], page_host: str) ->
 
 
 def check_distinct(used: Iterable[UsedPort], reason: str = "") -> None:
-    """Raise PortsCollide. `reason`: why a port may be used that no setting names."""
+    """Raise PortsCollide if two settings use one port. `reason`: the origin of a port that no
+    setting names, for the text.
+    """
     by_port: dict[int, list[UsedPort]] = {}
     for each in used:
         for other in by_port.setdefault(each.port, []):

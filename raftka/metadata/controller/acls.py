@@ -8,18 +8,27 @@ from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.records import AclAdded, AclRemoved
 from raftka.metadata.security_commands import CreateAcls, DeleteAcls
-from raftka.wire.errors import Code, check_limit
+from raftka.security.networks import is_network
+from raftka.versions import METADATA_VERSION, NETWORKS_IN_ACLS
+from raftka.wire.errors import Code, KafkaError, check_limit
 
 
 def decide_create_acls(draft: Draft, command: CreateAcls) -> Decision:
     """Add the ACLs that are not there yet; the reply is their number.
 
-    Raises INVALID_REQUEST when the command adds too many, or the cluster would have too many. The
-    handler checks the first for its clients; commands of the bridge have no handler.
+    Raises UNSUPPORTED_VERSION for a network as host below its metadata.version, in Kafka's words;
+    INVALID_REQUEST when the command adds too many, or the cluster would have too many. The handler
+    checks the number for its clients; commands of the bridge have no handler.
     """
     known = draft.image.acls
     new = dict.fromkeys(acl for acl in command.acls if acl not in known)
     check_limit(ACLS_OF_REQUEST, len(new), code=Code.INVALID_REQUEST)
+    level = draft.image.features.get(METADATA_VERSION, 0)
+    if level < NETWORKS_IN_ACLS and any(is_network(acl.host) for acl in new):
+        raise KafkaError(
+            Code.UNSUPPORTED_VERSION,
+            "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher.",
+        )
     check_limit(ACLS, len(known) + len(new), code=Code.INVALID_REQUEST)
     return [AclAdded(*acl) for acl in new], len(new)
 

@@ -123,6 +123,7 @@ def check_registration(
         raise KafkaError(
             Code.INVALID_REGISTRATION, "a broker id, two 16-byte ids and a listener are needed"
         )
+    check_supported(command, image)
     for other in image.brokers.values():
         if other.broker_id != command.broker_id and not other.directories.isdisjoint(
             command.directories
@@ -139,6 +140,19 @@ def check_registration(
             Code.DUPLICATE_BROKER_REGISTRATION,
             f"another process is broker {command.broker_id}, its session has not ended",
         )
+
+
+def check_supported(command: RegisterBroker, image: MetadataImage) -> None:
+    """Raise UNSUPPORTED_VERSION for a broker whose release does not know a finalized level."""
+    ranges = {name: (low, high) for name, low, high in command.features}
+    for name, level in image.features.items():
+        low, high = ranges.get(name, (0, 0))
+        if not low <= level <= high:
+            raise KafkaError(
+                Code.UNSUPPORTED_VERSION,
+                f"this cluster has {name} {level}, and the release of broker {command.broker_id} "
+                f"supports {low} to {high}: start it with a release that the other nodes run",
+            )
 
 
 def _still_there(

@@ -29,7 +29,7 @@ from raftka.metadata.configs.settings import OF_TOPIC, NodeSettings, check_topic
 from raftka.metadata.configs.values import Setting, SettingError, Type
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
-from raftka.metadata.controller.topics import check_topic_name
+from raftka.metadata.controller.topic_names import check_topic_name
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of

@@ -51,7 +51,6 @@ from raftka.metadata.controller.directories import (
     when_registered,
 )
 from raftka.metadata.controller.draft import Draft, Environment
-from raftka.metadata.controller.features import FORMED_WITH
 from raftka.metadata.controller.partitions import (
     Unclean,
     decide_alter_partition,
@@ -75,6 +74,7 @@ from raftka.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
+from raftka.versions import FORMED_WITH, Features
 from raftka.wire.errors import Code, KafkaError
 
 REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in one batch, as Kafka's
@@ -92,8 +92,10 @@ class Controller:
         heard: Mapping[int, float] | None = None,
         machines: Mapping[str, ExtensionMachine] = NO_MACHINES,
         formation: Formation | None = None,
+        greeted: Mapping[int, Features] | None = None,
     ) -> None:
         """`image`: all that is committed. `machines`: of the packages that this node has.
+        `greeted`: what the releases of other voters support, as far as they have said it.
 
         `heard`: times at which Raft last heard other nodes. The former leader, whose silence led to
         the election, gets no new session.
@@ -103,6 +105,7 @@ class Controller:
         self.sessions = Sessions(settings.seconds("broker.session.timeout.ms"), now, heard or {})
         self._machines = machines
         self._formation = formation
+        self._greeted = greeted if greeted is not None else {}
         self._configs = TopicConfigs(settings)
         self._names = TopicNames(image)
         # soft: offset of the record that took a broker's leaderships
@@ -173,6 +176,7 @@ class Controller:
             partial(self._unclean_allowed, self.image),
             partial(self._settle, context.now),
             self._formation.make_secret if self._formation is not None else None,
+            self._greeted,
         )
         return Draft(self.image, self._names, context.next_offset, environment)
 
@@ -242,7 +246,9 @@ class Controller:
                 if self._formation is None
                 else [self._formation.make_secret(), *self._formation.first_users]
             )
-            return Outcome([ClusterFormed(new_cluster_id(context.random)), *features, *security])
+            given = None if self._formation is None else self._formation.cluster_id
+            cluster_id = given or new_cluster_id(context.random)
+            return Outcome([ClusterFormed(cluster_id), *features, *security])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
             return self._add_records_of_packages(
@@ -355,7 +361,9 @@ class Controller:
                 command.endpoints,
                 command.rack,
             )
-            registered = BrokerRegistered(*process, command.more_directories, here.may_come_back)
+            registered = BrokerRegistered(
+                *process, command.more_directories, here.may_come_back, command.features
+            )
             return Outcome([registered, *records, *here.marks()], Registered(context.next_offset))
         if known is not None and not known.fenced:
             records.insert(0, BrokerFenced(known.broker_id, known.epoch))

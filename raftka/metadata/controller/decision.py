@@ -42,6 +42,7 @@ class Formation(NamedTuple):
 
     secrets: Random  # its numbers cannot be predicted
     first_users: tuple[ScramCredentialSet, ...] = ()
+    cluster_id: str | None = None  # None: a random one
 
     def make_secret(self) -> ClusterSecretSet:
         return ClusterSecretSet(self.secrets.randbytes(SECRET_BYTES))

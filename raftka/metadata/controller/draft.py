@@ -5,8 +5,9 @@ decisions into one draft: each decision then sees the changes of those before it
 no replicated state; its records take effect when they are appended.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
+from types import MappingProxyType
 from typing import NamedTuple
 
 from raftka.limits import Limit
@@ -14,6 +15,7 @@ from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.controller.topic_names import Names, NamesAbove
 from raftka.metadata.image import MetadataImage
 from raftka.metadata.records import ClusterSecretSet, Record, TopicCreated, TopicDeleted
+from raftka.versions import Features
 
 
 class Environment(NamedTuple):
@@ -27,6 +29,8 @@ class Environment(NamedTuple):
     # changes that the partitions of that image need; those beyond one entry follow later
     settle_partitions: Callable[[MetadataImage], list[Record]]
     new_secret: Callable[[], ClusterSecretSet] | None  # None: this node may not make one
+    # what the releases of other voters support, as far as known
+    greeted: Mapping[int, Features] = MappingProxyType({})
 
 
 class Draft:

@@ -1,5 +1,5 @@
-"""Decisions on leaders: ElectLeaders (KIP-460) elects the preferred leader, or any replica where
-none that is in sync is left.
+"""Decisions on leaders: ElectLeaders (KIP-460) elects the preferred leader, or any living replica
+of a partition that has no replica in sync.
 """
 
 from collections.abc import Iterable

@@ -1,28 +1,18 @@
-"""Decisions on features: UpdateFeatures. The features are metadata.version, group.version and
-transaction.version.
-"""
+"""Decisions on features: UpdateFeatures. raftka/versions.py has the levels."""
+
+from collections.abc import Iterator
 
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.records import FeatureLevelSet, Record
+from raftka.versions import METADATA_VERSION, RAFTKA_VERSION, SUPPORTED
 from raftka.wire.errors import Code, KafkaError
 
-METADATA_VERSION = "metadata.version"
-LOWEST_LEVEL, LEVEL = 7, 30  # as Kafka 4.3 has them
-GROUP_VERSION = "group.version"  # 1: consumer groups of the new protocol (KIP-848)
-# 2: clients leave it to brokers to add partitions, and each end raises the epoch (KIP-890)
-TRANSACTION_VERSION = "transaction.version"
-SUPPORTED = {
-    METADATA_VERSION: (LOWEST_LEVEL, LEVEL),
-    GROUP_VERSION: (0, 1),
-    TRANSACTION_VERSION: (0, 2),
-}
-FORMED_WITH = {METADATA_VERSION: LEVEL, GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
-ABSENT = {  # with their highest levels in Kafka 4.3; an upgrade of the whole release names them
+ABSENT = {  # with their highest levels in Kafka 4.4; an upgrade of the whole release names them
     "eligible.leader.replicas.version": 1,
     "kraft.version": 1,
-    "share.version": 1,
+    "share.version": 2,
     "streams.version": 1,
 }
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -36,7 +26,7 @@ def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
     metadata.version: those that are not here stay as they are. A feature that is named without
     metadata.version must be here.
     """
-    image, node_id = draft.image, draft.environment.settings.node_id
+    image = draft.image
     records: list[Record] = []
     release = any(update.name == METADATA_VERSION for update in command.updates)
     for update in command.updates:
@@ -47,7 +37,7 @@ def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
         ):
             continue
         level = image.features.get(update.name, 0)
-        wrong = _find_fault(update, level, node_id)
+        wrong = _find_fault(draft, update, level)
         if wrong is not None:
             raise KafkaError(Code.INVALID_UPDATE_VERSION, FAILED + wrong)
         if update.level != level:
@@ -55,19 +45,21 @@ def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
     return [] if command.validate_only else records, None
 
 
-def _find_fault(update: FeatureUpdate, level: int, node_id: int) -> str | None:
-    reason = _find_invalid(update, level, node_id)
+def _find_fault(draft: Draft, update: FeatureUpdate, level: int) -> str | None:
+    reason = _find_invalid(update, level, draft.environment.settings.node_id)
+    if reason is None and update.level != level:
+        reason = "; ".join(_find_unsupporting(draft, update.name, update.level)) or None
     if reason is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {reason}"
-    # no test shows yet that a lower level reads all records of a higher one
-    if update.level < level and update.name == METADATA_VERSION:
+    # an earlier release does not read what this level has allowed nodes to write
+    if update.level < level and update.name in (METADATA_VERSION, RAFTKA_VERSION):
         why = (
             "Refusing to perform the requested downgrade because it might delete metadata "
             "information."
         )
         if update.upgrade_type == UNSAFE_DOWNGRADE:
             why = "Unsafe metadata downgrade is not supported in this version."
-        return f"Unsupported metadata.version downgrade from {level} to {update.level}. {why}"
+        return f"Unsupported {update.name} downgrade from {level} to {update.level}. {why}"
     return None
 
 
@@ -89,3 +81,34 @@ def _find_invalid(update: FeatureUpdate, level: int, node_id: int) -> str | None
     if update.level > level and update.upgrade_type != UPGRADE:
         return "Can't downgrade to a newer version."
     return None
+
+
+def _find_unsupporting(draft: Draft, name: str, level: int) -> Iterator[str]:
+    """Name each node whose release does not support the level: registered brokers, alive or not,
+    and controllers. Kafka names the first.
+    """
+    image, environment = draft.image, draft.environment
+    for broker in image.brokers.values():
+        ranges = {feature: (low, high) for feature, low, high in broker.features}
+        yield from _unsupported(f"Broker {broker.broker_id}", ranges.get(name, (0, 0)), level)
+    for voter in environment.settings.voters:
+        if voter.node_id == environment.settings.node_id or voter.node_id in image.brokers:
+            continue
+        if voter.node_id not in environment.greeted:
+            yield (
+                f"controller {voter.node_id} has not registered, and may not support this feature"
+            )
+            continue
+        known = environment.greeted[voter.node_id]
+        ranges = {feature: (low, high) for feature, low, high in known}
+        yield from _unsupported(f"Controller {voter.node_id}", ranges.get(name, (0, 0)), level)
+
+
+def _unsupported(node: str, supported: tuple[int, int], level: int) -> Iterator[str]:
+    low, high = supported
+    if not low <= level <= high:
+        yield (
+            f"{node} only supports versions {low}-{high}"
+            if high
+            else f"{node} does not support this feature."
+        )

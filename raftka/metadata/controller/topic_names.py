@@ -1,12 +1,17 @@
-"""Find topics whose names differ only in `.` and `_`.
+"""Names of topics: which are legal, and which differ only in `.` and `_`.
 
 Names of metrics make no difference between these characters, so Kafka refuses the second such
 topic.
 """
 
+import re
 from typing import Protocol
 
 from raftka.metadata.image import MetadataImage
+from raftka.wire.errors import Code, KafkaError, quoted
+
+LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+NAME_LENGTH = 249  # a directory is called name-partition, in 255 bytes
 
 
 class Names(Protocol):
@@ -57,3 +62,23 @@ class NamesAbove:
 def fold(name: str) -> str:
     """Return the same text for all names that collide."""
     return name.replace(".", "_")
+
+
+def check_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION."""
+    if not name:
+        wrong = "the empty string is not allowed"
+    elif name in (".", ".."):
+        wrong = f"'{name}' is not allowed"
+    elif len(name) > NAME_LENGTH:
+        wrong = (
+            f"the length of '{quoted(name)}' is longer than the max allowed length {NAME_LENGTH}"
+        )
+    elif not LEGAL_NAME.fullmatch(name):
+        wrong = (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
+            "and '-'"
+        )
+    else:
+        return
+    raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")

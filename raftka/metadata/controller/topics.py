@@ -5,7 +5,6 @@ Each topic has a result of its own; one that is refused does not affect the othe
 checked the request as a whole: rights, topics that it names twice, how much it asks for.
 """
 
-import re
 from collections import Counter
 from random import Random
 
@@ -38,15 +37,13 @@ from raftka.metadata.controller.assignment import (
 )
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
-from raftka.metadata.controller.topic_names import fold
+from raftka.metadata.controller.topic_names import check_topic_name, fold
 from raftka.metadata.image import TOPIC, MetadataImage, TopicImage
 from raftka.metadata.records import ConfigSet, PartitionsAdded, Record, TopicCreated, TopicDeleted
-from raftka.wire.errors import Code, KafkaError, check_limit, limit_of, quoted
+from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 
 NO_ID = bytes(16)
-LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 CLUSTER_METADATA = "__cluster_metadata"  # Kafka's name for the metadata log: no topic
-NAME_LENGTH = 249  # a directory is called name-partition, in 255 bytes
 TOO_MANY_PARTITIONS = "Excessively large number of partitions per request."  # Kafka's words
 TWICE = "The provided topic name maps to an ID that was already supplied."  # Kafka's words
 
@@ -285,26 +282,6 @@ def _check_may_be_deleted(
     if not settings["delete.topic.enable"]:
         raise KafkaError(Code.TOPIC_DELETION_DISABLED)
     return topic
-
-
-def check_topic_name(name: str) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION."""
-    if not name:
-        wrong = "the empty string is not allowed"
-    elif name in (".", ".."):
-        wrong = f"'{name}' is not allowed"
-    elif len(name) > NAME_LENGTH:
-        wrong = (
-            f"the length of '{quoted(name)}' is longer than the max allowed length {NAME_LENGTH}"
-        )
-    elif not LEGAL_NAME.fullmatch(name):
-        wrong = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' "
-            "and '-'"
-        )
-    else:
-        return
-    raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {wrong}")
 
 
 def new_topic_id(random: Random) -> bytes:

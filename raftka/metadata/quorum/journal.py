@@ -28,6 +28,7 @@ from raftka.metadata.quorum.journal_format import (
 )
 from raftka.metadata.quorum.raft_types import Entry, Snapshot
 from raftka.runtime.interfaces import File, Files
+from raftka.versions import JOURNAL_ITEMS
 
 CHUNK = 1024 * 1024  # bytes read at once when a snapshot is checked
 
@@ -95,8 +96,8 @@ class Journal:
         """Take the directory's lock (BlockingIOError if another has it) and read what is there; a
         torn last record is cut off.
 
-        Raises JournalDamaged, and WrongDirectory if it is another node's or, where both are known,
-        another cluster's.
+        Raises JournalDamaged, NewerFormat, and WrongDirectory if it is another node's or, where
+        both are known, another cluster's.
         """
         files.make_directory(directory)
         journal = cls(files, directory, node_id, files.lock(f"{directory}/.lock"))
@@ -362,9 +363,8 @@ class Journal:
                         f"{self.directory} belongs to node {item.a}, not to {self.node_id}"
                     )
             case _:
-                raise JournalDamaged(
-                    f"{self.directory} has an item of kind {item.kind}: a newer version wrote it"
-                )
+                JOURNAL_ITEMS.check(item.kind, self.directory)
+                raise JournalDamaged(f"{self.directory} has an item of kind {item.kind}")
 
     def _load_snapshot(self) -> None:
         self._open_snapshot()

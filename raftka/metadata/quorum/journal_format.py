@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from raftka.checksum import crc32c
 from raftka.runtime.interfaces import Buffer
+from raftka.versions import METADATA_JOURNAL, SNAPSHOT_FILE, Format
 
 RECORD_MAGIC = b"\xabRJ1"
 SNAPSHOT_MAGIC = b"\xabRS1"
@@ -73,13 +74,14 @@ def encode_record(number: int, body: Sequence[Buffer]) -> list[Buffer]:
 
 def decode_journal(data: bytes) -> tuple[list[Item], int, int]:
     """All items, how many records hold them, and where the last good record ends. Raises
-    JournalDamaged.
+    JournalDamaged, NewerFormat.
     """
     items: list[Item] = []
     view, position, number = memoryview(data), 0, 0
     while (end := _record_end(view, position, number + 1)) is not None:
         items += _items(view[position + RECORD_HEAD : end])
         position, number = end, number + 1
+    _check_newer(data[position : position + RECORD_HEAD], RECORD, METADATA_JOURNAL)
     if number == 0:
         raise JournalDamaged(
             "the journal's first record is damaged: it was written atomically, so it was whole once"
@@ -90,6 +92,17 @@ def decode_journal(data: bytes) -> tuple[list[Item], int, int]:
                 f"the journal is damaged at byte {position}: a whole record follows at byte {later}"
             )
     return items, number, position
+
+
+def _check_newer(head: bytes, layout: Struct, of: Format) -> None:
+    """Raise NewerFormat where a later release has written a record or a snapshot. It has another
+    digit in its magic; the size of the head and its checksum stay where they are for all releases.
+    """
+    of_ours = RECORD_MAGIC if of is METADATA_JOURNAL else SNAPSHOT_MAGIC
+    if len(head) == layout.size + CHECK.size and head[:3] == of_ours[:3] and head[3:4].isdigit():
+        (check,) = CHECK.unpack_from(head, layout.size)
+        if crc32c(head[: layout.size]) == check:
+            of.check(int(head[3:4]), of.place)
 
 
 def _record_end(view: memoryview, position: int, number: int | None = None) -> int | None:
@@ -133,7 +146,8 @@ def encode_snapshot(index: int, term: int, state: bytes) -> bytes:
 
 
 def decode_snapshot_head(data: bytes) -> SnapshotHead:
-    """Raises JournalDamaged."""
+    """Raises JournalDamaged, NewerFormat."""
+    _check_newer(data[:SNAPSHOT_HEAD], SNAPSHOT, SNAPSHOT_FILE)
     try:
         magic, index, term, size, crc = SNAPSHOT.unpack_from(data)
         (check,) = CHECK.unpack_from(data, SNAPSHOT.size)

@@ -1,5 +1,4 @@
-"""Recover a quorum that is lost for good from the one voter that is left: its entries, their
-changes, and the losses.
+"""Begin a lost quorum anew from the one voter that is left.
 
 Runs while the node is stopped. The lost voters can have confirmed at most LOST_AT_MOST entries that
 this one lacks. Every number that must never be given out twice moves ahead by so much: offsets of
@@ -22,7 +21,7 @@ PACKAGE = "raftka"  # under which the cluster remembers its recoveries
 
 
 class NotRecoverable(ValueError):
-    """The text is for whoever runs the command."""
+    """The directory cannot be recovered. The text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,9 @@ class Remains:
 
 
 def read_remains(journal: Journal) -> Remains:
-    """Raises NotRecoverable, JournalDamaged, UnknownRecord."""
+    """Read the quorum's state from one voter's journal. Raises NotRecoverable, JournalDamaged,
+    NewerFormat.
+    """
     if journal.standing is Standing.EMPTY:
         raise NotRecoverable(f"{journal.directory} is empty: there is nothing to begin with")
     if journal.standing is Standing.JOINING:
@@ -79,7 +80,7 @@ def begin_anew(
     journal: Journal, remains: Remains, voters: Sequence[int], report: str, random: Random
 ) -> None:
     """Make the directory the seed of a quorum of these voters. `report`: what was given up; the
-    cluster's metadata keep it. Raises OSError.
+    cluster's metadata keep it. Raises OSError, and NotRecoverable for a node that is not a voter.
     """
     if journal.node_id not in voters:
         raise NotRecoverable(
@@ -98,7 +99,7 @@ def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
     noted = ExtensionImage(index, {**notes.entries, f"recovery/{index}".encode(): report.encode()})
     topics = {
         topic_id: topic._replace(
-            partitions=tuple([_nobodys(partition) for partition in topic.partitions])
+            partitions=tuple([_without_leader(partition) for partition in topic.partitions])
         )
         for topic_id, topic in image.topics.items()
     }
@@ -115,7 +116,7 @@ def moved_ahead(image: MetadataImage, index: int, report: str) -> MetadataImage:
     )
 
 
-def _nobodys(partition: PartitionImage) -> PartitionImage:
+def _without_leader(partition: PartitionImage) -> PartitionImage:
     """Leave the partition without leader: the first member of the ISR that comes back leads, under
     an epoch that no lost entry can have used.
     """
@@ -124,7 +125,7 @@ def _nobodys(partition: PartitionImage) -> PartitionImage:
 
 
 def recoveries(image: MetadataImage) -> list[str]:
-    """The reports of all recoveries that this cluster remembers."""
+    """Return the reports of all recoveries that this cluster remembers."""
     known = image.extensions.get(PACKAGE)
     return (
         [
@@ -138,7 +139,7 @@ def recoveries(image: MetadataImage) -> list[str]:
 
 
 def check_start(journal: Journal, voters: Sequence[int]) -> None:
-    """Raises NotRecoverable when the node must not run as it is."""
+    """Raise NotRecoverable when the node must not run as it is."""
     if journal.standing is Standing.BROKEN_OFF:
         raise NotRecoverable(
             f"the recovery of {journal.directory} was broken off: run `raftka cluster recover` "

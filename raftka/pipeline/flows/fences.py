@@ -75,13 +75,13 @@ def moves(
 
 
 def moved(before: frozenset[str], now: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Events and fences."""
+    """Yield an event and the fence for each fence that was left or entered."""
     yield from (("LEAVE", name) for name in sorted(before - now))
     yield from (("ENTER", name) for name in sorted(now - before))
 
 
 def load_fences(path: Path) -> tuple[Fence, ...]:
-    """Raises OptionRefused."""
+    """Read the areas of a GeoJSON file. Raises OptionRefused."""
     try:
         return tuple(_fences(json.loads(path.read_text())))
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -1,6 +1,6 @@
 """Record batches as rows of Spark: a stream's rows go into a lake as whole Arrow batches, each the
-value of one row. Spark's Java passes such a value on as it is; single rows it would take apart and
-put together twice. Tasks, batches and commits stay the same.
+value of one row. Spark's Java passes such a value on as it is; it would take single rows apart and
+put them together twice. Tasks, batches and commits stay the same.
 """
 
 import json

@@ -35,6 +35,7 @@ from raftka.schemas.client import (
 )
 
 ANSWER_BYTES = 8 << 20
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 TIMEOUT_S = 10.0  # for one answer, in all
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)  # before each registry is asked again
 UNKNOWN_S = 10.0  # an unknown id is not asked for again so soon
@@ -89,23 +90,31 @@ class Http:
         self._access, self._clock = access, clock
 
     def __call__(self, url: str, path: str) -> tuple[int, bytes]:
+        return self.send("GET", url, path)
+
+    def send(
+        self, method: str, url: str, path: str, body: bytes | None = None
+    ) -> tuple[int, bytes]:
+        """Return status and body. `body`: a JSON document. Raises OSError."""
         parts = urlsplit(url)
         access = self._access
         user_info = None if access.user is None else f"{access.user}:{access.password}"
         headers = request_headers(user_info)
+        if body is not None:
+            headers["Content-Type"] = CONTENT_TYPE
         connection = self._connection(parts.scheme == "https", parts.hostname or "", parts.port)
         until = self._clock() + TIMEOUT_S
         try:
-            connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
+            connection.request(method, parts.path.rstrip("/") + path, body, headers)
             response = connection.getresponse()
-            body = bytearray()
+            answer = bytearray()
             while piece := response.read1(65536):
-                body += piece
-                if len(body) > ANSWER_BYTES:
+                answer += piece
+                if len(answer) > ANSWER_BYTES:
                     raise OSError(f"an answer of more than {ANSWER_BYTES} bytes")
                 if self._clock() > until:
                     raise TimeoutError(f"no whole answer in {TIMEOUT_S:g} s")
-            return response.status, bytes(body)
+            return response.status, bytes(answer)
         except HTTPException as error:
             raise OSError(f"no HTTP: {type(error).__name__} {error}") from None
         finally:

@@ -19,6 +19,7 @@ from raftka.json_values import JsonObject
 from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.topics.brokers import DECISIONS, Brokers
 from raftka.pipeline.topics.creation import create_topic
+from raftka.versions import SINK_DECISIONS, NewerFormat
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.fetch import FETCH, READ_UNCOMMITTED
 from raftka.wire.messages.list_offsets import EARLIEST, LATEST
@@ -47,7 +48,7 @@ WIDER = 8
 BY_NAME = 12  # the last version of Fetch with names of topics
 FETCH_BYTES, WAIT_MS = 1 << 20, 500
 COMMIT_MARKER = b"\0\0\0\1"  # key of a marker: version 0, type 1
-NOBODY = Identity(-1, -1)  # a claim may be there twice
+NOBODY = Identity(-1, -1)  # without a producer id a claim may be written twice
 
 
 class Decision(NamedTuple):
@@ -65,24 +66,29 @@ class Found(NamedTuple):
 
 
 def ensure_topic(brokers: Brokers) -> None:
-    """Raises PipelineError."""
+    """Create the topic if it does not exist. Raises PipelineError."""
     if TOPIC not in brokers.topics([TOPIC]):
         create_topic(brokers, TOPIC, 1, CONFIG)
 
 
 def decide(brokers: Brokers, identity: Identity, decision: Decision) -> None:
-    """Add it to the transaction. Raises KafkaError and Unreachable."""
+    """Add the decision to the open transaction. Raises KafkaError and Unreachable."""
     producer = Producer(brokers, identity=identity)
     producer.add(
         LOG,
         (
             str(identity.transactional_id).encode(),
-            json.dumps(decision._asdict()).encode(),
+            decision_value(decision),
             (),
             time.time_ns() // 1_000_000,
         ),
     )
     producer.flush()
+
+
+def decision_value(decision: Decision) -> bytes:
+    """Return the record's value. It has no field `version`, like a claim: it is of version 0."""
+    return json.dumps(decision._asdict()).encode()
 
 
 def last_decision(brokers: Brokers, transactional_id: str) -> Found:
@@ -110,8 +116,8 @@ def last_decision(brokers: Brokers, transactional_id: str) -> Found:
 
 
 def _decided(brokers: Brokers, key: bytes, start: int, end: int) -> tuple[Decision | None, bool]:
-    """The last decision between these offsets that is committed; and whether there is one without a
-    marker.
+    """Return the last committed decision between these offsets, and whether there is one that has
+    no marker yet.
     """
     waiting: dict[int, Decision] = {}  # by producer id
     found = None
@@ -153,16 +159,22 @@ def claim(brokers: Brokers, identity: Identity, task: int, attempt: int, since: 
 
 def _content(record: Record) -> JsonObject:
     try:
-        return dict(json.loads(record.value or b""))
-    except ValueError:
+        found = dict(json.loads(record.value or b""))
+        version = int(found.pop("version", 0))
+    except (TypeError, ValueError):
         raise PipelineError(
             f"{TOPIC} at offset {record.offset} has a record that no sink has written: "
             f"{record.value!r}"
         ) from None
+    try:
+        SINK_DECISIONS.check(version, f"{TOPIC} at offset {record.offset}")
+    except NewerFormat as error:
+        raise PipelineError(str(error)) from None
+    return found
 
 
 def _batches(brokers: Brokers, start: int, stop: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches with these offsets. Raises KafkaError and Unreachable."""
+    """Yield the batches with these offsets. Raises KafkaError and Unreachable."""
     patience = brokers.patience(f"reading {TOPIC} up to offset {stop}")
     topic = FETCH.request.topics
     while start < stop:

@@ -156,15 +156,15 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
 
 def addresses(kafka: Mapping[str, str]) -> tuple[Address, ...]:
     """Parse kafka.bootstrap.servers."""
-    try:
-        found = tuple(addresses_of(kafka.get("bootstrap.servers", "")))
-    except ValueError as error:
-        raise OptionRefused(f"kafka.bootstrap.servers: {error}") from None
-    if not found:
+    servers = kafka.get("bootstrap.servers", "")
+    if not servers.strip():
         raise OptionRefused(
             'kafka.bootstrap.servers is missing: .option("kafka.bootstrap.servers", "host:9092")'
         )
-    return found
+    try:
+        return tuple(addresses_of(servers))
+    except ValueError as error:
+        raise OptionRefused(f"kafka.bootstrap.servers: {error}") from None
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:

@@ -80,7 +80,8 @@ def read(source: BinaryIO) -> tuple[Json, list[bytes]] | None:
 
 
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    if sys.platform != "darwin":  # macOS knows no such limit
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     matchers = Matchers()
     while (came := read(sys.stdin.buffer)) is not None:

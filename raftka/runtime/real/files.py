@@ -2,55 +2,60 @@
 microseconds); fdatasync and unlink have threads.
 """
 
-import ctypes
 import errno
 import fcntl
 import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import TypeVar
 
 from raftka.runtime import reused
 from raftka.runtime.interfaces import Buffer, File
-from raftka.runtime.real.flushes import Flush, Flusher, sync_path
-from raftka.runtime.real.volumes import Volumes
+from raftka.runtime.real.flushes import Flush, Flusher
+from raftka.runtime.real.syncing import sync_all, sync_data, sync_path
+from raftka.runtime.real.system import System, Volumes, chosen_system
 
 IOV_MAX = 1024
 NAME_BYTES = 255  # the longest name of a file
 GONE = ".gone"  # the end of names that wait to be unlinked
 
-# os.posix_fallocate makes the file longer, and a log's end is its file's
-FALLOCATE = ctypes.CDLL(None).fallocate
-FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-KEEP_SIZE = 1
-
 F = TypeVar("F", bound="RealFile")
 
 
-@contextmanager
-def lend(data: bytes) -> Iterator[str]:
+def lend(data: bytes) -> AbstractContextManager[str]:
     """As `Runtime.lend`."""
-    descriptor = os.memfd_create("lent", os.MFD_CLOEXEC)
-    try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(data)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
+    return chosen_system().lend(data)
 
 
 class RealFile:
-    __slots__ = ("_close", "_open", "_size", "closing", "fd", "path", "pins", "volume", "was_lent")
+    __slots__ = (
+        "_close",
+        "_open",
+        "_size",
+        "_system",
+        "closing",
+        "fd",
+        "path",
+        "pins",
+        "volume",
+        "was_lent",
+    )
 
     def __init__(
-        self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes
+        self,
+        path: str,
+        fd: int,
+        open_files: dict["RealFile", None],
+        volumes: Volumes,
+        system: System,
     ) -> None:
         self.path = path
         self.fd = fd
+        self._system = system
         status = os.fstat(fd)
         self.volume = volumes.of(status.st_dev, path)
         self._open = open_files
@@ -67,7 +72,7 @@ class RealFile:
         for start in range(0, len(buffers), IOV_MAX):
             part = buffers[start : start + IOV_MAX]
             wanted = sum(map(len, part))
-            written = os.pwritev(self.fd, part, self._size)
+            written = self._system.write_at(self.fd, part, self._size)
             self._size += written
             if written < wanted:
                 self._append_rest(b"".join(part), written)
@@ -92,9 +97,10 @@ class RealFile:
 
     def read_into(self, view: memoryview, position: int) -> None:
         """Fill the view. Raises OSError, also when the file ends before."""
-        count = os.preadv(self.fd, (view,), position)
+        read_at = self._system.read_at
+        count = read_at(self.fd, (view,), position)
         while count < len(view):
-            more = os.preadv(self.fd, (view[count:],), position + count)
+            more = read_at(self.fd, (view[count:],), position + count)
             if not more:
                 raise OSError(errno.EIO, "file shorter than promised", self.path)
             count += more
@@ -112,8 +118,7 @@ class RealFile:
         self._size = size
 
     def reserve(self, size: int) -> None:
-        # an error is no one's: who writes there will be told
-        FALLOCATE(self.fd, KEEP_SIZE, 0, size)
+        self._system.reserve(self.fd, size)
 
     def size(self) -> int:
         return self._size
@@ -125,7 +130,7 @@ class RealFile:
         os.utime(self.fd, ns=(os.fstat(self.fd).st_atime_ns, wall_ms * 1_000_000))
 
     def sync(self) -> None:
-        os.fdatasync(self.fd)
+        sync_data(self.fd)
 
     def close(self, way: Callable[[int], None] = os.close) -> None:
         self.closing = True
@@ -157,9 +162,14 @@ class ReusedFile(RealFile):
     __slots__ = ("_old_size",)
 
     def __init__(
-        self, path: str, fd: int, open_files: dict["RealFile", None], volumes: Volumes
+        self,
+        path: str,
+        fd: int,
+        open_files: dict["RealFile", None],
+        volumes: Volumes,
+        system: System,
     ) -> None:
-        super().__init__(path, fd, open_files, volumes)
+        super().__init__(path, fd, open_files, volumes, system)
         self._old_size, self._size, self.was_lent = self._size, 0, False
 
     def append(self, buffers: Sequence[Buffer]) -> None:
@@ -183,8 +193,9 @@ class RealFiles:
         post: Callable[[Callable[[], None]], None],
         at_last: Callable[[Callable[[], None]], None] = lambda action: action(),
     ) -> None:
-        self.flusher = Flusher(post)
-        self.volumes = Volumes()
+        self._system = system = chosen_system()
+        self.flusher = Flusher(post, system.open_kernel())
+        self.volumes = system.open_volumes()
         self._at_last = at_last
         self._asked: list[Flush] = []
         # names to unlink, descriptors to close
@@ -204,6 +215,7 @@ class RealFiles:
             os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o640),
             self._open,
             self.volumes,
+            self._system,
         )
 
     def exists(self, path: str) -> bool:
@@ -240,7 +252,7 @@ class RealFiles:
         with open(temporary, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync_all(file.fileno())
         os.replace(temporary, path)
         self.sync_directory(os.path.dirname(path) or ".")
 

@@ -1,37 +1,37 @@
-"""Flush dirty files: by the kernel's own asynchronous fdatasync (io_submit of 2.5, fdatasync since
-4.18), which reports by an eventfd; many files at once by their file system (volumes.py); by threads
-where names are to be flushed, and where the kernel will not.
+"""Flush dirty files: by the kernel itself where it offers that (linux/kernel.py); many files at
+once by their file system (linux/volumes.py); by threads where names are to be flushed, and
+everywhere else.
 
 A thread that flushes costs more than the flush of a few files: it and the loop take the interpreter
-from each other a dozen times. `bench/` has the rows that decided.
+from each other a dozen times. `bench/` has the measurements.
 """
 
-import ctypes
-import os
-import platform
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from queue import SimpleQueue
-from struct import Struct
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
-from raftka.runtime.real.volumes import MANY, Volume
+from raftka.runtime.real.syncing import sync_data, sync_path
 
 THREADS = 2
-AT_ONCE = 256
-# io_setup, io_destroy, io_submit, io_getevents
-CALLS = {"x86_64": (206, 207, 209, 208), "aarch64": (0, 1, 2, 4), "riscv64": (0, 1, 2, 4)}
-T = TypeVar("T")
-# data, key, flags, operation, priority, descriptor, what only reads and writes have; flags, eventfd
-CONTROL_BLOCK = Struct("<QIIHhIQQqQII")
-EVENT = Struct("<QQqq")  # data, control block, result, second result
-FDATASYNC = 3
-TELL = 1  # by the eventfd
+MANY = 24  # files that one flush of a directory has, before syncfs is worth its thread
 
 Done = Callable[[OSError | None], None]
 Post = Callable[[Callable[[], None]], None]
+
+
+class Volume(Protocol):
+    """A file system that can be flushed by one call."""
+
+    def takes(self, files: int) -> bool:
+        """Return whether so many files are flushed by one call now."""
+
+    def ask(self, fds: Sequence[int], report: Done) -> bool:
+        """Return whether the caller has to run `work` in a thread, which calls `report` there."""
+
+    def work(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Open(Protocol):
@@ -39,7 +39,7 @@ class Open(Protocol):
     def fd(self) -> int: ...
     @property
     def volume(self) -> Volume | None:
-        """Its file system, where that is known."""
+        """Its file system, where that can be flushed by one call."""
 
 
 # open files; paths of others, or of directories; what to call when all are flushed
@@ -63,23 +63,46 @@ class Job:
             self._done(self._error)
 
 
+class Kernel(Protocol):
+    """Flushes that the kernel makes by itself."""
+
+    eventfd: int  # becomes readable when some are done
+
+    @property
+    def works(self) -> bool:
+        """Return whether it makes flushes here."""
+
+    @property
+    def busy(self) -> bool:
+        """Return whether flushes are under way."""
+
+    def submit(self, wanted: Sequence[tuple[int, Job]]) -> Sequence[tuple[int, Job]]:
+        """Begin to flush descriptors; return those that it does not take."""
+
+    def reap(self, *, wait: bool) -> Sequence[tuple[int, Job]]:
+        """Report flushes that are done to their jobs, and begin more. Return those that the kernel
+        does not take.
+        """
+
+    def close(self) -> None: ...
+
+
 class Flusher:
-    """`post` brings what threads have to say to the loop; the loop calls `ready` for each write to
-    `eventfd`, or for some together.
+    """`post` runs a thread's function on the loop. Where there is a `kernel`, the loop calls
+    `ready` for each write to its eventfd, or for some together.
     """
 
-    def __init__(self, post: Post) -> None:
-        self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._kernel = Kernel(self.eventfd)
+    def __init__(self, post: Post, kernel: Kernel | None = None) -> None:
+        self.kernel = kernel
         self._post = post
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
 
     def flush(self, asked: Iterable[Flush]) -> None:
-        """All at once."""
+        """Begin all of these flushes."""
         wanted: list[tuple[int, Job]] = []
         for files, paths, done in asked:
-            names = paths or not files
+            names = bool(paths) or not files
             volume = files[0].volume if len(files) >= MANY else None
             if (
                 volume is not None
@@ -88,40 +111,49 @@ class Flusher:
             ):
                 job = Job(2 if names else 1, done)
                 self._by_volume(volume, [file.fd for file in files], job)
+            elif self.kernel is None or not self.kernel.works:
+                # one piece of work for all files: each piece costs the loop a wake-up
+                job = Job(1, done)
+                self._in_thread([file.fd for file in files], paths, job)
+                continue
             else:
                 job = Job(len(files) + (1 if names else 0), done)
                 wanted += [(file.fd, job) for file in files]
             if names:
-                self._in_thread(sync_paths, paths, job)
-        for fd, job in self._kernel.submit(wanted):
-            self._in_thread(fdatasync, fd, job)
+                self._in_thread((), paths, job)
+        if wanted and self.kernel is not None:
+            self._in_threads(self.kernel.submit(wanted))
 
     def ready(self, events: int) -> None:
         self._reap(wait=False)
 
     def stop(self) -> None:
         """Stop after all requested flushes are done."""
-        while self._kernel.busy:
+        while self.kernel is not None and self.kernel.busy:
             self._reap(wait=True)
         for _ in self._threads:
             self._work.put(None)
         for thread in self._threads:
             thread.join()
         self._threads.clear()
-        self._kernel.close()
-        os.close(self.eventfd)
+        if self.kernel is not None:
+            self.kernel.close()
 
     def _reap(self, *, wait: bool) -> None:
-        for fd, job in self._kernel.reap(wait=wait):
-            self._in_thread(fdatasync, fd, job)
+        if self.kernel is not None:
+            self._in_threads(self.kernel.reap(wait=wait))
 
     def _by_volume(self, volume: Volume, fds: Sequence[int], job: Job) -> None:
         if volume.ask(fds, lambda error: self._post(lambda: job.part_done(error))):
             self._begin(volume.work)
 
-    def _in_thread(self, sync: Callable[[T], OSError | None], what: T, job: Job) -> None:
+    def _in_threads(self, refused: Sequence[tuple[int, Job]]) -> None:
+        for fd, job in refused:
+            self._in_thread((fd,), (), job)
+
+    def _in_thread(self, fds: Sequence[int], paths: Sequence[str], job: Job) -> None:
         def work() -> None:
-            error = sync(what)
+            error = sync_files(fds, paths)
             self._post(lambda: job.part_done(error))
 
         self._begin(work)
@@ -141,132 +173,21 @@ class Flusher:
             work()
 
 
-def fdatasync(fd: int) -> OSError | None:
-    try:
-        os.fdatasync(fd)
-    except OSError as error:
-        return error
-    return None
-
-
-def sync_paths(paths: Sequence[str]) -> OSError | None:
+def sync_files(fds: Sequence[int], paths: Sequence[str] = ()) -> OSError | None:
+    """Flush open files, then other files and directories by their names; one that was deleted
+    meanwhile is passed over. Return the first error.
+    """
     first: OSError | None = None
+    for fd in fds:
+        try:
+            sync_data(fd)
+        except OSError as error:
+            first = first or error
     for path in paths:
         try:
             sync_path(path)
         except FileNotFoundError:
-            pass  # deleted meanwhile
+            pass
         except OSError as error:
             first = first or error
     return first
-
-
-def sync_path(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-class Kernel:
-    """Flushes that are under way in the kernel, and those that wait until it has room."""
-
-    def __init__(self, eventfd: int) -> None:
-        self._eventfd = eventfd
-        # no system call has this number
-        setup, destroy, submit, reap = CALLS.get(platform.machine(), (-1, -1, -1, -1))
-        self._destroy = _system_call(destroy, ctypes.c_ulong)
-        self._submit = _system_call(submit, ctypes.c_ulong, ctypes.c_long, ctypes.c_void_p)
-        self._reap = _system_call(
-            reap, ctypes.c_ulong, ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p
-        )
-        context = ctypes.c_ulong(0)
-        self._blocks = ctypes.create_string_buffer(CONTROL_BLOCK.size * AT_ONCE)
-        first = ctypes.addressof(self._blocks)
-        self._pointers = (ctypes.c_void_p * AT_ONCE)(
-            *range(first, first + len(self._blocks) - 1, CONTROL_BLOCK.size)
-        )
-        self._events = ctypes.create_string_buffer(EVENT.size * AT_ONCE)
-        self._told = memoryview(self._events)
-        self._under_way: dict[int, tuple[int, Job]] = {}
-        self._waiting: deque[tuple[int, Job]] = deque()
-        self._number = 0
-        self._works = not _system_call(setup, ctypes.c_long, ctypes.c_void_p)(
-            AT_ONCE, ctypes.byref(context)
-        )
-        self._context = context.value
-
-    @property
-    def busy(self) -> bool:
-        return bool(self._under_way)
-
-    def close(self) -> None:
-        if self._works:
-            self._works = False
-            self._destroy(self._context)
-
-    def submit(self, wanted: Sequence[tuple[int, Job]]) -> Sequence[tuple[int, Job]]:
-        """Those that it does not take: bad ones, and all where the kernel, or who guards it, will
-        not have it.
-        """
-        if not self._works:
-            return wanted
-        self._waiting.extend(wanted)
-        return self._submit_more()
-
-    def reap(self, *, wait: bool) -> Sequence[tuple[int, Job]]:
-        """Tells the jobs of what is done, and takes more; what it does not take."""
-        came = self._reap(self._context, 1 if wait else 0, AT_ONCE, self._events, None)
-        if came > 0:
-            events = EVENT.iter_unpack(self._told[: came * EVENT.size])
-            # a job may stop the flusher
-            for job, result in [
-                (self._under_way.pop(number)[1], result) for number, _, result, _ in events
-            ]:
-                job.part_done(OSError(-result, os.strerror(-result)) if result < 0 else None)
-        return self._submit_more() if self._waiting else ()
-
-    def _submit_more(self) -> Sequence[tuple[int, Job]]:
-        refused: list[tuple[int, Job]] = []
-        waiting, under_way = self._waiting, self._under_way
-        while waiting and (room := AT_ONCE - len(under_way)):
-            first = self._number
-            count = 0
-            while waiting and count < room:
-                under_way[first + count] = flush = waiting.popleft()
-                CONTROL_BLOCK.pack_into(
-                    self._blocks,
-                    count * CONTROL_BLOCK.size,
-                    first + count,
-                    0,
-                    0,
-                    FDATASYNC,
-                    0,
-                    flush[0],
-                    0,
-                    0,
-                    0,
-                    0,
-                    TELL,
-                    self._eventfd,
-                )
-                count += 1
-            self._number = first + count
-            taken = self._submit(self._context, count, self._pointers)
-            if taken < count:
-                left = [
-                    under_way.pop(number) for number in range(first + max(0, taken), first + count)
-                ]
-                refused.append(left[0])
-                waiting.extendleft(reversed(left[1:]))
-        return refused
-
-
-def _system_call(number: int, *types: type) -> Any:
-    """A function of its own for the call: ctypes converts its arguments without a call of Python
-    for each. Returns -1 for an error.
-    """
-    function = ctypes.CDLL(None, use_errno=True)["syscall"]
-    function.restype, function.argtypes = ctypes.c_long, (ctypes.c_long, *types)
-    return partial(function, number)

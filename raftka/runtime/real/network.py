@@ -1,5 +1,5 @@
-"""Sockets of the real world, driven by callbacks out of one epoll. Knows no Trio: runtime.py calls
-`turn` when the epoll has something.
+"""Sockets of the real world, driven by callbacks. Something else, the heir's `poller`, says when a
+descriptor is ready. Knows no Trio.
 
 All bytes of one turn lie in one arena until the turn ends, so a batch can be written to its log
 straight from where it was received.
@@ -10,17 +10,18 @@ import fcntl
 import ipaddress
 import os
 import resource
-import select
 import socket
 import struct
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Protocol
 
 from raftka.runtime.interfaces import LONG_PIECE_S, Buffer, Connection, FileSpan, unpin
 from raftka.runtime.memory import poison
+from raftka.runtime.real.addresses import address_towards, plain_host
 from raftka.runtime.real.sending import REST_BYTES, Sender
 from raftka.runtime.real.turn import Turn
 
@@ -39,22 +40,31 @@ BACKLOG = 512
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close sends a reset
 
-TCP_ESTABLISHED = 1  # the first byte of TCP_INFO: the connection's state
-
-EPOLLIN, EPOLLOUT, EPOLLERR = select.EPOLLIN, select.EPOLLOUT, select.EPOLLERR
-EPOLLHUP = select.EPOLLHUP
+# of a descriptor, with the numbers that poll and epoll have for them
+IN, OUT, ERR, HUP = 1, 4, 8, 16
+NO_ANSWER_S = 3.0  # a connection that is not made by then is given up
 # Of connections we make: a peer that vanished, or came back without its state, is noticed in
-# seconds, not in minutes.
+# seconds, not in minutes. Each is set where the system knows it.
 LIVENESS = (
-    ((socket.IPPROTO_TCP, socket.TCP_SYNCNT), 1),  # asked again once, given up after 3 s
-    ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), 1),
+    (socket.IPPROTO_TCP, "TCP_SYNCNT", 1),  # asked again once, given up after NO_ANSWER_S
+    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
     # seconds of silence, then the kernels ask each other
-    ((socket.IPPROTO_TCP, socket.TCP_KEEPIDLE), 2),
-    ((socket.IPPROTO_TCP, socket.TCP_KEEPINTVL), 1),
-    ((socket.IPPROTO_TCP, socket.TCP_KEEPCNT), 3),
+    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 2),
+    (socket.IPPROTO_TCP, "TCP_KEEPALIVE", 2),  # macOS' name of it
+    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 1),
+    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
     # ms that what was sent may stay unacknowledged
-    ((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT), 5000),
+    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 5000),
 )
+
+
+class Poller(Protocol):
+    """Watches descriptors and has `ready` of their owners called. select.epoll has its methods."""
+
+    def register(self, fd: int, eventmask: int) -> None: ...
+    def modify(self, fd: int, eventmask: int) -> None: ...
+    def unregister(self, fd: int) -> None: ...
+    def close(self) -> None: ...
 
 
 class Reader(Protocol):
@@ -74,6 +84,8 @@ class RealTransport:
         "_network",
         "_read_bytes",
         "_reads",
+        "_recv_into",
+        "_refusal",
         "_sock",
         "_unsent",
         "_woken",
@@ -93,18 +105,20 @@ class RealTransport:
     ) -> None:
         self._network = network
         self._sock = sock
+        self._recv_into: Callable[[memoryview], int] = sock.recv_into
         self.fd = sock.fileno()
         self.connection = connection
         self.peer = peer
         self._connecting = connecting
+        self._refusal = 0  # number of the error with which connecting has failed at once
         self._unsent: deque[Buffer | FileSpan] = deque()
         self._woken = False
-        self._reads = EPOLLIN  # 0: reading is held
+        self._reads = IN  # 0: reading is held
         self._read_bytes = READ_BYTES  # of the next read into the arena
         self._closing: str | None = None
         self._dropped = False
-        self._events = EPOLLOUT if connecting else EPOLLIN
-        network.epoll.register(self.fd, self._events)
+        self._events = OUT if connecting else IN
+        network.poller.register(self.fd, self._events)
         network.transports[self.fd] = self
 
     # what the connection asks for
@@ -128,14 +142,14 @@ class RealTransport:
         self.wake()
 
     def hold_reading(self, held: bool) -> None:
-        self._reads = 0 if held else EPOLLIN
+        self._reads = 0 if held else IN
         self._watch()
 
+    def own_host(self) -> str:
+        return plain_host(self._sock.getsockname()[0]) if self.fd >= 0 else ""
+
     def left(self) -> bool:
-        return (
-            self.fd < 0
-            or self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != TCP_ESTABLISHED
-        )
+        raise NotImplementedError  # each system has its own way to know
 
     # what the network does
 
@@ -143,13 +157,9 @@ class RealTransport:
         if self._connecting:
             self._connected()
             return
-        if events & EPOLLOUT:
+        if events & OUT:
             self._send()
-        if (
-            events & (EPOLLIN | EPOLLHUP | EPOLLERR)
-            and self.fd >= 0
-            and (self._reads or events & (EPOLLHUP | EPOLLERR))
-        ):
+        if events & (IN | HUP | ERR) and self.fd >= 0 and (self._reads or events & (HUP | ERR)):
             taken = filled = self._receive()
             while (
                 filled >= FIRST_READ_BYTES
@@ -161,8 +171,13 @@ class RealTransport:
                 filled = self._receive()
                 taken += filled
 
+    def note_refusal(self, code: int) -> None:
+        """`code`: the result of connect_ex. Some systems forget it, and tell of an event alone."""
+        if code != errno.EINPROGRESS:
+            self._refusal = code
+
     def _connected(self) -> None:
-        failure = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        failure = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or self._refusal
         if failure:
             self.finish(os.strerror(failure))
             return
@@ -183,7 +198,7 @@ class RealTransport:
                 self._read_bytes = FIRST_READ_BYTES
             view = room
         try:
-            count = self._sock.recv_into(view)
+            count = self._recv_into(view)
         except BlockingIOError:
             return 0
         except OSError as failure:
@@ -226,7 +241,7 @@ class RealTransport:
             return
         if self._closing is not None and not unsent:
             self.finish(self._closing)
-        elif unsent or self._events & EPOLLOUT:
+        elif unsent or self._events & OUT:
             self._watch()
 
     def _send_new(self, out: Sequence[Buffer | FileSpan]) -> None:
@@ -254,18 +269,19 @@ class RealTransport:
     def _watch(self) -> None:
         if self.fd < 0:
             return
-        events = self._reads | (EPOLLOUT if self._unsent or self._connecting else 0)
+        events = self._reads | (OUT if self._unsent or self._connecting else 0)
         if events != self._events:
             self._events = events
-            self._network.epoll.modify(self.fd, events)
+            self._network.poller.modify(self.fd, events)
 
     def finish(self, reason: str, *, reset: bool = False) -> None:
         if self.fd < 0:
             return
-        self._network.epoll.unregister(self.fd)
+        self._network.poller.unregister(self.fd)
         del self._network.transports[self.fd]
         if reset:
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            with suppress(OSError):  # macOS refuses it when the peer has closed
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._sock.close()
         self.fd = -1
         unpin(self._unsent)
@@ -330,7 +346,7 @@ class RealListener:
         self._first = first
         self.fd = sock.fileno()
         self.port: int = sock.getsockname()[1]
-        network.epoll.register(self.fd, EPOLLIN)
+        network.poller.register(self.fd, IN)
         network.transports[self.fd] = self
 
     def ready(self, events: int) -> None:
@@ -354,8 +370,9 @@ class RealListener:
                 self._turned_away(connection)
                 continue
             sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            transport = RealTransport(
+            with suppress(OSError):  # macOS refuses it when the peer has closed
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            transport = self._network.transport(
                 self._network, sock, connection, f"{address[0]}:{address[1]}", connecting=False
             )
             connection.opened(transport)
@@ -370,21 +387,33 @@ class RealListener:
 
     def close(self) -> None:
         if self.fd >= 0:
-            self._network.epoll.unregister(self.fd)
+            self._network.poller.unregister(self.fd)
             del self._network.transports[self.fd]
             self._sock.close()
             self.fd = -1
 
 
 class RealNetwork:
-    def __init__(self, turn: Turn, offload: Callable[..., None], *, poisons: bool = False) -> None:
+    """Its heirs have a turn for what has come."""
+
+    transport: type[RealTransport]
+
+    def __init__(
+        self,
+        turn: Turn,
+        offload: Callable[..., None],
+        poller: Poller,
+        sender: Sender,
+        *,
+        poisons: bool = False,
+    ) -> None:
         self.current = turn
-        self.epoll = select.epoll()
+        self.poller = poller
         self.transports: dict[int, Reader] = {}
         self.arena = memoryview(bytearray(ARENA_BYTES))
         self.arena_used = 0
         self.lent_bytes = 0
-        self.sender = Sender()
+        self.sender = sender
         self.spare = Spare()
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         # those beyond are for logs
@@ -393,16 +422,15 @@ class RealNetwork:
         self._offload = offload
         self._poisons = poisons
         self.poisoned: list[bytearray] = []  # when this turn is over
-        self._stopped = False
+        self.stopped = False
 
     def listen(
         self, host: str, port: int, accept: Callable[[], Connection | None], *, first: bool = False
     ) -> RealListener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(
-            family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
-        )
+        sock = socket.socket(family, socket.SOCK_STREAM)
         try:
+            sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((host, port))
             sock.listen(BACKLOG)
@@ -412,6 +440,10 @@ class RealNetwork:
                 failure.errno, f"cannot listen on {host or '*'}:{port}: {failure.strerror}"
             ) from None
         return RealListener(self, sock, accept, first=first)
+
+    @staticmethod
+    def address_towards(host: str, port: int) -> str | None:
+        return address_towards(host, port)
 
     def connect(self, host: str, port: int, connection: Connection) -> None:
         try:
@@ -432,21 +464,17 @@ class RealNetwork:
 
     def _open(self, address: str, port: int, connection: Connection) -> None:
         sock = socket.socket(
-            socket.AF_INET6 if ":" in address else socket.AF_INET,
-            socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC,
+            socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM
         )
+        sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for option, value in LIVENESS:
-            sock.setsockopt(*option, value)
-        sock.connect_ex((address, port))  # a failure shows as an event, in a later turn
-        RealTransport(self, sock, connection, f"{address}:{port}", connecting=True)
-
-    def watch(self, fd: int, reader: Reader, how: int = 0) -> None:
-        """Another descriptor than a socket, for as long as the network is there. EPOLLET: told once
-        of each event, nobody has to read it.
-        """
-        self.epoll.register(fd, EPOLLIN | how)
-        self.transports[fd] = reader
+        for level, name, value in LIVENESS:
+            if hasattr(socket, name):
+                sock.setsockopt(level, getattr(socket, name), value)
+        # a failure shows as an event, in a later turn
+        code = sock.connect_ex((address, port))
+        transport = self.transport(self, sock, connection, f"{address}:{port}", connecting=True)
+        transport.note_refusal(code)
 
     def turn_of(self, work: Callable[[], None]) -> None:
         """A turn for something else than events."""
@@ -456,28 +484,6 @@ class RealNetwork:
         self.end_turn()
         if turn.watch is not None:
             turn.watch.turn(turn.began - began)
-
-    def turn(self, wait_s: float = 0.0) -> bool:
-        """Hand out what has come, once; False when there was nothing, also not within `wait_s`."""
-        events = self.epoll.poll(wait_s, 256)
-        turn = self.current
-        turn.active = True
-        began = turn.began = monotonic()
-        transports = self.transports
-        for fd, event in events:
-            if self.arena_used > ARENA_BYTES - READ_BYTES or self.lent_bytes > LENT_BYTES:
-                self.end_turn()
-                turn.active = True
-            if (transport := transports.get(fd)) is not None:
-                transport.ready(event)
-                now = monotonic()  # Turn.done, without its call
-                if now - turn.began > LONG_PIECE_S:
-                    turn.long(now, transport)
-                turn.began = now
-        self.end_turn()
-        if events and turn.watch is not None:
-            turn.watch.turn(turn.began - began)
-        return bool(events) and not self._stopped
 
     def end_turn(self) -> None:
         turn = self.current
@@ -515,11 +521,11 @@ class RealNetwork:
             transport.flush()
 
     def stop(self, *, reset: bool) -> None:
-        self._stopped = True
+        self.stopped = True
         for transport in list(self.transports.values()):
             if isinstance(transport, RealListener):
                 transport.close()
             elif isinstance(transport, RealTransport):
                 transport.finish("this node stopped", reset=reset)
-        self.epoll.close()
+        self.poller.close()
         self.spare.close()

@@ -21,9 +21,9 @@ from io import BufferedWriter
 from typing import Any
 
 from raftka.runtime.real.files import PacedFiles
+from raftka.runtime.real.system import chosen_system
 
 NICENESS = 10
-PR_SET_PDEATHSIG = 1
 VALUE, DONE, OS_ERROR, ERROR = range(4)
 
 Each = Callable[[Any], None]
@@ -89,7 +89,7 @@ class Apart:
         assert process.stdout is not None
         with process.stdin, process.stdout:
             marshal.dump(self._order, process.stdin)
-            process.stdin.close()
+            process.stdin.flush()  # and stays open: the process ends with it, or with this one
             while True:
                 try:
                     kind, *fields = marshal.load(process.stdout)
@@ -108,16 +108,11 @@ class Apart:
 
 
 def main() -> None:
-    from ctypes import CDLL
-
-    parent = int(sys.argv[1])
-    CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return  # it was quicker
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent ends this
     os.nice(NICENESS)
     gc.disable()
     module, name, arguments, bytes_per_s = marshal.load(sys.stdin.buffer)
+    chosen_system().end_with_parent(int(sys.argv[1]), 0, signal.SIGKILL)
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # who prints does not disturb
         files = PacedFiles(bytes_per_s)

@@ -1,207 +1,18 @@
-"""The real side of the door: a loop drives a persistent epoll with callbacks, and timers; the
-kernel flushes, threads unlink.
-
-A Trio task per connection would cost 25 microseconds a request instead of 14; handlers can not tell
-the difference. Knows no Kafka.
+"""The real side of the door: one runtime for each node, of the kind that choice.py chooses;
+handlers can not tell the difference. Knows no Kafka.
 """
 
-import os
-import random
-import select
-import sys
-import threading
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
-from math import inf
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import trio
 
-from raftka.runtime.interfaces import SECRETS, TurnWatch
-from raftka.runtime.memory import VARIABLE
-from raftka.runtime.real.clock import RealClock
-from raftka.runtime.real.files import RealFiles, lend
-from raftka.runtime.real.loops import AroundTrio, BesideOthers
-from raftka.runtime.real.network import RealNetwork
-from raftka.runtime.real.processes import Apart
-from raftka.runtime.real.turn import Turn
-
-T = TypeVar("T")
-SWITCH_S = 0.0005
+from raftka.runtime.real.base import RealRuntime
+from raftka.runtime.real.choice import LINUX, chosen
 
 
 class NodeFailed(Exception):
     """A core part of the node could not go on; the cause is what it could not go on from."""
-
-
-class RealOffload:
-    """A few threads for work that would hold up the loop, names to resolve and directories to sync;
-    processes for what computes.
-    """
-
-    def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
-        self._post = post
-        self._apart: list[Apart] = []
-        self._running = 0
-        self._switch_interval_s = 0.0  # of the interpreter, when no thread of ours runs
-
-    def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """While there is a thread the interpreter goes from it to the loop within half a
-        millisecond, instead of five.
-        """
-        if not self._running:
-            self._switch_interval_s = sys.getswitchinterval()
-            sys.setswitchinterval(min(SWITCH_S, self._switch_interval_s))
-        self._running += 1
-
-        def ended(result: T | BaseException) -> None:
-            self._running -= 1
-            if not self._running:
-                sys.setswitchinterval(self._switch_interval_s)
-            done(result)
-
-        threading.Thread(
-            target=self._work, args=(work, ended), name="raftka-offload", daemon=True
-        ).start()
-
-    def run_in_process(
-        self,
-        work: Callable[..., Iterator[T]],
-        arguments: Sequence[object],
-        each: Callable[[T], None],
-        done: Callable[[BaseException | None], None],
-        bytes_per_s: float = inf,
-    ) -> Callable[[], None]:
-        self._apart = [one for one in self._apart if one.thread.is_alive()]
-        one = Apart(
-            (work.__module__, work.__name__, tuple(arguments), bytes_per_s), each, done, self._post
-        )
-        self._apart.append(one)
-        return one.cancel
-
-    def stop(self) -> None:
-        """Processes are killed; threads end by themselves."""
-        for one in self._apart:
-            one.cancel()
-        for one in self._apart:
-            one.thread.join()
-
-    def _work(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        result: T | BaseException
-        try:
-            result = work()
-        except BaseException as error:
-            result = error
-        self._post(lambda: done(result))
-
-
-class RealRuntime:
-    def __init__(self, nursery: trio.Nursery, *, alone: bool) -> None:
-        self._nursery = nursery
-        self._streams: dict[str, random.Random] = {}
-        self._posted: deque[Callable[[], None]] = deque()
-        self._woken = False
-        self.stopped = False
-        self.paused = False  # it stands still, until
-        self._going = trio.Event()
-        self.failure: BaseException | None = None
-        turn = Turn()
-        self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self.clock = RealClock(turn)
-        self.offload = RealOffload(self._post)
-        self.files = RealFiles(self._post, turn.at_last)
-        poisons = os.environ.get(VARIABLE) == "1"
-        self.network = RealNetwork(turn, self.offload.run, poisons=poisons)
-        self.poison = self.network.poisoned.append if poisons else None
-        self.network.watch(self._eventfd, self)
-        self.network.watch(self.files.flusher.eventfd, self.files.flusher, select.EPOLLET)
-        self._loop = self._around_trio() if alone else None
-        if self._loop is None:
-            BesideOthers(self.network, self.clock, self, self._wake).start(nursery)
-
-    def _around_trio(self) -> AroundTrio | None:
-        try:
-            return AroundTrio(self.network, self.clock, self)
-        except AttributeError:  # of another Trio than it was written for: slower, and as good
-            return None
-
-    def random(self, stream: str) -> random.Random:
-        if stream not in self._streams:
-            self._streams[stream] = (
-                random.SystemRandom() if stream == SECRETS else random.Random(os.urandom(16))
-            )
-        return self._streams[stream]
-
-    def spawn(self, task: Callable[[], Awaitable[object]], name: str) -> None:
-        async def guarded() -> None:
-            try:
-                await task()
-            except Exception as error:
-                self.fail(error)
-
-        self._nursery.start_soon(guarded, name=name)
-
-    def lend(self, data: bytes) -> AbstractContextManager[str]:
-        return lend(data)
-
-    def watch_turns(self, watch: TurnWatch) -> None:
-        self.network.current.watch = watch
-
-    def fail(self, error: BaseException) -> None:
-        if self.failure is None and not self.stopped:
-            self.failure = error
-            self.stop(reset=True)
-
-    def pause(self) -> None:
-        """Nothing is received, sent or timed until `resume`, as in a process that SIGSTOP has hit.
-        (Its threads go on.)
-        """
-        if not self.paused:
-            self.paused, self._going = True, trio.Event()
-
-    def resume(self) -> None:
-        self.paused = False
-        self._going.set()
-
-    async def resumed(self) -> None:
-        if self.paused:
-            await self._going.wait()
-
-    def stop(self, *, reset: bool) -> None:
-        """Everything ends: with `reset` as a killed process would, else connections are closed."""
-        if not self.stopped:
-            self.stopped = True
-            self._nursery.cancel_scope.cancel()
-            if self._loop is not None:
-                self._loop.end()
-            else:
-                trio.lowlevel.notify_closing(self.network.epoll.fileno())
-            self.network.stop(reset=reset)
-            self.offload.stop()
-            self.files.stop()
-            os.close(self._eventfd)
-
-    def ready(self, events: int) -> None:
-        """The eventfd: threads have results, or someone outside a turn wants one."""
-        os.eventfd_read(self._eventfd)
-        self._woken = False
-        posted = self._posted
-        while posted:
-            posted.popleft()()
-
-    def _post(self, action: Callable[[], None]) -> None:
-        """From any thread."""
-        self._posted.append(action)
-        try:
-            os.eventfd_write(self._eventfd, 1)
-        except OSError:
-            pass  # the node has stopped
-
-    def _wake(self) -> None:
-        if not self._woken:
-            self._woken = True
-            os.eventfd_write(self._eventfd, 1)
 
 
 @asynccontextmanager
@@ -209,13 +20,23 @@ async def open_runtime(*, alone: bool = False) -> AsyncIterator[RealRuntime]:
     """A runtime for one node. Leaving the block stops it; raises NodeFailed when `fail` was called
     inside.
 
-    `alone`: no other runtime is in this process.
+    `alone`: no other runtime is in this process. Raises ValueError, as `chosen`.
     """
     async with trio.open_nursery() as nursery:
-        runtime = RealRuntime(nursery, alone=alone)
+        runtime = _open(nursery, alone=alone)
         try:
             yield runtime
         finally:
             runtime.stop(reset=runtime.failure is not None)
     if runtime.failure is not None:
         raise NodeFailed(str(runtime.failure)) from runtime.failure
+
+
+def _open(nursery: trio.Nursery, *, alone: bool) -> RealRuntime:
+    if chosen() == LINUX:
+        from raftka.runtime.real.linux.runtime import LinuxRuntime
+
+        return LinuxRuntime(nursery, alone=alone)
+    from raftka.runtime.real.portable.runtime import PortableRuntime
+
+    return PortableRuntime(nursery)

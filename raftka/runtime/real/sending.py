@@ -1,10 +1,9 @@
 """Sends buffers and pieces of files through a socket that does not wait. Knows no connection."""
 
 import errno
-import os
 import socket
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from raftka.runtime.interfaces import Buffer, File, FileSpan, unpin
 from raftka.runtime.real.files import RealFile
@@ -14,11 +13,15 @@ BUFFERS = 1000  # of one sendmsg; the kernel takes 1,024
 # around it costs less (64 KB on loopback: 13 us instead of 22), because sendfile hands 16 pages at
 # a time to the socket, and these leave by themselves.
 READ_BYTES = 128 * 1024
-# the same for what the kernel did not take at once: for a slow client nothing is read again and
-# again
+# The same limit for output that the kernel did not take at once: it is read again at each try, so
+# for a slow client only small pieces are read.
 REST_BYTES = 8 * 1024
 
+MORE = getattr(socket, "MSG_MORE", 0)
+
 Unsent = deque[Buffer | FileSpan]
+# sends from a file: descriptors of socket and file, position and size in bytes
+SendFile = Callable[[int, int, int, int], int]
 
 
 class Sender:
@@ -26,8 +29,10 @@ class Sender:
     memory for a slow client.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, send_file: SendFile | None) -> None:
+        """`send_file`: for pieces that are too large to be read in one go."""
         self._room = memoryview(bytearray(READ_BYTES))
+        self._send_file = send_file
 
     def send_new(
         self, sock: socket.socket, out: Sequence[Buffer | FileSpan], unsent: Unsent
@@ -65,7 +70,7 @@ class Sender:
             while unsent:
                 first = unsent[0]
                 if isinstance(first, FileSpan) and first.size > read_bytes:
-                    sent = _send_file(sock, first)
+                    sent = self._send_piece(sock, first)
                 else:
                     buffers, _, flags = self._gathered(unsent, read_bytes)
                     sent = sock.sendmsg(buffers, (), flags)
@@ -86,7 +91,7 @@ class Sender:
             if item.__class__ is FileSpan:  # isinstance would be a call for each
                 end = used + item.size
                 if item.size > read_bytes or end > READ_BYTES:
-                    return buffers, size, socket.MSG_MORE
+                    return buffers, size, MORE
                 view = self._room[used:end]
                 item.file.read_into(view, item.position)  # type: ignore[attr-defined]  # a RealFile
                 size += end - used
@@ -99,23 +104,26 @@ class Sender:
                 break
         return buffers, size, 0
 
+    def _send_piece(self, sock: socket.socket, span: FileSpan) -> int:
+        file = _real(span.file)
+        if self._send_file is None:
+            view = self._room[: span.size]
+            file.read_into(view, span.position)
+            return sock.send(view)
+        file.was_lent = True
+        sent = self._send_file(sock.fileno(), file.fd, span.position, span.size)
+        if sent == 0:
+            raise OSError(errno.EIO, "file shorter than promised")
+        return sent
+
 
 def _real(file: File) -> RealFile:
     assert isinstance(file, RealFile)
     return file
 
 
-def _send_file(sock: socket.socket, span: FileSpan) -> int:
-    file = _real(span.file)
-    file.was_lent = True
-    sent = os.sendfile(sock.fileno(), file.fd, span.position, span.size)
-    if sent == 0:
-        raise OSError(errno.EIO, "file shorter than promised")
-    return sent
-
-
 def _drop(unsent: Unsent, sent: int) -> None:
-    """So many bytes from the front have left."""
+    """Remove `sent` bytes from the front; unpin files that have left."""
     while unsent:
         item = unsent[0]
         size = item.size if isinstance(item, FileSpan) else len(item)

@@ -192,6 +192,9 @@ class Endpoint:
         if not held and self.received:
             self.node.take(self._deliver_received, None)
 
+    def own_host(self) -> str:
+        return self.node.machine.name
+
     def left(self) -> bool:
         return self.state is OVER or END in self.received
 
@@ -611,3 +614,7 @@ class NodeNetwork:
     def connect(self, host: str, port: int, connection: Connection) -> None:
         self._node.check_alive()
         self._network.connect(self._node, host, port, connection)
+
+    def address_towards(self, host: str, port: int) -> str | None:
+        """Names of machines are addresses here."""
+        return self._node.machine.name

@@ -12,7 +12,6 @@ every delivery, file call, timer and decision with its time. Knows nothing of Ka
         assert world.run(until=lambda: ..., at_most_s=30)
 """
 
-import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -21,6 +20,7 @@ from heapq import heappop, heappush
 from math import inf
 from random import Random
 from struct import Struct
+from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar
 
 import trio
@@ -228,6 +228,8 @@ class World:
 class Node:
     """One process: the Runtime it is given, and its turns."""
 
+    kind = "simulated"
+
     def __init__(self, world: World, machine: Machine, disk: SimulatedDisk) -> None:
         self.world = self.events = world
         self.machine = machine
@@ -262,12 +264,10 @@ class Node:
     @contextmanager
     def lend(self, data: bytes) -> Iterator[str]:
         """In the real system: libraries that read files know no other."""
-        descriptor = os.memfd_create("lent", os.MFD_CLOEXEC)
-        try:
-            os.write(descriptor, data)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
+        with NamedTemporaryFile(prefix="raftka-lent-") as file:
+            file.write(data)
+            file.flush()
+            yield file.name
 
     def watch_turns(self, watch: TurnWatch) -> None:
         pass

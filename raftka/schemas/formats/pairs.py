@@ -26,8 +26,8 @@ Key = tuple[int, int]
 
 
 class Fault(NamedTuple):
-    """`kind`: the name of the rule, as the Schema Registry's users know it; `path`: where below its
-    pair.
+    """`kind`: the name of the rule, as the Schema Registry's users know it; `path`: the place below
+    its pair.
     """
 
     kind: str
@@ -37,10 +37,11 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Need(Generic[T]):
-    """Of `options`, pairs of (reader, writer), one must be right. If none is, `fault` is told, and
-    why the first one is wrong.
+    """Of `options`, pairs of (reader, writer), one must be right. If none is, the problems are
+    `fault` and the faults of the first option.
 
-    Why not, if there are several and a fault, or if it is `quiet`.
+    The option's faults are left out if there are several options and a fault, or if the need is
+    `quiet`.
     """
 
     path: str
@@ -53,7 +54,7 @@ class Need(Generic[T]):
 class Expanded(Generic[T]):
     faults: list[Fault] = field(default_factory=list)
     needs: list[Need[T]] = field(default_factory=list)
-    cost: int = 0  # steps beside the needs: what was looked at, by sixteens
+    cost: int = 0  # steps beside the needs: one for 16 things that were looked at
 
 
 Expand = Callable[[T, T], Expanded[T]]
@@ -64,15 +65,15 @@ class TooComplex(Exception):
 
 
 def compare(reader: T, writer: T, expand: Expand[T]) -> list[str]:
-    """A sentence for each problem, at most MAX_PROBLEMS; none if the pair is right. Parts are told
-    apart by identity, and must stay alive.
+    """Return a sentence for each problem, at most MAX_PROBLEMS; none if the pair is right. Parts
+    are told apart by identity, and must stay alive.
     """
     try:
         comparison = _Comparison(reader, writer, expand)
         comparison.spread()
     except TooComplex:
         return ["TOO_COMPLEX at /: the schemas have too many combinations of parts to compare"]
-    return comparison.tell()
+    return comparison.problems()
 
 
 def _key(pair: tuple[T, T]) -> Key:
@@ -139,7 +140,7 @@ class _Comparison(Generic[T]):
                 else:
                     doubtful[id(need)] = parent, need
 
-    def tell(self) -> list[str]:
+    def problems(self) -> list[str]:
         told: list[str] = []
         if self.root not in self.wrong:
             return told

@@ -171,6 +171,22 @@ def make_reader(schema: Json, schema_id: int) -> Read:
     return read
 
 
+def write(schema: Json, schema_id: int, value: Json) -> bytes:
+    """Return the bytes of a value. Raise Misfit for one that does not fit, and for a text that is
+    no schema.
+    """
+    from fastavro import parse_schema, schemaless_writer
+
+    stream = BytesIO()
+    try:
+        schemaless_writer(stream, parse_schema(schema), value, strict=True)
+    except Exception as error:  # fastavro raises errors of many kinds
+        raise Misfit(
+            f"the value does not fit Avro schema {schema_id}: {type(error).__name__} {error}"
+        ) from None
+    return stream.getvalue()
+
+
 def put_references_inside(schema: Schema, source: SchemaSource) -> Json:
     """Return the schema as JSON with all schemas that it refers to inside. Raise Misfit, and the
     errors of the source.

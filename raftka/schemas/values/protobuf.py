@@ -33,6 +33,7 @@ WRAPPERS = {
 }
 OPTIONS_ONLY = ("confluent/meta.proto",)  # it defines options alone, which a reader does not need
 DECIMAL_FILE = "confluent/type/decimal.proto"
+FIRST = b"\0"  # the indexes of the first message of a file
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -56,6 +57,10 @@ class MessageTypes:
         except DecodeError as error:
             name = message_type.DESCRIPTOR.full_name
             raise Misfit(f"no Protobuf message {name}: {error}") from None
+
+    def first(self) -> type[Message]:
+        """Raise Misfit for a file without messages."""
+        return self._find((0,))
 
     def _find(self, indexes: Indexes) -> type[Message]:
         if indexes not in self._found:
@@ -121,16 +126,35 @@ def make_reader(schema: Schema, source: SchemaSource) -> Callable[[bytes], Json]
     """Return a function that reads the bytes behind the schema id of one record. `schema` is a
     descriptor in base64. Both raise Misfit, and this one the errors of the source.
     """
+    types = _types(schema, source)
+    return lambda payload: plain(types.parse(payload))
+
+
+def write(schema: Schema, source: SchemaSource, value: Json) -> bytes:
+    """Return the bytes behind the schema id for a message of the file's first type, from JSON as
+    Protobuf writes it. `schema` is a descriptor in base64. Raise Misfit.
+    """
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    try:
+        message = ParseDict(value, _types(schema, source).first()())
+    except (ParseError, TypeError, AttributeError, RecursionError) as error:
+        raise Misfit(f"the value does not fit the Protobuf schema: {error}") from None
+    data: bytes = message.SerializeToString()
+    return FIRST + data
+
+
+def _types(schema: Schema, source: SchemaSource) -> MessageTypes:
+    """Raise Misfit, and the errors of the source."""
     files: dict[str, FileDescriptorProto] = {}
     _collect(MAIN, schema, source, files, 0)
     pool = DescriptorPool()
     try:
         for name in list(files):
             _add(pool, name, files, ())
-        types = MessageTypes(pool, MAIN)
+        return MessageTypes(pool, MAIN)
     except (TypeError, KeyError, ValueError) as error:
         raise Misfit(f"a Protobuf schema can not be used: {error}") from None
-    return lambda payload: plain(types.parse(payload))
 
 
 def _collect(

@@ -1,5 +1,5 @@
 """ApiVersions (18): what the other side can do; the first request on a connection (KIP-35, KIP-511,
-KIP-584).
+KIP-584). From version 5 on a client may name the node that it means (KIP-1242).
 """
 
 from raftka.wire.schema import api, row_classes
@@ -7,11 +7,13 @@ from raftka.wire.schema import api, row_classes
 API_VERSIONS = api(
     "ApiVersions",
     18,
-    versions="0-4",
+    versions="0-5",
     flexible="3+",
     request="""
     client_software_name        string  3+
     client_software_version     string  3+
+    cluster_id                  string? 5+
+    node_id                     int32=-1 5+
 """,
     response="""
     error_code                  int16

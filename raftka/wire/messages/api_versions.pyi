@@ -64,11 +64,15 @@ class ApiVersionsResponse(Row):
 class ApiVersionsRequest(Row):
     client_software_name: str
     client_software_version: str
+    cluster_id: str | None
+    node_id: int
     def __init__(
         self,
         *,
         client_software_name: str = ...,
         client_software_version: str = ...,
+        cluster_id: str | None = ...,
+        node_id: int = ...,
     ) -> None: ...
 
 API_VERSIONS: Api[ApiVersionsRequest, ApiVersionsResponse]

@@ -154,7 +154,7 @@ LIST_GROUPS = api(
 DELETE_GROUPS = api(
     "DeleteGroups",
     42,
-    versions="0-2",
+    versions="0-3",
     flexible="2+",
     request="""
     groups_names                string[]
@@ -164,6 +164,7 @@ DELETE_GROUPS = api(
     results DeletableGroupResult[]
         group_id                string
         error_code              int16
+        error_message           string?     3+
 """,
 )
 

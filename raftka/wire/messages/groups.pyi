@@ -8,11 +8,13 @@ from raftka.wire.schema import Api, Row
 class DeletableGroupResult(Row):
     group_id: str
     error_code: int
+    error_message: str | None
     def __init__(
         self,
         *,
         group_id: str = ...,
         error_code: int = ...,
+        error_message: str | None = ...,
     ) -> None: ...
 
 class DeleteGroupsResponse(Row):

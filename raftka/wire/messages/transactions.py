@@ -1,6 +1,7 @@
 """Transactions: AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26), WriteTxnMarkers (27),
 TxnOffsetCommit (28), and what tools ask: DescribeTransactions (65), ListTransactions (66). From
-AddPartitionsToTxn 4 on brokers ask for their clients, EndTxn 5 gives a new epoch (KIP-890).
+AddPartitionsToTxn 4 on brokers ask for their clients, EndTxn 5 gives a new epoch (KIP-890),
+TxnOffsetCommit 6 names topics by id (KIP-1319).
 """
 
 from raftka.wire.schema import api, row_classes
@@ -104,18 +105,19 @@ WRITE_TXN_MARKERS = api(
 TXN_OFFSET_COMMIT = api(
     "TxnOffsetCommit",
     28,
-    versions="0-5",
+    versions="0-6",
     flexible="3+",
     request="""
     transactional_id            string
     group_id                    string
     producer_id                 int64
     producer_epoch              int16
-    generation_id               int32=-1    3+ !
+    generation_id_or_member_epoch int32=-1  3+ !
     member_id                   string      3+ !
     group_instance_id           string?     3+ !
     topics TxnOffsetCommitRequestTopic[]
-        name                    string
+        name                    string      0-5
+        topic_id                uuid        6+
         partitions TxnOffsetCommitRequestPartition[]
             partition_index     int32
             committed_offset    int64
@@ -125,7 +127,8 @@ TXN_OFFSET_COMMIT = api(
     response="""
     throttle_time_ms            int32
     topics TxnOffsetCommitResponseTopic[]
-        name                    string
+        name                    string      0-5
+        topic_id                uuid        6+
         partitions TxnOffsetCommitResponsePartition[]
             partition_index     int32
             error_code          int16

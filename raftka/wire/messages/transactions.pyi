@@ -107,11 +107,13 @@ class TxnOffsetCommitResponsePartition(Row):
 
 class TxnOffsetCommitResponseTopic(Row):
     name: str
+    topic_id: bytes
     partitions: Many[TxnOffsetCommitResponsePartition, Sequence[TxnOffsetCommitResponsePartition]]
     def __init__(
         self,
         *,
         name: str = ...,
+        topic_id: bytes = ...,
         partitions: Rows[TxnOffsetCommitResponsePartition] = ...,
     ) -> None: ...
 
@@ -141,11 +143,13 @@ class TxnOffsetCommitRequestPartition(Row):
 
 class TxnOffsetCommitRequestTopic(Row):
     name: str
+    topic_id: bytes
     partitions: Many[TxnOffsetCommitRequestPartition, Sequence[TxnOffsetCommitRequestPartition]]
     def __init__(
         self,
         *,
         name: str = ...,
+        topic_id: bytes = ...,
         partitions: Rows[TxnOffsetCommitRequestPartition] = ...,
     ) -> None: ...
 
@@ -154,7 +158,7 @@ class TxnOffsetCommitRequest(Row):
     group_id: str
     producer_id: int
     producer_epoch: int
-    generation_id: int
+    generation_id_or_member_epoch: int
     member_id: str
     group_instance_id: str | None
     topics: Many[TxnOffsetCommitRequestTopic, Sequence[TxnOffsetCommitRequestTopic]]
@@ -165,7 +169,7 @@ class TxnOffsetCommitRequest(Row):
         group_id: str = ...,
         producer_id: int = ...,
         producer_epoch: int = ...,
-        generation_id: int = ...,
+        generation_id_or_member_epoch: int = ...,
         member_id: str = ...,
         group_instance_id: str | None = ...,
         topics: Rows[TxnOffsetCommitRequestTopic] = ...,

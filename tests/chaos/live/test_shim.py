@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from raftka.chaos.live.shim import FAILING, LYING, Shim, compile_shim
+from raftka.runtime.real.choice import LINUX, VARIABLE
 
 WRITER = """
 import queue, select, sys, time
@@ -25,7 +26,8 @@ try:
     file.append([b"x" * 1000])
     files.flush([file], outcome.append)
     while not outcome:
-        if select.select([files.flusher.eventfd], [], [], 0.01)[0]:
+        assert files.flusher.kernel is not None
+        if select.select([files.flusher.kernel.eventfd], [], [], 0.01)[0]:
             files.flusher.ready(1)
         while not actions.empty():
             actions.get()()
@@ -52,7 +54,12 @@ def write(shim: Shim, path: Path) -> tuple[float, int]:
     sources = os.pathsep.join(
         [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
     )
-    environment = {**os.environ, **shim.environment, "PYTHONPATH": sources}
+    environment = {
+        **os.environ,
+        **shim.environment,
+        "PYTHONPATH": sources,
+        VARIABLE: LINUX,  # the shim stands before Linux' C library
+    }
     done = subprocess.run(
         [sys.executable, "-c", WRITER, str(path)],
         env=environment,

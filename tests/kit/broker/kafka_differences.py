@@ -85,6 +85,7 @@ RIGHTS = [  # (exchanges, field, reason)
         r".*(error_message|results\(.*\))",
         "the refusal of a whole request stands at its top, with words",
     ),
+    ((575,), r".*error_(code|message)", "an empty host is refused, as Kafka 4.4 does"),
     (
         (576, 577, 578, 579),
         r".*error_(code|message)",

@@ -68,6 +68,7 @@ from raftka.metadata.records import (
     decode_batch,
     encode_batch,
 )
+from raftka.versions import Features, own_features
 from raftka.wire.errors import Code, KafkaError
 from tests.scenario import Words
 
@@ -85,6 +86,16 @@ NO_ID = bytes(16)
 NAMES = {TOPIC: "topic", BROKER: "broker", CLIENT_METRICS: "metrics", GROUP: "group", 3: "nonsense"}
 
 
+def _features(text: str) -> Features:
+    """Levels of this release, but for those that `text` has."""
+    ranges = {name: (low, high) for name, low, high in own_features()}
+    for each in text.split(",") if text else ():
+        name, _, levels = each.partition(":")
+        low, _, high = levels.partition("-")
+        ranges[name] = int(low), int(high)
+    return tuple([(name, *levels) for name, levels in ranges.items()])
+
+
 def stage() -> "ControllerStage":
     return ControllerStage()
 
@@ -96,10 +107,13 @@ class ControllerStage:
         self.now = 0.0
         self.image = MetadataImage()  # what is committed
         self.ids: dict[str, bytes] = {}  # topic ids that once were, by name
+        self.greeted: dict[int, Features] = {}  # what other voters have said of their release
         self.lead()
 
     def lead(self, heard: dict[int, float] | None = None) -> None:
-        self.controller = Controller(self.image, self.settings, self.now, heard)
+        self.controller = Controller(
+            self.image, self.settings, self.now, heard, greeted=self.greeted
+        )
 
     def do(self, verb: str, words: Words) -> Iterable[str]:
         play: Callable[[Words], Iterable[str]] = getattr(self, f"do_{verb.replace('-', '_')}")
@@ -165,7 +179,7 @@ class ControllerStage:
 
     def _registration(self, broker_id: int, words: Words) -> RegisterBroker:
         """`directory=1a,1b failed=1 held=1a:t-0,t-1;1b:`: what it can use, how many it cannot, what
-        lies in each.
+        lies in each. `supports=raftka.version:1-2`: levels that are not those of this release.
         """
         directory, *more = [_id(each) for each in words.get("directory", str(broker_id)).split(",")]
         incarnation = (
@@ -187,7 +201,8 @@ class ControllerStage:
             endpoints,
             words.get("rack") or None,
         )
-        return RegisterBroker(*who, tuple(more), words.number("failed", 0), held)
+        features = _features(words.get("supports"))
+        return RegisterBroker(*who, tuple(more), words.number("failed", 0), held, features)
 
     def _held(self, text: str) -> HeldReplicas:
         directory, _, names = text.partition(":")
@@ -338,6 +353,11 @@ class ControllerStage:
             )
         )
 
+    def do_greet(self, words: Words) -> Iterator[str]:
+        """`greet voter=2 supports=raftka.version:1-1`: a controller that is no broker connects."""
+        self.greeted[words.number("voter")] = _features(words.get("supports"))
+        yield from ()
+
     def do_features(self, words: Words) -> Iterator[str]:
         """`features metadata.version=30 type=1`."""
         updates = tuple(
@@ -474,7 +494,7 @@ class ControllerStage:
         return " ".join(
             f"{name}={_text(value)}"
             for name, value in values
-            if name not in ("incarnation_id", "endpoints") and value not in (None, ())
+            if name not in ("incarnation_id", "endpoints", "features") and value not in (None, ())
         )
 
     def _reply(self, reply: Any) -> Iterator[str]:

@@ -13,7 +13,7 @@ from raftka.limits import Limit
 from raftka.metadata.commands import SET, AlterConfigs, ConfigChange, ConfigResource
 from raftka.metadata.configs.settings import check_topic_configs
 from raftka.metadata.configs.values import SettingError
-from raftka.metadata.controller.topics import check_topic_name
+from raftka.metadata.controller.topic_names import check_topic_name
 from raftka.metadata.image import BROKER, TOPIC, MetadataImage
 from raftka.metadata.records import ConfigSet, Record, TopicCreated, TopicDeleted
 from raftka.wire.errors import KafkaError

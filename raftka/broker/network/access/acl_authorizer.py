@@ -1,8 +1,8 @@
 """Decide by the ACLs of the metadata what a client may do, as Kafka's StandardAuthorizer does.
 
 A session keeps the decisions about it until an ACL changes, so a request costs one look-up.
-Refusals are lines of the log, at most ten a second. With raftka.log.level=debug so is what is
-allowed, once for each decision that a session keeps.
+Refusals are logged, at most ten a second. With raftka.log.level=debug permissions are logged too,
+once for each decision that a session keeps.
 """
 
 from ipaddress import IPv6Address, ip_address
@@ -113,7 +113,7 @@ class AclAuthorizer:
 
 
 def _line(session: Session, operation: str, resource: Resource) -> dict[str, str | None]:
-    """Of the log."""
+    """Return the fields of a line of the log."""
     kind, name = resource
     of_client = {
         "principal": session.principal,
@@ -124,11 +124,11 @@ def _line(session: Session, operation: str, resource: Resource) -> dict[str, str
 
 
 def _host(session: Session) -> str:
-    """As Java writes an address: IPv6 in full, IPv4 as it is."""
+    """Return the client's address as Java writes it: IPv6 in full, IPv4 as it is."""
     host = session.peer.rpartition(":")[0].strip("[]")
     try:
         address = ip_address(host)
-    except ValueError:  # a world without numbers
+    except ValueError:  # a simulated network has names, no addresses
         return host
     if not isinstance(address, IPv6Address):
         return host

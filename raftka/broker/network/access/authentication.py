@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.network.connection import HEAD, Parts, ServerConnection
+from raftka.broker.network.greeting import find_fault
 from raftka.broker.telemetry.event_log import BoundedRate
 from raftka.broker.work.background_worker import BackgroundWorker
 from raftka.limits import LOGIN_BYTES, LOGIN_SECONDS, REQUEST_BYTES, LimitExceeded
@@ -27,7 +28,6 @@ from raftka.wire.frame import decode_request_header, encode_response
 from raftka.wire.messages.api_versions import API_VERSIONS
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.schema import AnyApi, Row
-from raftka.wire.software import is_software
 
 REAUTHENTICATION_PAUSE_S = 1.0  # since the last one began; Kafka's
 SUCCESSES, FAILURES = "raftka_authentications_total", "raftka_failed_authentications_total"
@@ -153,15 +153,16 @@ class SaslGate:
             )
 
     def _versions(self, frame: memoryview, version: int) -> None:
-        """One that is answered in full; a refused one may be repeated with another version or
-        name.
+        """One that is answered in full; a refused one may be repeated with another version, name
+        or node.
         """
-        if version in API_VERSIONS.versions:
+        dispatcher, session = self._connection.dispatcher, self._connection.session
+        if version in dispatcher.announced(API_VERSIONS, session):
             _, position = decode_request_header(frame, flexible=version in API_VERSIONS.flexible)
             body, _ = API_VERSIONS.decode_request(version, frame, position)
-            if version < 3 or is_software(body.client_software_name, body.client_software_version):
+            if find_fault(body, version, self._logins.context.metadata) is None:
                 self._state = State.VERSIONS_ASKED
-        self._connection.dispatcher.dispatch(self._connection, frame)
+        dispatcher.dispatch(self._connection, frame)
 
     def _handshake(self, frame: memoryview, version: int) -> None:
         encode = self._encoder(SASL_HANDSHAKE, frame, version)

@@ -1,9 +1,9 @@
 """Consumption that is compared with a quota: a rate over a sampled window, and a bucket of tokens,
 both as Kafka computes them. Pure; time is an argument (s).
 
-A rate's samples begin with the first event after the sample before has ended. The window reaches
-from the oldest sample until now, and full samples that are missing are counted as if they had
-passed: so a client that was silent may use all but one sample of the window at once.
+A sample of a rate begins with the first event after the previous sample has ended. The window
+reaches from the oldest sample until now. Full samples that are missing count as if they had passed,
+so a client that was silent may use all but one sample of the window at once.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class Rate:
         self._total = 0.0
 
     def record(self, value: float, now: float) -> None:
-        """A negative value takes back what was recorded."""
+        """Count a value; a negative one takes back what was recorded."""
         samples = self._samples
         if not samples or now - samples[-1][0] >= self._window.sample_s - ROUNDING_S:
             samples.append([now, now, 0.0])
@@ -51,7 +51,7 @@ class Rate:
         self._total += value
 
     def window_s(self, now: float) -> float:
-        """The length of the window now; drops samples that are too old."""
+        """Return the length of the window now, and drop samples that are too old."""
         window, samples = self._window, self._samples
         while samples and (
             now - samples[0][1] >= window.full_s - ROUNDING_S or len(samples) > window.samples + 1
@@ -74,7 +74,7 @@ class Rate:
         return max(0.0, self._total / quota - window_s)
 
     def is_idle(self, now: float) -> bool:
-        """Return whether a new one would do as well."""
+        """Return whether a new object would behave the same."""
         self.window_s(now)
         return not self._samples
 
@@ -92,7 +92,7 @@ class TokenBucket:
         self._quota = 0.0  # the last one
 
     def record(self, value: float, quota: float, now: float) -> None:
-        """A negative value gives tokens back."""
+        """Take tokens; a negative value gives them back."""
         self._refill(quota, now)
         self._tokens = min(self._tokens - value, quota * self._window.full_s)
 
@@ -102,7 +102,7 @@ class TokenBucket:
         return max(0.0, -self._tokens / quota)
 
     def is_idle(self, now: float) -> bool:
-        """Return whether a new one would do as well."""
+        """Return whether a new object would behave the same."""
         self._refill(self._quota, now)
         return self._tokens >= self._quota * self._window.full_s
 

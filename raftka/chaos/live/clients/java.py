@@ -43,7 +43,8 @@ KINDS: Mapping[str, Mapping[str, object]] = {
     CONSUMER: READER,
 }
 
-_prctl = ctypes.CDLL(None).prctl
+# None: this system has no way to end a process with its parent
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
 PR_SET_PDEATHSIG = 1
 
 Event = JsonObject
@@ -261,7 +262,8 @@ def event_of(line: bytes) -> Event | None:
 
 
 def _end_with_parent() -> None:
-    _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
+    if _prctl is not None:
+        _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 def partition_of(key: str, partitions: int) -> int:

@@ -1,4 +1,4 @@
-"""Disks that are slow, full, fail or lie, power that is lost, a clock that is wrong: by the shim
+"""Faults of disks (slow, full, failing, lying), losses of power, and wrong clocks, made by the shim
 under each node.
 """
 
@@ -11,7 +11,7 @@ from raftka.chaos.live.stage import Stage
 
 
 class Disk(Hits):
-    """`fields` of the shim, until it ends; then the node is started anew if it has given up."""
+    """A fault made by `fields` of the shim. When it ends the victims are restarted."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Disk(Hits):
         super().__init__(name, victims)
         self._counter, self._said, self._fields = counter, said, fields
         self._before: dict[int, int] = {}
-        self._told: dict[str, int] = {}
+        self._values: dict[str, int] = {}
 
     def missing(self, stage: Stage) -> str:
         return stage.no_shim
@@ -34,12 +34,12 @@ class Disk(Hits):
         self._before = {
             node_id: stage.shims[node_id].count(self._counter) for node_id in self.victims
         }
-        self._told = self._fields(chance)
+        self._values = self._fields(chance)
         for node_id in self.victims:
             stage.expected.add(node_id)
-            stage.shims[node_id].set(**self._told)
+            stage.shims[node_id].set(**self._values)
         return f"{self._said} of {named(self.victims)}" + "".join(
-            f", {name} {value}" for name, value in self._told.items() if value > 99
+            f", {name} {value}" for name, value in self._values.items() if value > 99
         )
 
     def bitten(self, stage: Stage) -> bool:
@@ -57,7 +57,7 @@ class Disk(Hits):
     def _heal(self, stage: Stage) -> None:
         """End this fault alone: another one may be on the same disk."""
         for node_id in self.victims:
-            stage.shims[node_id].set(**dict.fromkeys(self._told, 0))
+            stage.shims[node_id].set(**dict.fromkeys(self._values, 0))
 
 
 class Slow(Disk):
@@ -68,11 +68,11 @@ class Slow(Disk):
 
 
 class Clock(Slow):
-    """Jumps there, and back."""
+    """A clock that jumps, and jumps back at the end."""
 
 
 class PowerLoss(Hits):
-    """All at once; what no flush has brought to the disk is gone."""
+    """A loss of power on all victims at once: bytes that were not flushed are gone."""
 
     def __init__(self, name: str, victims: Victims) -> None:
         super().__init__(name, victims)
@@ -99,8 +99,8 @@ class PowerLoss(Hits):
 
 
 class LyingDisks(PowerLoss):
-    """Flushes that say they are done and are not, until the power fails: what was acknowledged
-    meanwhile is gone.
+    """Flushes that report success and write nothing, until the power fails: data that was
+    acknowledged meanwhile is gone.
     """
 
     def begin(self, stage: Stage, topic: str, chance: random.Random) -> str:

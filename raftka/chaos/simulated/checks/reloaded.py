@@ -16,7 +16,9 @@ READ_BYTES = 1 << 30
 
 
 def wrong_with(cluster: Cluster) -> list[str]:
-    """Compare the coordinators that have decided and written all commands."""
+    """Return a sentence for each difference. Only coordinators that have decided and written all
+    commands are compared.
+    """
     found = []
     for node_id, node in sorted(cluster.living.items()):
         for coordinator in (

@@ -3,8 +3,8 @@ what is committed.
 
 It repeats what was not answered, and gives up when that takes too long or a broker refuses it for
 good: then it begins anew with InitProducerId. A refusal must have a cause: another client has the
-id, the transaction's time is over, its coordinator has changed, or an earlier request may have come
-late. Without one it is a violation.
+id, the transaction's time is over, its coordinator has changed or changes (the next one goes by its
+own wall clock), or an earlier request may have come late. Without one it is a violation.
 """
 
 from collections import defaultdict
@@ -98,7 +98,9 @@ class Ledger:
     """The transactions of all clients together."""
 
     def __init__(self, coordinator: Callable[[str], object]) -> None:
-        """`coordinator`: who looks after a transactional id, and since when."""
+        """`coordinator`: of a transactional id, another object after each load of its partition;
+        None while that is not loaded.
+        """
         self.attempts: list[Attempt] = []
         self.wrong: list[str] = []
         self.coordinator = coordinator
@@ -333,7 +335,7 @@ class TransactionalProducer:
             group_id=group,
             producer_id=self._producer_id,
             producer_epoch=self._epoch,
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             member_id=member_id,
             topics=[
                 request.topics(name=name, partitions=partitions)
@@ -507,10 +509,11 @@ class TransactionalProducer:
 
     def _is_undisturbed(self) -> bool:
         in_time = self._now < self._began + IN_TIME * self._timeout_ms / 1000
-        same = self._began_with == self.ledger.coordinator(self.transactional_id)
+        coordinator = self.ledger.coordinator(self.transactional_id)
         return (
             in_time
-            and same
+            and coordinator is not None
+            and coordinator is self._began_with
             and self.ledger.undisturbed(self.transactional_id, self._asked, self._since)
         )
 

@@ -143,6 +143,12 @@ def misdirected_write(it: Incident) -> None:
     _while_down(it, astray)
 
 
+def _version_bytes(path: str) -> range:
+    if path.endswith(PARTITION_METADATA):
+        return range(len("version: "), len("version: 0"))
+    return range(2) if path.endswith(".snapshot") else range(path.endswith("checkpoint"))
+
+
 @kind
 def flip_beside_log(it: Incident) -> None:
     """In what is derived from logs, or can be had again."""
@@ -153,7 +159,10 @@ def flip_beside_log(it: Incident) -> None:
         if not found:
             return f"nothing to flip on n{node_id}"
         path, inode = it.random.choice(found)
-        disk.flip(path, it.random.randrange(len(inode.content)), 1 << it.random.randrange(8))
+        at = it.random.randrange(len(inode.content))
+        if at in _version_bytes(path):
+            at = (at + 2) % len(inode.content)  # a later version is refused, not mended
+        disk.flip(path, at, 1 << it.random.randrange(8))
         return f"bit flip in {path} on n{node_id}"
 
     _while_down(it, flip)

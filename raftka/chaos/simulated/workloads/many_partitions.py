@@ -171,7 +171,9 @@ class SessionReader:
         self.state = READING
         self.wrong: list[str] = []
         self.positions = [0] * PARTITIONS
-        self.ends = [-1] * PARTITIONS  # high watermarks, as the session has told
+        # high watermarks, as each broker has told them: a partition may come back to a broker whose
+        # session has nothing new to tell
+        self._told_ends: dict[tuple[Address, int], int] = {}
         self.seen: list[dict[int, bytes]] = [{} for _ in range(PARTITIONS)]
         self.wanted = set(range(PARTITIONS))
         self._sessions: dict[Address, Session] = {}
@@ -297,14 +299,21 @@ class SessionReader:
         went_well = True
         for topic in answer.responses:
             for partition in topic.partitions:
-                went_well &= self._took(session, mine, partition)
+                went_well &= self._took(where, session, mine, partition)
         if answer.session_id == 0:
             self._sessions.pop(where, None)
         else:
             session.id, session.epoch = answer.session_id, session.epoch + 1
         return went_well
 
-    def _took(self, session: Session, mine: set[int], answer: PartitionData) -> bool:
+    def end_of(self, partition: int) -> int | None:
+        """Return its high watermark as its leader has told it last; None: it has told none."""
+        where = self._leaders.get(partition)
+        return self._told_ends.get((where, partition)) if where is not None else None
+
+    def _took(
+        self, where: Address, session: Session, mine: set[int], answer: PartitionData
+    ) -> bool:
         partition = answer.partition_index
         if partition not in mine:
             self.wrong.append(
@@ -322,7 +331,7 @@ class SessionReader:
                 )
             session.told[partition] = -1
             return False
-        self.ends[partition] = answer.high_watermark
+        self._told_ends[where, partition] = answer.high_watermark
         for batch in batches_of(answer, self.positions[partition]):
             self._epochs[partition] = max(self._epochs[partition], batch.epoch)
             for offset, value in batch.records:
@@ -385,7 +394,7 @@ class WideWork:
         """
         ends = [max(written, default=-1) + 1 for written in self.writer.written]
         if not self.writer.done or any(
-            each.positions[p] < ends[p] or each.ends[p] != each.positions[p]
+            each.positions[p] < ends[p] or each.end_of(p) != each.positions[p]
             for each in self.readers
             for p in range(PARTITIONS)
         ):

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import trio
 
-from raftka.broker.coordinators.partition import LOADED
+from raftka.broker.coordinators.partition import LOADED, CoordinatorPartition
 from raftka.broker.coordinators.runtime import partition_for
 from raftka.broker.coordinators.transaction_service import TOPIC as TRANSACTIONS
 from raftka.broker.replica.partition import Partition
@@ -236,15 +236,25 @@ class TransactionWork:
         }
 
 
-def coordinator_in(cluster: Cluster, transactional_id: str) -> object:
-    """The coordinator of the id: which process, and its epoch; None: its topic does not exist
-    yet.
+def coordinator_in(cluster: Cluster, transactional_id: str) -> CoordinatorPartition | None:
+    """Return the coordinator of the id. None: the leader of its partition has not loaded it.
+
+    Until then the leader before may begin a transaction, by its own wall clock. Where that one is
+    behind, the transaction is over as soon as the new leader has loaded it.
     """
     topic = cluster.newest.image.topic_named(TRANSACTIONS)
     if topic is None:
         return None
-    partition = topic.partitions[partition_for(transactional_id, len(topic.partitions))]
-    return partition.leader, partition.leader_epoch, cluster.nodes.get(partition.leader)
+    index = partition_for(transactional_id, len(topic.partitions))
+    partition = topic.partitions[index]
+    node = cluster.nodes.get(partition.leader)
+    if node is None or not hasattr(node, "transactions"):
+        return None
+    found = node.transactions.runtime.partitions.get(index)
+    has_loaded = (
+        found is not None and found.state in LOADED and found.epoch == partition.leader_epoch
+    )
+    return found if has_loaded else None
 
 
 def unfinished(cluster: Cluster) -> list[str]:

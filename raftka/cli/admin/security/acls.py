@@ -3,24 +3,15 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from raftka.cli.admin.client import connect, sentence
+from raftka.cli.admin.client import connect, finish, sentence
 from raftka.cli.options import Option
 from raftka.cli.output import CommandFailed, command, show
+from raftka.client.blocking.access import list_acls, shown_acl
 from raftka.client.blocking.client import check
-from raftka.json_values import Json
 from raftka.security import acls
 from raftka.security.acls import OPERATION_NAMES, Acl, AclFilter
-from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from raftka.wire.messages.acls import CREATE_ACLS, DELETE_ACLS
 
-TYPES = {
-    acls.TOPIC: "topic",
-    acls.GROUP: "group",
-    acls.CLUSTER: "cluster",
-    acls.TRANSACTIONAL_ID: "transactional-id",
-    acls.DELEGATION_TOKEN: "delegation-token",
-    acls.USER: "user",
-}
-PATTERNS = {acls.LITERAL: "literal", acls.PREFIXED: "prefixed"}
 COLUMNS = ["resource", "name", "pattern", "principal", "host", "operation", "permission"]
 FIRST_OPERATION = acls.ALL
 
@@ -79,44 +70,12 @@ class AclOptions:
         ]
 
 
-def _shown(acl: Acl) -> dict[str, Json]:
-    return {
-        "resource": TYPES.get(acl.resource_type, str(acl.resource_type)),
-        "name": acl.name,
-        "pattern": PATTERNS.get(acl.pattern, str(acl.pattern)),
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": OPERATION_NAMES[acl.operation - FIRST_OPERATION]
-        if acl.operation - FIRST_OPERATION in range(len(OPERATION_NAMES))
-        else str(acl.operation),
-        "permission": "deny" if acl.permission == acls.DENY else "allow",
-    }
-
-
 @command
 def list_all(bootstrap_server: str, output: str, **options: Option) -> None:
     asked = AclOptions(**options)
-    found: dict[Acl, None] = {}
     with connect(bootstrap_server) as client:
-        for each in asked.filters():
-            row = DESCRIBE_ACLS.request(
-                resource_type_filter=each.resource_type,
-                resource_name_filter=each.name,
-                pattern_type_filter=each.pattern,
-                principal_filter=each.principal,
-                host_filter=each.host,
-                operation=each.operation,
-                permission_type=each.permission,
-            )
-            answer = client.ask(DESCRIBE_ACLS, row)
-            check(answer.error_code, answer.error_message)
-            for told in answer.resources:
-                place = (told.resource_type, told.resource_name, told.pattern_type)
-                found |= dict.fromkeys(
-                    Acl(*place, acl.principal, acl.host, acl.operation, acl.permission_type)
-                    for acl in told.acls
-                )
-        show([_shown(acl) for acl in sorted(found)], COLUMNS, output)
+        found = list_acls(client, asked.filters())
+        show([shown_acl(acl) for acl in found], COLUMNS, output)
 
 
 @command
@@ -128,27 +87,44 @@ def create(bootstrap_server: str, output: str, **options: Option) -> None:
             "name a resource (--topic, --group, --transactional-id or --cluster), a --principal "
             "and an --operation"
         )
+    wanted = [
+        Acl(
+            resource.resource_type,
+            resource.name,
+            acls.PREFIXED if asked.prefixed else acls.LITERAL,
+            asked.principal,
+            asked.host or acls.WILDCARD,
+            OPERATION_NAMES.index(each.lower()) + FIRST_OPERATION,
+            acls.DENY if asked.deny else acls.ALLOW,
+        )
+        for each in dict.fromkeys(asked.operations)
+    ]
     row = CREATE_ACLS.request.creations
     creations = [
         row(
-            resource_type=resource.resource_type,
-            resource_name=resource.name,
-            resource_pattern_type=acls.PREFIXED if asked.prefixed else acls.LITERAL,
-            principal=asked.principal,
-            host=asked.host or acls.WILDCARD,
-            operation=OPERATION_NAMES.index(each.lower()) + FIRST_OPERATION,
-            permission_type=acls.DENY if asked.deny else acls.ALLOW,
+            resource_type=acl.resource_type,
+            resource_name=acl.name,
+            resource_pattern_type=acl.pattern,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission,
         )
-        for each in asked.operations
+        for acl in wanted
     ]
     with connect(bootstrap_server) as client:
         results = client.ask(CREATE_ACLS, CREATE_ACLS.request(creations=creations)).results
-    if refused := [
-        sentence(name, each.error_code, each.error_message)
-        for name, each in zip(asked.operations, results, strict=True)
-        if each.error_code
-    ]:
-        raise CommandFailed("; ".join(refused))
+    answers = list(zip(wanted, results, strict=True))
+    finish(
+        [shown_acl(acl) for acl, each in answers if not each.error_code],
+        COLUMNS,
+        output,
+        [
+            sentence(str(shown_acl(acl)["operation"]), each.error_code, each.error_message)
+            for acl, each in answers
+            if each.error_code
+        ],
+    )
 
 
 @command
@@ -184,4 +160,4 @@ def delete(bootstrap_server: str, output: str, **options: Option) -> None:
                     acl.permission_type,
                 )
                 gone[Acl(*found)] = None
-    show([_shown(acl) for acl in sorted(gone)], COLUMNS, output)
+    show([shown_acl(acl) for acl in sorted(gone)], COLUMNS, output)

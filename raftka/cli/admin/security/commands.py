@@ -7,12 +7,14 @@ from collections.abc import Callable
 import click
 
 from raftka.cli.options import Command, Option, client_options, pairs
+from raftka.cli.tree.completion import names_of
+from raftka.cli.tree.nodes import Noun
 from raftka.security.acls import OPERATION_NAMES
 
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-@click.group()
+@click.group(cls=Noun)
 def acls() -> None:
     """List, create and delete ACLs: the rights of clients."""
 
@@ -20,8 +22,20 @@ def acls() -> None:
 def _resource_options(command: Command) -> Command:
     """Options that name a resource; one of the first four."""
     options: list[Callable[[Command], Command]] = [
-        click.option("-t", "--topic", metavar="NAME", help="A topic; * for all."),
-        click.option("-g", "--group", metavar="NAME", help="A group; * for all."),
+        click.option(
+            "-t",
+            "--topic",
+            metavar="NAME",
+            shell_complete=names_of("topics"),
+            help="A topic; * for all.",
+        ),
+        click.option(
+            "-g",
+            "--group",
+            metavar="NAME",
+            shell_complete=names_of("groups"),
+            help="A group; * for all.",
+        ),
         click.option("--transactional-id", metavar="NAME", help="A transactional id; * for all."),
         click.option("--cluster", is_flag=True, help="The cluster."),
         click.option("--delegation-token", metavar="ID", help="A delegation token; * for all."),
@@ -34,7 +48,11 @@ def _resource_options(command: Command) -> Command:
         click.option(
             "--principal", metavar="User:NAME", help="Whom it is about; User:* for everybody."
         ),
-        click.option("--host", metavar="ADDRESS", help="From which address; * for all."),
+        click.option(
+            "--host",
+            metavar="ADDRESS",
+            help="From which address or network, as 10.0.0.0/8; * for all.",
+        ),
         click.option(
             "--operation",
             "operations",
@@ -49,7 +67,7 @@ def _resource_options(command: Command) -> Command:
     return command
 
 
-@acls.command("list")
+@acls.command("list", example="raftka acls list --topic orders")
 @_resource_options
 @client_options
 def acls_list(**options: Option) -> None:
@@ -59,7 +77,9 @@ def acls_list(**options: Option) -> None:
     raise SystemExit(list_all(**options))
 
 
-@acls.command("create")
+@acls.command(
+    "create", example="raftka acls create --topic orders --principal User:alice --operation read"
+)
 @_resource_options
 @client_options
 def acls_create(**options: Option) -> None:
@@ -71,7 +91,7 @@ def acls_create(**options: Option) -> None:
     raise SystemExit(create(**options))
 
 
-@acls.command("delete")
+@acls.command("delete", example="raftka acls delete --topic orders --principal User:alice")
 @_resource_options
 @client_options
 def acls_delete(**options: Option) -> None:
@@ -81,12 +101,12 @@ def acls_delete(**options: Option) -> None:
     raise SystemExit(delete(**options))
 
 
-@click.group()
+@click.group(cls=Noun)
 def users() -> None:
     """Users that log in with SCRAM: list them, set passwords, delete them."""
 
 
-@users.command("list")
+@users.command("list", example="raftka users list")
 @client_options
 def users_list(**options: Option) -> None:
     """All users, with mechanisms and iterations."""
@@ -95,8 +115,8 @@ def users_list(**options: Option) -> None:
     raise SystemExit(list_all(**options))
 
 
-@users.command("set")
-@click.argument("name")
+@users.command("set", example="raftka users set alice --mechanism SCRAM-SHA-512")
+@click.argument("name", shell_complete=names_of("users"))
 @click.option(
     "--mechanism", type=click.Choice(MECHANISMS), default=MECHANISMS[1], show_default=True
 )
@@ -117,8 +137,8 @@ def users_set(**options: Option) -> None:
     raise SystemExit(set_password(**options))
 
 
-@users.command("delete")
-@click.argument("name")
+@users.command("delete", example="raftka users delete alice")
+@click.argument("name", shell_complete=names_of("users"))
 @click.option(
     "--mechanism",
     type=click.Choice(MECHANISMS),
@@ -132,7 +152,7 @@ def users_delete(**options: Option) -> None:
     raise SystemExit(delete(**options))
 
 
-@click.group()
+@click.group(cls=Noun)
 def quotas() -> None:
     """List, set and delete quotas of clients."""
 
@@ -160,7 +180,7 @@ def _entity_options(command: Command) -> Command:
     return command
 
 
-@quotas.command("list")
+@quotas.command("list", example="raftka quotas list --user alice")
 @_entity_options
 @client_options
 def quotas_list(**options: Option) -> None:
@@ -170,12 +190,12 @@ def quotas_list(**options: Option) -> None:
     raise SystemExit(list_all(**options))
 
 
-@click.group()
+@click.group(cls=Noun)
 def tokens() -> None:
     """Delegation tokens: make, list, renew and end them."""
 
 
-@tokens.command("create")
+@tokens.command("create", example="raftka tokens create --renewer bob")
 @click.option(
     "--owner", metavar="NAME", help="For another user; unless given, for the one that asks."
 )
@@ -200,7 +220,7 @@ def tokens_create(**options: Option) -> None:
     raise SystemExit(create(**options))
 
 
-@tokens.command("list")
+@tokens.command("list", example="raftka tokens list --owner alice")
 @click.option(
     "--owner", "owners", metavar="NAME", multiple=True, help="Only this user's. May be repeated."
 )
@@ -213,7 +233,7 @@ def tokens_list(**options: Option) -> None:
     raise SystemExit(list_all(**options))
 
 
-@quotas.command("set")
+@quotas.command("set", example="raftka quotas set producer_byte_rate=1048576 --user alice")
 @click.argument("quotas", nargs=-1, required=True, callback=pairs, metavar="QUOTA=NUMBER...")
 @_entity_options
 @client_options
@@ -226,7 +246,7 @@ def quotas_set(**options: Option) -> None:
     raise SystemExit(alter(**options))
 
 
-@quotas.command("delete")
+@quotas.command("delete", example="raftka quotas delete producer_byte_rate --user alice")
 @click.argument("keys", nargs=-1, metavar="[QUOTA...]")
 @_entity_options
 @client_options
@@ -245,7 +265,7 @@ _hmac_file = click.option(
 )
 
 
-@tokens.command("renew")
+@tokens.command("renew", example="raftka tokens renew --hmac-file token.hmac")
 @_hmac_file
 @click.option(
     "--period-ms",
@@ -261,7 +281,7 @@ def tokens_renew(**options: Option) -> None:
     raise SystemExit(renew(**options))
 
 
-@tokens.command("expire")
+@tokens.command("expire", example="raftka tokens expire --hmac-file token.hmac")
 @_hmac_file
 @click.option(
     "--period-ms", type=int, default=-1, help="In how long it is to end; now unless given."

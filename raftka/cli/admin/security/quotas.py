@@ -6,19 +6,17 @@ from collections.abc import Mapping
 
 from raftka.cli.admin.client import connect
 from raftka.cli.output import CommandFailed, command, show
+from raftka.client.blocking.access import Entity, find_quotas
 from raftka.client.blocking.client import Client, check
 from raftka.json_values import Json
 from raftka.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS,
-    DESCRIBE_CLIENT_QUOTAS,
     DescribeClientQuotasEntry,
 )
 
 TYPES = ("user", "client-id", "ip")
-COLUMNS = [*TYPES, "quota", "value"]
+COLUMNS = ["user", "client_id", "ip", "quota", "value"]
 DEFAULT = "<default>"
-EXACT, DEFAULT_NAME = 0, 1
-Entity = dict[str, str | None]  # by type; None: the default
 
 
 def _entity(names: Mapping[str, str | None], defaults: tuple[str, ...]) -> Entity:
@@ -42,7 +40,7 @@ def list_all(
     with connect(bootstrap_server) as client:
         rows = [
             _shown(entry, value.key, value.value)
-            for entry in _found(client, wanted, strict=False)
+            for entry in find_quotas(client, wanted)
             for value in entry.values
         ]
         show(
@@ -52,25 +50,18 @@ def list_all(
         )
 
 
-def _found(client: Client, entity: Entity, *, strict: bool) -> list[DescribeClientQuotasEntry]:
-    request = DESCRIBE_CLIENT_QUOTAS.request
-    components = [
-        request.components(
-            entity_type=kind, match_type=DEFAULT_NAME if name is None else EXACT, match=name
-        )
-        for kind, name in entity.items()
-    ]
-    answer = client.ask(DESCRIBE_CLIENT_QUOTAS, request(components=components, strict=strict))
-    check(answer.error_code, answer.error_message)
-    return list(answer.entries or ())
-
-
 def _shown(entry: DescribeClientQuotasEntry, key: str, value: float) -> dict[str, Json]:
-    names = {
-        each.entity_type: DEFAULT if each.entity_name is None else each.entity_name
-        for each in entry.entity
+    return _row({each.entity_type: each.entity_name for each in entry.entity}, key, value)
+
+
+def _row(entity: Entity, key: str, value: float | None) -> dict[str, Json]:
+    """A quota of an entity; no value: it was deleted."""
+    names = {kind: DEFAULT if name is None else name for kind, name in entity.items()}
+    return {
+        **{kind.replace("-", "_"): names.get(kind) for kind in TYPES},
+        "quota": key,
+        "value": value,
     }
-    return {**{kind: names.get(kind) for kind in TYPES}, "quota": key, "value": value}
 
 
 @command
@@ -92,6 +83,7 @@ def alter(
             raise CommandFailed(f"{key}={text}: a quota is a number") from None
     with connect(bootstrap_server) as client:
         _alter(client, entity, values)
+    show([_row(entity, key, value) for key, value in values.items()], COLUMNS, output)
 
 
 @command
@@ -107,7 +99,9 @@ def delete(
     entity = _named(user, client_id, ip, defaults)
     with connect(bootstrap_server) as client:
         there = [
-            value.key for entry in _found(client, entity, strict=True) for value in entry.values
+            value.key
+            for entry in find_quotas(client, entity, strict=True)
+            for value in entry.values
         ]
         if missing := [
             key for key in keys or ("*",) if key not in there and (key != "*" or not there)
@@ -117,7 +111,9 @@ def delete(
                 if missing == ["*"]
                 else f"there is no {missing[0]}"
             )
-        _alter(client, entity, dict.fromkeys(keys or there))
+        gone = dict.fromkeys(keys or there)
+        _alter(client, entity, gone)
+    show([_row(entity, key, None) for key in gone], COLUMNS, output)
 
 
 def _named(

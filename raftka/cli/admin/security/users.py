@@ -7,22 +7,23 @@ import click
 
 from raftka.cli.admin.client import connect, sentence
 from raftka.cli.output import CommandFailed, command, show
-from raftka.client.blocking.client import Client, check
+from raftka.client.blocking.access import list_scram_users
+from raftka.client.blocking.client import Client
 from raftka.security.scram import NUMBERS, SALT_BYTES, salted_password
 from raftka.wire.messages.scram import (
     ALTER_USER_SCRAM_CREDENTIALS,
-    DESCRIBE_USER_SCRAM_CREDENTIALS,
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsResult,
 )
 
+COLUMNS = ["user", "mechanism", "iterations"]
 NUMBER_OF = {name: number for number, name in NUMBERS.items()}
 
 
 @command
 def list_all(bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
-        found = sorted(_users(client), key=lambda each: each.user)
+        found = _users(client)
         rows = [
             {
                 "user": each.user,
@@ -32,24 +33,19 @@ def list_all(bootstrap_server: str, output: str) -> None:
             for each in found
             for info in each.credential_infos
         ]
-        show(rows, ["user", "mechanism", "iterations"], output)
+        show(rows, COLUMNS, output)
 
 
 def _users(client: Client, name: str | None = None) -> list[DescribeUserScramCredentialsResult]:
     """All users, or that one. Raises CommandFailed for one that is not there."""
-    request = DESCRIBE_USER_SCRAM_CREDENTIALS.request
-    answer = client.ask(
-        DESCRIBE_USER_SCRAM_CREDENTIALS,
-        request(users=None if name is None else [request.users(name=name)]),
-    )
-    check(answer.error_code, answer.error_message)
+    found = list_scram_users(client, name)
     if refused := [
         sentence(each.user, each.error_code, each.error_message)
-        for each in answer.results
+        for each in found
         if each.error_code
     ]:
         raise CommandFailed("; ".join(refused))
-    return list(answer.results)
+    return found
 
 
 @command
@@ -81,6 +77,7 @@ def set_password(
     )
     with connect(bootstrap_server) as client:
         _alter(client, request(upsertions=[row]))
+    show([{"user": name, "mechanism": mechanism, "iterations": iterations}], COLUMNS, output)
 
 
 @command
@@ -95,6 +92,8 @@ def delete(name: str, mechanism: str | None, bootstrap_server: str, output: str)
         request = ALTER_USER_SCRAM_CREDENTIALS.request
         for number in numbers:  # one request each: a request alters a user once
             _alter(client, request(deletions=[request.deletions(name=name, mechanism=number)]))
+    shown = [{"user": name, "mechanism": NUMBERS.get(each, str(each))} for each in numbers]
+    show(shown, COLUMNS[:2], output)
 
 
 def _alter(client: Client, request: AlterUserScramCredentialsRequest) -> None:

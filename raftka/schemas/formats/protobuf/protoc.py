@@ -31,6 +31,8 @@ NOISE = re.compile(r"^WARNING: |^[IWE]\d{4} |: warning: ")
 CHILD = """
 import resource, sys
 limits = dict(RLIMIT_CPU={cpu}, RLIMIT_AS={memory}, RLIMIT_FSIZE={output}, RLIMIT_CORE=0)
+if sys.platform == "darwin":
+    del limits["RLIMIT_AS"]  # macOS knows no such limit
 for limit, value in limits.items():
     resource.setrlimit(getattr(resource, limit), (value, value))
 from grpc_tools import _protoc_compiler

@@ -1,0 +1,1 @@
+"""`raftka produce` and `raftka consume`."""

@@ -1,0 +1,1 @@
+"""The tree of commands as such: its two kinds of nodes, help, corrections, completion."""

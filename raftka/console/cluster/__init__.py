@@ -1,0 +1,1 @@
+"""The cluster as a whole: moves of leaders and replicas, findings, and the next step."""

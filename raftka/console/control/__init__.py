@@ -1,0 +1,1 @@
+"""Control of nodes by the program that started them: kill, pause, start, faults."""

@@ -1,0 +1,1 @@
+"""Dead letters: records that a program could not use, and wrote to a topic with the reason."""

@@ -1,0 +1,1 @@
+"""Transactions as the console's page shows them."""

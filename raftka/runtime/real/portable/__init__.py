@@ -1,0 +1,1 @@
+"""The runtime on Trio's own waits and on threads: it runs wherever Trio runs on POSIX."""

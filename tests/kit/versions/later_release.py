@@ -1,0 +1,43 @@
+"""A release after this one, played in this process: it knows level 2 of `raftka.version`, which has
+a new kind of metadata record and a new field of an old one.
+"""
+
+from typing import NamedTuple
+
+import pytest
+
+from raftka.metadata import records
+from raftka.metadata.controller import administration
+from raftka.metadata.controller.decision import Decision
+from raftka.metadata.controller.draft import Draft
+from raftka.metadata.records import Later, PartitionChanged
+from raftka.metadata.security_commands import AlterClientQuotas
+from raftka.versions import RAFTKA_VERSION, SUPPORTED
+
+LEVEL = 2
+REMARK_KIND = 900
+
+
+class RemarkSet(NamedTuple):
+    """A kind of record that earlier releases do not know."""
+
+    text: str
+
+
+def play_later_release(patch: pytest.MonkeyPatch) -> None:
+    """Make this process the later release, until the patch is undone. It writes a remark beside
+    each change of quotas, as soon as its level allows that.
+    """
+    decide = administration.DECISIONS[AlterClientQuotas]
+
+    def decide_with_remark(draft: Draft, command: AlterClientQuotas) -> Decision:
+        made, reply = decide(draft, command)
+        remark: list[records.Record] = [RemarkSet("new")]  # type: ignore[list-item]
+        return made + (remark if draft.image.level >= LEVEL else []), reply
+
+    patch.setitem(SUPPORTED, RAFTKA_VERSION, (1, LEVEL))
+    patch.setitem(records.NUMBERS, RemarkSet, (REMARK_KIND, 0))  # type: ignore[misc]
+    patch.setitem(records.KINDS, REMARK_KIND, (RemarkSet, 0))
+    patch.setitem(records.LATER, RemarkSet, (Later(0, LEVEL, 0),))  # type: ignore[misc]
+    patch.setitem(records.LATER, PartitionChanged, (Later(2, LEVEL, 9),))
+    patch.setitem(administration.DECISIONS, AlterClientQuotas, decide_with_remark)

@@ -1,0 +1,152 @@
+"""An upgrade of features: which nodes stop it, which records are written before and after it, and
+who cannot register any more.
+"""
+
+import msgpack
+import pytest
+
+from raftka.broker.controller.peer import features_of
+from raftka.metadata.records import (
+    KINDS,
+    LevelTooLow,
+    PartitionChanged,
+    decode_batch,
+    encode_batch,
+)
+from raftka.versions import RAFTKA_VERSION, SUPPORTED, own_features
+from raftka.wire.errors import ProtocolError
+from tests.kit.versions.later_release import LEVEL, RemarkSet, play_later_release
+from tests.scenario import Words
+from tests.scripts.controller.stage import ControllerStage
+
+NEWER = "supports=raftka.version:1-2"
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> ControllerStage:
+    """The controller is of a later release, which knows level 2."""
+    monkeypatch.setitem(SUPPORTED, RAFTKA_VERSION, (1, LEVEL))
+    return ControllerStage()
+
+
+def play(stage: ControllerStage, line: str) -> list[str]:
+    verb, _, words = line.partition(" ")
+    return list(stage.do(verb, Words(words)))
+
+
+def upgrade(stage: ControllerStage, more: str = "") -> str:
+    return play(stage, f"features raftka.version={LEVEL} {more}".rstrip())[0]
+
+
+def test_an_upgrade_is_made_when_all_nodes_support_it(stage: ControllerStage) -> None:
+    play(stage, "at 0")
+    play(stage, f"register broker=1 {NEWER}")
+    play(stage, f"register broker=2 {NEWER}")
+
+    assert "FeatureLevelSet name=raftka.version level=2" in upgrade(stage)
+    assert stage.image.level == LEVEL
+
+
+def test_an_upgrade_that_is_validated_only_changes_nothing(stage: ControllerStage) -> None:
+    play(stage, "at 0")
+    play(stage, f"register broker=1 {NEWER}")
+
+    assert upgrade(stage, "validate-only") == "reply done"
+    assert stage.image.level == LEVEL - 1
+
+
+def test_each_broker_that_does_not_support_the_level_is_named(stage: ControllerStage) -> None:
+    play(stage, "at 0")
+    play(stage, f"register broker=1 {NEWER}")
+    for broker in (2, 3):
+        play(stage, f"register broker={broker} supports=raftka.version:1-1")
+
+    refused = upgrade(stage)
+
+    assert refused.startswith("error INVALID_UPDATE_VERSION")
+    assert refused.endswith(
+        "Invalid update version 2 for feature raftka.version. "
+        "Broker 2 only supports versions 1-1; Broker 3 only supports versions 1-1"
+    )
+    assert stage.image.level == LEVEL - 1
+
+
+def test_a_broker_that_is_away_stops_an_upgrade_until_it_is_unregistered(
+    stage: ControllerStage,
+) -> None:
+    play(stage, "at 0")
+    play(stage, f"register broker=1 {NEWER}")
+    play(stage, "register broker=2 supports=raftka.version:1-1")
+    play(stage, "at 60")  # its session has ended
+
+    assert "Broker 2 only supports versions 1-1" in upgrade(stage)
+    play(stage, "unregister broker=2")
+    assert "level=2" in upgrade(stage)
+
+
+def test_a_controller_stops_an_upgrade_until_it_has_said_that_it_supports_it(
+    stage: ControllerStage,
+) -> None:
+    play(stage, "settings controller.quorum.voters=1@host:9093,2@other:9093")
+    play(stage, "at 0")
+    play(stage, f"register broker=1 {NEWER}")
+
+    assert "controller 2 has not registered, and may not support this feature" in upgrade(stage)
+    play(stage, "greet voter=2 supports=raftka.version:1-1")
+    assert "Controller 2 only supports versions 1-1" in upgrade(stage)
+    play(stage, f"greet voter=2 {NEWER}")
+    assert "level=2" in upgrade(stage)
+
+
+@pytest.mark.parametrize("kind", [2, 3])
+def test_the_level_never_goes_down(stage: ControllerStage, kind: int) -> None:
+    play(stage, "at 0")
+    play(stage, f"register broker=1 {NEWER}")
+    upgrade(stage)
+
+    (refused,) = play(stage, f"features raftka.version=1 type={kind}")
+
+    assert "Unsupported raftka.version downgrade from 2 to 1" in refused
+    assert stage.image.level == LEVEL
+
+
+def test_a_broker_whose_release_is_too_old_cannot_register(stage: ControllerStage) -> None:
+    play(stage, "at 0")
+    play(stage, f"register broker=1 {NEWER}")
+    upgrade(stage)
+
+    (refused,) = play(stage, "register broker=2 supports=raftka.version:1-1")
+
+    assert refused == (
+        "error UNSUPPORTED_VERSION this cluster has raftka.version 2, and the release of broker 2 "
+        "supports 1 to 1: start it with a release that the other nodes run"
+    )
+    assert 2 not in stage.image.brokers
+
+
+def test_records_have_the_version_of_the_clusters_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = dict(KINDS)
+    play_later_release(monkeypatch)
+    changed = PartitionChanged(b"t" * 16, 0, 1, 1, (1,), 1, (1,), (), ())
+
+    _, (row,) = msgpack.unpackb(encode_batch([changed], 7, LEVEL - 1), use_list=False)
+
+    assert row == (21, known[21][1] - 1, tuple(changed)[:9])
+    assert decode_batch(encode_batch([changed], 7, LEVEL)) == (7, [changed])
+
+
+def test_what_an_older_version_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    play_later_release(monkeypatch)
+    offline = PartitionChanged(b"t" * 16, 0, 1, 1, (1,), 1, None, None, None, (2,))
+
+    for record in (offline, RemarkSet("new")):
+        with pytest.raises(LevelTooLow, match=r"needs raftka.version 2, and the cluster has 1"):
+            encode_batch([record], 7, LEVEL - 1)  # type: ignore[list-item]
+        encode_batch([record], 7, LEVEL)  # type: ignore[list-item]
+
+
+def test_features_of_a_greeting_are_read() -> None:
+    assert features_of([list(each) for each in own_features()]) == own_features()
+    assert features_of(None) == ()
+    with pytest.raises(ProtocolError):
+        features_of([["raftka.version", 1]])

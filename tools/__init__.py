@@ -1,0 +1,1 @@
+"""Tools of the maintainers that are no measurement: releases, the image."""

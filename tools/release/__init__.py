@@ -1,0 +1,1 @@
+"""From a commit to files that can be published: `./run release VERSION`."""
