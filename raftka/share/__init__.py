@@ -1,0 +1,3 @@
+"""Share groups (KIP-932): the state of a share partition, as its leader and the share coordinator
+know it. Pure.
+"""
