@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -94,9 +96,20 @@ func follow(consumer *kgo.Client) {
 	check(consumer.Ping(ctx))
 	for {
 		fetches := consumer.PollFetches(ctx)
-		fetches.EachError(func(_ string, _ int32, err error) { check(err) })
+		fetches.EachError(func(_ string, _ int32, err error) {
+			if !joinsAgain(err) {
+				check(err)
+			}
+		})
 		fetches.EachRecord(func(record *kgo.Record) { fmt.Printf("%s:%s\n", record.Key, record.Value) })
 	}
+}
+
+// The client tells that it has lost its group, as when a broker stops, and joins again by itself. Not so if a broker has refused it.
+func joinsAgain(err error) bool {
+	var lost *kgo.ErrGroupSession
+	var refused *kerr.Error
+	return errors.As(err, &lost) && !errors.As(err, &refused)
 }
 
 // Prints what came of it as JSON.
