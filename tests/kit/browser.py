@@ -88,6 +88,20 @@ STEADY = {
     "returnByValue": True,
 }
 
+NOTE_CLICK = {
+    "functionDeclaration": """function () {
+        this.addEventListener("click", () => { this.wasClicked = true; }, { capture: true });
+    }"""
+}
+WAS_CLICKED = {
+    "functionDeclaration": """async function () {
+        if (!this.wasClicked) await new Promise((done) => setTimeout(done, 20));
+        return this.wasClicked === true;
+    }""",
+    "awaitPromise": True,
+    "returnByValue": True,
+}
+
 
 def find_chromium() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
@@ -194,6 +208,11 @@ def launch_browser(program: str) -> Iterator[Browser]:
             browser.close()
 
 
+def is_of_earlier_document(error: BrowserError) -> bool:
+    """Return whether the document went while it was asked."""
+    return bool(re.search(r"navigated|destroyed|Cannot find context|collected", str(error)))
+
+
 class Node(NamedTuple):
     """An element as assistive technology sees it."""
 
@@ -264,6 +283,12 @@ class Page:
         # a change of what stands after # loads nothing
         self.wait_for("document.readyState === 'complete'")
 
+    def reload(self) -> None:
+        """Load the document anew, and return when that is done."""
+        self.evaluate("window.isEarlier = true")
+        self.call("Page.reload")
+        self.wait_for("!window.isEarlier && document.readyState === 'complete'")
+
     def evaluate(self, expression: str) -> Any:
         """Return the JSON value of an expression; a promise is waited for. Raises BrowserError."""
         answer = self.call(
@@ -293,9 +318,8 @@ class Page:
                 if self.evaluate(poll):
                     return
             except BrowserError as error:
-                # the document went while it was asked: the next one is asked
-                if not re.search(r"navigated|destroyed|Cannot find context|collected", str(error)):
-                    raise
+                if not is_of_earlier_document(error):
+                    raise  # else the next document is asked
         raise BrowserError(f"not true within {within_s:.0f} s: {condition}\n{self.text()[:3000]}")
 
     def wait_for_text(self, text: str) -> None:
@@ -352,26 +376,40 @@ class Page:
         self.click_node(Node("", css, described["backendNodeId"], {}))
 
     def click_node(self, node: Node) -> None:
-        x, y = self._steady_middle(node)
-        at = {"x": x, "y": y, "button": "left", "clickCount": 1}
-        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-        self.call("Input.dispatchMouseEvent", type="mousePressed", **at)
-        self.call("Input.dispatchMouseEvent", type="mouseReleased", **at)
-
-    def _steady_middle(self, node: Node) -> tuple[float, float]:
-        """Wait until the middle of an element stays where it is for two frames with nothing before
-        it, as a user does: live data move what is on a page.
+        """Press the mouse in the middle of an element, again if something moved and the element did
+        not get the click.
         """
         self.call("DOM.scrollIntoViewIfNeeded", backendNodeId=node.backend_id)
         element = self.call("DOM.resolveNode", backendNodeId=node.backend_id)["object"]["objectId"]
+        self._call_on(element, NOTE_CLICK)
         deadline = time.monotonic() + WAIT_S
-        while not (place := self.call("Runtime.callFunctionOn", **STEADY, objectId=element)) or (
-            place["result"].get("value") is None
-        ):
+        while True:
+            x, y = self._steady_middle(node, element, deadline)
+            at = {"x": x, "y": y, "button": "left", "clickCount": 1}
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+            self.call("Input.dispatchMouseEvent", type="mousePressed", **at)
+            self.call("Input.dispatchMouseEvent", type="mouseReleased", **at)
+            try:
+                if self._call_on(element, WAS_CLICKED):
+                    return
+            except BrowserError as error:
+                if is_of_earlier_document(error):
+                    return  # the click has led to another one
+                raise
+
+    def _steady_middle(self, node: Node, element: str, deadline: float) -> tuple[float, float]:
+        """Wait until the middle of an element stays where it is for two frames with nothing before
+        it, as a user does: live data move what is on a page.
+        """
+        while not (place := self._call_on(element, STEADY)):
             if time.monotonic() > deadline:
                 raise BrowserError(f"{node.role} {node.name!r} has no place on the page")
-        x, y = place["result"]["value"]
+        x, y = place
         return x, y
+
+    def _call_on(self, element: str, function: Mapping[str, Any]) -> Any:
+        answer = self.call("Runtime.callFunctionOn", **function, objectId=element)
+        return answer["result"].get("value")
 
     def fill(self, name: str, text: str, role: str = "textbox") -> None:
         """Replace the text of a field, as a user who selects all and types."""

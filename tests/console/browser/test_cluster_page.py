@@ -62,6 +62,6 @@ def test_the_chosen_theme_outlives_the_page(open_page: OpenPage) -> None:
     page.click("button", "Dark")
     page.wait_for(f"{colour} !== '{light}'")
     dark = page.evaluate(colour)
-    page.evaluate("location.reload()")
+    page.reload()
     page.wait_for_text("Brokers")
     assert page.evaluate(colour) == dark
