@@ -468,6 +468,29 @@ HELD_BY_TRANSACTION = Limit(
     "requests of one id that wait until the markers of its last transaction are written",
 )
 
+# share groups
+SHARE_PARTITIONS_OF_COORDINATOR = Limit(
+    "share_partitions_of_coordinator",
+    20_000,
+    "of one partition of __share_group_state, of 50: a kilobyte each, in memory",
+)
+SHARE_BATCHES_OF_PARTITION = Limit(
+    "share_batches_of_partition",
+    10_000,
+    "in the state of one share partition, as many as it may have records in flight: a record of "
+    "200 KB",
+)
+SHARE_BATCHES_OF_COORDINATOR = Limit(
+    "share_batches_of_coordinator",
+    500_000,
+    "in all states of one partition of __share_group_state, 150 bytes each, in memory",
+)
+SHARE_STATE_CALLS = Limit(
+    "share_state_calls",
+    20_000,
+    "reads and writes of states that a broker has not ended, a kilobyte each; more are refused",
+)
+
 # a node's settings
 SETTING_FILE_CHARACTERS = 4 * MIB  # of properties, or of a value that a variable ..._FILE names
 

@@ -217,6 +217,13 @@ TRANSACTION = Format(
     ((1, 1),),
     "raftka/coordinator/transactions/records.py:read_value",
 )
+SHARE_STATE = Format(
+    "states of share partitions",
+    "`__share_group_state`",
+    "bytes 0 and 1 of a value",
+    ((0, 1),),
+    "raftka/coordinator/share_state/records.py:read_snapshot",
+)
 ZNODES = Format(
     "the bridge's znodes and sessions",
     "entries of the metadata",
@@ -255,6 +262,7 @@ FORMATS = (
     CLASSIC_GROUP,
     CONSUMER_GROUP,
     TRANSACTION,
+    SHARE_STATE,
     ZNODES,
     SCHEMAS,
     SINK_DECISIONS,

@@ -22,6 +22,8 @@ from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
 from raftka.broker.coordinators.runtime import CoordinatorRuntime
+from raftka.broker.coordinators.share_persister import SharePersister
+from raftka.broker.coordinators.share_state_service import ShareStateService
 from raftka.broker.coordinators.topics import INTERNAL_TOPICS
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.exporter.pages import metrics_server
@@ -73,6 +75,18 @@ LEAVE_S = 4.0
 
 
 class Node:
+    # made by `start`
+    logs: LogManager
+    replicas: ReplicaManager
+    housekeeping: LogHousekeeping
+    groups: GroupCoordinatorService
+    marker_writer: MarkerWriter
+    transactions: TransactionCoordinatorService
+    share_states: ShareStateService
+    share_persister: SharePersister
+    dead_letters: DeadLetters
+    services: Services
+
     def __init__(
         self,
         runtime: Runtime,
@@ -125,15 +139,7 @@ class Node:
         self.metadata_events = MetadataEventLog(context, self._is_controller)
         self.web: HttpServer | None = None
         self.web_listener: Listener | None = None
-        self.replicas: ReplicaManager
-        self.housekeeping: LogHousekeeping
-        self.groups: GroupCoordinatorService
-        self.marker_writer: MarkerWriter
-        self.transactions: TransactionCoordinatorService
         self.coordinators: list[CoordinatorRuntime] = []  # told of the metadata behind the replicas
-        self.dead_letters: DeadLetters
-        self.logs: LogManager
-        self.services: Services
         self.listeners: dict[str, Listener] = {}
         # settings that were set at run time, and that this node does not use
         self._unused: frozenset[str] = frozenset()
@@ -188,24 +194,7 @@ class Node:
         )
         self.housekeeping = self.replicas.housekeeping = LogHousekeeping(self.replicas)
         self.replicas.failures.directories = self.housekeeping.directories
-        self.groups = GroupCoordinatorService(
-            self.context,
-            self.replicas,
-            self.lifecycle,
-            self.topic_creation,
-            self.dispatcher.long_work,
-        )
-        self.marker_writer = MarkerWriter(self.context, self.replicas, self.groups)
-        self.transactions = TransactionCoordinatorService(
-            self.context,
-            self.replicas,
-            self.lifecycle,
-            self.topic_creation,
-            self.dispatcher.long_work,
-            self.marker_writer,
-        )
-        self.dead_letters = DeadLetters(self.context, self.replicas, INTERNAL_TOPICS.__contains__)
-        self.coordinators += [self.groups.runtime, self.transactions.runtime]
+        self._make_coordinators()
         self.services = self._services()
         self.dispatcher.serve(self.services.parts_of_handlers())
         if self.settings.between_brokers.uses_tls:
@@ -228,6 +217,40 @@ class Node:
         self.events.info(
             "started", roles=sorted(self.settings.roles), runtime=self.runtime.kind, **ports
         )
+
+    def _make_coordinators(self) -> None:
+        self.groups = GroupCoordinatorService(
+            self.context,
+            self.replicas,
+            self.lifecycle,
+            self.topic_creation,
+            self.dispatcher.long_work,
+        )
+        self.marker_writer = MarkerWriter(self.context, self.replicas, self.groups)
+        self.transactions = TransactionCoordinatorService(
+            self.context,
+            self.replicas,
+            self.lifecycle,
+            self.topic_creation,
+            self.dispatcher.long_work,
+            self.marker_writer,
+        )
+        self.share_states = ShareStateService(
+            self.context,
+            self.replicas,
+            self.lifecycle,
+            self.topic_creation,
+            self.dispatcher.long_work,
+        )
+        self.share_persister = SharePersister(
+            self.context, self.share_states, self.dispatcher.long_work
+        )
+        self.dead_letters = DeadLetters(self.context, self.replicas, INTERNAL_TOPICS.__contains__)
+        self.coordinators += [
+            self.groups.runtime,
+            self.transactions.runtime,
+            self.share_states.runtime,
+        ]
 
     def _services(self) -> Services:
         return Services(
@@ -252,6 +275,7 @@ class Node:
             groups=self.groups,
             marker_writer=self.marker_writer,
             transactions=self.transactions,
+            share_states=self.share_states,
             verifier=TransactionVerifier(
                 self.context, self.transactions, self.transactions.channels
             ),
@@ -280,6 +304,7 @@ class Node:
         self.quorum.stop()
         self.context.stopped = True
         self.transactions.close()
+        self.share_persister.close()
         self.dead_letters.close()
         self.replicas.close()
         self.events.info("stopped")
@@ -433,6 +458,7 @@ class Node:
             self._tell_unused()
             self.groups.on_settings(self.settings)
             self.transactions.on_settings(self.settings)
+            self.share_states.on_settings(self.settings)
             self.quotas.keep_within()
         elif any(kind == GROUP for kind, _ in delta.configs_changed):
             self.groups.on_settings(self.settings)
@@ -456,6 +482,8 @@ class Node:
         for each in self.coordinators:
             each.on_image(self.image, delta)
         self.transactions.on_image(self.image, delta)
+        self.share_states.on_image()
+        self.share_persister.on_image(self.image, delta)
         if delta.brokers_changed or delta.reloaded:
             self.listed_brokers.on_image(self.image, delta)
             self.dead_letters.on_image(self.image)

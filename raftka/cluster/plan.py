@@ -281,6 +281,8 @@ def _plan_node(
         "offsets.topic.replication.factor": str(min(3, nodes)),
         "transaction.state.log.replication.factor": str(min(3, nodes)),
         "transaction.state.log.min.isr": str(min(2, nodes)),
+        "share.coordinator.state.topic.replication.factor": str(min(3, nodes)),
+        "share.coordinator.state.topic.min.isr": str(min(2, nodes)),
     }
     if nodes >= 3:
         defaults["min.insync.replicas"] = "2"

@@ -87,6 +87,7 @@ Decide = Callable[[Any, Ticket, Context], OutcomeOrSteps]
 class GroupCoordinator:
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
+        self.position = 0  # of the log: see Machine
         self.groups: dict[str, Group] = {}
         self.pending = PendingOffsets()
         self._timers = Timers()

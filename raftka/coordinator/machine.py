@@ -105,6 +105,10 @@ def begun(steps: Steps[Outcome]) -> OutcomeOrSteps:
 
 
 class Machine(Protocol):
+    # Each record that is replayed from now on lies at this offset of the log, or above it. The
+    # shell sets it.
+    position: int = 0
+
     def decide(self, command: object, ticket: Ticket, context: Context) -> OutcomeOrSteps:
         """`ticket` is replied to in this Outcome or in a later one, once. Raises KafkaError, as its
         steps do, for what is refused as a whole.

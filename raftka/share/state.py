@@ -29,7 +29,7 @@ class StateBatch(NamedTuple):
     first: int
     last: int  # included
     state: int  # Kafka's number: 0 available, 2 acknowledged, 3 archiving, 4 archived
-    count: int  # deliveries so far
+    count: int  # type: ignore[assignment]  # deliveries so far; hides tuple.count
 
 
 class ShareState(NamedTuple):

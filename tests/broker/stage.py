@@ -176,6 +176,8 @@ class Stage:
             "offsets.topic.replication.factor": str(min(3, self.size)),
             "transaction.state.log.replication.factor": str(min(3, self.size)),
             "transaction.state.log.min.isr": "2" if self.size > 2 else "1",
+            "share.coordinator.state.topic.replication.factor": str(min(3, self.size)),
+            "share.coordinator.state.topic.min.isr": "2" if self.size > 2 else "1",
             **{name.replace("_", "."): value for name, value in self.settings.items()},
         }
 

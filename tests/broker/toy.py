@@ -72,6 +72,7 @@ class Toy:
     timers: dict[str, float] = field(default_factory=dict)
     forgotten: list[Ticket] = field(default_factory=list)
     told: list[tuple[bytes, str]] = field(default_factory=list)
+    position: int = 0
     begun: int = 0
     ticks: int = 0
 

@@ -160,6 +160,7 @@ class CoordinatorPartition:
             for span in spans:
                 data = memoryview(span.file.read(span.position, span.size))
                 for header, batch in iterate(data):
+                    self.machine.position = header.base_offset
                     if header.attributes & CONTROL:
                         if (marker := read_marker(batch)) is not None:
                             self.machine.end_transaction(marker.producer_id, commit=marker.commit)
@@ -197,7 +198,7 @@ class CoordinatorPartition:
     def serve(self) -> None:
         """Begin to decide commands: the whole log is replayed."""
         self.state = ACTIVE
-        self.committed_offset = self.partition.log.end_offset
+        self.committed_offset = self.machine.position = self.partition.log.end_offset
         self._begin(self._decide_unasked(self.machine.loaded))
         if self._deleted:
             self._begin(self._decide_unasked(self.machine.on_image, self._deleted))
@@ -468,6 +469,7 @@ class CoordinatorPartition:
                 ticket(shown_as(error.code))
             self._runtime.reload(self)
         else:
+            self.machine.position = self.committed_offset
             self._hold_replies()
 
     def _hold_replies(self) -> None:

@@ -12,6 +12,7 @@ from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
+from raftka.broker.coordinators.share_state_service import ShareStateService
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.fetch.sessions import FetchSessionCache
 from raftka.broker.logs.housekeeping import LogHousekeeping
@@ -66,10 +67,13 @@ class AppendParts:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorParts:
-    """The coordinators of groups and transactions, and what transactions need."""
+    """The coordinators of groups, transactions and share partitions, and what transactions
+    need.
+    """
 
     groups: GroupCoordinatorService
     transactions: TransactionCoordinatorService
+    share_states: ShareStateService
     marker_writer: MarkerWriter
     producer_ids: ProducerIds
     verifier: TransactionVerifier

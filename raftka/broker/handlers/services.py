@@ -14,6 +14,7 @@ from raftka.broker.controller.suspects import Suspects
 from raftka.broker.controller.topic_creation import TopicCreation
 from raftka.broker.coordinators.group_service import GroupCoordinatorService
 from raftka.broker.coordinators.markers import MarkerWriter
+from raftka.broker.coordinators.share_state_service import ShareStateService
 from raftka.broker.coordinators.transaction_service import TransactionCoordinatorService
 from raftka.broker.fetch.sessions import FetchSessionCache
 from raftka.broker.handlers.parts import (
@@ -59,6 +60,7 @@ class Services:
     housekeeping: LogHousekeeping
     groups: GroupCoordinatorService
     transactions: TransactionCoordinatorService
+    share_states: ShareStateService
     marker_writer: MarkerWriter
     verifier: TransactionVerifier
     schemas: SchemaChecks
@@ -83,6 +85,7 @@ class Services:
             CoordinatorParts(
                 self.groups,
                 self.transactions,
+                self.share_states,
                 self.marker_writer,
                 self.producer_ids,
                 self.verifier,

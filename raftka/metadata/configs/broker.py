@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.configs.oauth import HANDLERS
+from raftka.metadata.configs.share import SHARE_SETTINGS
 from raftka.metadata.configs.starting_topics import starting_topics_fault
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
@@ -750,7 +751,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         None,
         "Subject of the certificate whose owner the bridge lets do everything.",
     ),
-}
+} | SHARE_SETTINGS
 
 # Valid values of names that can be set at run time and that nothing will read: there are no pools
 # of threads. One loop serves all connections, and a session to each leader carries all partitions

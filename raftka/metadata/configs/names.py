@@ -453,6 +453,8 @@ group.streams.max.warmup.replicas int 20
 group.streams.min.task.offset.interval.ms int 15000
 group.streams.num.warmup.replicas int 2
 group.streams.task.offset.interval.ms int 60000
+share.coordinator.cold.partition.snapshot.interval.ms int 300000
+share.coordinator.state.topic.prune.interval.ms int 300000
 unstable.api.versions.enable boolean false
 unstable.feature.versions.enable boolean false
 """

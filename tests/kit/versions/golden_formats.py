@@ -15,6 +15,7 @@ from raftka.broker.controller.boot_counter import BootCounter, Start
 from raftka.coordinator import records as offsets
 from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer import records as consumer
+from raftka.coordinator.share_state import records as share_states
 from raftka.coordinator.transactions import records as transactions
 from raftka.log import checkpoints
 from raftka.log.directory import LogDirectory
@@ -27,6 +28,7 @@ from raftka.metadata.records import LATER, FeatureLevelSet, Record, encode_batch
 from raftka.pipeline.topics.decisions import Decision, decision_value
 from raftka.registry import records as registry
 from raftka.runtime.simulated.world import World
+from raftka.share.state import SharePartitionKey, StateBatch
 from raftka.wire.records import TRANSACTIONAL
 from tests.kit.versions.records import RECORDS, TOPIC
 from zookeeper_bridge.tree import store
@@ -181,6 +183,18 @@ def _transaction(level: int) -> Bytes:
     yield "value", record.value or b""
 
 
+def _share_state(level: int) -> Bytes:
+    key = SharePartitionKey("g", TOPIC, 3)
+    batches = [StateBatch(10, 14, 0, 1), StateBatch(15, 20, 4, 5)]
+    snapshot = share_states.Snapshot(1, 2, 3, 10, 6, 98, 99, batches)
+    for name, record in (
+        ("snapshot", share_states.snapshot_record(key, snapshot)),
+        ("update", share_states.update_record(key, share_states.Update(1, 3, 10, 6, batches))),
+    ):
+        yield f"key of a {name}", record.key
+        yield f"value of a {name}", record.value or b""
+
+
 def _znodes(level: int) -> Bytes:
     node = store.Znode(1, 2, 3, 4, 5, 6, 7, 8, store.NodeKind.TTL, b"acl", b"data")
     yield "node", store.pack_node(node)
@@ -226,6 +240,7 @@ SAMPLES: dict[versions.Format, Callable[[int], Bytes]] = {
     versions.CLASSIC_GROUP: _classic_group,
     versions.CONSUMER_GROUP: _consumer_group,
     versions.TRANSACTION: _transaction,
+    versions.SHARE_STATE: _share_state,
     versions.ZNODES: _znodes,
     versions.SCHEMAS: _schemas,
     versions.SINK_DECISIONS: _sink_decisions,

@@ -1,0 +1,43 @@
+"""The settings of share groups that something reads: valid values and meaning, as USED of broker.py
+has them.
+"""
+
+from raftka.metadata.configs.values import Check, at_least, between
+
+SHARE_SETTINGS: dict[str, tuple[Check | None, str]] = {
+    "share.coordinator.cold.partition.snapshot.interval.ms": (
+        at_least(1),
+        "Age at which the state of a share partition that does not change is written anew, so that "
+        "its old record can be deleted.",
+    ),
+    "share.coordinator.snapshot.update.records.per.snapshot": (
+        between(0, 500),
+        "Changes of a share partition's state that are written before its whole state is.",
+    ),
+    "share.coordinator.state.topic.compression.codec": (
+        between(0, 4),
+        "How batches of __share_group_state are compressed: none, gzip, snappy, lz4, zstd.",
+    ),
+    "share.coordinator.state.topic.min.isr": (
+        at_least(1),
+        "min.insync.replicas of __share_group_state, when it is created.",
+    ),
+    "share.coordinator.state.topic.num.partitions": (
+        at_least(1),
+        "Partitions of __share_group_state, when it is created.",
+    ),
+    "share.coordinator.state.topic.prune.interval.ms": (
+        at_least(1),
+        "Time between two looks for records of __share_group_state that no state needs any more; "
+        "they are deleted then.",
+    ),
+    "share.coordinator.state.topic.replication.factor": (
+        at_least(1),
+        "Its replicas; it is not created before there are so many brokers.",
+    ),
+    "share.coordinator.state.topic.segment.bytes": (at_least(1), "Its segments' size."),
+    "share.coordinator.write.timeout.ms": (
+        at_least(1),
+        "Longest wait of a write until its record is committed.",
+    ),
+}
