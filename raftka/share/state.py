@@ -2,12 +2,15 @@
 exchange them (ReadShareGroupState, WriteShareGroupState).
 """
 
-from base64 import urlsafe_b64encode
-from typing import NamedTuple
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple, Self
 
 NO_START = -1  # no offset is known yet: the leader finds it with the first fetch
 NO_COUNT = -1  # the number of completed deliveries is not known
 NO_EPOCH = -1
+
+_KEY = re.compile(r"(.+):([\w-]{22}):(-?[0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
 class SharePartitionKey(NamedTuple):
@@ -21,6 +24,16 @@ class SharePartitionKey(NamedTuple):
         """
         topic_id = urlsafe_b64encode(self.topic_id).rstrip(b"=").decode()
         return f"{self.group_id}:{topic_id}:{self.partition}"
+
+    @classmethod
+    def parse(cls, coordinator_key: str) -> Self | None:
+        """Return the share partition of such a key; None: it names none. A group id may have
+        colons.
+        """
+        found = _KEY.fullmatch(coordinator_key)
+        if found is None:
+            return None
+        return cls(found[1], urlsafe_b64decode(found[2] + "=="), int(found[3]))
 
 
 class StateBatch(NamedTuple):

@@ -206,6 +206,11 @@ _RETRIABLE = frozenset(
 )
 
 
+MALFORMED = (  # Kafka's words for INVALID_REQUEST, which clients show
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. "
+    "See the broker logs for more details."
+)
 QUOTED_LENGTH = 255  # characters
 # characters of up to four bytes: what quotes a client's own words must still be a string that can
 # be sent

@@ -419,6 +419,10 @@ ELSEWHERE = {
     "transaction_bytes": "test_transaction_limits",
     "transaction_bytes_of_coordinator": "test_transaction_limits",
     "held_by_transaction": "test_transaction_limits",
+    "share_partitions_of_coordinator": "test_share_state_limits",
+    "share_batches_of_partition": "test_share_state_limits",
+    "share_batches_of_coordinator": "test_share_state_limits",
+    "share_state_calls": "test_share_persister",
 }
 
 

@@ -37,7 +37,12 @@ OURS = "tests.wire.schemas"  # what the wheel lacks (of 4.4.0), in the form of i
 LACKING = (
     "ApiVersions",
     "DeleteGroups",
+    "DeleteShareGroupState",
     "GetTelemetrySubscriptions",
+    "InitializeShareGroupState",
+    "ReadShareGroupState",
+    "ReadShareGroupStateSummary",
+    "WriteShareGroupState",
     "PushTelemetry",
     "TxnOffsetCommit",
     "UnregisterBroker",

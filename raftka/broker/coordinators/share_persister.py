@@ -262,11 +262,11 @@ class SharePersister:
         line = self._lines[key]
         line.popleft()
         self.waiting -= 1
-        if line:
-            self._start(line[0])
-        else:
+        if not line:
             del self._lines[key]
         self._tell(call, result)
+        if line and self._is_under_way(line[0]):
+            self._start(line[0])
 
     def _is_under_way(self, call: _Call) -> bool:
         line = self._lines.get(call.command.key)

@@ -49,6 +49,13 @@ from raftka.wire.messages.reassignments import (
 )
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
+from raftka.wire.messages.share_state import (
+    DELETE_SHARE_GROUP_STATE,
+    INITIALIZE_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE_SUMMARY,
+    WRITE_SHARE_GROUP_STATE,
+)
 from raftka.wire.messages.telemetry import GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
@@ -115,6 +122,13 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "produce": (PRODUCE,),
     "reassignments": (ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS),
     "sasl": (SASL_HANDSHAKE, SASL_AUTHENTICATE),
+    "share_group_state": (
+        INITIALIZE_SHARE_GROUP_STATE,
+        READ_SHARE_GROUP_STATE,
+        WRITE_SHARE_GROUP_STATE,
+        DELETE_SHARE_GROUP_STATE,
+        READ_SHARE_GROUP_STATE_SUMMARY,
+    ),
     "sync_group": (SYNC_GROUP,),
     "telemetry": (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY),
     "txn_offset_commit": (TXN_OFFSET_COMMIT,),

@@ -19,7 +19,7 @@ from raftka.metadata.configs.describe import (
 from raftka.metadata.controller.topic_names import check_topic_name
 from raftka.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from raftka.wire.encoder import EncodedRows
-from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
+from raftka.wire.errors import MALFORMED, Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import (
     DESCRIBE_CONFIGS,
     DescribeConfigsRequest,
@@ -32,11 +32,6 @@ from raftka.wire.messages.configs import (
 Shown = tuple[int, bool, bool]  # the id of a row, with synonyms, with documentation
 response = DESCRIBE_CONFIGS.response
 ENTRIES_OF_STEP = 16
-MALFORMED = (  # Kafka's words, which clients show
-    "This most likely occurs because of a request being malformed by the client library or the "
-    "message was sent to an incompatible broker. "
-    "See the broker logs for more details."
-)
 
 
 def _refused(

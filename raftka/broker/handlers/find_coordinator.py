@@ -1,5 +1,5 @@
-"""FindCoordinator: v0-6; the broker that coordinates a group or a transactional id; the first
-request creates the topic of offsets or of transactions.
+"""FindCoordinator: v0-6; the broker that coordinates a group, a transactional id, or from version
+6 on a share partition; the first request creates the topic of offsets, transactions or states.
 """
 
 from raftka.broker.context import MetadataCache
@@ -14,7 +14,8 @@ from raftka.broker.network.access.authorizer import (
 from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
-from raftka.wire.errors import Code, KafkaError
+from raftka.share.state import SharePartitionKey
+from raftka.wire.errors import MALFORMED, Code, KafkaError
 from raftka.wire.messages.find_coordinator import (
     FIND_COORDINATOR,
     FindCoordinatorRequest,
@@ -23,6 +24,7 @@ from raftka.wire.messages.find_coordinator import (
 from raftka.wire.schema import Element
 
 OF_GROUP, OF_TRANSACTION, OF_SHARE_PARTITION = 0, 1, 2
+SHARE_PARTITIONS_SINCE = 6  # the version
 KEY_TYPES = {  # the operation and resource that the client needs, and the refusal
     OF_GROUP: ("DESCRIBE", GROUP, Code.GROUP_AUTHORIZATION_FAILED),
     OF_TRANSACTION: ("DESCRIBE", TRANSACTIONAL_ID, Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
@@ -121,16 +123,13 @@ def _endpoint(
     """Return the fields of the coordinator's broker. Raises KafkaError."""
     kind = request.body.key_type
     if kind not in KEY_TYPES:
-        raise KafkaError(Code.INVALID_REQUEST, f"no coordinator of type {kind}")
+        raise KafkaError(Code.INVALID_REQUEST, MALFORMED)
     operation, resource, refusal = KEY_TYPES[kind]
     if not request.may(operation, (resource, key) if resource != CLUSTER else THE_CLUSTER):
         raise KafkaError(
             refusal, REFUSED[resource] if request.version < 4 or resource == CLUSTER else ""
         )
-    if kind == OF_SHARE_PARTITION:
-        raise KafkaError(Code.INVALID_REQUEST, "")
-    service = coordinators.groups if kind == OF_GROUP else coordinators.transactions
-    broker = metadata.image.brokers.get(service.coordinator_of(key))
+    broker = metadata.image.brokers.get(_coordinator(request, coordinators, key))
     if broker is None:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
     session = request.session
@@ -138,3 +137,18 @@ def _endpoint(
     if endpoint is None:
         raise KafkaError(Code.COORDINATOR_NOT_AVAILABLE)
     return {"node_id": broker.broker_id, "host": endpoint.host, "port": endpoint.port}
+
+
+def _coordinator(
+    request: Request[FindCoordinatorRequest], coordinators: CoordinatorParts, key: str
+) -> int:
+    """Return the broker's id. Raises KafkaError."""
+    kind = request.body.key_type
+    if kind == OF_GROUP:
+        return coordinators.groups.coordinator_of(key)
+    if kind == OF_TRANSACTION:
+        return coordinators.transactions.coordinator_of(key)
+    partition = SharePartitionKey.parse(key)
+    if request.version < SHARE_PARTITIONS_SINCE or partition is None:
+        raise KafkaError(Code.INVALID_REQUEST, "")
+    return coordinators.share_states.coordinator_of(partition)

@@ -23,7 +23,6 @@ REQUESTS = [  # (exchanges, field, reason)
         "settings that Kafka does not have",
     ),
     ((520,), r".*configs\(log.cleaner.threads\).*", "what is set holds as soon as it is answered"),
-    ((21,), r".*error_message", "the text says what is wrong"),
     ((79,), r".*documentation", "our own words"),
     ((152,), "outcome", "null records are answered"),
     ((172,), r".*records", "batches are not cut: half of one is of no use to a reader"),
