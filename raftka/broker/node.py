@@ -458,7 +458,6 @@ class Node:
             self._tell_unused()
             self.groups.on_settings(self.settings)
             self.transactions.on_settings(self.settings)
-            self.share_states.on_settings(self.settings)
             self.quotas.keep_within()
         elif any(kind == GROUP for kind, _ in delta.configs_changed):
             self.groups.on_settings(self.settings)

@@ -15,7 +15,7 @@ from raftka.share.state import NO_START, SharePartitionKey
 from raftka.wire.errors import Code
 from tests.broker.golden import Differences, Exchange, Replay, recorded
 from tests.broker.stage import Stage, Wire
-from tests.kit.broker.share_states import initialize, is_coordinated
+from tests.kit.broker.share_states import coordinated, initialize
 
 EXCHANGES = recorded(Path(__file__).parent / "golden_share_state.jsonl")
 TOPICS = {
@@ -38,7 +38,7 @@ class ReplayShareStates(Replay):
             self.create(name, partitions)
             recorded_id = TOPICS[name]
             self.ids[in_base64(recorded_id)] = in_base64(self.ids[recorded_id])
-        stage.wait(lambda: is_coordinated(stage))
+        coordinated(stage)
         for name, index in (("sa", 0), ("sa", 1), ("sb", 0)):
             initialize(stage, SharePartitionKey("g1", self.ids[TOPICS[name]], index), 4, NO_START)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.scenario import SCRIPTS, Script, scripts
 
-FOLDERS = ("groups", "transactions")
+FOLDERS = ("groups", "share_states", "transactions")
 TEXTS = {folder: (SCRIPTS / folder / "rules.md").read_text() for folder in FOLDERS}
 RULES = {folder: re.findall(r"^- ([\w-]+): ", text, re.MULTILINE) for folder, text in TEXTS.items()}
 SHOWN_BY_TESTS = {

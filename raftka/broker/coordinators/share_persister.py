@@ -126,7 +126,7 @@ class SharePersister:
         self.channels = BrokerChannels(context, "share-state", timeout_s=TIMEOUT_S)
         # the calls for each key, in order; the first is under way
         self._lines: dict[SharePartitionKey, deque[_Call]] = {}
-        self.waiting = 0  # calls in all lines
+        self.waiting = 0  # calls in all lines, also those that became one
         self._starting: deque[_Call] = deque()
         self._is_starting = False
         # of this turn, by broker, kind and group
@@ -201,9 +201,6 @@ class SharePersister:
     # lines
 
     def _add(self, call: _Call) -> None:
-        line = self._lines.get(call.command.key)
-        if line is not None and len(line) > 1 and _absorbs(line[-1], call):
-            return
         if self.waiting >= SHARE_STATE_CALLS.value:
             self._context.metrics.hit(SHARE_STATE_CALLS)
             refusal = LimitRefused(
@@ -212,10 +209,11 @@ class SharePersister:
             self._tell(call, refusal)
             return
         self.waiting += 1
+        line = self._lines.get(call.command.key)
         if line is None:
             self._lines[call.command.key] = deque((call,))
             self._start(call)
-        else:
+        elif len(line) < 2 or not _absorbs(line[-1], call):
             line.append(call)
 
     def _start(self, call: _Call) -> None:
@@ -261,7 +259,7 @@ class SharePersister:
         key = call.command.key
         line = self._lines[key]
         line.popleft()
-        self.waiting -= 1
+        self.waiting -= len(call.dones)
         if not line:
             del self._lines[key]
         self._tell(call, result)

@@ -37,7 +37,7 @@ class ShareStateService:
     ) -> None:
         self.context = context
         self._topic_creation = topic_creation
-        self.settings = settings_of(context.metadata.settings)
+        settings = context.metadata.settings
         self.runtime = CoordinatorRuntime(
             context,
             replicas,
@@ -45,23 +45,11 @@ class ShareStateService:
             long_work,
             TOPIC,
             ImageTopics(context),
-            lambda: ShareStateCoordinator(self.settings),
+            lambda: ShareStateCoordinator(settings_of(context.metadata.settings)),
         )
-        self._pruning: Timer | None = None
-        self._configure(context.metadata.settings)
-
-    def on_settings(self, settings: NodeSettings) -> None:
-        """Use the node's settings, which may have changed."""
-        before, self.settings = self.settings, settings_of(settings)
-        self._configure(settings)
-        if self.settings != before:
-            for partition in self.runtime.partitions.values():
-                assert isinstance(partition.machine, ShareStateCoordinator)
-                partition.machine.configure(self.settings)
-
-    def _configure(self, settings: NodeSettings) -> None:
         self.runtime.timeout_s = settings.seconds("share.coordinator.write.timeout.ms")
         self.runtime.compression = settings["share.coordinator.state.topic.compression.codec"]
+        self._pruning: Timer | None = None
 
     def on_image(self) -> None:
         """Begin to prune with the first coordinator here; called after the coordinators."""

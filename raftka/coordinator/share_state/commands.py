@@ -12,7 +12,7 @@ from raftka.share.state import SharePartitionKey, StateBatch
 
 @dataclass(frozen=True, slots=True)
 class ShareStateSettings:
-    """The broker's settings that the machine goes by; `configure` replaces them."""
+    """The broker's settings that the machine goes by."""
 
     updates_of_snapshot: int = 500  # share.coordinator.snapshot.update.records.per.snapshot
     # share.coordinator.cold.partition.snapshot.interval.ms

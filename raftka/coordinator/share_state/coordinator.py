@@ -125,9 +125,6 @@ class ShareStateCoordinator(Machine):
         self._cold_at = inf
         self._written = False  # by a command, since all cold states were written anew
 
-    def configure(self, settings: ShareStateSettings) -> None:
-        self.settings = settings
-
     # the machine
 
     def decide(self, command: object, ticket: Ticket, context: Context) -> OutcomeOrSteps:
@@ -379,22 +376,25 @@ class ShareStateCoordinator(Machine):
         return Outcome(records, atomic=False)
 
     def _write_cold(self, context: Context) -> Steps[Outcome]:
-        """Write anew the states whose last snapshot is old, some in a tick, the oldest first. If
-        nothing else was written since they were, their records keep no other in the log.
+        """Write anew the states whose last snapshot is old, some in a tick, the oldest first. When
+        all have been written anew in a row, their records keep no other in the log.
         """
         records: list[Record] = []
         before_ms = context.wall_ms - self.settings.cold_interval_ms
+        are_all_cold = True
         if self._written:
             for where in islice(self._snapshots_at, COLD_IN_A_TICK):
                 state = self.states[where]
                 if state.written_ms > before_ms:
+                    are_all_cold = False
                     break
                 records.append(snapshot_record(where, state.snapshot(context.wall_ms)))
                 yield
         if len(records) == COLD_IN_A_TICK:
             return Outcome(records, atomic=False)  # the next tick comes at once
-        self._written = False
         self._rearm(context)
+        if are_all_cold:
+            self._written = False
         return Outcome(records, atomic=False, undo=self._write_cold_again)
 
     def _write_cold_again(self) -> None:
