@@ -8,6 +8,7 @@ from typing import Any
 from raftka.broker.coordinators import share_persister
 from raftka.broker.coordinators.share_persister import SharePersister
 from raftka.broker.coordinators.share_state_service import ShareStateService
+from raftka.coordinator.machine import Outcome
 from raftka.coordinator.share_state import coordinator
 from raftka.coordinator.share_state.coordinator import ShareStateCoordinator
 from raftka.share.state import StateBatch
@@ -99,7 +100,7 @@ def states_outlive_their_topic(_: Any) -> Any:
     """The states of deleted topics stay in the log and in memory for ever."""
 
     def bug(self: ShareStateCoordinator, topics: Any) -> Any:
-        return coordinator.Outcome()
+        return Outcome()
         yield
 
     return bug
@@ -161,9 +162,10 @@ def a_repeated_write_comes_behind_the_next(settle: Any) -> Any:
     """
 
     def bug(self: SharePersister, call: Any, result: Any) -> None:
-        line = self._lines.get(call.command.key, ())
-        if len(line) > 1 and getattr(result, "code", None) in share_persister.REPEATED:
-            line.rotate(-1)  # type: ignore[union-attr]
+        line = self._lines.get(call.command.key)
+        is_repeated = getattr(result, "code", None) in share_persister.REPEATED
+        if line is not None and len(line) > 1 and is_repeated:
+            line.rotate(-1)
             self._start(line[0])
         else:
             settle(self, call, result)

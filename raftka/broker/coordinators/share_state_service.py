@@ -4,6 +4,7 @@ coordinates each share partition, and the deletion of records that no state need
 Knows no request and no state.
 """
 
+from contextlib import suppress
 from functools import partial
 
 from raftka.broker.context import BrokerContext
@@ -95,22 +96,16 @@ class ShareStateService:
         if self.context.stopped:
             return
         for coordinator in list(self.runtime.partitions.values()):
-            try:
+            with suppress(KafkaError):  # it is loading
                 coordinator.submit(FindPrunable(), partial(self._delete, coordinator.partition))
-            except KafkaError:
-                continue  # it is loading
         self.on_image()
 
-    def _delete(self, partition: Partition, before: int | KafkaError) -> None:
-        """Delete the records of the log below an offset."""
-        if isinstance(before, KafkaError) or before <= partition.log.start_offset:
-            return
-        try:
-            partition.delete_before(before)
-        except KafkaError as error:
-            self.context.events.warning(
-                "share_state_not_pruned", partition=partition.name, error=str(error)
-            )
+    @staticmethod
+    def _delete(partition: Partition, before: int | KafkaError) -> None:
+        """Delete the records of the log below an offset, where this broker still leads."""
+        if isinstance(before, int) and before > partition.log.start_offset:
+            with suppress(KafkaError):
+                partition.delete_before(before)
 
     @staticmethod
     def _new_topic(settings: NodeSettings) -> NewTopic:
