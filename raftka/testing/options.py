@@ -12,6 +12,7 @@ QUICK = {  # settings that keep tests waiting, and nothing else
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
     "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "4",
 }
 
 
