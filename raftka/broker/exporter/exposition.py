@@ -361,6 +361,7 @@ def _transactions(page: Page, snapshot: Snapshot) -> None:
     for kind, loads_ms in (
         ("group", snapshot.group_loads_ms),
         ("transaction", snapshot.transaction_loads_ms),
+        ("share", snapshot.share_state_loads_ms),
     ):
         page.add(
             f"kafka_server_{kind}_coordinator_metrics_partition_load_time_max",

@@ -96,6 +96,7 @@ class Snapshot:
     transactions: TransactionNumbers
     group_loads_ms: list[int]  # of each coordinator that serves here
     transaction_loads_ms: list[int]
+    share_state_loads_ms: list[int]
     clients: list[ClientNumbers]  # that push their metrics
     client_instances: int
     each_partition: bool  # whether every one is to be shown
@@ -150,6 +151,7 @@ def take_snapshot(
         transactions=transactions,
         group_loads_ms=load_times_of(services.groups.runtime),
         transaction_loads_ms=load_times_of(services.transactions.runtime),
+        share_state_loads_ms=load_times_of(services.share_states.runtime),
         clients=clients,
         client_instances=len(services.client_metrics.instances),
         each_partition=services.metadata.settings["metrics.partitions"],
