@@ -210,6 +210,66 @@ def test_a_snapshot_that_is_not_committed_replaces_none() -> None:
         assert partition.log.start_offset == 1
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_acknowledged_writes_survive_fail_overs_and_pruning(seed: int) -> None:
+    with Stage(
+        3,
+        seed,
+        share_coordinator_state_topic_num_partitions="2",
+        share_coordinator_cold_partition_snapshot_interval_ms="1500",
+        share_coordinator_snapshot_update_records_per_snapshot="7",
+        share_coordinator_state_topic_prune_interval_ms="1000",
+    ) as stage:
+        stage.create("t", 2)
+        coordinated(stage)
+        writers = [Writer(stage, key_of(stage, index)) for index in range(2)]
+        for power_loss in (False, True, True):
+            wait_for(stage, 1.0)
+            victim = max(stage.leader(TOPIC, index) for index in range(2))
+            victim = victim if victim != 1 else 2
+            stage.kill(victim, power_loss=power_loss)
+            wait_for(stage, 2.0)
+            stage.start(victim)
+        wait_for(stage, 3.0)
+
+        for writer in writers:
+            writer.assert_all_is_there()
+        assert all(stage.partition(TOPIC, index).log.start_offset > 100 for index in range(2))
+        assert not stage.world.failures
+
+
+class Writer:
+    """Marks one offset after the other as done, from node 1; the start follows ten behind."""
+
+    def __init__(self, stage: Stage, key: SharePartitionKey) -> None:
+        self.stage = stage
+        self.key = key
+        self.node = stage.nodes[1]
+        self.acknowledged: list[int] = []
+        initialize(stage, key, 1, 0)
+        runtime: Any = self.node.runtime
+        runtime.take(lambda _: self._write(0), None)
+
+    def _write(self, offset: int) -> None:
+        def done(error: KafkaError | None) -> None:
+            assert error is None, error
+            self.acknowledged.append(offset)
+            clock = self.node.runtime.clock
+            clock.call_at(clock.now() + 0.01, lambda: self._write(offset + 1))
+
+        self.node.share_persister.write(
+            self.key, 1, 0, max(0, offset - 10), 0, (StateBatch(offset, offset, 2, 1),), done
+        )
+
+    def assert_all_is_there(self) -> None:
+        acknowledged = [*self.acknowledged]
+        state = read(self.stage, self.key, 0)
+        assert isinstance(state, ShareState)
+        done = {offset for batch in state.batches for offset in range(batch.first, batch.last + 1)}
+        assert len(acknowledged) > 100
+        assert [each for each in acknowledged if each >= state.start and each not in done] == []
+
+
 # rights
 
 
