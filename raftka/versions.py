@@ -15,6 +15,8 @@ RAFTKA_VERSION = "raftka.version"  # which formats nodes may write
 GROUP_VERSION = "group.version"  # 1: consumer groups of the new protocol (KIP-848)
 # 2: clients leave it to brokers to add partitions, and each end raises the epoch (KIP-890)
 TRANSACTION_VERSION = "transaction.version"
+# 1: share groups (KIP-932); 2: their topics of dead letters (KIP-1191)
+SHARE_VERSION = "share.version"
 # lowest and highest level that a node supports, by feature, as they go over the wire
 Features = tuple[tuple[str, int, int], ...]
 
@@ -42,6 +44,7 @@ SUPPORTED = {
     RAFTKA_VERSION: (LEVELS[0].number, LEVELS[-1].number),
     GROUP_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
+    SHARE_VERSION: (0, 2),
 }
 FORMED_WITH = {name: high for name, (_, high) in SUPPORTED.items()}
 

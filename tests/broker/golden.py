@@ -31,6 +31,9 @@ SINCE_4_3 = {
     ".api_keys(28).max_version": (5, 6),
     ".api_keys(42).max_version": (2, 3),
     ".supported_features(metadata.version).max_version": (30, 33),
+    ".supported_features(share.version).max_version": (1, 2),
+    ".finalized_features(share.version).max_version_level": (1, 2),
+    ".finalized_features(share.version).min_version_level": (1, 2),
     ".finalized_features(metadata.version).max_version_level": (30, 33),
     ".finalized_features(metadata.version).min_version_level": (30, 33),
 }

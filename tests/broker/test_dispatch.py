@@ -127,6 +127,7 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
         ("raftka.version", 1, 1),
         ("group.version", 0, 1),
         ("transaction.version", 0, 2),
+        ("share.version", 0, 2),
     ]
     assert [feature.name for feature in earlier.supported_features] == [
         "metadata.version",
@@ -138,6 +139,7 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
             "raftka.version": 1,
             "group.version": 1,
             "transaction.version": 2,
+            "share.version": 2,
         }
 
 

@@ -66,7 +66,8 @@ def test_a_cluster_of_before_the_first_release_has_level_1() -> None:
     [
         ({"raftka.version": 2}, "raftka.version 2, and this release knows it up to 1"),
         ({"metadata.version": 34}, "metadata.version 34, and this release knows it up to 33"),
-        ({"share.version": 1}, "share.version 1, and this release knows it up to 0"),
+        ({"share.version": 3}, "share.version 3, and this release knows it up to 2"),
+        ({"streams.version": 1}, "streams.version 1, and this release knows it up to 0"),
     ],
 )
 def test_a_finalized_level_that_is_not_known_is_refused(

@@ -12,7 +12,6 @@ from raftka.wire.errors import Code, KafkaError
 ABSENT = {  # with their highest levels in Kafka 4.4; an upgrade of the whole release names them
     "eligible.leader.replicas.version": 1,
     "kraft.version": 1,
-    "share.version": 2,
     "streams.version": 1,
 }
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
