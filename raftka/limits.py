@@ -421,6 +421,12 @@ SUBSCRIBED_NAMES = Limit(
 REGEX_LENGTH = Limit(
     "regex_length", 4096, "characters of a regular expression that a consumer subscribes to"
 )
+SHARE_STATE_BYTES_OF_GROUP = Limit(
+    "share_state_bytes_of_group",
+    512 * KIB,
+    "the names and share partitions of all topics of a share group stand in one record: more does "
+    "not fit into a batch",
+)
 REGEXES_OF_GROUP = Limit(
     "regexes_of_group",
     100,

@@ -213,6 +213,13 @@ CONSUMER_GROUP = Format(
     ((0, 1),),
     "raftka/coordinator/consumer/records.py:read_value",
 )
+SHARE_GROUP = Format(
+    "share groups",
+    "`__consumer_offsets`",
+    "bytes 0 and 1 of a value",
+    ((0, 1),),
+    "raftka/coordinator/share/records.py:read_value",
+)
 TRANSACTION = Format(
     "transactional ids",
     "`__transaction_state`",
@@ -264,6 +271,7 @@ FORMATS = (
     COMMITTED_OFFSET,
     CLASSIC_GROUP,
     CONSUMER_GROUP,
+    SHARE_GROUP,
     TRANSACTION,
     SHARE_STATE,
     ZNODES,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from raftka.coordinator.consumer.commands import ConsumerSettings
+from raftka.coordinator.share.commands import ShareSettings
 from raftka.wire.errors import Code
 
 NO_GENERATION = -1
@@ -36,6 +37,8 @@ class GroupSettings:
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)  # group.consumer.*
     # of groups that have some of their own
     consumer_of: Mapping[str, ConsumerSettings] = field(default_factory=dict)
+    share: ShareSettings = field(default_factory=ShareSettings)  # group.share.*
+    share_of: Mapping[str, ShareSettings] = field(default_factory=dict)
 
 
 class Protocol(NamedTuple):

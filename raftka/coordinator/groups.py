@@ -59,6 +59,7 @@ from raftka.coordinator.offsets import (
     expired,
     fetch,
     of_deleted_topic,
+    refuse_commit,
     tombstones,
 )
 from raftka.coordinator.pending_offsets import PendingOffsets
@@ -72,6 +73,20 @@ from raftka.coordinator.records import (
     read_offset_key,
     read_offset_value,
 )
+from raftka.coordinator.share.commands import (
+    AlterShareOffsets,
+    CallState,
+    DeleteShareOffsets,
+    DescribeShareGroup,
+    ListSharePartitions,
+    ShareHeartbeat,
+    StateDeleted,
+    StateInitialized,
+    drop_call,
+)
+from raftka.coordinator.share.group import weight_of as weight_of_share_member
+from raftka.coordinator.share.groups import ShareGroups
+from raftka.coordinator.share.records import KINDS as SHARE_GROUP_KEYS
 from raftka.coordinator.timers import Timers
 from raftka.limits import GROUPS_OF_COORDINATOR, MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError, check_limit
@@ -85,14 +100,23 @@ Decide = Callable[[Any, Ticket, Context], OutcomeOrSteps]
 
 
 class GroupCoordinator:
-    def __init__(self, settings: GroupSettings) -> None:
+    def __init__(self, settings: GroupSettings, call_state: CallState = drop_call) -> None:
+        """`call_state` is called when a share group's call to the share coordinator is
+        committed.
+        """
         self.settings = settings
         self.position = 0  # of the log: see Machine
         self.groups: dict[str, Group] = {}
         self.pending = PendingOffsets()
         self._timers = Timers()
         self.consumers = ConsumerGroups(self.groups, self._timers, settings)
-        self._budget = MemoryBudget(lambda: sum([group.weight for group in self.groups.values()]))
+        # an id is in one of `groups` and `shares.groups`
+        self.shares = ShareGroups(self.groups.keys(), self._timers, settings, call_state)
+        self._budget = MemoryBudget(
+            lambda: sum(
+                [group.weight for group in (*self.groups.values(), *self.shares.groups.values())]
+            )
+        )
         # stands in the place of an empty consumer group once the last decision's records are
         # replayed
         self._becoming: ClassicGroup | None = None
@@ -113,10 +137,17 @@ class GroupCoordinator:
             DescribeConsumerGroup: self._describe_consumers,
             Rebalance: self._rebalance,
             SetTargets: self._set_targets,
+            ShareHeartbeat: self._share_heartbeat,
+            DescribeShareGroup: self._describe_shares,
+            ListSharePartitions: self.shares.list_partitions,
+            AlterShareOffsets: self.shares.alter,
+            DeleteShareOffsets: self.shares.delete_offsets,
+            StateInitialized: self.shares.on_answer,
+            StateDeleted: self.shares.on_answer,
         }
 
     def configure(self, settings: GroupSettings) -> None:
-        self.settings = self.consumers.settings = settings
+        self.settings = self.consumers.settings = self.shares.settings = settings
 
     # the machine
 
@@ -134,6 +165,8 @@ class GroupCoordinator:
             self._replay_group(read_group_key(key), value)
         elif what in CONSUMER_GROUP_KEYS:
             self.consumers.replay(record, self._take_over, self._remove)
+        elif what in SHARE_GROUP_KEYS:
+            self.shares.replay(record)
 
     def replay_pending(self, producer_id: int, record: Record) -> None:
         key, value = record
@@ -160,10 +193,12 @@ class GroupCoordinator:
             if too_many or (group.members and group.leader is None):
                 # those who come back first stay; nobody leads what was a consumer group
                 prepare_rebalance(group, decision)
+        self.shares.loaded(decision)
         return decision.outcome()
 
     def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> OutcomeOrSteps:
         self.consumers.on_topics(context)
+        self.shares.on_topics()
         return begun(self._forget_topics(deleted)) if deleted else Outcome()
 
     def _forget_topics(self, deleted: Sequence[tuple[bytes, str]]) -> Steps[Outcome]:
@@ -181,6 +216,7 @@ class GroupCoordinator:
             ]
             records += yield from tombstones(group, pending)
             yield
+        records += yield from self.shares.forget_topics([topic_id for topic_id, _ in deleted])
         return Outcome(records, atomic=False)
 
     def deadline(self) -> float:
@@ -227,6 +263,8 @@ class GroupCoordinator:
     def _join(self, command: Join, ticket: Ticket, context: Context) -> Steps[Outcome]:
         decision = self._decision(context)
         check_session(command, decision)
+        if command.group_id in self.shares.groups:
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
         group = self.groups.get(command.group_id)
         size = weight_of_join(command, _known_weight(group, command.member_id, command.instance_id))
         self._budget.check(size, context.now)
@@ -253,6 +291,7 @@ class GroupCoordinator:
     def _consumer_heartbeat(
         self, command: ConsumerHeartbeat, ticket: Ticket, context: Context
     ) -> Steps[Outcome]:
+        self._check_kind(command.group_id, "consumer")
         if command.topics is None:
             return (yield from self.consumers.heartbeat(command, ticket, context))
         known = _known_weight(
@@ -261,6 +300,19 @@ class GroupCoordinator:
         size = MEMBER_BYTES + weight_of_names(command.topics) - known
         self._budget.check(size, context.now)
         outcome = yield from self.consumers.heartbeat(command, ticket, context)
+        self._budget.take(size)
+        return outcome
+
+    def _share_heartbeat(
+        self, command: ShareHeartbeat, ticket: Ticket, context: Context
+    ) -> Steps[Outcome]:
+        if command.topics is None:
+            return (yield from self.shares.heartbeat(command, ticket, context))
+        group = self.shares.groups.get(command.group_id)
+        member = group.members.get(command.member_id) if group is not None else None
+        size = MEMBER_BYTES + weight_of_names(command.topics) - weight_of_share_member(member)
+        self._budget.check(size, context.now)
+        outcome = yield from self.shares.heartbeat(command, ticket, context)
         self._budget.take(size)
         return outcome
 
@@ -322,6 +374,9 @@ class GroupCoordinator:
 
     def _commit(self, command: CommitOffsets, ticket: Ticket, context: Context) -> Outcome:
         group = self.groups.get(command.group_id)
+        if command.group_id in self.shares.groups:
+            refused = refuse_commit(command, Code.GROUP_ID_NOT_FOUND, context.topics)
+            return Outcome((), ((ticket, refused),))
         if group is None:
             check_limit(GROUPS_OF_COORDINATOR, len(self.groups) + 1)
         elif (
@@ -360,6 +415,7 @@ class GroupCoordinator:
         """Show metadata and protocol in Stable alone; members keep their assignments until the next
         ones come, or are cancelled.
         """
+        self._check_kind(command.group_id, "classic")
         group = self._existing(command.group_id)
         if isinstance(group, ConsumerGroup):
             raise KafkaError(
@@ -386,12 +442,18 @@ class GroupCoordinator:
     def _describe_consumers(
         self, command: DescribeConsumerGroup, ticket: Ticket, context: Context
     ) -> Outcome:
+        self._check_kind(command.group_id, "consumer")
         return Outcome((), ((ticket, self.consumers.describe(command.group_id)),))
+
+    def _describe_shares(
+        self, command: DescribeShareGroup, ticket: Ticket, context: Context
+    ) -> Outcome:
+        return Outcome((), ((ticket, self.shares.describe(command.group_id)),))
 
     def _list(self, command: ListGroups, ticket: Ticket, context: Context) -> Outcome:
         """Filters ignore case; what nobody has heard of filters all away."""
         states, types = ({each.lower() for each in names} for names in command)
-        found = [_listed(group) for group in self.groups.values()]
+        found = [*(_listed(group) for group in self.groups.values()), *self.shares.listed()]
         chosen = [
             each
             for each in found
@@ -402,6 +464,9 @@ class GroupCoordinator:
     def _delete_group(
         self, command: DeleteGroup, ticket: Ticket, context: Context
     ) -> Steps[Outcome]:
+        share_group = self.shares.groups.get(command.group_id)
+        if share_group is not None:
+            return (yield from self.shares.delete_group(share_group, ticket, context))
         group = self._existing(command.group_id)
         if group.state not in EMPTY:
             raise KafkaError(Code.NON_EMPTY_GROUP)
@@ -428,6 +493,12 @@ class GroupCoordinator:
         self.consumers.set_targets(command, decision)
         decision.reply(ticket, None)
         return decision.outcome()
+
+    def _check_kind(self, group_id: str, wanted: str) -> None:
+        """Raise GROUP_ID_NOT_FOUND for a share group: it is no group of the kind `wanted`."""
+        if group_id in self.shares.groups:
+            text = f"Group {group_id} is not a {wanted} group."
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, text)
 
     def _existing(self, group_id: str) -> Group:
         group = self.groups.get(group_id)

@@ -60,7 +60,7 @@ def commit(
     try:
         check(group, command, timers, context.now, context.topics)
     except KafkaError as error:
-        return Outcome((), ((ticket, _refused(command, error.code, context.topics)),))
+        return Outcome((), ((ticket, refuse_commit(command, error.code, context.topics)),))
     records: list[Record] = []
     prefix = offset_prefix(command.group_id) if group is None else group.offset_prefix
     expire_ms = (
@@ -163,7 +163,7 @@ def check_transactional_commit(
     timers.set(member.session, now + member.session_timeout_ms / 1000)
 
 
-def _refused(command: CommitOffsets, code: Code, topics: Topics) -> OffsetsCommitted:
+def refuse_commit(command: CommitOffsets, code: Code, topics: Topics) -> OffsetsCommitted:
     """Return the answer to a commit that is refused as a whole: `code` for each partition, or its
     own error for one that no group could commit.
     """

@@ -140,6 +140,20 @@ def consumer_view(group: ConsumerGroup) -> dict[str, Any]:
     }
 
 
+def share_view(machine: GroupCoordinator, group_id: str) -> dict[str, Any]:
+    """All of it comes from records."""
+    group = machine.shares.groups[group_id]
+    return {
+        "epoch": group.epoch,
+        "targets": (group.targets, group.target),
+        "members": {
+            member_id: (member.said, member.current) for member_id, member in group.members.items()
+        },
+        "names": (group.subscriptions, group.names),
+        "partitions": group.partitions,
+    }
+
+
 def classic(machine: GroupCoordinator) -> dict[str, ClassicGroup]:
     return {
         name: group for name, group in machine.groups.items() if isinstance(group, ClassicGroup)

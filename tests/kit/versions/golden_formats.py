@@ -15,6 +15,7 @@ from raftka.broker.controller.boot_counter import BootCounter, Start
 from raftka.coordinator import records as offsets
 from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer import records as consumer
+from raftka.coordinator.share import records as share
 from raftka.coordinator.share_state import records as share_states
 from raftka.coordinator.transactions import records as transactions
 from raftka.log import checkpoints
@@ -135,6 +136,24 @@ def _classic_group(level: int) -> Bytes:
     yield "value", record.value or b""
 
 
+def _share_group(level: int) -> Bytes:
+    partitions = share.Partitions(
+        {TOPIC: share.Topic("t", frozenset((2, 3)))},
+        {TOPIC: share.Topic("t", frozenset((0, 1)))},
+        {TOPIC: "t"},
+    )
+    for name, record in {
+        "group": share.group_record("g", consumer.Epoch(3, 77)),
+        "member": share.member_record("g", "m", share.Said("rack", "client", "/host", ("t",))),
+        "targets": share.targets_record("g", consumer.Targets(3, 99)),
+        "target": share.target_record("g", "m", {TOPIC: (0, 1)}),
+        "current": share.current_record("g", "m", share.Current(3, 2, {TOPIC: (0, 1)})),
+        "partitions": share.partitions_record("g", partitions),
+    }.items():
+        yield f"{name} key", record.key
+        yield f"{name} value", record.value or b""
+
+
 def _consumer_group(level: int) -> Bytes:
     said = consumer.Said(
         "i",
@@ -239,6 +258,7 @@ SAMPLES: dict[versions.Format, Callable[[int], Bytes]] = {
     versions.COMMITTED_OFFSET: _committed_offset,
     versions.CLASSIC_GROUP: _classic_group,
     versions.CONSUMER_GROUP: _consumer_group,
+    versions.SHARE_GROUP: _share_group,
     versions.TRANSACTION: _transaction,
     versions.SHARE_STATE: _share_state,
     versions.ZNODES: _znodes,
