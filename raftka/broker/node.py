@@ -219,22 +219,6 @@ class Node:
         )
 
     def _make_coordinators(self) -> None:
-        self.groups = GroupCoordinatorService(
-            self.context,
-            self.replicas,
-            self.lifecycle,
-            self.topic_creation,
-            self.dispatcher.long_work,
-        )
-        self.marker_writer = MarkerWriter(self.context, self.replicas, self.groups)
-        self.transactions = TransactionCoordinatorService(
-            self.context,
-            self.replicas,
-            self.lifecycle,
-            self.topic_creation,
-            self.dispatcher.long_work,
-            self.marker_writer,
-        )
         self.share_states = ShareStateService(
             self.context,
             self.replicas,
@@ -244,6 +228,23 @@ class Node:
         )
         self.share_persister = SharePersister(
             self.context, self.share_states, self.dispatcher.long_work
+        )
+        self.groups = GroupCoordinatorService(
+            self.context,
+            self.replicas,
+            self.lifecycle,
+            self.topic_creation,
+            self.dispatcher.long_work,
+            self.share_persister,
+        )
+        self.marker_writer = MarkerWriter(self.context, self.replicas, self.groups)
+        self.transactions = TransactionCoordinatorService(
+            self.context,
+            self.replicas,
+            self.lifecycle,
+            self.topic_creation,
+            self.dispatcher.long_work,
+            self.marker_writer,
         )
         self.dead_letters = DeadLetters(self.context, self.replicas, INTERNAL_TOPICS.__contains__)
         self.coordinators += [
@@ -303,6 +304,7 @@ class Node:
             self.web_listener.close()
         self.quorum.stop()
         self.context.stopped = True
+        self.groups.close()
         self.transactions.close()
         self.share_persister.close()
         self.dead_letters.close()
@@ -480,6 +482,7 @@ class Node:
         self.replicas.on_image(self.image, delta)
         for each in self.coordinators:
             each.on_image(self.image, delta)
+        self.groups.on_image(self.image, delta)
         self.transactions.on_image(self.image, delta)
         self.share_states.on_image()
         self.share_persister.on_image(self.image, delta)

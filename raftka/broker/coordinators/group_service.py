@@ -6,29 +6,38 @@ Knows no request and no group's state.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal, TypedDict
 
 from raftka.broker.context import BrokerContext
 from raftka.broker.controller.broker_lifecycle import BrokerLifecycle
 from raftka.broker.controller.topic_creation import TopicCreation
+from raftka.broker.coordinators.broker_channels import BrokerChannels
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
+from raftka.broker.coordinators.share_calls import Persister, ShareCalls
+from raftka.broker.coordinators.share_offsets import PartitionEnds, ShareOffsets
 from raftka.broker.coordinators.topics import ImageTopics
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.work.long_work import LongWork
 from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.commands import ConsumerSettings
 from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.share.commands import ShareSettings
 from raftka.metadata.commands import NewTopic
 from raftka.metadata.configs.groups import GROUP_SETTINGS
 from raftka.metadata.configs.settings import NodeSettings
-from raftka.metadata.image import GROUP, MetadataImage
+from raftka.metadata.image import GROUP, Delta, MetadataImage
 from raftka.wire.errors import Code, KafkaError
 
 TOPIC = "__consumer_offsets"
 MINUTE_MS = 60_000
-OF_GROUP = {
-    "consumer.session.timeout.ms": "session_timeout_ms",
-    "consumer.heartbeat.interval.ms": "heartbeat_interval_ms",
-    "consumer.assignment.interval.ms": "assignment_interval_ms",
+
+
+OF_GROUP: Mapping[
+    str, Literal["session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"]
+] = {
+    "session.timeout.ms": "session_timeout_ms",
+    "heartbeat.interval.ms": "heartbeat_interval_ms",
+    "assignment.interval.ms": "assignment_interval_ms",
 }
 
 
@@ -40,6 +49,7 @@ class GroupCoordinatorService:
         lifecycle: BrokerLifecycle,
         topic_creation: TopicCreation,
         long_work: LongWork,
+        persister: Persister,
     ) -> None:
         self.context = context
         self._topic_creation = topic_creation
@@ -51,8 +61,12 @@ class GroupCoordinatorService:
             long_work,
             TOPIC,
             ImageTopics(context),
-            lambda: GroupCoordinator(self.settings),
+            lambda: GroupCoordinator(self.settings, self.share_calls.call),
         )
+        self.share_calls = ShareCalls(context.runtime.clock, persister, self.runtime.submit)
+        self._channels = BrokerChannels(context, "groups")
+        ends = PartitionEnds(context, replicas, self._channels)
+        self.share_offsets = ShareOffsets(context, persister, ends)
         self._configure(context.metadata.settings)
 
     def on_settings(self, settings: NodeSettings) -> None:
@@ -63,6 +77,14 @@ class GroupCoordinatorService:
             for partition in self.runtime.partitions.values():
                 assert isinstance(partition.machine, GroupCoordinator)
                 partition.machine.configure(self.settings)
+
+    def on_image(self, image: MetadataImage, delta: Delta) -> None:
+        """Use a new image; called after the replicas and the coordinators."""
+        if delta.reloaded or delta.brokers_changed:
+            self._channels.on_image(image)
+
+    def close(self) -> None:
+        self._channels.close()
 
     def _configure(self, settings: NodeSettings) -> None:
         self.runtime.timeout_s = settings.seconds("offsets.commit.timeout.ms")
@@ -100,12 +122,8 @@ class GroupCoordinatorService:
 
 
 def settings_of(settings: NodeSettings, image: MetadataImage) -> GroupSettings:
-    consumer = _consumer_settings(settings)
-    own = {
-        name: _of_group(consumer, settings, config)
-        for (kind, name), config in image.configs.items()
-        if kind == GROUP
-    }
+    consumer, share = _consumer_settings(settings), _share_settings(settings)
+    own = {name: config for (kind, name), config in image.configs.items() if kind == GROUP}
     return GroupSettings(
         min_session_timeout_ms=settings["group.min.session.timeout.ms"],
         max_session_timeout_ms=settings["group.max.session.timeout.ms"],
@@ -116,7 +134,15 @@ def settings_of(settings: NodeSettings, image: MetadataImage) -> GroupSettings:
         offset_metadata_max_bytes=settings["offset.metadata.max.bytes"],
         settle_ms=settings["raftka.group.settle.ms"],
         consumer=consumer,
-        consumer_of=own,
+        consumer_of={
+            name: replace(consumer, **_own_values("consumer", settings, config))
+            for name, config in own.items()
+        },
+        share=share,
+        share_of={
+            name: replace(share, **_own_values("share", settings, config))
+            for name, config in own.items()
+        },
     )
 
 
@@ -134,27 +160,31 @@ def _consumer_settings(settings: NodeSettings) -> ConsumerSettings:
     )
 
 
-def _of_group(
-    consumer: ConsumerSettings, settings: NodeSettings, config: Mapping[str, str]
-) -> ConsumerSettings:
+def _share_settings(settings: NodeSettings) -> ShareSettings:
+    return ShareSettings(
+        session_timeout_ms=settings["group.share.session.timeout.ms"],
+        heartbeat_interval_ms=settings["group.share.heartbeat.interval.ms"],
+        assignment_interval_ms=settings["group.share.assignment.interval.ms"],
+        max_size=settings["group.share.max.size"],
+        initialize_retry_ms=settings["group.share.initialize.retry.interval.ms"],
+    )
+
+
+class _OwnValues(TypedDict, total=False):
+    """The settings that a group may have of its own, in ms."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+
+
+def _own_values(kind: str, settings: NodeSettings, config: Mapping[str, str]) -> _OwnValues:
     """Return the settings of one group, within the present bounds of the broker."""
-    bounds = {
-        "session_timeout_ms": (
-            settings["group.consumer.min.session.timeout.ms"],
-            settings["group.consumer.max.session.timeout.ms"],
-        ),
-        "heartbeat_interval_ms": (
-            settings["group.consumer.min.heartbeat.interval.ms"],
-            settings["group.consumer.max.heartbeat.interval.ms"],
-        ),
-        "assignment_interval_ms": (
-            settings["group.consumer.min.assignment.interval.ms"],
-            settings["group.consumer.max.assignment.interval.ms"],
-        ),
-    }
-    own = {}
-    for name, field in OF_GROUP.items():
-        if name in config:
-            least, most = bounds[field]
-            own[field] = min(max(GROUP_SETTINGS[name].parse(config[name]), least), most)
-    return replace(consumer, **own)
+    own = _OwnValues()
+    for setting, value in config.items():
+        of_kind, _, name = setting.partition(".")
+        if of_kind != kind or name not in OF_GROUP:
+            continue
+        least, most = settings[f"group.{kind}.min.{name}"], settings[f"group.{kind}.max.{name}"]
+        own[OF_GROUP[name]] = min(max(GROUP_SETTINGS[setting].parse(value), least), most)
+    return own

@@ -49,6 +49,12 @@ from raftka.wire.messages.reassignments import (
 )
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
+from raftka.wire.messages.share_groups import SHARE_GROUP_DESCRIBE, SHARE_GROUP_HEARTBEAT
+from raftka.wire.messages.share_offsets import (
+    ALTER_SHARE_GROUP_OFFSETS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+)
 from raftka.wire.messages.share_state import (
     DELETE_SHARE_GROUP_STATE,
     INITIALIZE_SHARE_GROUP_STATE,
@@ -78,6 +84,7 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "alter_configs": (INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS),
     "alter_replica_log_dirs": (ALTER_REPLICA_LOG_DIRS,),
     "alter_user_scram_credentials": (ALTER_USER_SCRAM_CREDENTIALS,),
+    "alter_share_group_offsets": (ALTER_SHARE_GROUP_OFFSETS,),
     "api_versions": (API_VERSIONS,),
     "consumer_group_describe": (CONSUMER_GROUP_DESCRIBE,),
     "consumer_group_heartbeat": (CONSUMER_GROUP_HEARTBEAT,),
@@ -91,6 +98,7 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     ),
     "delete_groups": (DELETE_GROUPS,),
     "delete_records": (DELETE_RECORDS,),
+    "delete_share_group_offsets": (DELETE_SHARE_GROUP_OFFSETS,),
     "delete_topics": (DELETE_TOPICS,),
     "describe_client_quotas": (DESCRIBE_CLIENT_QUOTAS,),
     "describe_cluster": (DESCRIBE_CLUSTER,),
@@ -99,6 +107,7 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "describe_log_dirs": (DESCRIBE_LOG_DIRS,),
     "describe_producers": (DESCRIBE_PRODUCERS,),
     "describe_quorum": (DESCRIBE_QUORUM,),
+    "describe_share_group_offsets": (DESCRIBE_SHARE_GROUP_OFFSETS,),
     "describe_topic_partitions": (DESCRIBE_TOPIC_PARTITIONS,),
     "describe_transactions": (DESCRIBE_TRANSACTIONS,),
     "describe_user_scram_credentials": (DESCRIBE_USER_SCRAM_CREDENTIALS,),
@@ -129,6 +138,8 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
         DELETE_SHARE_GROUP_STATE,
         READ_SHARE_GROUP_STATE_SUMMARY,
     ),
+    "share_group_describe": (SHARE_GROUP_DESCRIBE,),
+    "share_group_heartbeat": (SHARE_GROUP_HEARTBEAT,),
     "sync_group": (SYNC_GROUP,),
     "telemetry": (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY),
     "txn_offset_commit": (TXN_OFFSET_COMMIT,),

@@ -188,6 +188,10 @@ def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, object]
         kind, _, rest = name.partition(".")
         rest = rest.removeprefix("num.")
         least, most = broker.get(f"group.{kind}.min.{rest}"), broker.get(f"group.{kind}.max.{rest}")
+        if kind != "consumer" and least is not None and most is not None:
+            if not least <= value <= most:
+                raise SettingError(f"{name} must be in the range {least} to {most} inclusive.")
+            continue
         if least is not None and value < least:
             raise SettingError(f"{name} must be greater than or equal to group.{kind}.min.{rest}")
         if most is not None and value > most:
@@ -195,6 +199,24 @@ def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, object]
         fault = _find_fault(name, value, broker)
         if fault is not None:
             raise SettingError(fault)
+    for kind in ("consumer", "share", "streams"):
+        _check_session(kind, configs, broker)
+
+
+def _check_session(kind: str, configs: Mapping[str, str], broker: Mapping[str, object]) -> None:
+    """Check that members send heartbeats within their sessions, where a group has times of its own.
+    Raises SettingError.
+    """
+    session, interval = names = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+    if not configs.keys() & set(names):
+        return
+    times = []
+    for name in names:
+        brokers = broker.get(f"group.{name}")
+        times.append(GROUP_SETTINGS[name].parse(configs[name]) if name in configs else brokers)
+    longest, shortest = times
+    if isinstance(longest, int) and isinstance(shortest, int) and longest <= shortest:
+        raise SettingError(f"{session} must be greater than {interval}")
 
 
 def _find_fault(name: str, value: object, broker: Mapping[str, object]) -> str | None:

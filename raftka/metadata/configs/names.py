@@ -447,6 +447,7 @@ allow.everyone.if.no.acl.found boolean false
 group.consumer.assignor.offload.enable boolean true
 group.share.assignor.offload.enable boolean true
 group.share.dlq.manager.class.name string org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager
+group.share.initialize.retry.interval.ms int 30000
 group.streams.acceptable.recovery.lag long 10000
 group.streams.assignor.offload.enable boolean true
 group.streams.max.warmup.replicas int 20

@@ -2,9 +2,36 @@
 has them.
 """
 
-from raftka.metadata.configs.values import Check, at_least, between
+from raftka.metadata.configs.values import Check, at_least, between, some_of
 
 SHARE_SETTINGS: dict[str, tuple[Check | None, str]] = {
+    "group.share.assignment.interval.ms": (
+        at_least(0),
+        "Time between two assignments of a share group.",
+    ),
+    "group.share.assignors": (
+        some_of("simple"),
+        "How share groups share partitions out: Kafka has one way.",
+    ),
+    "group.share.heartbeat.interval.ms": (
+        at_least(1),
+        "Time between the heartbeats that share consumers are asked for.",
+    ),
+    "group.share.initialize.retry.interval.ms": (
+        at_least(1),
+        "Silence of the share coordinator after which share partitions are initialised anew.",
+    ),
+    "group.share.max.assignment.interval.ms": (at_least(0), "Longest that a group may set."),
+    "group.share.max.heartbeat.interval.ms": (at_least(1), "Longest that a group may set."),
+    "group.share.max.session.timeout.ms": (at_least(1), "Longest that a group may set."),
+    "group.share.max.size": (at_least(1), "Most members of a share group."),
+    "group.share.min.assignment.interval.ms": (at_least(0), "Shortest that a group may set."),
+    "group.share.min.heartbeat.interval.ms": (at_least(1), "Shortest that a group may set."),
+    "group.share.min.session.timeout.ms": (at_least(1), "Shortest that a group may set."),
+    "group.share.session.timeout.ms": (
+        at_least(1),
+        "Silence after which a share consumer is removed.",
+    ),
     "share.coordinator.cold.partition.snapshot.interval.ms": (
         at_least(1),
         "Age at which the state of a share partition that does not change is written anew, so that "
