@@ -32,6 +32,14 @@ from raftka.client.blocking.groups import (
     find_targets,
 )
 from raftka.client.blocking.positions import Position
+from raftka.client.blocking.share_groups import (
+    ShareOffset,
+    alter_share_offsets,
+    delete_share_offsets,
+    describe_share_groups,
+    is_share_group,
+    share_offsets,
+)
 from raftka.wire.errors import Code
 from raftka.wire.messages.groups import LIST_GROUPS
 
@@ -86,6 +94,9 @@ def _state(given: str) -> str:
 def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         described, lost = describe_groups(client, groups)
+        others = [each for each in groups if each not in described and each not in lost]
+        shared, lost_shared = describe_share_groups(client, others)
+        lost = {**lost, **lost_shared}
         offsets, lost_offsets = fetch_offsets(client, described)
         owners = {where for each in described.values() for where in each.owners}
         ends, lacks = find_ends(client, owners.union(*offsets.values()))
@@ -97,11 +108,16 @@ def describe(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
             if group in described
             for row in _rows(group, described[group], offsets.get(group, {}), ends)
         ]
+        rows += [
+            row
+            for group, found in shared.items()
+            for row in _share_rows(group, found, share_offsets(client, group))
+        ]
         warn_of_lost({**lost_offsets, **lost})
         missing = [
             sentence(group, Code.GROUP_ID_NOT_FOUND)
             for group in dict.fromkeys(groups)
-            if group not in described and group not in lost
+            if group not in described and group not in shared and group not in lost
         ]
         finish(
             rows,
@@ -130,6 +146,25 @@ def _rows(
     idle: list[GroupMember | None] = [member for member in described.members if not member.assigned]
     for row in map(_who, idle or [None] * (not offsets and not owners)):
         yield {"group": group, "state": described.state, **row}
+
+
+def _share_rows(
+    group: str, described: DescribedGroup, offsets: Mapping[Where, ShareOffset]
+) -> Iterator[dict[str, Any]]:
+    """One for each partition and member that reads it, and one for each member that reads none."""
+    readers: dict[Where, list[GroupMember]] = {}
+    for member in described.members:
+        for where in member.assigned:
+            readers.setdefault(where, []).append(member)
+    head = {"group": group, "state": described.state}
+    for where in sorted(offsets.keys() | readers.keys()):
+        start, lag = offsets.get(where, ShareOffset(None, None))
+        place = {"topic": where[0], "partition": where[1], "offset": start, "lag": lag}
+        of_members: list[GroupMember | None] = [*readers.get(where, ())]
+        yield from ({**head, **place, **_who(each)} for each in of_members or [None])
+    idle: list[GroupMember | None] = [each for each in described.members if not each.assigned]
+    for each in idle or [None] * (not offsets and not readers):
+        yield {**head, **_who(each)}
 
 
 def _who(member: GroupMember | None) -> dict[str, Any]:
@@ -172,7 +207,7 @@ def reset_offsets(
         read_position("--to", to, time.time(), words) if to is not None else Position("by", by or 0)
     )
     with connect(bootstrap_server) as client:
-        before = committed(client, group)
+        before = _offsets_of(client, group)
         names = list(topics) or sorted({topic for topic, _ in before})
         if not names:
             raise CommandFailed(f"{group} has no offsets: name the topics")
@@ -194,6 +229,14 @@ def reset_offsets(
         finish(rows, ["group", "topic", "partition", "before", "offset"], output, refused)
 
 
+def _offsets_of(client: Client, group: str) -> dict[Where, int]:
+    """Return the committed offsets of a group, or the start offsets of a share group."""
+    if not is_share_group(client, group):
+        return committed(client, group)
+    starts = share_offsets(client, group).items()
+    return {where: offset.start for where, offset in starts if offset.start is not None}
+
+
 def _wanted(there: Iterable[Where], partitions: Sequence[int]) -> list[Where]:
     wanted = [where for where in there if not partitions or where[1] in partitions]
     missing = set(partitions) - {partition for _, partition in wanted}
@@ -205,8 +248,13 @@ def _wanted(there: Iterable[Where], partitions: Sequence[int]) -> list[Where]:
 def commit(
     client: Client, group: str, offsets: Mapping[Where, int], metadata: Mapping[Where, str]
 ) -> list[str]:
-    """Commit the offsets; return the refusals as sentences."""
-    refused = commit_offsets(client, group, offsets, metadata)
+    """Commit the offsets, or set the start offsets of a share group; return the refusals as
+    sentences.
+    """
+    if is_share_group(client, group):
+        refused = alter_share_offsets(client, group, offsets)
+    else:
+        refused = commit_offsets(client, group, offsets, metadata)
     return [_refusal(f"{topic}-{index}", code) for (topic, index), code in sorted(refused.items())]
 
 
@@ -220,6 +268,9 @@ def delete_committed(
 ) -> None:
     """Delete the offsets that a group has committed in topics, or in some partitions of them."""
     with connect(bootstrap_server) as client:
+        if is_share_group(client, group):
+            _delete_of_share_group(client, group, topics, partitions, output)
+            return
         wanted = [
             (topic, partition)
             for topic, partition in sorted(committed(client, group))
@@ -244,10 +295,25 @@ def delete_committed(
         finish(rows, ["group", "topic", "partition"], output, refused)
 
 
+def _delete_of_share_group(
+    client: Client, group: str, topics: Sequence[str], partitions: Sequence[int], output: str
+) -> None:
+    """Delete the start offsets of whole topics: Kafka has no request for some partitions."""
+    if partitions:
+        raise CommandFailed(f"{group} is a share group: offsets of whole topics are deleted")
+    bad = delete_share_offsets(client, group, topics)
+    rows = [{"group": group, "topic": topic} for topic in topics if topic not in bad]
+    finish(rows, ["group", "topic"], output, [_refusal(*each) for each in sorted(bad.items())])
+
+
 @command
 def export_offsets(groups: Sequence[str], bootstrap_server: str, output: str) -> None:
     with connect(bootstrap_server) as client:
         found, lost = fetch_offsets(client, groups)
+        for group in describe_share_groups(client, groups)[0]:
+            found[group] = {
+                where: Committed(offset, "") for where, offset in _offsets_of(client, group).items()
+            }
         rows = [
             {
                 "group": group,

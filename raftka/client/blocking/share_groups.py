@@ -1,0 +1,131 @@
+"""Share groups (KIP-932) as an administrator sees and changes them: members and start offsets."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from raftka.client.blocking.client import Client, Where, by_topic, check
+from raftka.client.blocking.connection import Unsupported
+from raftka.client.blocking.coordinators import ask_coordinators
+from raftka.client.blocking.groups import DescribedGroup, GroupMember
+from raftka.wire.messages.share_groups import SHARE_GROUP_DESCRIBE, Member
+from raftka.wire.messages.share_offsets import (
+    ALTER_SHARE_GROUP_OFFSETS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+)
+
+SHARE = "share"  # type of these groups, as ListGroups has it
+UNKNOWN = -1  # a start offset or a lag
+
+
+class ShareOffset(NamedTuple):
+    """Of a share partition. None: it is not known yet."""
+
+    start: int | None  # the first offset that is not done
+    lag: int | None  # records that are not done
+
+
+def describe_share_groups(
+    client: Client, groups: Sequence[str]
+) -> tuple[dict[str, DescribedGroup], Mapping[str, str]]:
+    """Return those of the groups that are share groups, and why others may be missing: none is one
+    where the brokers do not know them. Raises KafkaError and OSError.
+    """
+    if not groups:
+        return {}, {}
+    api = SHARE_GROUP_DESCRIBE
+    try:
+        asked = ask_coordinators(client, api, groups, lambda own: api.request(group_ids=list(own)))
+    except Unsupported:
+        return {}, {}
+    found = {}
+    for node_id, answer in asked.answers.items():
+        for each in answer.groups:
+            if not each.error_code:
+                found[each.group_id] = DescribedGroup(
+                    SHARE,
+                    each.group_state,
+                    each.assignor_name,
+                    [_member(one) for one in each.members],
+                    node_id,
+                    each.group_epoch,
+                    each.assignment_epoch,
+                )
+    return found, asked.lost
+
+
+def _member(row: Member) -> GroupMember:
+    assigned = [
+        (topic.topic_name, index)
+        for topic in row.assignment.topic_partitions
+        for index in topic.partitions
+    ]
+    return GroupMember(
+        row.member_id,
+        row.client_host,
+        row.client_id,
+        None,
+        assigned,
+        row.subscribed_topic_names,
+        row.rack_id,
+        row.member_epoch,
+    )
+
+
+def is_share_group(client: Client, group: str) -> bool:
+    return group in describe_share_groups(client, [group])[0]
+
+
+def share_offsets(client: Client, group: str) -> dict[Where, ShareOffset]:
+    """Return the offsets of the group's share partitions. Raises KafkaError."""
+    row = DESCRIBE_SHARE_GROUP_OFFSETS.request.groups
+    request = DESCRIBE_SHARE_GROUP_OFFSETS.request(groups=[row(group_id=group, topics=None)])
+    found = {}
+    for answer in client.ask_coordinator(group, DESCRIBE_SHARE_GROUP_OFFSETS, request).groups:
+        check(answer.error_code, answer.error_message or group)
+        for topic in answer.topics:
+            for each in topic.partitions:
+                check(each.error_code, f"{topic.topic_name}-{each.partition_index}")
+                found[topic.topic_name, each.partition_index] = ShareOffset(
+                    each.start_offset if each.start_offset != UNKNOWN else None,
+                    each.lag if each.lag != UNKNOWN else None,
+                )
+    return found
+
+
+def alter_share_offsets(
+    client: Client, group: str, offsets: Mapping[Where, int]
+) -> dict[Where, int]:
+    """Set the start offsets of a group without members; return the error codes of the partitions
+    that were refused. Raises KafkaError when the whole request is.
+    """
+    rows = ALTER_SHARE_GROUP_OFFSETS.request.topics
+    topics = by_topic(
+        (where, rows.partitions(partition_index=where[1], start_offset=offset))
+        for where, offset in offsets.items()
+    )
+    request = ALTER_SHARE_GROUP_OFFSETS.request(
+        group_id=group,
+        topics=[rows(topic_name=name, partitions=own) for name, own in topics.items()],
+    )
+    answer = client.ask_coordinator(group, ALTER_SHARE_GROUP_OFFSETS, request)
+    check(answer.error_code, answer.error_message or group)
+    return {
+        (topic.topic_name, each.partition_index): each.error_code
+        for topic in answer.responses
+        for each in topic.partitions
+        if each.error_code
+    }
+
+
+def delete_share_offsets(client: Client, group: str, topics: Iterable[str]) -> dict[str, int]:
+    """Delete the offsets of whole topics; return the error codes of those that were refused. Raises
+    KafkaError when the whole request is.
+    """
+    rows = DELETE_SHARE_GROUP_OFFSETS.request.topics
+    request = DELETE_SHARE_GROUP_OFFSETS.request(
+        group_id=group, topics=[rows(topic_name=name) for name in topics]
+    )
+    answer = client.ask_coordinator(group, DELETE_SHARE_GROUP_OFFSETS, request)
+    check(answer.error_code, answer.error_message or group)
+    return {each.topic_name: each.error_code for each in answer.responses if each.error_code}
