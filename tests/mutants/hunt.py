@@ -102,6 +102,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "ports": (),  # scenarios alone
     "requests": (),  # scenarios alone
     "schemas": (),  # scenarios alone
+    "share_groups": (),  # scenarios alone
     "share_states": (),  # scenarios alone
     "times": (),  # scenarios alone, but for those that say otherwise
 }
