@@ -13,7 +13,9 @@ import pytest
 from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import addresses_of
 from raftka.cluster.processes import Processes, running
+from raftka.versions import SUPPORTED
 from raftka.wire.errors import Code
+from raftka.wire.messages.share_groups import SHARE_GROUP_HEARTBEAT
 from tests.clients.hanging import UNVERIFIED, Producer, begin, hang
 from tests.clients.java import JavaTools, ToolFailed
 from tests.clients.workload import by_key, wait
@@ -215,6 +217,35 @@ def test_groups_of_the_new_protocol(kafka: JavaTools) -> None:
         re.IGNORECASE,
     )
     kafka.run("kafka-consumer-groups --group new-readers --delete")
+
+
+@pytest.mark.skipif("share.version" not in SUPPORTED, reason="it has no share groups")
+def test_share_groups(kafka: JavaTools, client: Client) -> None:
+    kafka.run("kafka-topics --create --topic shared --partitions 2 --replication-factor 3")
+    kafka.run("kafka-console-producer --topic shared", given="".join(f"{i}\n" for i in range(9)))
+    request = SHARE_GROUP_HEARTBEAT.request(
+        group_id="sharers", member_id="m" * 22, subscribed_topic_names=["shared"]
+    )
+    member = client.ask_coordinator("sharers", SHARE_GROUP_HEARTBEAT, request)
+    assert member.error_code == 0
+    share = "kafka-share-groups --group sharers"
+    assert "sharers" in kafka.run("kafka-share-groups --list")
+    assert "1" in kafka.run(f"{share} --describe --members --verbose")
+    with pytest.raises(ToolFailed):
+        kafka.run(f"{share} --topic shared --reset-offsets --to-earliest --execute")
+    leaving = SHARE_GROUP_HEARTBEAT.request(group_id="sharers", member_id="m" * 22, member_epoch=-1)
+    assert client.ask_coordinator("sharers", SHARE_GROUP_HEARTBEAT, leaving).error_code == 0
+
+    kafka.run(f"{share} --topic shared --reset-offsets --to-earliest --execute")
+    described = kafka.run(f"{share} --describe --offsets")
+    rows = re.findall(r"sharers +shared +(\d) +(\d+) +(\d+)", described)
+    assert sorted(index for index, _, _ in rows) == ["0", "1"]
+    assert {start for _, start, _ in rows} == {"0"}
+    assert sum(int(lag) for *_, lag in rows) == 9
+    assert re.search(r"Empty +0\s*$", kafka.run(f"{share} --describe --state"))
+    kafka.run(f"{share} --topic shared --delete-offsets")
+    kafka.run(f"{share} --delete")
+    assert "sharers" not in kafka.run("kafka-share-groups --list")
 
 
 def group_offsets(kafka: JavaTools) -> list[tuple[int, int, int, int]]:
