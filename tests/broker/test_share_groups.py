@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from raftka.broker.exporter.group_metrics import groups_of
 from raftka.limits import SHARE_STATE_BYTES_OF_GROUP, SUBSCRIBED_NAMES
 from raftka.security import acls
 from raftka.security.acls import Acl
@@ -111,6 +112,14 @@ def test_too_many_share_partitions_are_refused_and_counted(stage: Stage, lowered
     assert alter(wire, "g", "wide", *range(30)) == [Code.INVALID_REQUEST]
     assert stage.counted(SHARE_STATE_BYTES_OF_GROUP.metric) == 2
     join(stage, wire, "other", "t")
+
+
+def test_share_groups_are_counted_with_the_others(stage: Stage) -> None:
+    join(stage, stage.wire(), "g", "t")
+    node = stage.nodes[1]
+
+    (found,) = groups_of(node.services, node.groups.runtime.partitions[0])
+    assert (found.group_id, found.state, found.members) == ("g", "Stable", 1)
 
 
 def test_partitions_that_a_topic_gets_are_assigned(stage: Stage) -> None:

@@ -31,10 +31,17 @@ def groups_of(services: Services, coordinator: CoordinatorPartition) -> list[Gro
     if coordinator.state not in LOADED:
         return []
     return [
-        GroupNumbers(
-            group.group_id, group.state, len(group.members), list(_offsets(services, group))
-        )
-        for group in machine.groups.values()
+        *[
+            GroupNumbers(
+                group.group_id, group.state, len(group.members), list(_offsets(services, group))
+            )
+            for group in machine.groups.values()
+        ],
+        # the share coordinator knows their offsets
+        *[
+            GroupNumbers(group.group_id, group.state, len(group.members), [])
+            for group in machine.shares.groups.values()
+        ],
     ]
 
 

@@ -9,6 +9,7 @@ from raftka.chaos.simulated.cluster import Cluster
 from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Record
+from raftka.coordinator.share.group import ShareGroup
 from raftka.log.producers.markers import read_marker
 from raftka.wire.records import CONTROL, TRANSACTIONAL, iterate, records_of
 
@@ -65,6 +66,8 @@ def _differ(coordinator: CoordinatorPartition) -> list[str]:
             offset = header.last_offset + 1
     now = {name: _hard(group) for name, group in living.groups.items() if group.in_log}
     then = {name: _hard(group) for name, group in other.groups.items() if group.in_log}
+    now |= {name: _of_share_group(group) for name, group in living.shares.groups.items()}
+    then |= {name: _of_share_group(group) for name, group in other.shares.groups.items()}
     soft = {
         name
         for name, group in living.groups.items()
@@ -75,6 +78,11 @@ def _differ(coordinator: CoordinatorPartition) -> list[str]:
         for name in sorted(now.keys() | then.keys())
         if name not in soft and now.get(name) != then.get(name)
     ][:3]
+
+
+def _of_share_group(group: ShareGroup) -> tuple[object, ...]:
+    members = {each.member_id: (each.said, each.current) for each in group.members.values()}
+    return group.epoch, group.targets, dict(group.target), members, group.partitions
 
 
 def _hard(group: Any) -> tuple[object, ...]:
