@@ -19,7 +19,7 @@ MAX_MODULES = 20  # of a folder, __init__.py not counted
 # one file for each API or family
 LARGER = {
     "raftka/broker/handlers": 65,
-    "raftka/wire/messages": 35,
+    "raftka/wire/messages": 40,
 }
 
 MIN_LINES = 60  # of a module that one module alone imports: with fewer it belongs into that one
