@@ -228,6 +228,28 @@ PARKED_REQUESTS = Limit(
     100_000,
     "waiting fetches of a node; further ones are answered at once, with the records so far",
 )
+PARKED_SHARE_FETCHES = Limit(
+    "parked_share_fetches",
+    100_000,
+    "waiting share fetches of a node; further ones are answered at once, with what there is",
+)
+SHARE_SESSIONS = Limit(
+    "share_sessions",
+    10_000,
+    "of a node, beside group.share.max.share.sessions; further ones are refused",
+)
+SHARE_SESSION_PARTITIONS = Limit(
+    "share_session_partitions",
+    1_000_000,
+    "partitions in all share sessions of a node, about 100 bytes each; a session that adds more is "
+    "closed",
+)
+SHARE_PARTITIONS = Limit(
+    "share_partitions",
+    100_000,
+    "partitions of share groups that a node leads, about 1 KiB each, and their records in flight; "
+    "further ones are refused",
+)
 HELD_ANSWERS = Limit(
     "held_answers",
     1_000,

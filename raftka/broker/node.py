@@ -51,6 +51,8 @@ from raftka.broker.produce.schemas.registry import SchemaRegistry
 from raftka.broker.produce.verification import TransactionVerifier
 from raftka.broker.refusal import REFUSALS, describe_error
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.share.partitions import ShareLeader
+from raftka.broker.share.sessions import ShareSessions
 from raftka.broker.telemetry.event_log import Events, LimitHits
 from raftka.broker.telemetry.metrics import Metrics
 from raftka.broker.telemetry.turn_times import TurnTimes
@@ -84,6 +86,7 @@ class Node:
     transactions: TransactionCoordinatorService
     share_states: ShareStateService
     share_persister: SharePersister
+    share_leader: ShareLeader
     dead_letters: DeadLetters
     services: Services
 
@@ -120,6 +123,9 @@ class Node:
             runtime.random("fetch sessions"),
             self.metrics,
             lambda session: end(session.end()),
+        )
+        self.share_sessions = ShareSessions(
+            self.metrics, lambda: self.settings["group.share.max.share.sessions"]
         )
         self.client_metrics = ClientMetrics(context)
         self.suspects = Suspects(context, self.dispatcher.long_work)
@@ -164,6 +170,12 @@ class Node:
     def _on_closed(self, connection: ServerConnection) -> None:
         self.quotas.closed(connection)
         self.client_metrics.on_closed(connection)
+        if (session := self.share_sessions.ended_by(connection)) is not None:
+            self.dispatcher.long_work.run(
+                "ending a share session",
+                self.share_leader.release_steps(*session.key, session.partitions),
+                lambda _: None,
+            )
 
     # starting and stopping
 
@@ -246,6 +258,9 @@ class Node:
             self.dispatcher.long_work,
             self.marker_writer,
         )
+        self.share_leader = ShareLeader(
+            self.context, self.replicas, self.share_persister, self.dispatcher.long_work
+        )
         self.dead_letters = DeadLetters(self.context, self.replicas, INTERNAL_TOPICS.__contains__)
         self.coordinators += [
             self.groups.runtime,
@@ -277,6 +292,8 @@ class Node:
             marker_writer=self.marker_writer,
             transactions=self.transactions,
             share_states=self.share_states,
+            share_leader=self.share_leader,
+            share_sessions=self.share_sessions,
             verifier=TransactionVerifier(
                 self.context, self.transactions, self.transactions.channels
             ),
@@ -480,6 +497,7 @@ class Node:
             self.metadata.published = True
             delta = Delta(reloaded=True)
         self.replicas.on_image(self.image, delta)
+        self.share_leader.on_image(self.image, delta)
         for each in self.coordinators:
             each.on_image(self.image, delta)
         self.groups.on_image(self.image, delta)

@@ -167,10 +167,6 @@ class SharePartition:
             self._append(first, last, _persisted(state), max(count, 0))
         self._move_start()
 
-    def begin_at(self, offset: int) -> None:
-        """Begin at this offset: the persisted state has none."""
-        self.start = self.end = self._free_from = offset
-
     # acquiring
 
     def next_offset(self) -> int:

@@ -323,14 +323,14 @@ def _ours_too(name: str, row: Any) -> bool:
     return name not in ("supported_features", "finalized_features") or row.name in SUPPORTED
 
 
-def append(wire: Wire, topic: str, records: memoryview) -> None:
+def append(wire: Wire, topic: str, records: memoryview, partition: int = 0) -> None:
     """The batches of an answer, as their producer sent them."""
     for _, found in iterate(records):
         sent = bytearray(found)
         sent[:8] = bytes(8)
         sent[12:16] = b"\xff" * 4
-        answer = wire.ask(PRODUCE, produce(topic, bytes(sent)), BY_NAME[PRODUCE.key])
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        answer = wire.ask(PRODUCE, produce(topic, bytes(sent), partition), BY_NAME[PRODUCE.key])
+        assert answer.responses[0].partition_responses[0].error_code == 0, answer
 
 
 RECORDED_IDS = {

@@ -57,6 +57,8 @@ LACKING = (
     "RenewDelegationToken",
     "ExpireDelegationToken",
     "DescribeDelegationToken",
+    "ShareAcknowledge",
+    "ShareFetch",
 )
 
 

@@ -140,6 +140,8 @@ VERSIONS = {  # the lowest and the highest that we know, and those that we annou
     "SaslHandshake": (0, 1, (0, 1)),
     "ShareGroupDescribe": (1, 1, (1, 1)),
     "ShareGroupHeartbeat": (1, 1, (1, 1)),
+    "ShareAcknowledge": (1, 2, (1, 2)),
+    "ShareFetch": (1, 2, (1, 2)),
     "SyncGroup": (0, 5, (0, 5)),
     "TxnOffsetCommit": (0, 6, (0, 6)),
     "UnregisterBroker": (0, 0, (0, 0)),

@@ -37,6 +37,7 @@ COUNTED = (
     REPLICAS,
     "kafka_controller_controllerstats_",
     f"{TOPICS}failed",
+    f"{TOPICS}totalshare",
     "kafka_server_fetchsessioncache_",
     "kafka_server_addpartitionstotxnmanager_",
 )  # what Metrics.count is given
@@ -264,6 +265,7 @@ def _requests(page: Page, snapshot: Snapshot) -> None:
     waiting = {
         "Produce": sum(each.awaiting for each in snapshot.partitions),
         "Fetch": snapshot.parked_fetches,
+        "ShareFetch": snapshot.shares.parked_fetches,
     }
     for operation, count in waiting.items():
         page.add(f"{PURGATORY}purgatorysize", count, delayedOperation=operation)
@@ -273,6 +275,11 @@ def _requests(page: Page, snapshot: Snapshot) -> None:
         "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
         snapshot.session_partitions,
     )
+    page.add("kafka_server_sharesessioncache_sharesessionscount", snapshot.shares.sessions)
+    page.add(
+        "kafka_server_sharesessioncache_sharepartitionscount", snapshot.shares.session_partitions
+    )
+    page.add("raftka_share_partitions", snapshot.shares.partitions)
 
 
 def _replicas(page: Page, snapshot: Snapshot) -> None:

@@ -49,6 +49,15 @@ class LatencyNumbers(NamedTuple):
     sum_s: float
 
 
+class ShareNumbers(NamedTuple):
+    """Members of share groups that fetch here."""
+
+    parked_fetches: int
+    sessions: int
+    session_partitions: int
+    partitions: int  # of share groups, led here
+
+
 class RaftNumbers(NamedTuple):
     state: str  # of a node that is no voter: observer
     leader: int
@@ -107,6 +116,7 @@ class Snapshot:
     parked_fetches: int
     fetch_sessions: int
     session_partitions: int
+    shares: ShareNumbers
     max_lag: int  # records that the slowest of our followed partitions is behind
     replication_bytes_in: int
     replication_bytes_out: int
@@ -166,6 +176,7 @@ def take_snapshot(
         parked_fetches=services.context.metrics.parked_fetches,
         fetch_sessions=len(services.fetch_sessions.by_id),
         session_partitions=services.fetch_sessions.partitions,
+        shares=_shares(services),
         max_lag=services.replicas.fetchers.max_lag(),
         replication_bytes_in=metrics.replication_bytes_in,
         replication_bytes_out=metrics.replication_bytes_out,
@@ -185,6 +196,16 @@ def take_snapshot(
         topic_partitions={each.name: len(each.partitions) for each in image.topics.values()}
         if leads
         else {},
+    )
+
+
+def _shares(services: Services) -> ShareNumbers:
+    sessions = services.share_sessions
+    return ShareNumbers(
+        services.context.metrics.parked_share_fetches,
+        len(sessions.by_key),
+        sessions.partitions,
+        services.share_leader.count,
     )
 
 

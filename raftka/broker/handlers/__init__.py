@@ -55,6 +55,8 @@ from raftka.wire.messages.share_offsets import (
     DELETE_SHARE_GROUP_OFFSETS,
     DESCRIBE_SHARE_GROUP_OFFSETS,
 )
+from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
+from raftka.wire.messages.share_fetch import SHARE_FETCH
 from raftka.wire.messages.share_state import (
     DELETE_SHARE_GROUP_STATE,
     INITIALIZE_SHARE_GROUP_STATE,
@@ -131,6 +133,8 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     "produce": (PRODUCE,),
     "reassignments": (ALTER_PARTITION_REASSIGNMENTS, LIST_PARTITION_REASSIGNMENTS),
     "sasl": (SASL_HANDSHAKE, SASL_AUTHENTICATE),
+    "share_acknowledge": (SHARE_ACKNOWLEDGE,),
+    "share_fetch": (SHARE_FETCH,),
     "share_group_state": (
         INITIALIZE_SHARE_GROUP_STATE,
         READ_SHARE_GROUP_STATE,

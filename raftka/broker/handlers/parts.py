@@ -21,6 +21,8 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.produce.schemas.checks import SchemaChecks
 from raftka.broker.produce.verification import TransactionVerifier
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.share.partitions import ShareLeader
+from raftka.broker.share.sessions import ShareSessions
 from raftka.broker.work.background_worker import BackgroundWorker
 from raftka.log.manager import LogManager
 
@@ -77,6 +79,14 @@ class CoordinatorParts:
     marker_writer: MarkerWriter
     producer_ids: ProducerIds
     verifier: TransactionVerifier
+
+
+@dataclass(frozen=True, slots=True)
+class ShareParts:
+    """The share partitions that this broker leads, and the sessions of their members."""
+
+    leader: ShareLeader
+    sessions: ShareSessions
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from raftka.broker.handlers.parts import (
     CoordinatorParts,
     DiscoveryParts,
     ReplicaParts,
+    ShareParts,
 )
 from raftka.broker.logs.housekeeping import LogHousekeeping
 from raftka.broker.network.access.acl_authorizer import AclAuthorizer
@@ -31,6 +32,8 @@ from raftka.broker.network.frame_pool import FramePool
 from raftka.broker.produce.schemas.checks import SchemaChecks
 from raftka.broker.produce.verification import TransactionVerifier
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.share.partitions import ShareLeader
+from raftka.broker.share.sessions import ShareSessions
 from raftka.broker.work.background_worker import BackgroundWorker
 from raftka.log.manager import LogManager
 from raftka.metadata.extension import Extension
@@ -61,6 +64,8 @@ class Services:
     groups: GroupCoordinatorService
     transactions: TransactionCoordinatorService
     share_states: ShareStateService
+    share_leader: ShareLeader
+    share_sessions: ShareSessions
     marker_writer: MarkerWriter
     verifier: TransactionVerifier
     schemas: SchemaChecks
@@ -90,6 +95,7 @@ class Services:
                 self.producer_ids,
                 self.verifier,
             ),
+            ShareParts(self.share_leader, self.share_sessions),
             AccessParts(self.acls, self.background),
         )
         return {type(each): each for each in parts}

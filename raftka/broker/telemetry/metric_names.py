@@ -11,6 +11,10 @@ kafka_server_brokertopicmetrics_totalproducerequests_total counter Appends asked
 kafka_server_brokertopicmetrics_totalfetchrequests_total counter Reads asked for: one for each partition of a Fetch, likewise.
 kafka_server_brokertopicmetrics_failedproducerequests_total counter Those that were refused, likewise.
 kafka_server_brokertopicmetrics_failedfetchrequests_total counter Those that were refused, likewise.
+kafka_server_brokertopicmetrics_totalsharefetchrequests_total counter ShareFetch requests.
+kafka_server_brokertopicmetrics_failedsharefetchrequests_total counter Partitions of them that were refused.
+kafka_server_brokertopicmetrics_totalshareacknowledgementrequests_total counter ShareAcknowledge requests.
+kafka_server_brokertopicmetrics_failedshareacknowledgementrequests_total counter Partitions of them that were refused.
 kafka_server_brokertopicmetrics_replicationbytesin_total counter Bytes of batches fetched from leaders.
 kafka_server_brokertopicmetrics_replicationbytesout_total counter Bytes of batches sent to followers.
 kafka_network_requestmetrics_requests_total counter Requests answered, by request (an API's name; Fetch is FetchConsumer and FetchFollower).
@@ -20,6 +24,9 @@ kafka_server_delayedoperationpurgatory_numdelayedoperations gauge The same.
 kafka_server_fetchsessioncache_numincrementalfetchsessions gauge Fetch sessions, of consumers and followers.
 kafka_server_fetchsessioncache_numincrementalfetchpartitionscached gauge Partitions in them.
 kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total counter Sessions that had to make room for another.
+kafka_server_sharesessioncache_sharesessionscount gauge Share sessions.
+kafka_server_sharesessioncache_sharepartitionscount gauge Partitions in them.
+raftka_share_partitions gauge Partitions of share groups that this broker leads and keeps in memory.
 kafka_server_socket_server_metrics_connection_count gauge Open connections, by listener.
 kafka_server_socket_server_metrics_connections_software gauge The same by clientSoftwareName and clientSoftwareVersion, as ApiVersions told them; unknown: it told none.
 kafka_server_socket_server_metrics_connection_creation_total counter Connections accepted.

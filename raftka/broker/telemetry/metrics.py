@@ -71,6 +71,7 @@ class Metrics:
         "held",
         "of_topics",
         "parked_fetches",
+        "parked_share_fetches",
         "replication_bytes_in",
         "replication_bytes_out",
         "requests",
@@ -86,7 +87,7 @@ class Metrics:
         self.connections_made = 0
         # when they end, seconds since the epoch, by listener
         self.certificates: dict[str, int] = {}
-        self.parked_fetches = 0  # now
+        self.parked_fetches = self.parked_share_fetches = 0  # now
         # by kind, from the bytes' arrival to the answer's place among those that leave
         self.requests: dict[str, Latency] = {}
         self.replication_bytes_in = self.replication_bytes_out = 0

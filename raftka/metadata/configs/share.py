@@ -32,6 +32,23 @@ SHARE_SETTINGS: dict[str, tuple[Check | None, str]] = {
         at_least(1),
         "Silence after which a share consumer is removed.",
     ),
+    "group.share.delivery.count.limit": (at_least(2), "How often a record is given out."),
+    "group.share.max.delivery.count.limit": (at_least(2), "Most that a group may set."),
+    "group.share.max.partition.max.record.locks": (at_least(100), "Most that a group may set."),
+    "group.share.max.record.lock.duration.ms": (at_least(1000), "Longest that a group may set."),
+    "group.share.max.share.sessions": (at_least(1), "Most share sessions of a broker."),
+    "group.share.min.delivery.count.limit": (at_least(2), "Least that a group may set."),
+    "group.share.min.partition.max.record.locks": (at_least(100), "Least that a group may set."),
+    "group.share.min.record.lock.duration.ms": (at_least(1000), "Shortest that a group may set."),
+    "group.share.partition.max.record.locks": (
+        at_least(100),
+        "Records of a share partition that are in flight: acquired, or done above the first one "
+        "that is not.",
+    ),
+    "group.share.record.lock.duration.ms": (
+        at_least(1000),
+        "How long a member holds a record that it has acquired.",
+    ),
     "share.coordinator.cold.partition.snapshot.interval.ms": (
         at_least(1),
         "Age at which the state of a share partition that does not change is written anew, so that "

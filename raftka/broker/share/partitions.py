@@ -1,0 +1,497 @@
+"""The share partitions of this broker: those of the partitions that it leads, by group. Reads their
+state, writes each change of it, and ends locks in time. Knows no request.
+
+A share partition lives as long as the leadership in which its state was read. A write that the
+share coordinator fences ends it too: the next fetch reads the state anew.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum, auto
+from functools import partial
+from math import inf
+from typing import Protocol
+
+from raftka.broker.context import BrokerContext
+from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.replica.partition import Partition
+from raftka.broker.share.group_settings import GroupSettings, settings_of_group
+from raftka.broker.work.long_work import LongWork, Steps
+from raftka.coordinator.timers import Timer as LockTimer
+from raftka.coordinator.timers import Timers
+from raftka.limits import SHARE_PARTITIONS
+from raftka.metadata.image import Delta, MetadataImage
+from raftka.replication.partition import LeaderState
+from raftka.runtime.interfaces import Timer
+from raftka.share.partition import Change, DeadRange, Rules, SharePartition
+from raftka.share.state import SharePartitionKey, ShareState, StateBatch
+from raftka.wire.errors import Code, KafkaError, LimitRefused
+
+EXPIRED_IN_A_TURN = 100  # share partitions whose locks end
+NOT_HOSTED = "This server does not host this topic-partition."
+
+Written = Callable[[KafkaError | None], None]
+Place = tuple[bytes, int]  # topic id and partition
+
+
+class Persister(Protocol):
+    """The client of the share coordinator (coordinators/share_persister.py)."""
+
+    def read(
+        self,
+        key: SharePartitionKey,
+        leader_epoch: int,
+        done: Callable[[ShareState | KafkaError], None],
+    ) -> None: ...
+
+    def write(
+        self,
+        key: SharePartitionKey,
+        state_epoch: int,
+        leader_epoch: int,
+        start: int,
+        complete_count: int,
+        batches: Sequence[StateBatch],
+        done: Written,
+    ) -> None: ...
+
+
+class DeadLetters(Protocol):
+    """Writes records that a group gives up to its dead-letter topic."""
+
+    def wants(self, group_id: str) -> bool:
+        """Return whether the group has such a topic, and the cluster's level allows it."""
+
+    def send(
+        self, key: SharePartitionKey, records: Sequence[DeadRange], done: Callable[[], None]
+    ) -> None:
+        """Call `done` once they are written, or given up."""
+
+
+class WaitingFetch(Protocol):
+    """A ShareFetch that waits for records."""
+
+    def on_change(self, share: "LedSharePartition") -> None: ...
+
+
+class State(Enum):
+    EMPTY = auto()  # its state has not been read
+    INITIALIZING = auto()  # its state is being read
+    ACTIVE = auto()
+    FAILED = auto()  # its state could not be read; the next fetch tries again
+    FENCED = auto()  # this object must not be used any more
+
+
+class Event(Enum):
+    LOAD = auto()
+    LOADED = auto()
+    FAIL = auto()
+    FENCE = auto()  # the leadership is over, the topic is gone, or the coordinator fenced a write
+
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    State.EMPTY: {Event.LOAD: State.INITIALIZING, Event.FENCE: State.FENCED},
+    State.INITIALIZING: {
+        Event.LOADED: State.ACTIVE,
+        Event.FAIL: State.FAILED,
+        Event.FENCE: State.FENCED,
+    },
+    State.ACTIVE: {Event.FENCE: State.FENCED},
+    State.FAILED: {Event.LOAD: State.INITIALIZING, Event.FENCE: State.FENCED},
+    State.FENCED: {Event.FENCE: State.FENCED},
+}
+FENCED_BY = frozenset({Code.FENCED_LEADER_EPOCH, Code.FENCED_STATE_EPOCH})
+# codes of the share coordinator, as clients see them
+AS_CLIENTS_SEE = {
+    Code.NOT_COORDINATOR: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.COORDINATOR_NOT_AVAILABLE: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.COORDINATOR_LOAD_IN_PROGRESS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.GROUP_ID_NOT_FOUND: Code.GROUP_ID_NOT_FOUND,
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.FENCED_LEADER_EPOCH: Code.NOT_LEADER_OR_FOLLOWER,
+    Code.FENCED_STATE_EPOCH: Code.NOT_LEADER_OR_FOLLOWER,
+}
+
+
+class LedSharePartition:
+    """One share partition, joined with the partition that this broker leads."""
+
+    __slots__ = (
+        "core",
+        "error",
+        "key",
+        "leader",
+        "leadership",
+        "lock_timer",
+        "log_start",
+        "partition",
+        "state",
+        "state_epoch",
+        "waiting",
+    )
+    follower: tuple[int, float] | None = None  # as a reader of the partition: a consumer
+
+    def __init__(
+        self,
+        leader: "ShareLeader",
+        key: SharePartitionKey,
+        partition: Partition,
+        leadership: LeaderState,
+    ) -> None:
+        self.leader = leader
+        self.key = key
+        self.partition = partition
+        self.leadership = leadership
+        self.state = State.EMPTY
+        self.state_epoch = -1
+        self.core = SharePartition(0)
+        self.error: KafkaError | None = None  # why its state could not be read
+        self.lock_timer = LockTimer(self, leader.expire)
+        self.waiting: dict[WaitingFetch, None] = {}
+        self.log_start = -1  # where the log began when its readers looked last
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the leadership in which it began goes on."""
+        return self.state is not State.FENCED and self.partition.leader is self.leadership
+
+    @property
+    def settings(self) -> GroupSettings:
+        return self.leader.settings_of(self.key.group_id)
+
+    @property
+    def rules(self) -> Rules:
+        return self.leader.rules_of(self.key.group_id)
+
+    def on(self, event: Event) -> None:
+        self.state = TRANSITIONS[self.state][event]
+
+    def changed(self, *, wake: bool) -> None:
+        """Note that the log has more, begins elsewhere, or is led no more: fetches look again."""
+        for fetch in tuple(self.waiting):
+            fetch.on_change(self)
+
+    def watch(self, fetch: WaitingFetch) -> None:
+        """Call `on_change` of the fetch when there may be something to acquire."""
+        self.waiting[fetch] = None
+        self.log_start = self.partition.log.start_offset
+        self.partition.watched_by(self)
+
+    def leave(self, fetch: WaitingFetch) -> None:
+        """Call it no more."""
+        self.waiting.pop(fetch, None)
+
+
+class ShareLeader:
+    def __init__(
+        self,
+        context: BrokerContext,
+        replicas: ReplicaManager,
+        persister: Persister,
+        long_work: LongWork,
+        dead_letters: DeadLetters | None = None,
+    ) -> None:
+        self.context = context
+        self.replicas = replicas
+        self._persister = persister
+        self._long_work = long_work
+        self._dead_letters = dead_letters
+        self._clock = context.runtime.clock
+        self._places: dict[Place, dict[str, LedSharePartition]] = {}  # by group
+        self.count = 0  # share partitions
+        self._timers = Timers()
+        self._timer: Timer | None = None
+        self._rings_at = inf
+
+    # settings
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        return settings_of_group(self.context.metadata, group_id)
+
+    def rules_of(self, group_id: str) -> Rules:
+        settings = self.settings_of(group_id)
+        dead_letters = self._dead_letters is not None and self._dead_letters.wants(group_id)
+        return Rules(settings.count_limit, settings.max_locks, settings.renews, dead_letters)
+
+    def lock_ends(self, group_id: str) -> float:
+        """Return when a lock ends that begins now, by the clock."""
+        return self._clock.now() + self.settings_of(group_id).lock_ms / 1000
+
+    # finding
+
+    def find(self, key: SharePartitionKey) -> LedSharePartition | None:
+        """Return the share partition, if a fetch has made it and this broker still leads."""
+        share = self._places.get((key.topic_id, key.partition), {}).get(key.group_id)
+        if share is not None and not share.is_current:
+            self._drop(share)
+            return None
+        return share
+
+    def find_or_make(self, key: SharePartitionKey) -> LedSharePartition:
+        """Raises KafkaError if this broker does not lead the partition, or has too many."""
+        share = self.find(key)
+        if share is not None:
+            return share
+        found = self.replicas.find_by_id(key.topic_id, key.partition)
+        leadership = found.leading()
+        if self.count >= SHARE_PARTITIONS.value:
+            self.context.metrics.hit(SHARE_PARTITIONS)
+            raise LimitRefused(SHARE_PARTITIONS, self.count + 1, None, Code.UNKNOWN_SERVER_ERROR)
+        share = LedSharePartition(self, key, found, leadership)
+        self._places.setdefault((key.topic_id, key.partition), {})[key.group_id] = share
+        self.count += 1
+        return share
+
+    def _drop(self, share: LedSharePartition) -> None:
+        """Forget it: its leadership is over, or another leader's state is the one that counts."""
+        share.on(Event.FENCE)
+        self._timers.off(share.lock_timer)
+        share.partition.idle_consumers.pop(share, None)
+        place = (share.key.topic_id, share.key.partition)
+        groups = self._places.get(place, {})
+        if groups.get(share.key.group_id) is share:
+            del groups[share.key.group_id]
+            self.count -= 1
+            if not groups:
+                del self._places[place]
+        share.changed(wake=True)
+
+    # reading the state
+
+    def load(self, share: LedSharePartition) -> None:
+        """Read its state, unless it is there or on its way."""
+        if share.state not in (State.EMPTY, State.FAILED):
+            return
+        share.on(Event.LOAD)
+        share.error = None
+        self._persister.read(
+            share.key, share.leadership.leader_epoch, partial(self._on_read, share)
+        )
+
+    def _on_read(self, share: LedSharePartition, result: ShareState | KafkaError) -> None:
+        if share.state is not State.INITIALIZING:
+            return
+        if isinstance(result, KafkaError):
+            self._fail(share, as_client_sees(result, "read"))
+            return
+        share.state_epoch = result.state_epoch
+        if result.start >= 0:
+            self._activate(share, SharePartition(result.start, result.batches))
+        else:
+            self._find_start(share)
+
+    def _find_start(self, share: LedSharePartition) -> None:
+        """Begin where share.auto.offset.reset says. Nothing is written before the first change."""
+        partition, reset = share.partition, share.settings.reset
+        if reset.is_earliest:
+            self._activate(share, SharePartition(partition.log.start_offset))
+        elif not share.leadership.knows_its_end:
+            self._fail(share, KafkaError(Code.OFFSET_NOT_AVAILABLE))
+        elif reset.age_ms is None:
+            self._activate(share, SharePartition(partition.high_watermark))
+        else:
+            self._long_work.run(
+                "start of a share partition",
+                self._search(share, self._clock.wall_ms() - reset.age_ms),
+                partial(self._on_searched, share),
+                lambda: share.is_current,
+            )
+
+    @staticmethod
+    def _search(share: LedSharePartition, timestamp: int) -> Steps[int]:
+        partition = share.partition
+        try:
+            found = yield from partition.log.search_time(timestamp, partition.high_watermark)
+        except OSError as error:
+            raise KafkaError(Code.KAFKA_STORAGE_ERROR, str(error)) from error
+        if found is None:
+            raise KafkaError(Code.OFFSET_NOT_AVAILABLE)
+        return found.offset
+
+    def _on_searched(self, share: LedSharePartition, result: int | Exception) -> None:
+        if share.state is not State.INITIALIZING:
+            return
+        if isinstance(result, int):
+            self._activate(share, SharePartition(result))
+        elif isinstance(result, KafkaError):
+            self._fail(share, result)
+        else:
+            raise result
+
+    def _activate(self, share: LedSharePartition, core: SharePartition) -> None:
+        share.core = core
+        share.on(Event.LOADED)
+        self._give_up(share, core.archiving())
+        share.changed(wake=True)
+
+    def _fail(self, share: LedSharePartition, error: KafkaError) -> None:
+        share.error = error
+        share.on(Event.FAIL)
+
+    # writing changes
+
+    def write(self, share: LedSharePartition, change: Change, done: Written) -> None:
+        """Write a change that has begun; then commit it, or roll it back, and call `done` with the
+        error that clients see.
+        """
+        if not change.batches:
+            share.core.commit(change)
+            self.watch_locks(share)
+            done(None)
+            return
+        self._persister.write(
+            share.key,
+            share.state_epoch,
+            share.leadership.leader_epoch,
+            change.start,
+            change.complete_count,
+            change.batches,
+            partial(self._on_written, share, change, done),
+        )
+
+    def _on_written(
+        self,
+        share: LedSharePartition,
+        change: Change,
+        done: Written,
+        error: KafkaError | None,
+    ) -> None:
+        if error is None:
+            share.core.commit(change)
+            self._give_up(share, change.dead)
+        else:
+            share.core.rollback(change)
+        self._settle(share, error)
+        done(None if error is None else as_client_sees(error, "write"))
+
+    def release(self, key: SharePartitionKey, member_id: str, done: Written) -> bool:
+        """Release all records of a share partition that a member holds; return whether there are
+        some: then `done` is called when that is written.
+        """
+        share = self.find(key)
+        if share is None or share.state is not State.ACTIVE:
+            return False
+        change = share.core.release(member_id, share.rules)
+        if not change.batches:
+            return False
+        self.write(share, change, done)
+        return True
+
+    def release_steps(self, group_id: str, member_id: str, places: Iterable[Place]) -> Steps[None]:
+        """Release all that a member holds: the connection of its session is gone."""
+        for place in places:
+            self.release(SharePartitionKey(group_id, *place), member_id, lambda _: None)
+            yield
+
+    def _write_later(self, share: LedSharePartition, change: Change) -> None:
+        """Write a change that stands, whatever comes of the write: a record may be delivered once
+        more than is counted.
+        """
+
+        def on_written(error: KafkaError | None) -> None:
+            if error is None:
+                self._give_up(share, change.dead)
+            self._settle(share, error)
+
+        if change.batches:
+            self._persister.write(
+                share.key,
+                share.state_epoch,
+                share.leadership.leader_epoch,
+                change.start,
+                change.complete_count,
+                change.batches,
+                on_written,
+            )
+        self.watch_locks(share)
+        share.changed(wake=True)
+
+    def _settle(self, share: LedSharePartition, error: KafkaError | None) -> None:
+        """Let fetches look again after a write; a fenced one ends this share partition."""
+        if share.state is not State.ACTIVE:
+            return
+        if error is not None and error.code in FENCED_BY:
+            self._drop(share)
+            return
+        self.watch_locks(share)
+        share.changed(wake=True)
+
+    def _give_up(self, share: LedSharePartition, records: Sequence[DeadRange]) -> None:
+        """Send records to the dead-letter topic; archive them when they are there."""
+        if not records:
+            return
+        if self._dead_letters is None:
+            self._on_given_up(share, records)
+        else:
+            self._dead_letters.send(share.key, records, partial(self._on_given_up, share, records))
+
+    def _on_given_up(self, share: LedSharePartition, records: Sequence[DeadRange]) -> None:
+        for each in records:
+            if share.state is State.ACTIVE:
+                self._write_later(share, share.core.archive(each.first, each.last))
+
+    # locks
+
+    def watch_locks(self, share: LedSharePartition) -> None:
+        """Release its records when their locks end."""
+        due = share.core.expires_at
+        if share.state is not State.ACTIVE or due == inf:
+            self._timers.off(share.lock_timer)
+            return
+        self._timers.set(share.lock_timer, due)
+        self._arm()
+
+    def _arm(self) -> None:
+        due = self._timers.next()
+        if due < self._rings_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._rings_at = due
+            self._timer = self._clock.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._rings_at = None, inf
+        if self.context.stopped:
+            return
+        now = self._clock.now()
+        for _ in range(EXPIRED_IN_A_TURN):
+            timer = self._timers.due(now)
+            if timer is None:
+                break
+            timer.ring(timer.owner)
+        self._arm()
+
+    def expire(self, share: LedSharePartition) -> None:
+        """Release the records whose locks have ended."""
+        change = share.core.expire(self._clock.now(), share.rules)
+        if change.batches:
+            self._write_later(share, change)
+        else:
+            self.watch_locks(share)
+
+    # the image
+
+    def on_image(self, image: MetadataImage, delta: Delta) -> None:
+        """Drop the share partitions of topics that are gone, and of partitions led elsewhere."""
+        if not self._places:
+            return
+        if delta.reloaded:
+            changed = list(self._places)
+        else:
+            changed = [each for each in delta.partitions_changed if each in self._places]
+            for topic_id, topic in delta.topics_deleted.items():
+                changed += [(topic_id, index) for index in range(len(topic.partitions))]
+        for place in changed:
+            for share in tuple(self._places.get(place, {}).values()):
+                now = image.partition(*place)
+                if (
+                    now is None
+                    or now.leader != self.context.node_id
+                    or now.leader_epoch != share.leadership.leader_epoch
+                ):
+                    self._drop(share)
+
+
+def as_client_sees(error: KafkaError, rpc: str) -> KafkaError:
+    """Return the error of a request to the share coordinator, as an answer to a client has it."""
+    code = AS_CLIENTS_SEE.get(error.code, Code.UNKNOWN_SERVER_ERROR)
+    return KafkaError(code, f"Error in {rpc} state RPC. {error.message or error.code.name}")
