@@ -5,11 +5,21 @@ from typing import Any
 
 import pytest
 
+from raftka.broker.network.access.authorizer import GROUP, TOPIC, AllowAll, Resource
+from raftka.broker.network.session import Session
+from raftka.limits import (
+    PARKED_SHARE_FETCHES,
+    SHARE_PARTITIONS,
+    SHARE_SESSION_PARTITIONS,
+    SHARE_SESSIONS,
+)
 from raftka.wire.errors import Code
 from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
+from tests.broker.conftest import Lower
 from tests.broker.stage import Stage
 from tests.kit.broker.share import (
     ShareMember,
+    acknowledgement,
     configure,
     fill,
     found,
@@ -17,6 +27,7 @@ from tests.kit.broker.share import (
     persisted,
     shares,
 )
+from tests.kit.broker.transactions import Client, settled
 
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 Place = tuple[bytes, int]
@@ -196,23 +207,9 @@ def test_a_request_behind_a_parked_fetch_ends_its_wait(stage: Stage, place: Plac
     member.acquire(place)
     parked(stage, member)
     member.epoch += 1
-    member.wire.request(*_acknowledgement(member, place))
+    member.wire.request(SHARE_ACKNOWLEDGE, acknowledgement(member, place, 0, 0, ACCEPT))
     answer = member.answer()
     assert (answer.error_code, found(answer)) == (0, {})
-
-
-def _acknowledgement(member: ShareMember, place: Place) -> tuple[Any, Any]:
-    request = SHARE_ACKNOWLEDGE.request
-    acks = request.topics.partitions.acknowledgement_batches(
-        first_offset=0, last_offset=0, acknowledge_types=[ACCEPT]
-    )
-    row = request.topics.partitions(partition_index=0, acknowledgement_batches=[acks])
-    return SHARE_ACKNOWLEDGE, request(
-        group_id=member.group,
-        member_id=member.member,
-        share_session_epoch=member.epoch,
-        topics=[request.topics(topic_id=place[0], partitions=[row])],
-    )
 
 
 def test_a_session_that_goes_on_elsewhere_ends_a_parked_fetch(stage: Stage, place: Place) -> None:
@@ -397,3 +394,111 @@ def test_a_lower_level_of_the_feature_refuses_all() -> None:
         member.ask()
         assert member.answer().error_code == Code.UNSUPPORTED_VERSION
         assert member.acknowledge({}, epoch=1).error_code == Code.UNSUPPORTED_VERSION
+
+
+# transactions
+
+
+def test_read_committed_gives_no_aborted_and_no_open_records(stage: Stage) -> None:
+    """0 committed, 1 marker, 2 aborted, 3 marker, 4 plain, 5 open, 6 its marker."""
+    topic_id = stage.create("tx")
+    configure(
+        stage, "c", share_auto_offset_reset="earliest", share_isolation_level="read_committed"
+    )
+    configure(stage, "u", share_auto_offset_reset="earliest")
+    place = topic_id, 0
+    for group in ("c", "u"):
+        initialise(stage, group, place)
+    producer = Client(stage)
+    producer.init()
+    for is_committed in (True, False):
+        assert producer.add(("tx", 0)) == [0]
+        assert producer.produce("tx") == 0
+        assert producer.end(commit=is_committed) == 0
+        settled(producer, "CompleteCommit" if is_committed else "CompleteAbort")
+    fill(stage, "tx", 1)
+    assert producer.add(("tx", 0)) == [0]
+    assert producer.produce("tx") == 0
+    assert ShareMember(stage, "u").acquire(place) == [(0, 5, 1)]
+
+    member = ShareMember(stage, "c")
+    (row,) = member.fetch(place).values()
+    assert row.acquired == [(0, 1, 1), (3, 4, 1)]
+    assert row.batches == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
+    assert member.done(place, 2, 2) is Code.INVALID_RECORD_STATE
+    assert member.done(place, 0, 1) is Code.NONE
+    assert persisted(stage, "c", place).batches == ((0, 1, 2, 1),)
+    parked(stage, member)
+    assert producer.end(commit=True) == 0
+    answer = member.answer()
+    assert found(answer)[place].acquired[0][0] == 5
+
+
+# rights
+
+
+class DenyResource(AllowAll):
+    """Denies one resource."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+
+    def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
+        return resource != self.resource
+
+
+def test_rights_to_the_group_and_the_topic(stage: Stage, place: Place) -> None:
+    member = ShareMember(stage, "g")
+    stage.nodes[1].dispatcher.authorizer = DenyResource((TOPIC, "t"))
+    (row,) = member.fetch(place).values()
+    assert row.code is Code.TOPIC_AUTHORIZATION_FAILED
+    assert member.done(place, 0, 0) is Code.TOPIC_AUTHORIZATION_FAILED
+    stage.nodes[1].dispatcher.authorizer = DenyResource((GROUP, "g"))
+    member.ask()
+    assert member.answer().error_code == Code.GROUP_AUTHORIZATION_FAILED
+    assert member.acknowledge({}).error_code == Code.GROUP_AUTHORIZATION_FAILED
+
+
+# limits
+
+
+def test_share_sessions(stage: Stage, lowered: Lower) -> None:
+    lowered(SHARE_SESSIONS, 1)
+    ShareMember(stage, "g", "a").fetch()
+    refused = ShareMember(stage, "g", "b")
+    refused.ask()
+    assert refused.answer().error_code == Code.SHARE_SESSION_LIMIT_REACHED
+    assert stage.counted(SHARE_SESSIONS.metric) == 1
+
+
+def test_share_session_partitions(stage: Stage, place: Place, lowered: Lower) -> None:
+    lowered(SHARE_SESSION_PARTITIONS, 2)
+    kept = ShareMember(stage, "g", "a")
+    kept.fetch(place)
+    many = ShareMember(stage, "g", "b")
+    many.ask(place, (place[0], 1))
+    assert many.answer().error_code == Code.SHARE_SESSION_LIMIT_REACHED
+    assert stage.counted(SHARE_SESSION_PARTITIONS.metric) == 1
+    assert kept.fetch() == {}
+    assert stage.nodes[1].share_sessions.partitions == 1
+
+
+def test_share_partitions(stage: Stage, place: Place, lowered: Lower) -> None:
+    lowered(SHARE_PARTITIONS, 1)
+    assert ShareMember(stage, "g", "a").acquire(place) == [(0, 19, 1)]
+    other = place[0], 1
+    (row,) = ShareMember(stage, "g", "b").fetch(other).values()
+    assert row.code is Code.UNKNOWN_SERVER_ERROR
+    assert stage.counted(SHARE_PARTITIONS.metric) >= 1
+
+
+def test_parked_share_fetches(stage: Stage, place: Place, lowered: Lower) -> None:
+    first, second = ShareMember(stage, "g"), ShareMember(stage, "g", "B")
+    first.acquire(place)
+    second.acquire(place)
+    lowered(PARKED_SHARE_FETCHES, 1)
+    parked(stage, first)
+    began = stage.world.now
+    assert second.fetch(max_wait_ms=5000) == {}
+    assert stage.world.now - began < 1.0
+    assert stage.counted(PARKED_SHARE_FETCHES.metric) == 1

@@ -12,7 +12,7 @@ from raftka.metadata.image import GROUP
 from raftka.share.state import NO_START, SharePartitionKey, ShareState
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
-from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
+from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE, ShareAcknowledgeRequest
 from raftka.wire.messages.share_fetch import SHARE_FETCH
 from raftka.wire.records import iterate
 from tests.broker.requests import batch, produce
@@ -143,6 +143,20 @@ def _partition(topic: Any, index: int, acks: Sequence[tuple[int, int, Sequence[i
             )
             for first, last, types in acks
         ],
+    )
+
+
+def acknowledgement(
+    member: ShareMember, place: tuple[bytes, int], first: int, last: int, kind: int
+) -> ShareAcknowledgeRequest:
+    """Return the member's next request for some records of one partition."""
+    request = SHARE_ACKNOWLEDGE.request
+    row = _partition(request.topics, place[1], [(first, last, [kind])])
+    return request(
+        group_id=member.group,
+        member_id=member.member,
+        share_session_epoch=member.epoch,
+        topics=[request.topics(topic_id=place[0], partitions=[row])],
     )
 
 
