@@ -170,7 +170,7 @@ class Node:
     def _on_closed(self, connection: ServerConnection) -> None:
         self.quotas.closed(connection)
         self.client_metrics.on_closed(connection)
-        if (session := self.share_sessions.ended_by(connection)) is not None:
+        for session in self.share_sessions.ended_by(connection):
             self.dispatcher.long_work.run(
                 "ending a share session",
                 self.share_leader.release_steps(*session.key, session.partitions),

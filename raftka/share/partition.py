@@ -263,7 +263,7 @@ class SharePartition:
     def _take(self, taking: "_Acquisition", first: int, last: int) -> int:
         """Acquire records of one free run; return how many runs there are more."""
         before = len(self._runs)
-        run = self._runs[self._isolate(self._place(first), first, last)]
+        run = self._runs[self._split_off(self._place(first), first, last)]
         self._set(run, ACQUIRED)
         run.count += 1
         run.member, run.until = taking.member, taking.until
@@ -290,7 +290,7 @@ class SharePartition:
         while 0 <= at < len(self._runs) and self._runs[at].first < end:
             run = self._runs[at]
             if run.is_free:
-                run = self._runs[self._isolate(at, run.first, min(run.last, end - 1))]
+                run = self._runs[self._split_off(at, run.first, min(run.last, end - 1))]
                 self._set(run, ARCHIVED)
             at += 1
         self._move_start()
@@ -318,7 +318,7 @@ class SharePartition:
         at = self._place(first)
         while first <= last:
             top = min(self._runs[at].last, last)
-            at = self._isolate(at, first, top)
+            at = self._split_off(at, first, top)
             self._set(self._runs[at], ARCHIVED)
             first, at = top + 1, at + 1
 
@@ -367,7 +367,7 @@ class SharePartition:
             run = self._runs[at]
             self._check_holder(run, member)
             top = min(run.last, high)
-            at = self._isolate(at, low, top)
+            at = self._split_off(at, low, top)
             self._begin_run(self._runs[at], kind, rules, change)
             at = self._merged(at) + 1
             low = top + 1
@@ -420,7 +420,7 @@ class SharePartition:
             run = self._runs[at]
             top = min(run.last, high)
             if run.state is ACQUIRED and run.before is None and run.member == member:
-                at = self._isolate(at, max(low, run.first), top)
+                at = self._split_off(at, max(low, run.first), top)
                 self._runs[at].until = until
                 self.expires_at = min(self.expires_at, until)
             low, at = top + 1, at + 1
@@ -555,7 +555,7 @@ class SharePartition:
             if run.last >= low:
                 yield run
 
-    def _isolate(self, at: int, first: int, last: int) -> int:
+    def _split_off(self, at: int, first: int, last: int) -> int:
         """Let a run have just these offsets, which the run at this place has; return its place."""
         run = self._runs[at]
         if last < run.last:

@@ -6,20 +6,26 @@ from typing import Any
 
 from raftka.broker.network.access.authorizer import AllowAll
 from raftka.broker.network.session import Session
+from raftka.broker.share.sessions import SessionKey
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
+from raftka.share.state import SharePartitionKey
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP
 from raftka.wire.messages.metadata import METADATA
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.producer_ids import INIT_PRODUCER_ID, InitProducerIdRequest
+from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
+from raftka.wire.messages.share_fetch import SHARE_FETCH
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
 from raftka.wire.rows import ZERO_UUID, Field, Row, Struct
 from raftka.wire.schema import AnyApi
 from tests.broker.requests import batch
 from tests.broker.stage import Stage, Wire
+from tests.kit.broker.share import shares
 
 ITEMS = 150
+SHARES = (SHARE_FETCH, SHARE_ACKNOWLEDGE)
 
 
 class Nobody(AllowAll):
@@ -34,12 +40,13 @@ class Nobody(AllowAll):
 
 def opened() -> Stage:
     """A node with many topics, and one of many partitions."""
-    stage = Stage(
-        auto_create_topics_enable="false",
-        offsets_topic_num_partitions="5",
-        transaction_state_log_num_partitions="1",
-        group_initial_rebalance_delay_ms="0",
-    )
+    with shares():
+        stage = Stage(
+            auto_create_topics_enable="false",
+            offsets_topic_num_partitions="5",
+            transaction_state_log_num_partitions="1",
+            group_initial_rebalance_delay_ms="0",
+        )
     create(stage, *[f"t{index}" for index in range(2 * ITEMS)])
     stage.create("wide", partitions=2 * ITEMS)
     stage.create("kept")
@@ -58,10 +65,21 @@ def opened() -> Stage:
     wire.ask(OFFSET_COMMIT, commit(group_id="g", topics=kept), 9)  # so that there is such a group
     asked = FIND_COORDINATOR.request(key_type=1, coordinator_keys=["t"])
     stage.wait(lambda: wire.ask(FIND_COORDINATOR, asked).coordinators[0].error_code == 0)
+    asked = FIND_COORDINATOR.request(
+        key_type=2, coordinator_keys=[SharePartitionKey("g", bytes(16), 0).coordinator_key()]
+    )
+    stage.wait(lambda: wire.ask(FIND_COORDINATOR, asked).coordinators[0].error_code == 0)
     for name in ("t", *[f"t{index}" for index in range(2 * ITEMS)]):
         row = INIT_PRODUCER_ID.request(transactional_id=name, transaction_timeout_ms=900_000)
         stage.wait(partial(_is_known, wire, row))
     return stage
+
+
+def open_session(stage: Stage, api: AnyApi) -> None:
+    """Open the session with which a request about shares goes on, if it does."""
+    if api in SHARES:
+        node = stage.nodes[1]
+        node.share_sessions.open(SessionKey("g", "m"), next(iter(node.dispatcher.connections)))
 
 
 def _is_known(wire: Wire, row: InitProducerIdRequest) -> bool:
@@ -239,6 +257,8 @@ class Maker:
             "partition_max_bytes": 1 << 10,
             "replica_id": -1,
             "session_epoch": 0,
+            "share_session_epoch": 1,  # a session that begins takes no acknowledgements
+            "max_records": 10,
             "timestamp": -1,
             "current_leader_epoch": -1,
             "last_fetched_epoch": -1,

@@ -15,12 +15,13 @@ import pytest
 from raftka.broker.network.dispatch import HANDLERS
 from raftka.wire.messages.topics import DELETE_TOPICS
 from raftka.wire.schema import AnyApi, Api, Req, Resp
-from tests.broker.request_costs import ITEMS, Maker, Nobody, arrays, create, opened
+from tests.broker.request_costs import ITEMS, Maker, Nobody, arrays, create, open_session, opened
 from tests.broker.stage import Stage
 
 RATIO = 2.25
 NOISE = 6_000  # calls of timers and heartbeats, while the answer is on its way
 NOT_EACH = {  # arrays over which C code goes, not Python's, or which this request does not need
+    "acknowledge_types",
     "broker_ids",
     "replicas",
     "assignments",
@@ -59,6 +60,7 @@ def calls(stage: Stage, api: Api[Req, Resp], row: Req) -> int:
     """Return how many Python functions the node calls until it has answered, or closed the
     connection.
     """
+    open_session(stage, api)
     wire = stage.wire()
     counted = 0
 

@@ -334,17 +334,30 @@ def test_closing_a_session_releases_what_its_member_holds(stage: Stage, place: P
     assert ShareMember(stage, "g", "B").acquire(place) == [(5, 19, 2)]
 
 
-def test_a_closed_connection_ends_its_last_session_alone(stage: Stage, place: Place) -> None:
-    first = ShareMember(stage, "g")
+def test_a_closed_connection_ends_its_last_session_and_no_other_that_is_used(
+    stage: Stage, place: Place
+) -> None:
+    first, second = ShareMember(stage, "g"), ShareMember(stage, "g", "B")
     first.acquire(place, max_records=5)
-    second = ShareMember(stage, "g", "B")
-    second.wire = first.wire
+    shared, first.wire = first.wire, stage.wire()
+    assert first.fetch(max_wait_ms=1, max_records=0) == {}
+    second.wire = shared
     second.acquire(place, max_records=5)
-    first.close()
+    second.close()
     stage.wait(lambda: len(stage.nodes[1].share_sessions.by_key) == 1)
-    first.wire = stage.wire()
     assert first.done(place, 0, 4) is Code.NONE
     assert ShareMember(stage, "g", "C").acquire(place, max_records=5) == [(5, 9, 2)]
+
+
+def test_a_client_leaves_no_sessions_behind(stage: Stage) -> None:
+    members = [ShareMember(stage, "g", f"m{number}") for number in range(3)]
+    for member in members:
+        member.wire = members[0].wire
+        member.fetch()
+    members[0].close()
+    sessions = stage.nodes[1].share_sessions
+    stage.wait(lambda: not sessions.by_key)
+    assert not sessions._by_connection
 
 
 def test_opening_anew_keeps_locks_and_forgets_partitions(stage: Stage, place: Place) -> None:

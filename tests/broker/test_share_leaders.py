@@ -1,77 +1,26 @@
 """Share partitions when leaders change and writes fail, in the simulation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from raftka.broker.share.partitions import Written
-from raftka.metadata.commands import AlterReassignments, Move, MovedTopic
-from raftka.share.state import SharePartitionKey, StateBatch
+from raftka.share.partition import DeadRange
+from raftka.share.state import SharePartitionKey
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
 from tests.broker.stage import Stage
 from tests.kit.broker.share import (
     ShareMember,
+    Writes,
     acknowledgement,
-    any_node,
     configure,
-    fill,
-    initialise,
+    move,
     persisted,
+    set_up,
     shares,
 )
 
-ACCEPT, RELEASE = 1, 2
-Place = tuple[bytes, int]
-
-
-class Writes:
-    """Writes to the share coordinator that are held back, and end as a test says."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.held: list[Written] = []
-        self.batches: list[Sequence[StateBatch]] = []
-        any_node(stage).share_persister.write = self.write  # type: ignore[method-assign]
-
-    def write(
-        self,
-        key: SharePartitionKey,
-        state_epoch: int,
-        leader_epoch: int,
-        start: int,
-        complete_count: int,
-        batches: Sequence[StateBatch],
-        done: Written,
-    ) -> None:
-        self.held.append(done)
-        self.batches.append(batches)
-
-    def end(self, error: KafkaError | None) -> None:
-        self.held.pop(0)(error)
-
-
-def set_up(stage: Stage, replicas: int = -1) -> Place:
-    """One batch of ten records, for group g from its beginning."""
-    place = stage.create("t", replication_factor=replicas), 0
-    configure(stage, "g", share_auto_offset_reset="earliest")
-    fill(stage, "t", 10)
-    initialise(stage, "g", place)
-    return place
-
-
-def move(stage: Stage, to: int) -> None:
-    """Let another broker have and lead the partition."""
-    command = AlterReassignments((MovedTopic("t", (Move(0, (to,)),)),))
-    any_node(stage).controller.call(command, lambda error, reply: None, 5.0)
-
-    def leads() -> bool:
-        replicas = {n: node.replicas.partitions.get(("t", 0)) for n, node in stage.nodes.items()}
-        return all(
-            (replica is not None and replica.leader is not None) == (node_id == to)
-            for node_id, replica in replicas.items()
-        )
-
-    stage.wait(leads)
+ACCEPT, RELEASE, REJECT = 1, 2, 3
 
 
 @pytest.fixture
@@ -101,9 +50,7 @@ def test_an_acknowledgement_is_answered_when_it_is_written(stage: Stage) -> None
     [
         (Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_NOT_AVAILABLE),
         (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE),
-        (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_OR_PARTITION),
-        (Code.GROUP_ID_NOT_FOUND, Code.GROUP_ID_NOT_FOUND),
-        (Code.INVALID_REQUEST, Code.UNKNOWN_SERVER_ERROR),
+        (Code.POLICY_VIOLATION, Code.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_a_write_that_fails_leaves_the_records_acquired(
@@ -112,7 +59,7 @@ def test_a_write_that_fails_leaves_the_records_acquired(
     place, member = set_up(stage), ShareMember(stage, "g")
     member.acquire(place)
     writes = Writes(stage)
-    member.wire.request(SHARE_ACKNOWLEDGE, acknowledgement(member, place, 0, 4, ACCEPT))
+    member.wire.request(SHARE_ACKNOWLEDGE, acknowledgement(member, place, 2, 4, ACCEPT))
     stage.wait(lambda: bool(writes.held))
     writes.end(KafkaError(error, "no"))
     (topic,) = member.wire.answer(SHARE_ACKNOWLEDGE).responses
@@ -120,11 +67,44 @@ def test_a_write_that_fails_leaves_the_records_acquired(
     assert topic.partitions[0].error_message == "Error in write state RPC. no"
     member.epoch += 1
     assert ShareMember(stage, "g", "B").acquire(place) == []
-    member.wire.request(SHARE_ACKNOWLEDGE, acknowledgement(member, place, 0, 4, ACCEPT))
+    member.wire.request(SHARE_ACKNOWLEDGE, acknowledgement(member, place, 2, 4, ACCEPT))
     stage.wait(lambda: bool(writes.held))
     writes.end(None)
     (topic,) = member.wire.answer(SHARE_ACKNOWLEDGE).responses
     assert topic.partitions[0].error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (Code.GROUP_ID_NOT_FOUND, Code.GROUP_ID_NOT_FOUND),
+        (Code.INVALID_REQUEST, Code.UNKNOWN_SERVER_ERROR),
+        (Code.FENCED_STATE_EPOCH, Code.NOT_LEADER_OR_FOLLOWER),
+        (Code.FENCED_LEADER_EPOCH, Code.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_a_state_that_is_another_one_now_is_read_anew(
+    stage: Stage, error: Code, seen: Code
+) -> None:
+    place, member = set_up(stage), ShareMember(stage, "g")
+    member.acquire(place)
+    writes = Writes(stage)
+    member.wire.request(SHARE_ACKNOWLEDGE, acknowledgement(member, place, 2, 4, ACCEPT))
+    stage.wait(lambda: bool(writes.held))
+    writes.end(KafkaError(error, "no"))
+    (topic,) = member.wire.answer(SHARE_ACKNOWLEDGE).responses
+    assert Code(topic.partitions[0].error_code) is seen
+    assert stage.nodes[1].share_leader.count == 0
+    assert ShareMember(stage, "g", "B").acquire(place) == [(0, 9, 1)]
+
+
+def test_groups_that_do_not_exist_take_no_memory(stage: Stage) -> None:
+    place = set_up(stage)
+    for number in range(3):
+        (row,) = ShareMember(stage, f"no{number}").fetch(place, max_wait_ms=10).values()
+        assert row.code is Code.UNKNOWN_SERVER_ERROR
+    assert stage.nodes[1].share_leader.count == 0
 
 
 def test_released_records_are_delivered_when_that_is_written(stage: Stage) -> None:
@@ -222,3 +202,54 @@ def test_a_parked_fetch_hears_that_the_leader_has_changed() -> None:
         (row,) = answer.responses[0].partitions
         assert row.error_code == Code.NOT_LEADER_OR_FOLLOWER
         assert [each.node_id for each in answer.node_endpoints] == [row.current_leader.leader_id]
+
+
+# dead letters
+
+
+class Letters:
+    """A dead-letter topic of every group, whose writes end when a test says so."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Sequence[DeadRange], Callable[[], None]]] = []
+
+    def wants(self, group_id: str) -> bool:
+        return True
+
+    def send(
+        self, key: SharePartitionKey, records: Sequence[DeadRange], done: Callable[[], None]
+    ) -> None:
+        self.sent.append((records, done))
+
+
+def test_rejected_records_are_archived_when_their_dead_letters_are_written(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, member, letters = set_up(stage), ShareMember(stage, "g"), Letters()
+    monkeypatch.setattr(stage.nodes[1].share_leader, "_dead_letters", letters)
+    member.acquire(place)
+    assert member.done(place, 0, 1, REJECT) is Code.NONE
+    assert persisted(stage, "g", place).batches == ((0, 1, 3, 1),)
+    ((records, done),) = letters.sent
+    assert [tuple(each) for each in records] == [(0, 1, 1, "Offset rejected by client.")]
+    done()
+    stage.wait(lambda: persisted(stage, "g", place).batches == ((0, 1, 4, 1),))
+    assert member.done(place, 2, 2) is Code.NONE
+    assert persisted(stage, "g", place).start == 2
+
+
+def test_dead_letters_that_a_leader_may_not_have_written_are_sent_again() -> None:
+    with shares(), Stage(3) as stage:
+        place = set_up(stage, replicas=1)
+        letters = {node_id: Letters() for node_id in stage.nodes}
+        for node_id, node in stage.nodes.items():
+            node.share_leader._dead_letters = letters[node_id]
+        first = stage.leader("t")
+        then = next(node_id for node_id in stage.nodes if node_id != first)
+        member = ShareMember(stage, "g", node_id=first)
+        member.acquire(place)
+        assert member.done(place, 0, 1, REJECT) is Code.NONE
+        move(stage, then)
+        assert ShareMember(stage, "g", node_id=then).acquire(place) == [(2, 9, 1)]
+        ((records, _),) = letters[then].sent
+        assert [(each.first, each.last) for each in records] == [(0, 1)]

@@ -101,6 +101,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "quotas": (),  # scenarios alone
     "ports": (),  # scenarios alone
     "requests": (),  # scenarios alone
+    "share_partitions": (),  # scenarios alone
     "schemas": (),  # scenarios alone
     "share_groups": (),  # scenarios alone
     "share_states": (),  # scenarios alone

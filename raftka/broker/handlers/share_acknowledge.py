@@ -32,7 +32,7 @@ def share_acknowledge(
     key = check_request(request, share.leader.context.metadata)
     if body.share_session_epoch == BEGIN:
         raise KafkaError(Code.INVALID_SHARE_SESSION_EPOCH)
-    session = sessions.find(key, body.share_session_epoch)
+    session = sessions.find(key, body.share_session_epoch, request.connection)
     acks = Acknowledgements(request, share.leader, key)
     if body.share_session_epoch == END:
         sessions.close(session)

@@ -19,7 +19,7 @@ from raftka.broker.work.long_work import LongWork, Steps
 from raftka.coordinator.timers import Timer as LockTimer
 from raftka.coordinator.timers import Timers
 from raftka.limits import SHARE_PARTITIONS
-from raftka.metadata.image import Delta, MetadataImage
+from raftka.metadata.image import GROUP, Delta, MetadataImage
 from raftka.replication.partition import LeaderState
 from raftka.runtime.interfaces import Timer
 from raftka.share.partition import Change, DeadRange, Rules, SharePartition
@@ -99,7 +99,16 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     State.FAILED: {Event.LOAD: State.INITIALIZING, Event.FENCE: State.FENCED},
     State.FENCED: {Event.FENCE: State.FENCED},
 }
-FENCED_BY = frozenset({Code.FENCED_LEADER_EPOCH, Code.FENCED_STATE_EPOCH})
+# errors of a write after which the state has to be read anew, or is gone with its group or topic
+FENCED_BY = frozenset(
+    {
+        Code.FENCED_LEADER_EPOCH,
+        Code.FENCED_STATE_EPOCH,
+        Code.GROUP_ID_NOT_FOUND,
+        Code.INVALID_REQUEST,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
 # codes of the share coordinator, as clients see them
 AS_CLIENTS_SEE = {
     Code.NOT_COORDINATOR: Code.COORDINATOR_NOT_AVAILABLE,
@@ -116,6 +125,8 @@ class LedSharePartition:
     """One share partition, joined with the partition that this broker leads."""
 
     __slots__ = (
+        "_settings",
+        "_settings_of",
         "core",
         "error",
         "key",
@@ -148,6 +159,9 @@ class LedSharePartition:
         self.lock_timer = LockTimer(self, leader.expire)
         self.waiting: dict[WaitingFetch, None] = {}
         self.log_start = -1  # where the log began when its readers looked last
+        # its group's settings, and what they were read from
+        self._settings: GroupSettings
+        self._settings_of: tuple[object, object] = (None, None)
 
     @property
     def is_current(self) -> bool:
@@ -156,11 +170,17 @@ class LedSharePartition:
 
     @property
     def settings(self) -> GroupSettings:
-        return self.leader.settings_of(self.key.group_id)
+        metadata = self.leader.context.metadata
+        config = metadata.image.config(GROUP, self.key.group_id)
+        settings, known = self._settings_of
+        if settings is not metadata.settings or known is not config:
+            self._settings = settings_of_group(metadata, self.key.group_id)
+            self._settings_of = metadata.settings, config
+        return self._settings
 
     @property
     def rules(self) -> Rules:
-        return self.leader.rules_of(self.key.group_id)
+        return self.leader.rules_of(self.key.group_id, self.settings)
 
     def on(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state][event]
@@ -177,8 +197,12 @@ class LedSharePartition:
         self.partition.watched_by(self)
 
     def leave(self, fetch: WaitingFetch) -> None:
-        """Call it no more."""
+        """Call it no more. A share partition that has no state is forgotten with its last fetch:
+        groups that do not exist shall take no memory.
+        """
         self.waiting.pop(fetch, None)
+        if self.state is State.FAILED and not self.waiting:
+            self.leader.forget(self)
 
 
 class ShareLeader:
@@ -207,8 +231,7 @@ class ShareLeader:
     def settings_of(self, group_id: str) -> GroupSettings:
         return settings_of_group(self.context.metadata, group_id)
 
-    def rules_of(self, group_id: str) -> Rules:
-        settings = self.settings_of(group_id)
+    def rules_of(self, group_id: str, settings: GroupSettings) -> Rules:
         dead_letters = self._dead_letters is not None and self._dead_letters.wants(group_id)
         return Rules(settings.count_limit, settings.max_locks, settings.renews, dead_letters)
 
@@ -222,7 +245,7 @@ class ShareLeader:
         """Return the share partition, if a fetch has made it and this broker still leads."""
         share = self._places.get((key.topic_id, key.partition), {}).get(key.group_id)
         if share is not None and not share.is_current:
-            self._drop(share)
+            self.forget(share)
             return None
         return share
 
@@ -241,8 +264,10 @@ class ShareLeader:
         self.count += 1
         return share
 
-    def _drop(self, share: LedSharePartition) -> None:
-        """Forget it: its leadership is over, or another leader's state is the one that counts."""
+    def forget(self, share: LedSharePartition) -> None:
+        """Forget it: it has no state, its leadership is over, or the persisted state is another
+        one.
+        """
         share.on(Event.FENCE)
         self._timers.off(share.lock_timer)
         share.partition.idle_consumers.pop(share, None)
@@ -410,7 +435,7 @@ class ShareLeader:
         if share.state is not State.ACTIVE:
             return
         if error is not None and error.code in FENCED_BY:
-            self._drop(share)
+            self.forget(share)
             return
         self.watch_locks(share)
         share.changed(wake=True)
@@ -488,7 +513,7 @@ class ShareLeader:
                     or now.leader != self.context.node_id
                     or now.leader_epoch != share.leadership.leader_epoch
                 ):
-                    self._drop(share)
+                    self.forget(share)
 
 
 def as_client_sees(error: KafkaError, rpc: str) -> KafkaError:

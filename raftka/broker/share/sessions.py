@@ -1,8 +1,9 @@
 """Share sessions: the partitions from which a member of a share group fetches. Finds the session of
 a request, and ends sessions with their connections. Reads no log.
 
-A connection stands for one session, the last that was opened over it. The session may go on over
-other connections.
+A connection stands for one session, the last that was opened over it, and ends it. A session may go
+on over other connections. It ends with the last of those that have used it, too: else a client
+could leave sessions behind that take the places of others.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,11 +34,11 @@ class Parked(Protocol):
 
 
 class ShareSession:
-    __slots__ = ("connection", "counted", "epoch", "key", "parked", "partitions")
+    __slots__ = ("connections", "counted", "epoch", "key", "parked", "partitions")
 
-    def __init__(self, key: SessionKey, connection: ServerConnection) -> None:
+    def __init__(self, key: SessionKey) -> None:
         self.key = key
-        self.connection = connection  # which ends the session with itself
+        self.connections: set[ServerConnection] = set()  # those that have used it and are open
         self.epoch = 1  # what the next request must have
         # by topic id and partition; True: there was such a topic when it was added
         self.partitions: dict[tuple[bytes, int], bool] = {}
@@ -72,7 +73,8 @@ class ShareSessions:
         self.by_key: dict[SessionKey, ShareSession] = {}
         self.partitions = 0
         self._slots = slots
-        self._by_connection: dict[ServerConnection, ShareSession] = {}
+        # the sessions that a connection has used; True: it has opened it
+        self._by_connection: dict[ServerConnection, dict[ShareSession, bool]] = {}
 
     def open(self, key: SessionKey, connection: ServerConnection) -> ShareSession:
         """Open a session in place of the one before, whose locks stay. Raises
@@ -84,11 +86,18 @@ class ShareSessions:
         elif len(self.by_key) >= min(self._slots(), SHARE_SESSIONS.value):
             self.metrics.hit(SHARE_SESSIONS)
             raise KafkaError(Code.SHARE_SESSION_LIMIT_REACHED)
-        session = self.by_key[key] = ShareSession(key, connection)
-        self._by_connection[connection] = session
+        session = self.by_key[key] = ShareSession(key)
+        self._use(session, connection, opens=True)
         return session
 
-    def find(self, key: SessionKey, epoch: int) -> ShareSession:
+    def _use(
+        self, session: ShareSession, connection: ServerConnection, *, opens: bool = False
+    ) -> None:
+        if connection not in session.connections:
+            session.connections.add(connection)
+            self._by_connection.setdefault(connection, {})[session] = opens
+
+    def find(self, key: SessionKey, epoch: int, connection: ServerConnection) -> ShareSession:
         """Return the session with which a request goes on, or which it closes. Raises KafkaError
         for the answer's top level.
         """
@@ -97,6 +106,7 @@ class ShareSessions:
             raise KafkaError(Code.SHARE_SESSION_NOT_FOUND)
         if epoch not in (END, session.epoch):
             raise KafkaError(Code.INVALID_SHARE_SESSION_EPOCH)
+        self._use(session, connection)
         return session
 
     def go_on(self, session: ShareSession) -> None:
@@ -107,18 +117,31 @@ class ShareSessions:
     def close(self, session: ShareSession) -> None:
         """Forget it. The caller releases what its member holds."""
         del self.by_key[session.key]
-        if self._by_connection.get(session.connection) is session:
-            del self._by_connection[session.connection]
+        for connection in session.connections:
+            self._leave(session, connection)
+        session.connections.clear()
         self.partitions -= session.counted
         session.counted = 0
         self._overtake(session)
 
-    def ended_by(self, connection: ServerConnection) -> ShareSession | None:
-        """Close and return the session for which this connection stood."""
-        session = self._by_connection.get(connection)
-        if session is not None:
-            self.close(session)
-        return session
+    def _leave(self, session: ShareSession, connection: ServerConnection) -> None:
+        used = self._by_connection[connection]
+        del used[session]
+        if not used:
+            del self._by_connection[connection]
+
+    def ended_by(self, connection: ServerConnection) -> list[ShareSession]:
+        """Close and return the sessions that end with this connection."""
+        used = self._by_connection.get(connection, {})
+        last = next((each for each in reversed(used) if used[each]), None)
+        ended = dict.fromkeys(each for each in used if each is last or len(each.connections) == 1)
+        for session in tuple(used):
+            if session in ended:
+                self.close(session)
+            else:
+                session.connections.discard(connection)
+                self._leave(session, connection)
+        return list(ended)
 
     def count(self, session: ShareSession) -> None:
         """Count its partitions, whose number has changed. Raises SHARE_SESSION_LIMIT_REACHED, and

@@ -178,7 +178,7 @@ class ShareFetch:
 
     def _close(self) -> Steps[None]:
         """Close the session: take the acknowledgements, then release what the member holds."""
-        session = self._session = self._sessions.find(self.key, END)
+        session = self._session = self._sessions.find(self.key, END, self.request.connection)
         self._sessions.close(session)
         yield from self.acks.begin(self.body.topics)
         yield from self.acks.release(session.partitions)
@@ -194,7 +194,7 @@ class ShareFetch:
             session = sessions.open(self.key, self.request.connection)
             self._epoch = session.epoch
         else:
-            session = sessions.find(self.key, body.share_session_epoch)
+            session = sessions.find(self.key, body.share_session_epoch, self.request.connection)
             sessions.go_on(session)
             self._epoch = session.epoch
         self._session = session
@@ -405,6 +405,7 @@ class ShareFetch:
         core, rules, partition = share.core, share.rules, share.partition
         if room.records <= 0 or (room.bytes <= 0 and not room.is_fresh):
             return (), ()
+        core.on_log_start(partition.log.start_offset)
         offset = core.next_offset()
         if offset >= readable_end(share) or not core.has_room(rules):
             return (), ()
@@ -527,7 +528,7 @@ class ShareFetch:
     def _finish(self) -> None:
         self._unpark()
         self._on(Event.END)
-        for share in self._shares.values():
+        for share in tuple(self._shares.values()):
             share.leave(self)
         if self._timer is not None:
             self._timer.cancel()

@@ -8,8 +8,10 @@ from unittest.mock import patch
 from raftka import versions
 from raftka.broker.node import Node
 from raftka.broker.share.group_settings import SHARE_VERSION
+from raftka.broker.share.partitions import Written
+from raftka.metadata.commands import AlterReassignments, Move, MovedTopic
 from raftka.metadata.image import GROUP
-from raftka.share.state import NO_START, SharePartitionKey, ShareState
+from raftka.share.state import NO_START, SharePartitionKey, ShareState, StateBatch
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE, ShareAcknowledgeRequest
@@ -18,6 +20,7 @@ from raftka.wire.records import iterate
 from tests.broker.requests import batch, produce
 from tests.broker.stage import Stage, Wire
 
+Place = tuple[bytes, int]
 Acks = Mapping[tuple[bytes, int], Sequence[tuple[int, int, Sequence[int]]]]
 
 
@@ -214,3 +217,52 @@ def any_node(stage: Stage) -> Node:
 def configure(stage: Stage, group: str, **configs: Any) -> None:
     """Set configs of a group, with `_` for `.`."""
     stage.set(GROUP, group, **configs)
+
+
+class Writes:
+    """Writes to the share coordinator that are held back, and end as a test says."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.held: list[Written] = []
+        self.batches: list[Sequence[StateBatch]] = []
+        any_node(stage).share_persister.write = self.write  # type: ignore[method-assign]
+
+    def write(
+        self,
+        key: SharePartitionKey,
+        state_epoch: int,
+        leader_epoch: int,
+        start: int,
+        complete_count: int,
+        batches: Sequence[StateBatch],
+        done: Written,
+    ) -> None:
+        self.held.append(done)
+        self.batches.append(batches)
+
+    def end(self, error: KafkaError | None) -> None:
+        self.held.pop(0)(error)
+
+
+def set_up(stage: Stage, replicas: int = -1) -> Place:
+    """One batch of ten records, for group g from its beginning."""
+    place = stage.create("t", replication_factor=replicas), 0
+    configure(stage, "g", share_auto_offset_reset="earliest")
+    fill(stage, "t", 10)
+    initialise(stage, "g", place)
+    return place
+
+
+def move(stage: Stage, to: int) -> None:
+    """Let another broker have and lead the partition."""
+    command = AlterReassignments((MovedTopic("t", (Move(0, (to,)),)),))
+    any_node(stage).controller.call(command, lambda error, reply: None, 5.0)
+
+    def leads() -> bool:
+        replicas = {n: node.replicas.partitions.get(("t", 0)) for n, node in stage.nodes.items()}
+        return all(
+            (replica is not None and replica.leader is not None) == (node_id == to)
+            for node_id, replica in replicas.items()
+        )
+
+    stage.wait(leads)

@@ -1,0 +1,160 @@
+"""Planted in what leaders give to the members of share groups, and remember of it."""
+
+from typing import Any
+
+from raftka.broker.share.partitions import LedSharePartition, ShareLeader
+from raftka.broker.share.share_fetch import LogBatches
+from raftka.share.partition import (
+    ACQUIRED,
+    AVAILABLE,
+    COMPLETE,
+    RELEASE,
+    Change,
+    RecordState,
+    Rules,
+    Run,
+    SharePartition,
+)
+from raftka.share.state import ShareState
+from tests.mutants.registry import mutant, part_of
+
+
+@mutant(Run, "is_free")
+def two_members_hold_one_record(_: Any) -> Any:
+    """A record that a member holds is given to another one too."""
+    return property(lambda run: run.state in (AVAILABLE, ACQUIRED))
+
+
+def _set_anything(_: Any) -> Any:
+    def bug(self: SharePartition, run: Run, state: RecordState) -> None:
+        run.state = state
+        if state in COMPLETE:
+            self.complete_count += run.size
+
+    return bug
+
+
+part_of(two_members_hold_one_record, SharePartition, "_set")(_set_anything)
+
+
+@mutant(Run, "is_free")
+def released_before_it_is_written(_: Any) -> Any:
+    """A released record is given to another member while its release is being written."""
+    return property(lambda run: run.state is AVAILABLE)
+
+
+@mutant(SharePartition, "_take")
+def deliveries_are_not_counted(take: Any) -> Any:
+    """The store never hears how often a record was delivered: one that kills its members is
+    delivered for ever.
+    """
+
+    def bug(self: SharePartition, taking: Any, first: int, last: int) -> Any:
+        result = take(self, taking, first, last)
+        for run in self._between(first, last):
+            run.count -= 1
+        return result
+
+    return bug
+
+
+@mutant(ShareLeader, "watch_locks")
+def locks_never_end(_: Any) -> Any:
+    """Records of a member that has stopped are never given to another one."""
+    return lambda self, share: None
+
+
+@mutant(ShareLeader, "write")
+def acknowledged_before_it_is_written(write: Any) -> Any:
+    """A member hears that its acknowledgement stands while it may still be lost."""
+
+    def bug(self: ShareLeader, share: LedSharePartition, change: Change, done: Any) -> None:
+        write(self, share, change, lambda error: None)
+        done(None)
+
+    return bug
+
+
+@mutant(SharePartition, "rollback")
+def a_failed_write_stands(_: Any) -> Any:
+    """A change that could not be written stands here, and another leader delivers it again."""
+    return SharePartition.commit
+
+
+@mutant(SharePartition, "_following")
+def released_at_the_limit_is_delivered_again(following: Any) -> Any:
+    """A record that was released as often as it may be is delivered once more, for ever."""
+
+    def bug(run: Run, kind: int, rules: Rules) -> RecordState:
+        return AVAILABLE if kind == RELEASE else following(run, kind, rules)
+
+    return staticmethod(bug)
+
+
+@mutant(SharePartition, "_move_start")
+def the_start_moves_over_acquired_records(_: Any) -> Any:
+    """The start moves to the last record that is done: those below it are never delivered again."""
+
+    def bug(self: SharePartition) -> None:
+        done = [at for at, run in enumerate(self._runs) if run.state in COMPLETE]
+        if done and self._runs[done[-1]].before is None:
+            for run in self._runs[: done[-1] + 1]:
+                self._forget(run, run.size)
+            self.start = self._runs[done[-1]].last + 1
+            del self._runs[: done[-1] + 1]
+            self._free_from = max(self._free_from, self.start)
+
+    return bug
+
+
+@mutant(ShareLeader, "_on_read")
+def a_new_leader_forgets_what_is_persisted(on_read: Any) -> Any:
+    """A new leader begins at the persisted start, and delivers what is done above it again."""
+
+    def bug(self: ShareLeader, share: LedSharePartition, result: Any) -> None:
+        if isinstance(result, ShareState):
+            result = result._replace(batches=())
+        on_read(self, share, result)
+
+    return bug
+
+
+@mutant(LedSharePartition, "is_current")
+def a_leader_that_comes_back_goes_on_as_before(_: Any) -> Any:
+    """A leader goes on with the records of its last leadership: it does not know what another
+    leader has delivered since.
+    """
+    return property(lambda share: True)
+
+
+def _hears_nothing(_: Any) -> Any:
+    return lambda self, image, delta: None
+
+
+part_of(a_leader_that_comes_back_goes_on_as_before, ShareLeader, "on_image")(_hears_nothing)
+
+
+@mutant(ShareLeader, "release")
+def a_closed_session_keeps_its_records(_: Any) -> Any:
+    """Records of a member that has closed its session waits until its locks end."""
+    return lambda self, key, member_id, done: False
+
+
+@mutant(LogBatches, "__init__")
+def aborted_records_are_delivered(init: Any) -> Any:
+    """A group that reads what is committed is given records of aborted transactions."""
+
+    def bug(self: LogBatches, found: Any, needed: int, aborted: Any) -> None:
+        init(self, found, needed, {})
+
+    return bug
+
+
+@mutant(SharePartition, "expire")
+def expired_at_the_limit_is_delivered_again(expire: Any) -> Any:
+    """A record whose lock ends on its last delivery is delivered once more."""
+
+    def bug(self: SharePartition, now: float, rules: Rules) -> Change:
+        return expire(self, now, rules._replace(count_limit=int(1e9)))  # type: ignore[no-any-return]
+
+    return bug
