@@ -51,6 +51,7 @@ from raftka.broker.produce.schemas.registry import SchemaRegistry
 from raftka.broker.produce.verification import TransactionVerifier
 from raftka.broker.refusal import REFUSALS, describe_error
 from raftka.broker.replica.manager import ReplicaManager
+from raftka.broker.share.dead_letters import ShareDeadLetters
 from raftka.broker.share.partitions import ShareLeader
 from raftka.broker.share.sessions import ShareSessions
 from raftka.broker.telemetry.event_log import Events, LimitHits
@@ -258,10 +259,20 @@ class Node:
             self.dispatcher.long_work,
             self.marker_writer,
         )
-        self.share_leader = ShareLeader(
-            self.context, self.replicas, self.share_persister, self.dispatcher.long_work
-        )
         self.dead_letters = DeadLetters(self.context, self.replicas, INTERNAL_TOPICS.__contains__)
+        self.share_leader = ShareLeader(
+            self.context,
+            self.replicas,
+            self.share_persister,
+            self.dispatcher.long_work,
+            ShareDeadLetters(
+                self.context,
+                self.replicas,
+                self.topic_creation,
+                self.dispatcher.long_work,
+                self.dead_letters,
+            ),
+        )
         self.coordinators += [
             self.groups.runtime,
             self.transactions.runtime,

@@ -1,7 +1,7 @@
 """Directed simulations of leaders of share partitions: see directed.py."""
 
 from raftka.wire.errors import Code
-from tests.broker import test_share_fetch, test_share_leaders
+from tests.broker import test_share_dead_letters, test_share_fetch, test_share_leaders
 from tests.broker.stage import Stage
 from tests.kit.broker.share import ShareMember, configure, persisted, set_up, shares
 from tests.mutants.directed import finds
@@ -117,3 +117,16 @@ def expired_at_the_limit_is_delivered_again() -> None:
             assert member.acquire(place, max_wait_ms=3000) == [(0, 9, number + 1)]
         assert ShareMember(one, "g").acquire(place, max_wait_ms=3000) == []
         assert persisted(one, "g", place).batches == ((0, 9, 4, 2),)
+
+
+@finds
+def archived_before_the_letter_is_written() -> None:
+    """A letter is held back."""
+    with shares(), stage() as one:
+        test_share_dead_letters.test_a_record_is_archived_when_its_letter_is_written(one)
+
+
+@finds
+def unsent_letters_are_forgotten() -> None:
+    """The leader changes before it has written the letters."""
+    test_share_dead_letters.test_a_new_leader_sends_letters_that_may_not_have_been_written()

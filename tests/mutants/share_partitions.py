@@ -158,3 +158,21 @@ def expired_at_the_limit_is_delivered_again(expire: Any) -> Any:
         return expire(self, now, rules._replace(count_limit=int(1e9)))  # type: ignore[no-any-return]
 
     return bug
+
+
+@mutant(ShareLeader, "_give_up")
+def archived_before_the_letter_is_written(_: Any) -> Any:
+    """A record is given up while its dead letter may still be lost."""
+
+    def bug(self: ShareLeader, share: LedSharePartition, records: Any) -> None:
+        if records:
+            self._dead_letters.send(share.key, records, lambda: None)  # type: ignore[union-attr]
+            self._on_given_up(share, records)
+
+    return bug
+
+
+@mutant(SharePartition, "archiving")
+def unsent_letters_are_forgotten(_: Any) -> Any:
+    """A leader loads records that wait for their dead letters, and sends none."""
+    return lambda self: []

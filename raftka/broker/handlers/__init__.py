@@ -49,14 +49,14 @@ from raftka.wire.messages.reassignments import (
 )
 from raftka.wire.messages.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from raftka.wire.messages.scram import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
+from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
+from raftka.wire.messages.share_fetch import SHARE_FETCH
 from raftka.wire.messages.share_groups import SHARE_GROUP_DESCRIBE, SHARE_GROUP_HEARTBEAT
 from raftka.wire.messages.share_offsets import (
     ALTER_SHARE_GROUP_OFFSETS,
     DELETE_SHARE_GROUP_OFFSETS,
     DESCRIBE_SHARE_GROUP_OFFSETS,
 )
-from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE
-from raftka.wire.messages.share_fetch import SHARE_FETCH
 from raftka.wire.messages.share_state import (
     DELETE_SHARE_GROUP_STATE,
     INITIALIZE_SHARE_GROUP_STATE,

@@ -9,6 +9,7 @@ from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
 from raftka.coordinator.share.commands import ShareBeat, ShareHeartbeat
 from raftka.limits import SUBSCRIBED_NAMES
+from raftka.versions import SHARE_VERSION
 from raftka.wire.errors import Code, KafkaError, check_limit
 from raftka.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT,
@@ -16,7 +17,6 @@ from raftka.wire.messages.share_groups import (
     ShareGroupHeartbeatResponse,
 )
 
-SHARE_VERSION = "share.version"  # the feature
 response = SHARE_GROUP_HEARTBEAT.response
 
 

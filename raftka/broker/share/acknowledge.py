@@ -9,12 +9,12 @@ from raftka.broker.context import MetadataCache
 from raftka.broker.network.access.authorizer import GROUP
 from raftka.broker.network.request import Request
 from raftka.broker.replica.finding import check
-from raftka.broker.share.group_settings import SHARE_VERSION
 from raftka.broker.share.partitions import NOT_HOSTED, Place, ShareLeader, State
 from raftka.broker.share.sessions import SessionKey, session_key
 from raftka.broker.work.long_work import Steps
 from raftka.share.partition import RENEW, Ack
 from raftka.share.state import SharePartitionKey
+from raftka.versions import SHARE_VERSION
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages import share_acknowledge, share_fetch
 from raftka.wire.messages.share_acknowledge import AcknowledgeTopic, ShareAcknowledgeRequest

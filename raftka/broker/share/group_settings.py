@@ -11,7 +11,6 @@ from raftka.metadata.configs.groups import GROUP_SETTINGS
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.image import GROUP
 
-SHARE_VERSION = "share.version"  # the feature; 0: share groups are off
 DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 SECONDS = (86_400, 3_600, 60, 1)
 

@@ -139,6 +139,8 @@ raftka_schema_lookups_total counter Questions to a schema registry, for topics w
 raftka_schema_lookup_failures_total counter Those without an answer of any registry: the records were refused for now.
 raftka_schema_rejected_records_total counter Records of clients that their topic's schemas refuse.
 raftka_schema_dead_letters_total counter Those that became records of a dead letter topic in place of a refusal.
+raftka_share_dead_letters_total counter Records that share groups gave up and that were written to their dead-letter topics.
+raftka_share_dead_letters_lost_total counter Those that could not be written; the log tells why.
 raftka_tls_handshakes_total counter TLS handshakes with clients that succeeded.
 raftka_failed_tls_handshakes_total counter Those that failed, and connections that broke off because a record was wrong.
 raftka_throttled_by_producer_byte_rate_total counter Requests whose client has to wait because of its producer_byte_rate.

@@ -5,6 +5,14 @@ has them.
 from raftka.metadata.configs.values import Check, at_least, between, some_of
 
 SHARE_SETTINGS: dict[str, tuple[Check | None, str]] = {
+    "errors.deadletterqueue.auto.create.topics.enable": (
+        None,
+        "Are dead-letter topics of share groups created when they are needed?",
+    ),
+    "errors.deadletterqueue.topic.name.prefix": (
+        None,
+        "How the name of a share group's dead-letter topic begins; empty: any name.",
+    ),
     "group.share.assignment.interval.ms": (
         at_least(0),
         "Time between two assignments of a share group.",

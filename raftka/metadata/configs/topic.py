@@ -28,7 +28,7 @@ DEAD_LETTER_TOPIC = "raftka.schema.validation.dead.letter.topic"
 
 # Taken and shown, but nothing here acts on them yet; a test compares this with the source.
 _UNUSED = """
-errors.deadletterqueue.group.enable remote.copy.lag.bytes remote.copy.lag.ms
+remote.copy.lag.bytes remote.copy.lag.ms
 local.retention.bytes local.retention.ms remote.log.copy.disable remote.log.delete.on.disable
 remote.storage.enable
 """

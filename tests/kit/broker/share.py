@@ -7,11 +7,11 @@ from unittest.mock import patch
 
 from raftka import versions
 from raftka.broker.node import Node
-from raftka.broker.share.group_settings import SHARE_VERSION
 from raftka.broker.share.partitions import Written
 from raftka.metadata.commands import AlterReassignments, Move, MovedTopic
 from raftka.metadata.image import GROUP
 from raftka.share.state import NO_START, SharePartitionKey, ShareState, StateBatch
+from raftka.versions import SHARE_VERSION
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.produce import PRODUCE
 from raftka.wire.messages.share_acknowledge import SHARE_ACKNOWLEDGE, ShareAcknowledgeRequest
