@@ -30,6 +30,7 @@ from tests.kit.broker.share_groups import (
     join,
     leave,
     load_groups,
+    serving_no_share_groups,
     serving_share_groups,
 )
 
@@ -87,7 +88,7 @@ def describe(wire: Wire, group: str) -> int:
 
 
 def test_a_cluster_without_the_feature_serves_none() -> None:
-    with Stage(**ONE) as stage:
+    with serving_no_share_groups(), Stage(**ONE) as stage:
         wire = stage.wire()
         assert beat(wire, "g", 0, ["t"]).error_code == Code.UNSUPPORTED_VERSION
         assert describe(wire, "g") == Code.UNSUPPORTED_VERSION

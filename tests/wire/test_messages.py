@@ -101,6 +101,7 @@ VERSIONS = {  # the lowest and the highest that we know, and those that we annou
     "DeleteGroups": (0, 3, (0, 3)),
     "DeleteRecords": (0, 2, (0, 2)),
     "DeleteShareGroupOffsets": (0, 0, (0, 0)),
+    "DeleteShareGroupState": (0, 0, (0, 0)),
     "DeleteTopics": (1, 6, (1, 6)),
     "DescribeAcls": (1, 3, (1, 3)),
     "DescribeClientQuotas": (0, 1, (0, 1)),
@@ -122,6 +123,7 @@ VERSIONS = {  # the lowest and the highest that we know, and those that we annou
     "IncrementalAlterConfigs": (0, 1, (0, 1)),
     "GetTelemetrySubscriptions": (0, 0, (0, 0)),
     "InitProducerId": (0, 5, (0, 5)),
+    "InitializeShareGroupState": (0, 0, (0, 0)),
     "JoinGroup": (0, 9, (0, 9)),
     "LeaveGroup": (0, 5, (0, 5)),
     "ListConfigResources": (0, 1, (0, 1)),
@@ -136,6 +138,8 @@ VERSIONS = {  # the lowest and the highest that we know, and those that we annou
     "OffsetForLeaderEpoch": (2, 4, (2, 4)),
     "Produce": (3, 13, (0, 13)),
     "PushTelemetry": (0, 0, (0, 0)),
+    "ReadShareGroupState": (0, 0, (0, 0)),
+    "ReadShareGroupStateSummary": (0, 1, (0, 1)),
     "SaslAuthenticate": (0, 2, (0, 2)),
     "SaslHandshake": (0, 1, (0, 1)),
     "ShareGroupDescribe": (1, 1, (1, 1)),
@@ -146,6 +150,7 @@ VERSIONS = {  # the lowest and the highest that we know, and those that we annou
     "TxnOffsetCommit": (0, 6, (0, 6)),
     "UnregisterBroker": (0, 0, (0, 0)),
     "UpdateFeatures": (0, 2, (0, 2)),
+    "WriteShareGroupState": (0, 1, (0, 1)),
     "WriteTxnMarkers": (1, 2, (1, 2)),
 }
 

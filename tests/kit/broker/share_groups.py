@@ -26,6 +26,14 @@ def serving_share_groups() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def serving_no_share_groups() -> Iterator[None]:
+    """Clusters that are formed inside have no share.version."""
+    with patch.dict(versions.FORMED_WITH):
+        versions.FORMED_WITH.pop("share.version", None)
+        yield
+
+
 def load_groups(stage: Stage, node_id: int = 1) -> None:
     """Have the topic of groups made, and wait until its coordinators serve."""
     stage.wire(node_id).ask(
