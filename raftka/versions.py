@@ -17,6 +17,8 @@ GROUP_VERSION = "group.version"  # 1: consumer groups of the new protocol (KIP-8
 TRANSACTION_VERSION = "transaction.version"
 # 1: share groups (KIP-932); 2: their topics of dead letters (KIP-1191)
 SHARE_VERSION = "share.version"
+# 1: replicas outside the ISR that have all committed records may lead (KIP-966)
+ELR_VERSION = "eligible.leader.replicas.version"
 # lowest and highest level that a node supports, by feature, as they go over the wire
 Features = tuple[tuple[str, int, int], ...]
 
@@ -35,7 +37,17 @@ class Level(NamedTuple):
     writes: str  # formats that are written in a new version from this level on
 
 
-LEVELS = (Level(1, "0.1.0", 33, "all of the first release", "all formats, for the first time"),)
+LEVELS = (
+    Level(1, "0.1.0", 33, "all of the first release", "all formats, for the first time"),
+    Level(
+        2,
+        "0.1.0",
+        33,
+        "eligible leader replicas",
+        "records of partitions and registrations, the metadata snapshot",
+    ),
+)
+ELR_LEVEL = 2  # of raftka.version: records before it have no eligible leader replicas
 LOWEST_METADATA_VERSION = 7  # as Kafka 4.4 has it
 NETWORKS_IN_ACLS = 32  # the metadata.version from which the host of an ACL may be a network
 # Tests replace entries to play a later release; code reads them each time.
@@ -45,6 +57,7 @@ SUPPORTED = {
     GROUP_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
     SHARE_VERSION: (0, 2),
+    ELR_VERSION: (0, 1),
 }
 FORMED_WITH = {name: high for name, (_, high) in SUPPORTED.items()}
 
@@ -132,7 +145,7 @@ METADATA_SNAPSHOT = Format(
     "the metadata snapshot",
     "`__raftka_metadata/snapshot`",
     "first value",
-    ((5, 1),),
+    ((5, 1), (6, 2)),
     "raftka/metadata/image.py:check_snapshot",
 )
 METADATA_RECORDS = Format(

@@ -413,6 +413,8 @@ class Node:
             len(self.logs.offline),
             self.housekeeping.directories.held() if tell_held else None,
             own_features(),
+            self.logs.previous_epoch,
+            self.settings["raftka.log.flush"] == "fsync",
         )
 
     def _registered(self) -> None:

@@ -122,15 +122,19 @@ def encode_clean_shutdown(broker_epoch: int) -> bytes:
     return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
-def check_clean_shutdown(data: bytes) -> None:
-    """Raise NewerFormat. Only that the file is there counts, so damage does no harm."""
+def check_clean_shutdown(data: bytes) -> int:
+    """Return the broker epoch of the shutdown; -1: it cannot be read. Raise NewerFormat.
+
+    For the logs only that the file is there counts, so damage does no harm.
+    """
     try:
         found = json.loads(data)
     except ValueError:
-        return
-    version = found.get("version") if isinstance(found, dict) else None
-    if type(version) is int:
+        return -1
+    values = found if isinstance(found, dict) else {}
+    if type(version := values.get("version")) is int:
         versions.CLEAN_SHUTDOWN.check(version, CLEAN_SHUTDOWN)
+    return epoch if type(epoch := values.get("brokerEpoch")) is int else -1
 
 
 def uuid_text(uuid: bytes) -> str:

@@ -123,7 +123,9 @@ class LogDirectory:
         # they lie here, and another directory has a log of that name
         self.namesakes: set[Key] = set()
         self.was_clean = files.exists(f"{path}/{CLEAN_SHUTDOWN}")
+        self.clean_epoch = -1  # the broker's at the clean shutdown; -1: there was none
         if self.was_clean:
+            self.clean_epoch = check_clean_shutdown(files.read(f"{path}/{CLEAN_SHUTDOWN}"))
             files.remove(f"{path}/{CLEAN_SHUTDOWN}")
             files.sync_directory(path)
 

@@ -204,6 +204,14 @@ class LogManager:
         return self.directory_ids[0]
 
     @property
+    def previous_epoch(self) -> int:
+        """The broker epoch with which all directories were shut down in order; -1: not all were, or
+        one cannot be used.
+        """
+        epochs = {home.clean_epoch for home in self.directories}
+        return epochs.pop() if len(epochs) == 1 and not self.offline else -1
+
+    @property
     def cluster_id(self) -> str | None:
         return next((home.cluster_id for home in self.usable if home.cluster_id is not None), None)
 

@@ -56,6 +56,7 @@ class AlteredPartition(NamedTuple):
     leader_epoch: int = -1
     isr: tuple[int, ...] = ()
     partition_epoch: int = -1
+    elr: tuple[int, ...] = ()  # eligible leader replicas
 
 
 class CreatedTopic(NamedTuple):
@@ -244,6 +245,9 @@ class RegisterBroker(NamedTuple):
     failed_directories: int = 0
     held: tuple[HeldReplicas, ...] | None = None  # only after a reply TELL_HELD
     features: Features = ()  # that its release supports
+    # epoch with which its process before was shut down in order, -1: it was not, or is not known
+    previous_epoch: int = -1
+    flushes: bool = False  # what it acknowledges, so that its records survive a crash
 
     @property
     def directories(self) -> frozenset[bytes]:

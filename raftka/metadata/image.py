@@ -51,7 +51,13 @@ from raftka.metadata.records import (
 from raftka.security.acls import Acl
 from raftka.security.delegation_tokens import DelegationToken, TokenCredential
 from raftka.security.scram import ScramCredential
-from raftka.versions import METADATA_SNAPSHOT, Features, check_features, level_of
+from raftka.versions import (
+    ELR_LEVEL,
+    METADATA_SNAPSHOT,
+    Features,
+    check_features,
+    level_of,
+)
 
 NO_LEADER = -1
 # Kafka's config resource types
@@ -59,6 +65,8 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 K = TypeVar("K")
 V = TypeVar("V")
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
+# of BrokerImage and PartitionImage, in snapshots of that level of raftka.version
+BROKER_FIELDS_OF_LEVEL_1, PARTITION_FIELDS_OF_LEVEL_1 = 11, 8
 
 
 def _empty() -> Mapping[Any, Any]:
@@ -84,6 +92,7 @@ class BrokerImage(NamedTuple):
     more_directories: tuple[bytes, ...] = ()
     missing_directories: tuple[bytes, ...] = ()
     features: Features = ()  # that its release supports; empty: one before the first release
+    flushes: bool = False  # what it acknowledges, so that its records survive a crash
 
     @property
     def directories(self) -> frozenset[bytes]:
@@ -110,6 +119,15 @@ class PartitionImage(NamedTuple):
     removing: Replicas = ()  # of `replicas`: not there any more when it is complete
     # of `replicas`: in a directory that its broker cannot use, whether or not the broker is alive
     offline: Replicas = ()
+    # eligible leader replicas, sorted: outside the ISR, with all committed records (KIP-966)
+    elr: Replicas = ()
+    # the last leader, while there is none: leads when no replica is known to have all records
+    last_known_elr: Replicas = ()
+
+    @property
+    def eligible(self) -> Replicas:
+        """The replicas that have all committed records: any of them may lead."""
+        return self.isr + self.elr
 
 
 NO_PARTITION = PartitionImage((), (), NO_LEADER, 0, 0)
@@ -239,8 +257,11 @@ class MetadataImage:
         return self.apply(index, records if decided_at == index else ())
 
     def to_snapshot(self) -> bytes:
-        brokers = tuple(self.brokers.values())
-        topics = tuple(self.topics.values())
+        brokers: tuple[object, ...] = tuple(self.brokers.values())
+        topics: tuple[object, ...] = tuple(self.topics.values())
+        if self.level < ELR_LEVEL:
+            brokers = tuple([each[:BROKER_FIELDS_OF_LEVEL_1] for each in self.brokers.values()])
+            topics = tuple([_topic_of_level_1(each) for each in self.topics.values()])
         configs = tuple((*resource, dict(values)) for resource, values in self.configs.items())
         extensions = tuple(
             (package, each.changed_at, dict(each.entries))
@@ -315,6 +336,12 @@ class MetadataImage:
             token_ids={token.hmac: token.token_id for token in tokens},
             secret=security.get("secret", b""),
         )
+
+
+def _topic_of_level_1(topic: TopicImage) -> tuple[object, ...]:
+    name, topic_id, partitions, *rest = topic
+    kept = tuple([each[:PARTITION_FIELDS_OF_LEVEL_1] for each in partitions])
+    return name, topic_id, kept, *rest
 
 
 def check_snapshot(data: bytes) -> None:
@@ -514,6 +541,8 @@ class _Draft:
             was.adding if record.adding is None else record.adding,
             was.removing if record.removing is None else record.removing,
             was.offline if record.offline is None else record.offline,
+            was.elr if record.elr is None else record.elr,
+            was.last_known_elr if record.last_known_elr is None else record.last_known_elr,
         )
         self.delta.topics_changed.add(record.topic_id)
         self.delta.partitions_changed.append((record.topic_id, record.partition))
@@ -561,7 +590,7 @@ class _Draft:
         who = (record.broker_id, self.offset, record.incarnation_id, record.directory_id)
         directories = record.more_directories, record.missing_directories
         self._own("brokers")[record.broker_id] = BrokerImage(
-            *who, endpoints, record.rack, True, False, *directories, record.features
+            *who, endpoints, record.rack, True, False, *directories, record.features, record.flushes
         )
         self.delta.brokers_changed.add(record.broker_id)
 

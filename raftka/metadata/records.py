@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgpack
 
-from raftka.versions import Features, NewerFormat, newest_level
+from raftka.versions import ELR_LEVEL, Features, NewerFormat, newest_level
 from raftka.wire.errors import Code, KafkaError
 
 Replicas = tuple[int, ...]
@@ -59,6 +59,8 @@ class BrokerRegistered(NamedTuple):
     # not there this time, but they may come back with all that lies in them
     missing_directories: tuple[bytes, ...] = ()
     features: Features = ()  # from version 2 on: what its release supports
+    # from version 3 on: it flushes what it acknowledges, so that its records survive a crash
+    flushes: bool = False
 
 
 class BrokerFenced(NamedTuple):
@@ -114,6 +116,9 @@ class PartitionChanged(NamedTuple):
     removing: Replicas | None = None
     # from version 2 on: replicas in directories that their brokers cannot use
     offline: Replicas | None = None
+    # from version 3 on: eligible leader replicas (KIP-966)
+    elr: Replicas | None = None
+    last_known_elr: Replicas | None = None
 
 
 class TopicDeleted(NamedTuple):
@@ -280,14 +285,14 @@ NUMBERS: dict[type[Record], tuple[int, int]] = {  # of a kind for ever, and of i
     NoOp: (0, 0),
     ClusterFormed: (1, 0),
     FeatureLevelSet: (2, 0),
-    BrokerRegistered: (10, 2),
+    BrokerRegistered: (10, 3),
     BrokerFenced: (11, 0),
     BrokerUnfenced: (12, 0),
     BrokerShuttingDown: (13, 0),
     BrokerUnregistered: (14, 0),
     BrokerDirectoryFailed: (15, 0),
     TopicCreated: (20, 0),
-    PartitionChanged: (21, 2),
+    PartitionChanged: (21, 3),
     TopicDeleted: (22, 0),
     PartitionsAdded: (23, 0),
     ReplicasMarked: (24, 0),
@@ -317,7 +322,10 @@ class Later(NamedTuple):
 
 
 # By kind, the oldest first. What is not here is written from level 1 on.
-LATER: dict[type[Record], tuple[Later, ...]] = {}
+LATER: dict[type[Record], tuple[Later, ...]] = {
+    BrokerRegistered: (Later(3, ELR_LEVEL, 8),),
+    PartitionChanged: (Later(3, ELR_LEVEL, 10),),
+}
 KINDS: dict[int, tuple[Callable[..., Record], int]] = {
     number: (kind, version) for kind, (number, version) in NUMBERS.items()
 }

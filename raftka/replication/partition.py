@@ -40,6 +40,7 @@ class Altered:
 
     isr: tuple[int, ...]
     partition_epoch: int
+    elr: tuple[int, ...] = ()
 
 
 Effect = AdvanceHighWatermark | AlterIsr
@@ -72,6 +73,8 @@ class PartitionView(Protocol):
     def leader_epoch(self) -> int: ...
     @property
     def partition_epoch(self) -> int: ...
+    @property
+    def elr(self) -> Sequence[int]: ...
 
 
 class Follower:
@@ -114,6 +117,7 @@ class LeaderState:
         "_min_isr",
         "_not_before",
         "_now",
+        "elr",
         "epoch_start_offset",
         "flushed_offset",
         "high_watermark",
@@ -141,6 +145,7 @@ class LeaderState:
         lag_time_max_s: float = 30.0,
         min_isr: int = 1,
         live: Mapping[int, int] | None = None,
+        elr: Sequence[int] = (),
     ) -> None:
         """`epoch_start_offset`: the log end at election. `high_watermark`: the checkpointed or last
         told one. `live`: see on_image.
@@ -161,7 +166,7 @@ class LeaderState:
         self._min_isr = min_isr
         self.isr = tuple(isr)
         self._assign(replicas)
-        self._adopt(isr, partition_epoch)
+        self._adopt(isr, partition_epoch, elr)
         self._advance()
 
     # -- what the log and the followers report: the hot path
@@ -263,10 +268,10 @@ class LeaderState:
             return NOTHING
         if isinstance(answer, Altered):
             self.pending = None
-            self._adopt(answer.isr, answer.partition_epoch)
+            self._adopt(answer.isr, answer.partition_epoch, answer.elr)
         elif answer in BACK_TO_COMMITTED:
             self.pending = None
-            self._adopt(self.isr, self.partition_epoch)
+            self._adopt(self.isr, self.partition_epoch, self.elr)
             self._not_before = now + RETRY_S
         elif answer not in WAIT_FOR_IMAGE:
             self._not_before = now + RETRY_S
@@ -294,7 +299,7 @@ class LeaderState:
             self.pending = None
             self.isr = tuple(partition.isr)
             self._assign(partition.replicas)
-            self._adopt(partition.isr, partition.partition_epoch)
+            self._adopt(partition.isr, partition.partition_epoch, partition.elr)
         self.min_isr = min(self._min_isr, 1 + len(self._followers))
         return self._advance()
 
@@ -342,8 +347,11 @@ class LeaderState:
     def _advance(self) -> Effects:
         """The high watermark follows what all have, stands still below min.insync.replicas, and
         never goes back.
+
+        It stands still too while replicas outside the ISR are eligible leaders: they have all that
+        is committed. The controller may know of a higher min.insync.replicas than this leader.
         """
-        if self.under_min_isr:
+        if self.elr or self.under_min_isr:
             return NOTHING
         everywhere = self._durable_everywhere()
         if everywhere <= self.high_watermark:
@@ -458,9 +466,10 @@ class LeaderState:
         # more than there are replicas can never be
         self.min_isr = min(self._min_isr, len(replicas))
 
-    def _adopt(self, isr: Sequence[int], partition_epoch: int) -> None:
-        """The controller's word: this is the ISR."""
+    def _adopt(self, isr: Sequence[int], partition_epoch: int, elr: Sequence[int]) -> None:
+        """The controller's word: this is the ISR, and these are the eligible replicas beside."""
         self.isr = tuple(isr)
+        self.elr = tuple(elr)
         self.partition_epoch = partition_epoch
         self._not_before = -inf
         for follower in self._followers.values():

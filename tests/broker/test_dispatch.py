@@ -124,10 +124,11 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
         for feature in answer.supported_features
     ] == [
         ("metadata.version", 7, 33),
-        ("raftka.version", 1, 1),
+        ("raftka.version", 1, 2),
         ("group.version", 0, 1),
         ("transaction.version", 0, 2),
         ("share.version", 0, 2),
+        ("eligible.leader.replicas.version", 0, 1),
     ]
     assert [feature.name for feature in earlier.supported_features] == [
         "metadata.version",
@@ -136,10 +137,11 @@ def test_only_the_features_that_work_are_supported_and_finalized() -> None:
     for each in (answer, earlier):
         assert {feature.name: feature.max_version_level for feature in each.finalized_features} == {
             "metadata.version": 33,
-            "raftka.version": 1,
+            "raftka.version": 2,
             "group.version": 1,
             "transaction.version": 2,
             "share.version": 2,
+            "eligible.leader.replicas.version": 1,
         }
 
 

@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 
 from raftka.broker.coordinators.partition import LOADED
-from raftka.metadata.image import BROKER, BROKER_LOGGER
+from raftka.metadata.image import BROKER_LOGGER
 from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.offsets import OFFSET_COMMIT
@@ -105,10 +105,7 @@ def _large(exchange: Exchange) -> bytes:
 
 
 def _fresh_cluster(replay: Replay, wire: Wire) -> None:
-    """Kafka's has min.insync.replicas set for all brokers, because its ELR is on (ours is off); and
-    its log was at WARN.
-    """
-    replay.stage.set(BROKER, "", min_insync_replicas="1")
+    """Its log was at WARN."""
     replay.stage.set(BROKER_LOGGER, "1", root="WARN")
 
 

@@ -8,17 +8,22 @@ from typing import Any
 
 from raftka.limits import RAFT_ENTRY_BYTES
 from raftka.metadata.commands import (
+    SET,
     TELL_HELD,
+    AlterConfigs,
     AlterPartition,
     AlterReassignments,
     BrokerLost,
     Change,
     Command,
+    ConfigChange,
+    ConfigResource,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     DoomedTopic,
     ElectLeaders,
+    FeatureUpdate,
     Heartbeat,
     HeldReplicas,
     MorePartitions,
@@ -31,13 +36,15 @@ from raftka.metadata.commands import (
     TopicPartitions,
     TopicReplicas,
     UnregisterBroker,
+    UpdateFeatures,
 )
 from raftka.metadata.configs.settings import NodeSettings
 from raftka.metadata.controller.controller import Controller
 from raftka.metadata.controller.decision import Context, Outcome
-from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from raftka.metadata.controller.partitions import MIN_ISR, elr_enabled, min_isr_of
+from raftka.metadata.image import BROKER, NO_LEADER, TOPIC, MetadataImage, PartitionImage
 from raftka.metadata.records import BrokerRegistered, encode_batch
-from raftka.versions import own_features
+from raftka.versions import ELR_VERSION, own_features
 from raftka.wire.errors import Code, KafkaError
 
 SETTINGS = NodeSettings.from_properties(
@@ -74,6 +81,7 @@ class World:
         self.vouched: dict[
             tuple[bytes, int], set[tuple[int, tuple[int, int] | None]]
         ] = {}  # whom a leader takes in right now: that may complete a reassignment
+        self.registering: int | None = None  # the controller may not know yet how it ended
         self.under_way = False  # a command of which only some portions were carried out
         self.controller = Controller(MetadataImage(), SETTINGS, self.now)
         self.carry_out(self.controller.tick(self.context()))
@@ -138,7 +146,7 @@ class World:
         random, broker_id = self.random, self.random.choice(BROKERS)
         broker = self.image.brokers.get(broker_id)
         epoch = broker.epoch if broker else -1
-        match random.randrange(19):
+        match random.randrange(21):
             case 0 | 1 | 2 | 3:
                 self.decide(
                     Heartbeat(
@@ -195,6 +203,14 @@ class World:
                 self.decide(
                     CreatePartitions((MorePartitions(random.choice("abcd"), random.randint(1, 6)),))
                 )
+            case 19:
+                change = ConfigChange(MIN_ISR, SET, str(random.choice((1, 2, 2, 3))))
+                kind, name = random.choice(((BROKER, ""), (TOPIC, random.choice("abcd"))))
+                self.decide(AlterConfigs((ConfigResource(kind, name, (change,)),)))
+            case 20 if random.random() < 0.15:
+                level = int(not elr_enabled(self.image))
+                update = FeatureUpdate(ELR_VERSION, level, 1 if level else 2)
+                self.decide(UpdateFeatures((update,)))
 
     def register(self, broker_id: int) -> None:
         """After a while, in which its disks may have been lost, mended, or swapped for those of
@@ -221,8 +237,19 @@ class World:
             self.image.cluster_id,
             (("P", "h", broker_id, "PLAINTEXT"),),
         )
+        known = self.image.brokers.get(broker_id)
+        clean = known is not None and self.random.random() < 0.4
+        process = (
+            own_features(),
+            known.epoch if known is not None and clean else -1,
+            self.random.random() < 0.6,
+        )
+        complete = {key: members.copy() for key, members in self.complete.items()}
+        if known is not None and not clean and not known.flushes and elr_enabled(self.image):
+            self.forget(broker_id)  # without the feature nothing is promised for that
+        self.registering = broker_id
         answer = self.decide(
-            RegisterBroker(*who, None, tuple(more), len(unreadable), features=own_features())
+            RegisterBroker(*who, None, tuple(more), len(unreadable), None, *process)
         )
         if answer == Registered(TELL_HELD):
             held = tuple(
@@ -234,12 +261,21 @@ class World:
                 ]
             )
             answer = self.decide(
-                RegisterBroker(*who, None, tuple(more), len(unreadable), held, own_features())
+                RegisterBroker(*who, None, tuple(more), len(unreadable), held, *process)
             )
             assert answer != Registered(TELL_HELD)
+        self.registering = None
         if isinstance(answer, Registered):
+            self.check(self.image, self.image)
             self.disks[broker_id], self.unreadable[broker_id] = disks, unreadable
             self.place()
+        else:  # another process has this broker's id, and goes on
+            self.complete = complete
+
+    def forget(self, broker_id: int) -> None:
+        """Its process has ended without a flush of what it had acknowledged."""
+        for members in self.complete.values():
+            members -= {each for each in members if each[0] == broker_id}
 
     def place(self) -> None:
         """Brokers make a log for each replica of which they find none, in a directory that they can
@@ -339,6 +375,7 @@ class World:
             for index, partition in enumerate(topic.partitions):
                 was = before.partition(topic_id, index)
                 self.check_state(after, partition)
+                self.check_eligible(after, topic.name, partition)
                 if was is not None:
                     self.check_change(was, partition)
                 self.check_complete(after, (topic_id, index), was, partition, unclean)
@@ -353,7 +390,7 @@ class World:
         if partition.leader == NO_LEADER:
             reachable = [
                 each
-                for each in partition.isr
+                for each in partition.eligible
                 if each not in partition.offline and image.alive(each)
             ]
             assert not [
@@ -361,9 +398,21 @@ class World:
             ], "somebody could lead"
         else:
             assert partition.leader in partition.isr
+            assert not partition.last_known_elr
             assert all(map(image.alive, partition.isr))
             assert not set(partition.isr) & set(partition.offline)
         assert set(partition.offline) <= set(partition.replicas)
+
+    def check_eligible(self, image: MetadataImage, topic: str, partition: PartitionImage) -> None:
+        assert not set(partition.elr) & set(partition.isr)
+        assert set(partition.elr + partition.last_known_elr) <= set(partition.replicas)
+        if self.under_way or not self.controller.settled:
+            return
+        least = min_isr_of(image)(topic)
+        if not least:
+            assert not partition.elr + partition.last_known_elr
+        elif partition.elr:
+            assert len(partition.isr) < min(least, len(partition.replicas))
 
     def check_change(self, was: PartitionImage, now: PartitionImage) -> None:
         # such a one may come back with an empty log and the leader must not take it for what it was
@@ -386,18 +435,27 @@ class World:
         unclean: bool,
     ) -> None:
         """Whoever leads has all that was acknowledged: it was in the ISR all the time, with this
-        disk, or the leader took it in.
+        disk, or the leader took it in; or it left the ISR, and since then nothing was acknowledged.
         """
         members = {self.disk_of(each, key) for each in now.isr if each in image.brokers}
-        if was is None or now.leader == was.leader != NO_LEADER:
+        eligible = {self.disk_of(each, key) for each in now.elr if each in image.brokers}
+        if was is not None and now.elr and now.leader == was.leader != NO_LEADER:
+            # the leader commits nothing
+            self.complete[key] = (self.complete[key] | members) & (members | eligible)
+        elif was is None or now.leader == was.leader != NO_LEADER:
             # created, or changed under one leader, who takes in only who has caught up
             self.complete[key] = members
         elif now.leader != NO_LEADER:
             self.complete[key] |= self.vouched.get(key, set())
             if self.disk_of(now.leader, key) not in self.complete[key]:
-                assert unclean
+                # of replicas that have all of it none is left: then the last leader leads
+                last = was.isr or was.last_known_elr if was is not None and not was.elr else ()
+                assert unclean or (not self.complete[key] and last == (now.leader,))
                 self.complete[key] = members
-            self.complete[key] &= members
+            self.complete[key] &= members | eligible
+        if not (self.under_way or unclean) and self.complete[key]:
+            eligible = {each for each in eligible if each[0] != self.registering}
+            assert eligible <= self.complete[key], "an eligible replica lacks records"
 
 
 def big_world(topics: int) -> World:

@@ -72,10 +72,8 @@ def unclean_election_without_permission(_: Any) -> Any:
 def leads_who_is_first(settle: Any) -> Any:
     """After a leader's death the first living replica leads, in the ISR or not."""
 
-    def bug(
-        topic: str, partition: PartitionImage, alive: Any, unclean: Any, lost: Any = ()
-    ) -> PartitionImage:
-        after: PartitionImage = settle(topic, partition, alive, unclean, lost)
+    def bug(topic: str, partition: PartitionImage, alive: Any, *rest: Any) -> PartitionImage:
+        after: PartitionImage = settle(topic, partition, alive, *rest)
         if after.leader in (partition.leader, NO_LEADER):
             return after
         first = next(each for each in after.replicas if each in alive and each not in after.offline)
@@ -88,8 +86,8 @@ def leads_who_is_first(settle: Any) -> Any:
 def election_in_the_same_epoch(moved: Any) -> Any:
     """A new leader begins in its predecessor's epoch: who wrote what cannot be told any more."""
 
-    def bug(before: PartitionImage, after: PartitionImage) -> PartitionImage:
-        done: PartitionImage = moved(before, after)
+    def bug(before: PartitionImage, after: PartitionImage, *rest: Any) -> PartitionImage:
+        done: PartitionImage = moved(before, after, *rest)
         return (
             done._replace(leader_epoch=before.leader_epoch) if before.leader == NO_LEADER else done
         )

@@ -46,7 +46,9 @@ def test_the_low_watermark_is_the_least_log_start_of_those_that_live() -> None:
 
     assert (state.low_watermark(7), state.low_watermark(4)) == (5, 4)
     state.on_image(
-        SimpleNamespace(replicas=[1, 2, 3], isr=[1, 2, 3], leader_epoch=5, partition_epoch=0),
+        SimpleNamespace(
+            replicas=[1, 2, 3], isr=[1, 2, 3], leader_epoch=5, partition_epoch=0, elr=()
+        ),
         {1: 11, 3: 13},
         0.2,
     )
@@ -64,6 +66,7 @@ class Model:
         self.now = 0.0
         self.disk = {1: 0, 2: 0, 3: 0}
         self.isr: tuple[int, ...] = (1, 2, 3)
+        self.elr: tuple[int, ...] = ()
         self.partition_epoch = 0
         self.requests: list[AlterIsr] = []
         self.answers: list[tuple[AlterIsr, Altered | Code]] = []
@@ -76,9 +79,10 @@ class Model:
             elif isinstance(effect, AdvanceHighWatermark):
                 assert effect.offset > self.committed
                 self.committed = effect.offset
-                assert all(self.disk[i] >= effect.offset for i in self.isr), (
+                assert all(self.disk[i] >= effect.offset for i in self.isr + self.elr), (
                     effect,
                     self.isr,
+                    self.elr,
                     self.disk,
                 )
 
@@ -129,9 +133,12 @@ class Model:
             if self.random.random() < 0.2:
                 self.answers.append((request, Code.INELIGIBLE_REPLICA))
                 return
-            self.isr = tuple(i for i, _ in request.isr)
+            before, self.isr = self.isr, tuple(i for i, _ in request.isr)
+            # the controller knows that min.insync.replicas is 2; the leader does not
+            eligible = set(before + self.elr).difference(self.isr)
+            self.elr = tuple(eligible) if len(self.isr) < 2 else ()
             self.partition_epoch = self.partition_epoch + 1
-            self.answers.append((request, Altered(self.isr, self.partition_epoch)))
+            self.answers.append((request, Altered(self.isr, self.partition_epoch, self.elr)))
 
     def answer(self) -> None:
         if self.answers:
@@ -150,6 +157,7 @@ class Model:
                 isr=self.isr,
                 leader_epoch=5,
                 partition_epoch=self.partition_epoch,
+                elr=self.elr,
             )
             self.took(self.state.on_image(view, LIVE, self.now))
 

@@ -57,6 +57,7 @@ class LeaderStage:
             10.0,
             min_isr,
             self.live,
+            rest.get("elr", ()),
         )
         return self.show()
 
@@ -80,12 +81,18 @@ class LeaderStage:
         return self.state.tick(now)
 
     def answer(
-        self, *, error: str = "", isr: Sequence[int] = (), pe: int = -1, to: int = -1
+        self,
+        *,
+        error: str = "",
+        isr: Sequence[int] = (),
+        pe: int = -1,
+        elr: Sequence[int] = (),
+        to: int = -1,
     ) -> Any:
         if not self.asked:
             return ["nothing was asked"]
         return self.state.alter_answered(
-            self.asked[to], Code[error] if error else Altered(tuple(isr), pe), self.now
+            self.asked[to], Code[error] if error else Altered(tuple(isr), pe, tuple(elr)), self.now
         )
 
     def image(
@@ -96,10 +103,15 @@ class LeaderStage:
         live: Mapping[int, int] | None = None,
         replicas: Sequence[int] = (1, 2, 3),
         min_isr: int | None = None,
+        elr: Sequence[int] = (),
     ) -> Any:
         self.live = dict(live) if live is not None else self.live
         view = SimpleNamespace(
-            replicas=replicas, isr=isr, leader_epoch=self.state.leader_epoch, partition_epoch=pe
+            replicas=replicas,
+            isr=isr,
+            leader_epoch=self.state.leader_epoch,
+            partition_epoch=pe,
+            elr=elr,
         )
         return self.state.on_image(view, self.live, self.now, min_isr)
 
@@ -242,7 +254,7 @@ def value(text: str) -> Any:
         return text
 
 
-LISTS = {"isr", "replicas", "log", "diverging"}
+LISTS = {"elr", "isr", "replicas", "log", "diverging"}
 
 
 def perform(stage: Any, line: str) -> list[str]:
@@ -355,7 +367,7 @@ def keep_pending_on_image(
 def adopts_any_answer(self: LeaderState, request: AlterIsr, answer: Any, now: float) -> Any:
     if isinstance(answer, Altered):
         self.pending = None
-        self._adopt(answer.isr, answer.partition_epoch)
+        self._adopt(answer.isr, answer.partition_epoch, answer.elr)
     return self._advance()
 
 
@@ -363,9 +375,9 @@ def forgets_on_error(self: LeaderState, request: AlterIsr, answer: Any, now: flo
     self.pending = None
     self._adopt(
         *(
-            (answer.isr, answer.partition_epoch)
+            (answer.isr, answer.partition_epoch, answer.elr)
             if isinstance(answer, Altered)
-            else (self.isr, self.partition_epoch)
+            else (self.isr, self.partition_epoch, self.elr)
         )
     )
     return self._advance()

@@ -105,7 +105,12 @@ async def test_data_of_a_raised_level_are_refused_and_not_touched(tmp_path: Path
             await ask(cluster, "features upgrade --dry-run")
             assert image_of(cluster).level == LEVEL - 1
             told = await ask(cluster, "features upgrade")
-            assert told.splitlines()[1].split() == [RAFTKA_VERSION, "1", "2", "yes"]
+            assert told.splitlines()[1].split() == [
+                RAFTKA_VERSION,
+                str(LEVEL - 1),
+                str(LEVEL),
+                "yes",
+            ]
             assert image_of(cluster).level == LEVEL
             await write(cluster, "after")
     assert has_remark(data)
@@ -113,7 +118,8 @@ async def test_data_of_a_raised_level_are_refused_and_not_touched(tmp_path: Path
     before = fingerprint(data)
 
     with pytest.raises(
-        NewerFormat, match=r"data.*has raftka.version 2, and this release knows it up to 1$"
+        NewerFormat,
+        match=f"data.*has raftka.version {LEVEL}, and this release knows it up to {LEVEL - 1}$",
     ):
         async with raftka.cluster.launch(1, data=tmp_path):
             pass
@@ -139,5 +145,5 @@ async def test_the_sentence_in_the_log_says_what_to_do(tmp_path: Path) -> None:
         for line in (tmp_path / "node-1" / "raftka.log").read_text().splitlines()
         if "start_failed" in line
     ]
-    assert "raftka.version 2" in line
+    assert f"raftka.version {LEVEL}" in line
     assert "start a release that knows it" in line

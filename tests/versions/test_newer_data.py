@@ -41,7 +41,7 @@ from raftka.pipeline.errors import PipelineError
 from raftka.pipeline.topics.decisions import _content
 from raftka.registry.records import read_key
 from raftka.runtime.real.runtime import NodeFailed
-from raftka.versions import RAFTKA_VERSION, NewerFormat
+from raftka.versions import LEVELS, METADATA_SNAPSHOT, RAFTKA_VERSION, NewerFormat
 from raftka.wire.messages.offsets import OFFSET_COMMIT
 from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import Record as NewRecord
@@ -162,14 +162,16 @@ def image_of_version(version: int) -> bytes:
     return packed
 
 
+NEWER = LEVELS[-1].number + 1
+OWN_LEVEL = b"raftka.version=%d" % LEVELS[-1].number
 AT_START: dict[str, tuple[Plant, str]] = {
     "meta.properties": (
         replaced("meta.properties", b"version=1", b"version=2"),
         "version 2 of meta.properties",
     ),
     "level of a log directory": (
-        replaced("meta.properties", b"version=1", b"version=1\nraftka.version=2"),
-        "raftka.version 2",
+        replaced("meta.properties", OWN_LEVEL, b"raftka.version=%d" % NEWER),
+        f"raftka.version {NEWER}",
     ),
     "recovery points": (
         with_first_line("recovery-point-offset-checkpoint", b"1"),
@@ -196,8 +198,8 @@ AT_START: dict[str, tuple[Plant, str]] = {
         "version 1 of record 22",
     ),
     "level of the cluster": (
-        with_record(entry(lambda i: encode_batch([FeatureLevelSet(RAFTKA_VERSION, 2)], i))),
-        "raftka.version 2",
+        with_record(entry(lambda i: encode_batch([FeatureLevelSet(RAFTKA_VERSION, NEWER)], i))),
+        f"raftka.version {NEWER}",
     ),
     "level of Kafka": (
         with_record(entry(lambda i: encode_batch([FeatureLevelSet("metadata.version", 34)], i))),
@@ -212,8 +214,8 @@ AT_START: dict[str, tuple[Plant, str]] = {
         "version 2 of the metadata journal",
     ),
     "snapshot of the metadata": (
-        snapshot(image_of_version(6)),
-        "version 6 of the metadata snapshot",
+        snapshot(image_of_version(METADATA_SNAPSHOT.newest + 1)),
+        f"version {METADATA_SNAPSHOT.newest + 1} of the metadata snapshot",
     ),
     "file of the snapshot": (
         snapshot(b"", b"2"),
@@ -242,7 +244,7 @@ async def test_newer_data_keep_a_node_from_starting_and_nothing_is_touched(
 async def test_a_level_that_cannot_be_read_keeps_a_node_from_starting(
     folder: Path, data: Path, level: bytes
 ) -> None:
-    replaced("meta.properties", b"version=1", b"version=1\nraftka.version=" + level)(data)
+    replaced("meta.properties", OWN_LEVEL, b"raftka.version=" + level)(data)
     before = fingerprint(data)
 
     with pytest.raises(LogDirectoryError, match=r"meta\.properties: raftka\.version=.* is damaged"):

@@ -13,18 +13,19 @@ from raftka.metadata.records import (
     decode_batch,
     encode_batch,
 )
-from raftka.versions import RAFTKA_VERSION, SUPPORTED, own_features
+from raftka.versions import ELR_LEVEL, RAFTKA_VERSION, SUPPORTED, own_features
 from raftka.wire.errors import ProtocolError
 from tests.kit.versions.later_release import LEVEL, RemarkSet, play_later_release
 from tests.scenario import Words
 from tests.scripts.controller.stage import ControllerStage
 
-NEWER = "supports=raftka.version:1-2"
+NEWER = f"supports=raftka.version:1-{LEVEL}"
+OLDER = f"supports=raftka.version:1-{LEVEL - 1}"
 
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> ControllerStage:
-    """The controller is of a later release, which knows level 2."""
+    """The controller is of a later release, which knows the next level."""
     monkeypatch.setitem(SUPPORTED, RAFTKA_VERSION, (1, LEVEL))
     return ControllerStage()
 
@@ -43,7 +44,7 @@ def test_an_upgrade_is_made_when_all_nodes_support_it(stage: ControllerStage) ->
     play(stage, f"register broker=1 {NEWER}")
     play(stage, f"register broker=2 {NEWER}")
 
-    assert "FeatureLevelSet name=raftka.version level=2" in upgrade(stage)
+    assert f"FeatureLevelSet name=raftka.version level={LEVEL}" in upgrade(stage)
     assert stage.image.level == LEVEL
 
 
@@ -59,14 +60,14 @@ def test_each_broker_that_does_not_support_the_level_is_named(stage: ControllerS
     play(stage, "at 0")
     play(stage, f"register broker=1 {NEWER}")
     for broker in (2, 3):
-        play(stage, f"register broker={broker} supports=raftka.version:1-1")
+        play(stage, f"register broker={broker} {OLDER}")
 
     refused = upgrade(stage)
 
     assert refused.startswith("error INVALID_UPDATE_VERSION")
     assert refused.endswith(
-        "Invalid update version 2 for feature raftka.version. "
-        "Broker 2 only supports versions 1-1; Broker 3 only supports versions 1-1"
+        f"Invalid update version {LEVEL} for feature raftka.version. Broker 2 only supports "
+        f"versions 1-{LEVEL - 1}; Broker 3 only supports versions 1-{LEVEL - 1}"
     )
     assert stage.image.level == LEVEL - 1
 
@@ -76,12 +77,12 @@ def test_a_broker_that_is_away_stops_an_upgrade_until_it_is_unregistered(
 ) -> None:
     play(stage, "at 0")
     play(stage, f"register broker=1 {NEWER}")
-    play(stage, "register broker=2 supports=raftka.version:1-1")
+    play(stage, f"register broker=2 {OLDER}")
     play(stage, "at 60")  # its session has ended
 
-    assert "Broker 2 only supports versions 1-1" in upgrade(stage)
+    assert f"Broker 2 only supports versions 1-{LEVEL - 1}" in upgrade(stage)
     play(stage, "unregister broker=2")
-    assert "level=2" in upgrade(stage)
+    assert f"level={LEVEL}" in upgrade(stage)
 
 
 def test_a_controller_stops_an_upgrade_until_it_has_said_that_it_supports_it(
@@ -92,10 +93,10 @@ def test_a_controller_stops_an_upgrade_until_it_has_said_that_it_supports_it(
     play(stage, f"register broker=1 {NEWER}")
 
     assert "controller 2 has not registered, and may not support this feature" in upgrade(stage)
-    play(stage, "greet voter=2 supports=raftka.version:1-1")
-    assert "Controller 2 only supports versions 1-1" in upgrade(stage)
+    play(stage, f"greet voter=2 {OLDER}")
+    assert f"Controller 2 only supports versions 1-{LEVEL - 1}" in upgrade(stage)
     play(stage, f"greet voter=2 {NEWER}")
-    assert "level=2" in upgrade(stage)
+    assert f"level={LEVEL}" in upgrade(stage)
 
 
 @pytest.mark.parametrize("kind", [2, 3])
@@ -104,9 +105,9 @@ def test_the_level_never_goes_down(stage: ControllerStage, kind: int) -> None:
     play(stage, f"register broker=1 {NEWER}")
     upgrade(stage)
 
-    (refused,) = play(stage, f"features raftka.version=1 type={kind}")
+    (refused,) = play(stage, f"features raftka.version={LEVEL - 1} type={kind}")
 
-    assert "Unsupported raftka.version downgrade from 2 to 1" in refused
+    assert f"Unsupported raftka.version downgrade from {LEVEL} to {LEVEL - 1}" in refused
     assert stage.image.level == LEVEL
 
 
@@ -115,11 +116,11 @@ def test_a_broker_whose_release_is_too_old_cannot_register(stage: ControllerStag
     play(stage, f"register broker=1 {NEWER}")
     upgrade(stage)
 
-    (refused,) = play(stage, "register broker=2 supports=raftka.version:1-1")
+    (refused,) = play(stage, f"register broker=2 {OLDER}")
 
     assert refused == (
-        "error UNSUPPORTED_VERSION this cluster has raftka.version 2, and the release of broker 2 "
-        "supports 1 to 1: start it with a release that the other nodes run"
+        f"error UNSUPPORTED_VERSION this cluster has raftka.version {LEVEL}, and the release of "
+        f"broker 2 supports 1 to {LEVEL - 1}: start it with a release that the other nodes run"
     )
     assert 2 not in stage.image.brokers
 
@@ -131,18 +132,27 @@ def test_records_have_the_version_of_the_clusters_level(monkeypatch: pytest.Monk
 
     _, (row,) = msgpack.unpackb(encode_batch([changed], 7, LEVEL - 1), use_list=False)
 
-    assert row == (21, known[21][1] - 1, tuple(changed)[:9])
+    assert row == (21, known[21][1], tuple(changed))
     assert decode_batch(encode_batch([changed], 7, LEVEL)) == (7, [changed])
 
 
 def test_what_an_older_version_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     play_later_release(monkeypatch)
-    offline = PartitionChanged(b"t" * 16, 0, 1, 1, (1,), 1, None, None, None, (2,))
+    eligible = PartitionChanged(b"t" * 16, 0, 1, 1, (1,), 1, None, None, None, None, (2,))
 
-    for record in (offline, RemarkSet("new")):
-        with pytest.raises(LevelTooLow, match=r"needs raftka.version 2, and the cluster has 1"):
-            encode_batch([record], 7, LEVEL - 1)  # type: ignore[list-item]
-        encode_batch([record], 7, LEVEL)  # type: ignore[list-item]
+    for record, level in ((eligible, ELR_LEVEL), (RemarkSet("new"), LEVEL)):
+        told = f"needs raftka.version {level}, and the cluster has {level - 1}"
+        with pytest.raises(LevelTooLow, match=told):
+            encode_batch([record], 7, level - 1)  # type: ignore[list-item]
+        encode_batch([record], 7, level)  # type: ignore[list-item]
+
+
+def test_fields_that_an_older_version_lacks_are_left_out() -> None:
+    changed = PartitionChanged(b"t" * 16, 0, 1, 1, (1,), 1, (1,), (), ())
+
+    _, (row,) = msgpack.unpackb(encode_batch([changed], 7, ELR_LEVEL - 1), use_list=False)
+
+    assert row == (21, 2, tuple(changed)[:10])
 
 
 def test_features_of_a_greeting_are_read() -> None:

@@ -87,7 +87,7 @@ class MetadataEventLog:
             completed = bool(was.adding or was.removing) and not (now.adding or now.removing)
             # a replica that joined last may lead: the leader that proposed it has waited for it
             joined = completed and any(after.alive(each) for each in was.isr)
-            if now.leader not in was.isr and not joined:
+            if now.leader not in was.eligible and not joined:
                 self.context.metrics.count(
                     "kafka_controller_controllerstats_uncleanleaderelections_total"
                 )

@@ -166,7 +166,6 @@ def _topic(
 def _partition(
     image: MetadataImage, index: int, partition: PartitionImage
 ) -> DescribeTopicPartitionsResponsePartition:
-    """The eligible leader replicas are empty, not null: ELR is off."""
     brokers = image.brokers
     return response.topics.partitions(
         error_code=int(Code.LEADER_NOT_AVAILABLE) if partition.leader == NO_LEADER else 0,
@@ -175,8 +174,8 @@ def _partition(
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
         offline_replicas=tuple(
             [
                 each

@@ -85,7 +85,9 @@ class AlterPartitionManager:
                 self._answered(
                     partition,
                     effect,
-                    Code(row.error) if row.error else Altered(row.isr, row.partition_epoch),
+                    Code(row.error)
+                    if row.error
+                    else Altered(row.isr, row.partition_epoch, row.elr),
                 )
         self._finished()
         self._send()

@@ -344,8 +344,8 @@ class ReplicaManager:
         """Return whether other brokers have all committed records: else the log of this broker is
         the best there is, even if it is damaged.
         """
-        isr = topic.partitions[index].isr
-        return self.me in isr and len(isr) > 1
+        eligible = topic.partitions[index].eligible
+        return self.me in eligible and len(eligible) > 1
 
     def _open_more(self, keys: list[tuple[bytes, int]]) -> None:
         if not self.context.stopped:
@@ -451,6 +451,7 @@ class ReplicaManager:
                 self.context.metadata.settings.seconds("replica.lag.time.max.ms"),
                 min_isr,
                 self._live_of(image),
+                image.elr,
             )
             partition.lead(leader)
             partition.flush()  # records of an earlier role

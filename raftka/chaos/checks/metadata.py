@@ -22,6 +22,7 @@ class PartitionSeen(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()  # replicas whose directory failed
+    elr: tuple[int, ...] = ()  # eligible leader replicas
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -90,11 +91,7 @@ def _alone(key: str, state: PartitionSeen, findings: Findings) -> None:
     at = (state.offset,)
     if len(set(state.replicas)) < len(state.replicas) or not state.replicas:
         findings.wrong("bad-replicas", key, f"the replicas are {state.replicas}", at)
-    if (
-        not state.isr
-        or len(set(state.isr)) < len(state.isr)
-        or set(state.isr) - set(state.replicas)
-    ):
+    if len(set(state.isr)) < len(state.isr) or set(state.isr) - set(state.replicas):
         findings.wrong(
             "bad-isr", key, f"the ISR is {state.isr}, the replicas are {state.replicas}", at
         )
@@ -102,6 +99,8 @@ def _alone(key: str, state: PartitionSeen, findings: Findings) -> None:
         findings.wrong(
             "leader-outside-isr", key, f"{state.leader} leads, the ISR is {state.isr}", at
         )
+    if (set(state.elr) & set(state.isr)) or set(state.elr) - set(state.replicas):
+        findings.wrong("bad-elr", key, f"{state.elr} are eligible beside the ISR {state.isr}", at)
     if state.leader in state.offline:
         findings.wrong("leader-offline", key, f"{state.leader} leads, whose directory failed", at)
 
@@ -149,8 +148,11 @@ def _step(
         next_to_it
         and not completed
         and not unclean_elections
-        and after.leader not in (NO_LEADER, before.leader, *before.isr)
+        and after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr)
     ):
         findings.wrong(
-            "unclean-election", key, f"{after.leader} leads after an ISR of {before.isr}", at
+            "unclean-election",
+            key,
+            f"{after.leader} leads after an ISR of {before.isr}, {before.elr} were eligible",
+            at,
         )

@@ -159,6 +159,7 @@ class Replica:
             LAG_S,
             self.world.min_isr,
             self.live(),
+            now.elr,
         )
         self.world.oracle.elected(self, now.leader_epoch)
         self.world.oracle.committed(self, self.leader.high_watermark)

@@ -124,12 +124,14 @@ class Oracle:
             and replica.leader.leader_epoch == partition.leader_epoch
         ):
             behind = [
-                each for each in partition.isr if self.world.replicas[each].log.flushed < offset
+                each
+                for each in partition.eligible
+                if self.world.replicas[each].log.flushed < offset
             ]
             self.check(
                 not behind,
-                f"{offset} is committed, {behind} of the ISR {partition.isr} do not have it on "
-                "their disks",
+                f"{offset} is committed, {behind} of the ISR {partition.isr} and the ELR "
+                f"{partition.elr} do not have it on their disks",
             )
         both = min(offset, len(self.known))
         self.check(
@@ -286,7 +288,7 @@ class Life:
                 row = reply[0] if reply else None
                 code = Code(row.error) if row is not None else code
                 answer = (
-                    Altered(row.isr, row.partition_epoch)
+                    Altered(row.isr, row.partition_epoch, row.elr)
                     if row is not None and code is Code.NONE
                     else code
                 )
@@ -312,6 +314,7 @@ class Life:
             None,
             endpoints,
             features=own_features(),
+            flushes=True,
         )
 
         def answered(reply: Registered, code: Code) -> None:

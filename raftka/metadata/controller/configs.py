@@ -29,6 +29,7 @@ from raftka.metadata.configs.settings import OF_TOPIC, NodeSettings, check_topic
 from raftka.metadata.configs.values import Setting, SettingError, Type
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
+from raftka.metadata.controller.partitions import MIN_ISR, elr_enabled
 from raftka.metadata.controller.topic_names import check_topic_name
 from raftka.metadata.image import BROKER, CLIENT_METRICS, GROUP, TOPIC, MetadataImage
 from raftka.metadata.records import ConfigSet, Record
@@ -57,7 +58,7 @@ def decide_alter_configs(draft: Draft, command: AlterConfigs) -> Decision:
     the command. The handler has checked that no resource comes twice.
 
     Where unclean election is allowed now, partitions without a leader get one in the same batch:
-    their ISR may never come back.
+    their ISR may never come back. With another min.insync.replicas other replicas are eligible.
     """
     image, environment = draft.image, draft.environment
     records: list[Record] = []
@@ -77,7 +78,8 @@ def decide_alter_configs(draft: Draft, command: AlterConfigs) -> Decision:
         except KafkaError as error:
             environment.hits.extend(limit_of(error))
             results.append(AlteredConfigs(int(error.code), error.message))
-    if any(isinstance(record, ConfigSet) and record.name == UNCLEAN for record in records):
+    settled_by = (UNCLEAN, MIN_ISR) if elr_enabled(image) else (UNCLEAN,)
+    if any(isinstance(record, ConfigSet) and record.name in settled_by for record in records):
         altered, _ = image.apply(draft.offset, records)
         records += environment.settle_partitions(altered)
     return [] if command.validate_only else records, tuple(results)
@@ -97,6 +99,8 @@ def _alter_resource(
     after = _apply_changes(kind, {} if replace_all else before, resource.changes)
     if not kind.name_first:
         kind.check_name(resource.name)
+    if resource.resource_type == BROKER and elr_enabled(image):
+        _check_min_isr(resource.name, before.get(MIN_ISR), after.get(MIN_ISR))
     try:
         kind.check_settings(resource.name, after, settings)
         if resource.resource_type == BROKER:
@@ -113,6 +117,22 @@ def _alter_resource(
         for name in names
         if after.get(name) != before.get(name)
     ]
+
+
+def _check_min_isr(broker: str, before: str | None, after: str | None) -> None:
+    """Raise INVALID_CONFIG for a change after which the controller would not know the
+    min.insync.replicas with which a leader commits.
+    """
+    if not broker and before is not None and after is None:
+        raise KafkaError(
+            Code.INVALID_CONFIG,
+            "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.",
+        )
+    if broker and after is not None and after != before:
+        raise KafkaError(
+            Code.INVALID_CONFIG,
+            "Broker-level min.insync.replicas cannot be altered while ELR is enabled.",
+        )
 
 
 def _check_changes(changes: tuple[ConfigChange, ...]) -> None:

@@ -47,13 +47,17 @@ from raftka.metadata.controller.delegation_tokens import remove_expired_tokens
 from raftka.metadata.controller.directories import (
     DirectoriesHere,
     mark_directory_failed,
+    shutdown_before,
     when_lost,
     when_registered,
 )
 from raftka.metadata.controller.draft import Draft, Environment
 from raftka.metadata.controller.partitions import (
+    MIN_ISR,
     Unclean,
     decide_alter_partition,
+    min_isr_of,
+    records_of_feature,
     settling,
     to_preferred,
 )
@@ -74,7 +78,7 @@ from raftka.metadata.records import (
     TopicCreated,
     TopicDeleted,
 )
-from raftka.versions import FORMED_WITH, Features
+from raftka.versions import ELR_LEVEL, ELR_VERSION, FORMED_WITH, Features
 from raftka.wire.errors import Code, KafkaError
 
 REBALANCED_AT_ONCE = 1000  # partitions that go back to their first replica in one batch, as Kafka's
@@ -248,7 +252,12 @@ class Controller:
             )
             given = None if self._formation is None else self._formation.cluster_id
             cluster_id = given or new_cluster_id(context.random)
-            return Outcome([ClusterFormed(cluster_id), *features, *security])
+            elr = (
+                records_of_feature(self.image, self.settings[MIN_ISR])
+                if FORMED_WITH[ELR_VERSION]
+                else []
+            )
+            return Outcome([ClusterFormed(cluster_id), *features, *elr, *security])
         silent = self.sessions.expired(self.image, context.now)
         if silent:
             return self._add_records_of_packages(
@@ -349,9 +358,14 @@ class Controller:
         for it.
         """
         alive = self._heard_alive(context.now) - {command.broker_id}
-        records = walk.portion(
-            self.image, when_registered(here, alive, self._unclean(self.image, command.broker_id))
+        after = when_registered(
+            here,
+            shutdown_before(command, known),
+            alive,
+            self._unclean(self.image, command.broker_id),
+            min_isr_of(self.image),
         )
+        records = walk.portion(self.image, after)
         if walk.finished:
             self.sessions.registered(command.broker_id, context.now)
             process = (
@@ -362,7 +376,12 @@ class Controller:
                 command.rack,
             )
             registered = BrokerRegistered(
-                *process, command.more_directories, here.may_come_back, command.features
+                *process,
+                command.more_directories,
+                here.may_come_back,
+                command.features,
+                # records of an earlier level cannot say it
+                command.flushes and self.image.level >= ELR_LEVEL,
             )
             return Outcome([registered, *records, *here.marks()], Registered(context.next_offset))
         if known is not None and not known.fenced:
@@ -386,9 +405,8 @@ class Controller:
     def _decide_replicas_lost(self, command: ReplicasLost, walk: Walk, context: Context) -> Outcome:
         find_broker(self.image, command.broker_id, command.broker_epoch)
         alive = frozenset(self.image.alive_brokers())
-        records = walk.portion(
-            self.image, when_lost(command.broker_id, alive, self._unclean(self.image))
-        )
+        unclean, min_isr = self._unclean(self.image), min_isr_of(self.image)
+        records = walk.portion(self.image, when_lost(command.broker_id, alive, unclean, min_isr))
         return Outcome(
             records,
             rest=None if walk.finished else partial(self._decide_replicas_lost, command, walk),

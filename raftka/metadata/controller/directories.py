@@ -8,15 +8,19 @@ Replicas in a lost directory leave every ISR. Replicas in a directory that may c
 offline: they leave as if their broker had died, so the last member of an ISR keeps its place. A
 replica is offline as long as its directory is missing: a log with its name in another directory is
 not this replica.
+
+A broker that was not shut down in order may have lost records too, if it does not flush what it
+acknowledges.
 """
 
 from collections import defaultdict
 from collections.abc import Container
+from enum import Enum, auto
 
 from raftka.metadata.commands import RegisterBroker, ReplicasOffline
-from raftka.metadata.controller.partitions import Alive, Unclean, settle
+from raftka.metadata.controller.partitions import Alive, MinIsr, Unclean, settle
 from raftka.metadata.controller.walks import After
-from raftka.metadata.image import BrokerImage, PartitionImage, TopicImage
+from raftka.metadata.image import NO_LEADER, BrokerImage, PartitionImage, TopicImage
 from raftka.metadata.records import BrokerDirectoryFailed, Record, ReplicasMarked
 
 
@@ -77,22 +81,52 @@ def _held(command: RegisterBroker, directories: Container[bytes]) -> frozenset[t
     )
 
 
-def when_registered(here: DirectoriesHere, alive: Alive, unclean: Unclean) -> After:
+class Shutdown(Enum):
+    """The end of the broker's process before the one that registers."""
+
+    CLEAN = auto()  # all records are on the disk; or it goes on, and only registers again
+    CRASH = auto()  # all that it has acknowledged is on the disk
+    UNCLEAN = auto()  # records that it has acknowledged may be gone
+
+
+def shutdown_before(command: RegisterBroker, known: BrokerImage | None) -> Shutdown:
+    """Return how the process before has ended. A broker that is not registered was forgotten with
+    all that was known of its processes.
+    """
+    if known is None:
+        return Shutdown.UNCLEAN
+    if command.previous_epoch == known.epoch or command.incarnation_id == known.incarnation_id:
+        return Shutdown.CLEAN
+    return Shutdown.CRASH if known.flushes else Shutdown.UNCLEAN
+
+
+def when_registered(
+    here: DirectoriesHere, shutdown: Shutdown, alive: Alive, unclean: Unclean, min_isr: MinIsr
+) -> After:
     """Return a function that takes this broker out of the ISRs, as its process is a new one.
+
+    After an unclean shutdown it is not eligible any more. After a crash it stays so where no other
+    replica leads: as good as the others, and perhaps the first that is back.
 
     The broker is not among those `alive`. These records may be written before its registration.
     The offline marks may not: they refer to directories that the registration calls missing.
     """
     broker_id = here.broker_id
+    doubtful = () if shutdown is Shutdown.CLEAN else (broker_id,)
 
     def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
         if broker_id not in before.replicas:
             return before
         there = here.note_replica((topic.topic_id, index), offline=broker_id in before.offline)
         lost = (broker_id,) if not there and not here.may_come_back else ()
-        return (
-            settle(topic.name, before, alive, unclean, lost) if broker_id in before.isr else before
-        )
+        if broker_id not in before.isr and not (
+            broker_id in before.elr + before.last_known_elr and (lost or doubtful)
+        ):
+            return before
+        now = settle(topic.name, before, alive, unclean, min_isr, lost)
+        if doubtful and (shutdown is Shutdown.UNCLEAN or now.leader != NO_LEADER):
+            now = settle(topic.name, before, alive, unclean, min_isr, lost, doubtful)
+        return now
 
     return after
 
@@ -108,15 +142,15 @@ def mark_directory_failed(broker: BrokerImage, command: ReplicasOffline) -> list
     return [failed, ReplicasMarked(broker.broker_id, True, topics)] if topics else [failed]
 
 
-def when_lost(broker_id: int, alive: Alive, unclean: Unclean) -> After:
-    """Return a function that takes the broker out of every ISR with other members. The last member
-    keeps its place: no other replica has more records.
+def when_lost(broker_id: int, alive: Alive, unclean: Unclean, min_isr: MinIsr) -> After:
+    """Return a function that takes the broker out of every ISR with other members, and makes it not
+    eligible where others are. The last one keeps its place: no other replica has more records.
     """
 
     def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
-        if broker_id not in before.isr or len(before.isr) == 1:
+        if broker_id not in before.eligible or len(before.eligible) == 1:
             return before
-        return settle(topic.name, before, alive, unclean, (broker_id,))
+        return settle(topic.name, before, alive, unclean, min_isr, (broker_id,))
 
     return after
 

@@ -8,7 +8,7 @@ from raftka.limits import RECORDS_OF_REQUEST
 from raftka.metadata.commands import ElectLeaders, PartitionResult, TopicResults
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
-from raftka.metadata.controller.partitions import changed, moved
+from raftka.metadata.controller.partitions import changed, min_isr_of, moved, with_leader
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from raftka.metadata.records import Record
 from raftka.wire.errors import Code, KafkaError, check_limit, quoted
@@ -54,6 +54,7 @@ class _Elections:
 
     def __init__(self, image: MetadataImage, election_type: int) -> None:
         self.image = image
+        self.min_isr = min_isr_of(image)
         self.unclean = election_type == UNCLEAN
         self.records: list[Record] = []
         self.done: set[tuple[bytes, int]] = set()  # a partition may be named twice
@@ -82,13 +83,15 @@ class _Elections:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
         after = self._elect_any(before) if self.unclean else self._elect_preferred(before)
         self.done.add((topic.topic_id, index))
-        self.records.append(changed(topic.topic_id, index, before, moved(before, after)))
+        now = moved(before, after, self.min_isr(name))
+        self.records.append(changed(topic.topic_id, index, before, now))
 
     def _elect_preferred(self, before: PartitionImage) -> PartitionImage:
         first = before.replicas[0]
         if before.leader == first:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
-        if first not in before.isr or not self._is_available(before, first):
+        able = before.eligible if before.leader == NO_LEADER else before.isr
+        if first not in able or not self._is_available(before, first):
             raise KafkaError(
                 Code.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
             )
@@ -97,11 +100,11 @@ class _Elections:
             if before.leader != NO_LEADER
             else tuple([each for each in before.isr if self._is_available(before, each)])
         )
-        return before._replace(leader=first, isr=isr)
+        return with_leader(before._replace(isr=isr), first)
 
     def _elect_any(self, before: PartitionImage) -> PartitionImage:
-        """Prefer a member of the ISR. The topic's settings do not matter: the administrator has
-        asked for an unclean election.
+        """Prefer a member of the ISR, then an eligible replica, then the last leader. The topic's
+        settings do not matter: the administrator has asked for an unclean election.
         """
         if before.leader != NO_LEADER:
             raise KafkaError(Code.ELECTION_NOT_NEEDED, NOT_NEEDED)
@@ -112,7 +115,10 @@ class _Elections:
                 "Eligible topic partition leaders are not available.",
             )
         clean = [each for each in living if each in before.isr]
-        return before._replace(leader=(clean or living)[0], isr=tuple(clean) or (living[0],))
+        eligible = [each for each in living if each in before.elr]
+        last = [each for each in living if each in before.last_known_elr]
+        leader = (clean or eligible or last or living)[0]
+        return with_leader(before._replace(isr=tuple(clean)), leader)
 
     def _is_available(self, partition: PartitionImage, broker_id: int) -> bool:
         return broker_id not in partition.offline and self.image.alive(broker_id)

@@ -5,12 +5,18 @@ from collections.abc import Iterator
 from raftka.metadata.commands import FeatureUpdate, UpdateFeatures
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
+from raftka.metadata.controller.partitions import MIN_ISR, records_of_feature
 from raftka.metadata.records import FeatureLevelSet, Record
-from raftka.versions import METADATA_VERSION, RAFTKA_VERSION, SUPPORTED
+from raftka.versions import (
+    ELR_LEVEL,
+    ELR_VERSION,
+    METADATA_VERSION,
+    RAFTKA_VERSION,
+    SUPPORTED,
+)
 from raftka.wire.errors import Code, KafkaError
 
 ABSENT = {  # with their highest levels in Kafka 4.4; an upgrade of the whole release names them
-    "eligible.leader.replicas.version": 1,
     "kraft.version": 1,
     "streams.version": 1,
 }
@@ -28,6 +34,10 @@ def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
     image = draft.image
     records: list[Record] = []
     release = any(update.name == METADATA_VERSION for update in command.updates)
+    written = max(
+        [each.level for each in command.updates if each.name == RAFTKA_VERSION],
+        default=image.level,
+    )
     for update in command.updates:
         if (
             release
@@ -36,16 +46,33 @@ def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
         ):
             continue
         level = image.features.get(update.name, 0)
-        wrong = _find_fault(draft, update, level)
+        wrong = _find_fault(draft, update, level, written)
         if wrong is not None:
             raise KafkaError(Code.INVALID_UPDATE_VERSION, FAILED + wrong)
         if update.level != level:
-            records.append(FeatureLevelSet(update.name, update.level))
+            records += _records_of(draft, update)
     return [] if command.validate_only else records, None
 
 
-def _find_fault(draft: Draft, update: FeatureUpdate, level: int) -> str | None:
+def _records_of(draft: Draft, update: FeatureUpdate) -> list[Record]:
+    image, environment = draft.image, draft.environment
+    records: list[Record] = [FeatureLevelSet(update.name, update.level)]
+    if update.name == ELR_VERSION and update.level:
+        records += records_of_feature(image, environment.settings[MIN_ISR])
+    elif update.name == ELR_VERSION:
+        altered, _ = image.apply(draft.offset, records)
+        records += environment.settle_partitions(altered)
+    return records
+
+
+def _find_fault(draft: Draft, update: FeatureUpdate, level: int, written: int) -> str | None:
+    """`written`: the level of raftka.version when the command is done."""
     reason = _find_invalid(update, level, draft.environment.settings.node_id)
+    if reason is None and update.name == ELR_VERSION and update.level and written < ELR_LEVEL:
+        reason = (
+            f"It needs {RAFTKA_VERSION} {ELR_LEVEL}, and the cluster has {written}: `raftka "
+            "features upgrade` raises both."
+        )
     if reason is None and update.level != level:
         reason = "; ".join(_find_unsupporting(draft, update.name, update.level)) or None
     if reason is not None:

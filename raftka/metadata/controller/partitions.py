@@ -2,21 +2,39 @@
 proposals (AlterPartition, KIP-497).
 
 Functions from an image to records; the controller calls them when brokers come and go. Every member
-of the ISR has flushed all acknowledged records, so any member may lead. Other replicas may lead
-only if the topic allows unclean election.
+of the ISR has flushed all acknowledged records, so any member may lead; so may eligible replicas.
+Other replicas may lead only if the topic allows unclean election.
+
+Eligible leader replicas (KIP-966): while the ISR is smaller than min.insync.replicas, its leader
+commits nothing. So a replica that leaves such an ISR has all that is committed, until it loses
+records itself. The ISR may become empty; then the first eligible replica that is alive leads. When
+none is left, the last leader leads as soon as it is back: it may have lost records, as all others.
+A leader commits nothing either while it knows of eligible replicas (`LeaderState`). So it does no
+harm that it hears of another min.insync.replicas later, or earlier, than the controller.
 """
 
 from collections.abc import Callable, Collection
 
 from raftka.metadata.commands import AlteredPartition, AlterPartition, Change
 from raftka.metadata.controller.decision import Decision
-from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from raftka.metadata.records import PartitionChanged, Record, Replicas
+from raftka.metadata.image import (
+    BROKER,
+    NO_LEADER,
+    TOPIC,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from raftka.metadata.records import ConfigSet, PartitionChanged, Record, Replicas
+from raftka.versions import ELR_VERSION
 from raftka.wire.errors import Code, KafkaError
 
 Alive = frozenset[int]  # broker ids: not fenced, not shutting down
 # by topic name and ISR: may a replica outside that ISR lead?
 Unclean = Callable[[str, Replicas], bool]
+MIN_ISR = "min.insync.replicas"
+# by topic name; 0: there are no eligible leader replicas (eligible.leader.replicas.version 0)
+MinIsr = Callable[[str], int]
 
 
 def settle(
@@ -24,40 +42,63 @@ def settle(
     partition: PartitionImage,
     alive: Alive,
     unclean: Unclean,
+    min_isr: MinIsr,
     lost: Collection[int] = (),
+    doubtful: Collection[int] = (),
 ) -> PartitionImage:
-    """Return the partition as it should be when the brokers `alive` are alive and the brokers
-    `lost` have lost their disk; the same object if it is so already.
+    """Return the partition as it should be when the brokers `alive` are alive, the brokers `lost`
+    have lost their disk, and the brokers `doubtful` may have lost records; the same object if it is
+    so already.
 
     With a leader, dead replicas leave the ISR: the high watermark must not wait for them. Without a
-    leader all members of the ISR keep their place, and the first that comes back may lead. A
-    replica in a failed directory counts as dead, also if its broker is alive.
+    leader all members of the ISR keep their place, or are eligible, and the first that comes back
+    may lead. A replica in a failed directory counts as dead, also if its broker is alive.
     """
-    alive = alive.difference(partition.offline)
-    isr = tuple([each for each in partition.isr if each not in lost]) if lost else partition.isr
+    least = min_isr(topic)
+    before = partition if least else without_elr(partition)
+    alive = alive.difference(before.offline)
+    isr = tuple([each for each in before.isr if each not in lost]) if lost else before.isr
+    eligible = [each for each in (*isr, *before.elr) if each not in lost and each not in doubtful]
     living = tuple([each for each in isr if each in alive])
     leader = NO_LEADER
     if living:
         isr = living
         leader = (
-            partition.leader
-            if partition.leader in living
-            else next(each for each in partition.replicas if each in living)
+            before.leader
+            if before.leader in living
+            else next(each for each in before.replicas if each in living)
         )
-    elif not alive.isdisjoint(partition.replicas) and unclean(topic, _reachable(isr, partition)):
-        leader = next(each for each in partition.replicas if each in alive)
+    elif any(each in alive for each in eligible):
+        leader = next(each for each in before.replicas if each in alive and each in eligible)
         isr = (leader,)
-    if leader == partition.leader and isr == partition.isr:
-        return partition
-    return moved(partition, partition._replace(leader=leader, isr=isr))
+    elif not eligible and any(each in alive and each not in lost for each in before.last_known_elr):
+        (leader,) = isr = before.last_known_elr
+    elif not alive.isdisjoint(before.replicas) and unclean(topic, _reachable(eligible, before)):
+        leader = next(each for each in before.replicas if each in alive)
+        isr = (leader,)
+    after = with_elr(before, before._replace(leader=leader, isr=isr), least, lost, doubtful)
+    return partition if after == partition else moved(partition, after, least, lost, doubtful)
 
 
-def _reachable(replicas: Replicas, partition: PartitionImage) -> Replicas:
+def _reachable(replicas: Collection[int], partition: PartitionImage) -> Replicas:
     return tuple([each for each in replicas if each not in partition.offline])
 
 
-def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
-    """Return `after` with new epochs, and without the reassignment that it completes.
+def with_leader(partition: PartitionImage, leader: int) -> PartitionImage:
+    """Return the partition with this leader; outside the ISR it begins an ISR of its own."""
+    isr = partition.isr if leader in partition.isr else (leader,)
+    return partition._replace(leader=leader, isr=isr)
+
+
+def moved(
+    before: PartitionImage,
+    after: PartitionImage,
+    min_isr: int,
+    lost: Collection[int] = (),
+    doubtful: Collection[int] = (),
+) -> PartitionImage:
+    """Return `after` with new epochs, without the reassignment that it completes, and with its
+    eligible replicas (`with_elr` has the other parameters).
 
     The leader epoch also grows when a replica is removed. The removed broker may fetch before it
     knows of its removal, and then delete the log that its fetches reported. The new leader epoch
@@ -68,6 +109,7 @@ def moved(before: PartitionImage, after: PartitionImage) -> PartitionImage:
         after = after._replace(
             offline=tuple([each for each in after.offline if each in after.replicas])
         )
+    after = with_elr(before, after, min_isr, lost, doubtful)
     gone = before.replicas is not after.replicas and not set(before.replicas) <= set(after.replicas)
     epoch = before.leader_epoch + (gone or after.leader != before.leader)
     return after._replace(leader_epoch=epoch, partition_epoch=before.partition_epoch + 1)
@@ -103,13 +145,14 @@ def settling(
     ISR only by its leader's proposal.
     """
     alive = frozenset(image.alive_brokers())
+    min_isr = min_isr_of(image)
 
     def after(topic: TopicImage, index: int, before: PartitionImage) -> PartitionImage:
         if before.leader == NO_LEADER:
-            return settle(topic.name, before, heard, unclean)
-        if alive.issuperset(before.isr) and not before.offline:
+            return settle(topic.name, before, heard, unclean, min_isr)
+        if alive.issuperset(before.isr) and not before.offline and not before.elr:
             return before
-        return settle(topic.name, before, alive, unclean)
+        return settle(topic.name, before, alive, unclean, min_isr)
 
     return after
 
@@ -119,6 +162,7 @@ def to_preferred(image: MetadataImage, most: int) -> list[Record]:
     alive, as there is a leader).
     """
     records: list[Record] = []
+    min_isr = min_isr_of(image)
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
             first = partition.replicas[0]
@@ -131,7 +175,7 @@ def to_preferred(image: MetadataImage, most: int) -> list[Record]:
                     topic.topic_id,
                     index,
                     partition,
-                    moved(partition, partition._replace(leader=first)),
+                    moved(partition, partition._replace(leader=first), min_isr(topic.name)),
                 )
             )
     return records
@@ -146,6 +190,10 @@ def changed(
     )
     if before.offline != after.offline:
         now = now._replace(offline=after.offline)
+    if before.elr != after.elr:
+        now = now._replace(elr=after.elr)
+    if before.last_known_elr != after.last_known_elr:
+        now = now._replace(last_known_elr=after.last_known_elr)
     if (before.replicas, before.adding, before.removing) == (
         after.replicas,
         after.adding,
@@ -194,6 +242,7 @@ def _make_result(change: Change, code: Code, now: PartitionImage | None) -> Alte
         leader_epoch=now.leader_epoch,
         isr=now.isr,
         partition_epoch=now.partition_epoch,
+        elr=now.elr,
     )
 
 
@@ -225,7 +274,10 @@ def _change_isr(
         partition.offline
     ):
         raise KafkaError(Code.INELIGIBLE_REPLICA)
-    return partition if isr == partition.isr else moved(partition, partition._replace(isr=isr))
+    if isr == partition.isr:
+        return partition
+    min_isr = min_isr_of(image)(image.topics[change.topic_id].name)
+    return moved(partition, partition._replace(isr=isr), min_isr)
 
 
 def _eligible(image: MetadataImage, broker_id: int, epoch: int) -> bool:
@@ -234,3 +286,82 @@ def _eligible(image: MetadataImage, broker_id: int, epoch: int) -> bool:
     """
     broker = image.brokers.get(broker_id)
     return broker is not None and broker.alive and epoch in (-1, broker.epoch)
+
+
+def elr_enabled(image: MetadataImage) -> bool:
+    return image.features.get(ELR_VERSION, 0) > 0
+
+
+def min_isr_of(image: MetadataImage) -> MinIsr:
+    """Return the function that has min.insync.replicas of a topic. While the feature is on, no
+    single broker has a value of its own.
+    """
+    if not elr_enabled(image):
+        return lambda topic: 0
+    common = image.config(BROKER, "").get(MIN_ISR, "1")
+    return lambda topic: int(image.config(TOPIC, topic).get(MIN_ISR, common))
+
+
+def with_elr(
+    before: PartitionImage,
+    after: PartitionImage,
+    min_isr: int,
+    lost: Collection[int] = (),
+    doubtful: Collection[int] = (),
+) -> PartitionImage:
+    """Return `after` with its eligible replicas and its last leader. `min_isr`: as MinIsr.
+
+    `lost`: brokers that have lost their disk. `doubtful`: those that may have lost records.
+    """
+    if not min_isr:
+        return without_elr(after)
+    isr = after.isr if after.leader != NO_LEADER else ()
+    if len(isr) >= min(min_isr, len(after.replicas)):
+        return after._replace(elr=(), last_known_elr=())
+    candidates = set(after.isr)
+    # after an unclean election no earlier replica has what is committed from now on
+    if not isr or not set(isr).isdisjoint(before.eligible):
+        candidates.update(before.eligible)
+    elr = candidates.intersection(after.replicas).difference(isr, lost, doubtful)
+    last = () if isr else _last_leader(before)
+    return after._replace(
+        isr=isr,
+        elr=tuple(sorted(elr)),
+        last_known_elr=tuple(
+            [each for each in last if each in after.replicas and each not in lost]
+        ),
+    )
+
+
+def without_elr(partition: PartitionImage) -> PartitionImage:
+    """Return the partition as it is without the feature: an ISR is never empty, and its last
+    members keep their places.
+    """
+    if not (partition.elr or partition.last_known_elr):
+        return partition
+    isr = partition.isr or partition.elr or partition.last_known_elr
+    return partition._replace(isr=isr, elr=(), last_known_elr=())
+
+
+def _last_leader(before: PartitionImage) -> Replicas:
+    """Return the leader that the partition had. One that lost it before the feature was on has a
+    member of its ISR in that place.
+    """
+    if before.leader != NO_LEADER:
+        return (before.leader,)
+    return before.last_known_elr or before.isr[:1]
+
+
+def records_of_feature(image: MetadataImage, default: int) -> list[Record]:
+    """Return the records that go with the feature's begin: min.insync.replicas for all brokers
+    (`default`, if there is none yet), and for no single one.
+    """
+    records: list[Record] = []
+    if MIN_ISR not in image.config(BROKER, ""):
+        records.append(ConfigSet(BROKER, "", MIN_ISR, str(default)))
+    own = [
+        name
+        for (kind, name), values in image.configs.items()
+        if kind == BROKER and name and MIN_ISR in values
+    ]
+    return records + [ConfigSet(BROKER, name, MIN_ISR, None) for name in own]

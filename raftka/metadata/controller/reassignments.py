@@ -23,7 +23,7 @@ from raftka.metadata.commands import (
 from raftka.metadata.controller.assignment import check_assigned
 from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
-from raftka.metadata.controller.partitions import changed, moved
+from raftka.metadata.controller.partitions import changed, min_isr_of, moved, with_leader
 from raftka.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from raftka.metadata.records import Record, Replicas
 from raftka.wire.errors import Code, KafkaError, check_limit, quoted
@@ -57,6 +57,7 @@ class _Alteration:
 
     def __init__(self, draft: Draft, *, factor_may_change: bool) -> None:
         self.image = draft.image
+        self.min_isr = min_isr_of(draft.image)
         self.factor_may_change = factor_may_change
         self.allows_unclean_election = draft.environment.allows_unclean_election
         self.records: list[Record] = []
@@ -89,7 +90,8 @@ class _Alteration:
             else self._set_target(before, move.replicas)
         )
         if after != before:
-            after = self.done[topic.topic_id, move.partition] = moved(before, after)
+            after = moved(before, after, self.min_isr(topic.name))
+            self.done[topic.topic_id, move.partition] = after
             self.records.append(changed(topic.topic_id, move.partition, before, after))
 
     def _set_target(self, before: PartitionImage, target: Replicas) -> PartitionImage:
@@ -99,10 +101,11 @@ class _Alteration:
         original = _original(before)
         dropped = frozenset(before.adding).difference(target)  # added by the target before
         isr = tuple([each for each in before.isr if each not in dropped])
-        if not isr:
+        holders = _holders(before)
+        if dropped.issuperset(holders):
             # only these replicas have all records: they are removed once others have them too
             isr = before.isr
-            original += tuple([each for each in isr if each not in original])
+            original += tuple([each for each in holders if each not in original])
         removing = tuple([each for each in original if each not in target])
         now = before._replace(replicas=target + removing, isr=isr)
         return self._elect_leader(
@@ -116,7 +119,7 @@ class _Alteration:
             raise KafkaError(Code.NO_REASSIGNMENT_IN_PROGRESS)
         original = _original(before)
         isr = tuple([each for each in before.isr if each in original])
-        if not isr:
+        if set(original).isdisjoint(_holders(before)):
             if not self.allows_unclean_election(topic.name):
                 text = (
                     f"Unable to revert partition assignment for {topic.name}:{index} because it "
@@ -137,13 +140,19 @@ class _Alteration:
         if now.leader in now.isr:
             return now
         living = tuple([each for each in now.isr if self._is_available(now, each)])
-        return now._replace(
-            leader=next((each for each in now.replicas if each in living), NO_LEADER),
-            isr=living or now.isr,
-        )
+        able = living or [each for each in now.elr if self._is_available(now, each)]
+        leader = next((each for each in now.replicas if each in able), NO_LEADER)
+        if leader == NO_LEADER:
+            return now._replace(leader=NO_LEADER)
+        return with_leader(now._replace(isr=living), leader)
 
     def _is_available(self, partition: PartitionImage, broker_id: int) -> bool:
         return broker_id not in partition.offline and self.image.alive(broker_id)
+
+
+def _holders(partition: PartitionImage) -> Replicas:
+    """Return the replicas that have all committed records; without any, the last leader."""
+    return partition.isr or partition.elr or partition.last_known_elr
 
 
 def _original(partition: PartitionImage) -> Replicas:

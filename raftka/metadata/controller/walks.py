@@ -17,7 +17,7 @@ from raftka.metadata.records import PartitionChanged, Record
 
 PORTION_BYTES = 32 * KIB  # of records: 400 partitions of three replicas
 LOOKED_AT = 10_000  # partitions in one portion: some milliseconds if none of them changes
-RECORD_BYTES = 72  # an encoded PartitionChanged without its broker ids
+RECORD_BYTES = 74  # an encoded PartitionChanged without its broker ids
 ID_BYTES = 5  # a broker id
 NO_TOPIC = TopicImage("", b"", ())
 
@@ -73,5 +73,13 @@ class Walk:
 
 def size_bound(record: PartitionChanged) -> int:
     """Return an upper bound of the record's size in an entry."""
-    lists = (record.isr, record.replicas, record.adding, record.removing, record.offline)
+    lists = (
+        record.isr,
+        record.replicas,
+        record.adding,
+        record.removing,
+        record.offline,
+        record.elr,
+        record.last_known_elr,
+    )
     return RECORD_BYTES + ID_BYTES * sum([len(each) for each in lists if each])

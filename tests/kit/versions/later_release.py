@@ -1,5 +1,5 @@
-"""A release after this one, played in this process: it knows level 2 of `raftka.version`, which has
-a new kind of metadata record and a new field of an old one.
+"""A release after this one, played in this process: it knows the next level of `raftka.version`,
+which has a new kind of metadata record and a new version of an old one.
 """
 
 from typing import NamedTuple
@@ -12,9 +12,9 @@ from raftka.metadata.controller.decision import Decision
 from raftka.metadata.controller.draft import Draft
 from raftka.metadata.records import Later, PartitionChanged
 from raftka.metadata.security_commands import AlterClientQuotas
-from raftka.versions import RAFTKA_VERSION, SUPPORTED
+from raftka.versions import LEVELS, RAFTKA_VERSION, SUPPORTED
 
-LEVEL = 2
+LEVEL = LEVELS[-1].number + 1
 REMARK_KIND = 900
 
 
@@ -39,5 +39,9 @@ def play_later_release(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(records.NUMBERS, RemarkSet, (REMARK_KIND, 0))  # type: ignore[misc]
     patch.setitem(records.KINDS, REMARK_KIND, (RemarkSet, 0))
     patch.setitem(records.LATER, RemarkSet, (Later(0, LEVEL, 0),))  # type: ignore[misc]
-    patch.setitem(records.LATER, PartitionChanged, (Later(2, LEVEL, 9),))
+    number, version = records.NUMBERS[PartitionChanged]
+    later = Later(version + 1, LEVEL, len(PartitionChanged._fields))
+    patch.setitem(records.NUMBERS, PartitionChanged, (number, version + 1))
+    patch.setitem(records.KINDS, number, (PartitionChanged, version + 1))
+    patch.setitem(records.LATER, PartitionChanged, (*records.LATER[PartitionChanged], later))
     patch.setitem(administration.DECISIONS, AlterClientQuotas, decide_with_remark)

@@ -180,6 +180,7 @@ class ControllerStage:
     def _registration(self, broker_id: int, words: Words) -> RegisterBroker:
         """`directory=1a,1b failed=1 held=1a:t-0,t-1;1b:`: what it can use, how many it cannot, what
         lies in each. `supports=raftka.version:1-2`: levels that are not those of this release.
+        `clean`: the process before was shut down in order; `os`: this one does not flush.
         """
         directory, *more = [_id(each) for each in words.get("directory", str(broker_id)).split(",")]
         incarnation = (
@@ -202,7 +203,9 @@ class ControllerStage:
             words.get("rack") or None,
         )
         features = _features(words.get("supports"))
-        return RegisterBroker(*who, tuple(more), words.number("failed", 0), held, features)
+        previous = self._epoch(broker_id) if words.flag("clean") else -1
+        disk = tuple(more), words.number("failed", 0), held
+        return RegisterBroker(*who, *disk, features, previous, not words.flag("os"))
 
     def _held(self, text: str) -> HeldReplicas:
         directory, _, names = text.partition(":")
@@ -494,7 +497,9 @@ class ControllerStage:
         return " ".join(
             f"{name}={_text(value)}"
             for name, value in values
-            if name not in ("incarnation_id", "endpoints", "features") and value not in (None, ())
+            if name not in ("incarnation_id", "endpoints", "features")
+            and value not in (None, ())
+            and (name, value) != ("flushes", True)
         )
 
     def _reply(self, reply: Any) -> Iterator[str]:
@@ -569,8 +574,9 @@ def _partition(partition: PartitionImage) -> str:
         f"leader={partition.leader} epoch={partition.leader_epoch} isr={isr} "
         f"partition-epoch={partition.partition_epoch}"
     )
-    if partition.offline:
-        now += f" offline={','.join(map(str, partition.offline))}"
+    for name in ("offline", "elr", "last_known_elr"):
+        if brokers := getattr(partition, name):
+            now += f" {name}={','.join(map(str, brokers))}"
     return f"{now} {_under_way(partition)}" if partition.adding or partition.removing else now
 
 

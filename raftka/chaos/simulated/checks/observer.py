@@ -81,6 +81,7 @@ class Observer:
             replicas,
             isr,
             tuple(now.offline),
+            tuple(now.elr),
         )
         self.seen.append(seen)
         if was is not None and self._changes.get(key, (-1, 0.0))[0] < after.offset:

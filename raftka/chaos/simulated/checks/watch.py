@@ -131,7 +131,7 @@ class Watch:
             f"{leader.high_watermark} is committed"
         )
         if self._disks_stay:
-            for member in set(partition.isr) - {self._rotten()}:
+            for member in set(partition.eligible) - {self._rotten()}:
                 self._member(
                     name, member, replicas.get(member), max(committed, leader.high_watermark)
                 )

@@ -154,7 +154,8 @@ class Incident:
         return self.cluster.nodes[node_id].lifecycle.broker_epoch
 
     def left_every_isr(self, node_id: int) -> bool:
-        return not any(node_id in partition.isr for partition in self.cluster.all_partitions())
+        """Neither may it lead without being in one."""
+        return not any(node_id in partition.eligible for partition in self.cluster.all_partitions())
 
     # links: several incidents may hold one, it carries again when the last lets go
 
