@@ -5,9 +5,10 @@ from typing import Any
 from raftka.broker.controller.controller_host import ControllerHost
 from raftka.metadata.controller import assignment, controller, partitions
 from raftka.metadata.controller.controller import Controller
-from raftka.metadata.controller.directories import DirectoriesHere
+from raftka.metadata.controller.directories import DirectoriesHere, Shutdown
 from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from tests.mutants.registry import mutant
+from raftka.replication.partition import LeaderState
+from tests.mutants.registry import mutant, part_of
 
 
 @mutant(ControllerHost, "active")
@@ -132,6 +133,46 @@ def session_reuse_after_restart(_: Any) -> Any:
         return known is not None
 
     return bug
+
+
+@mutant(controller, "shutdown_before")
+def eligible_after_an_unclean_shutdown(_: Any) -> Any:
+    """A broker that has lost what it did not flush is taken for one that was shut down in order: it
+    stays eligible, and leads.
+    """
+    return lambda command, known: Shutdown.CLEAN
+
+
+@mutant(partitions, "with_elr")
+def shrink_forgets_the_eligible(with_elr: Any) -> Any:
+    """A replica that leaves an ISR of fewer than min.insync.replicas is not eligible: only the last
+    member is, and what that has lost is lost.
+    """
+
+    def bug(before: PartitionImage, *rest: Any) -> Any:
+        return with_elr(before._replace(isr=()) if before.leader != NO_LEADER else before, *rest)
+
+    return bug
+
+
+@mutant(partitions, "with_elr")
+def eligible_beside_a_large_isr(with_elr: Any) -> Any:
+    """The ISR is as large as min.insync.replicas again and goes on; who is outside stays eligible
+    without what it commits.
+    """
+
+    def bug(before: PartitionImage, *rest: Any) -> Any:
+        now: PartitionImage = with_elr(before, *rest)
+        left = [each for each in before.elr if each in now.replicas and each not in now.isr]
+        return now if now.elr or not now.isr else now._replace(elr=tuple(left))
+
+    return bug
+
+
+@part_of(eligible_beside_a_large_isr, LeaderState, "_adopt")
+def leader_does_not_know_them(adopt: Any) -> Any:
+    """Else the leader would wait."""
+    return lambda self, isr, partition_epoch, elr: adopt(self, isr, partition_epoch, ())
 
 
 @mutant(assignment, "place", "quorum struck")

@@ -9,7 +9,7 @@ from raftka.broker.replica.fetcher import PartitionFetchState
 from raftka.broker.replica.partition import Partition
 from raftka.replication.follower import NOTHING, FollowerFetch, Phase
 from raftka.replication.partition import AdvanceHighWatermark, Follower, LeaderState
-from tests.mutants.registry import mutant
+from tests.mutants.registry import mutant, part_of
 
 
 @mutant(Partition, "flush")
@@ -111,10 +111,32 @@ def high_watermark_goes_back(_: Any) -> Any:
     return bug
 
 
+@mutant(LeaderState, "_advance")
+def commits_while_others_are_eligible(advance: Any) -> Any:
+    """A leader goes on below min.insync.replicas, although replicas outside its ISR may lead
+    next.
+    """
+
+    def bug(self: LeaderState) -> Any:
+        kept, self.elr, self.min_isr = (self.elr, self.min_isr), (), 1
+        try:
+            return advance(self)
+        finally:
+            self.elr, self.min_isr = kept
+
+    return bug
+
+
 @mutant(LeaderState, "under_min_isr")
 def min_isr_is_not_looked_at(_: Any) -> Any:
     """acks=all is answered whoever is left in the ISR."""
     return property(lambda self: False)
+
+
+@part_of(min_isr_is_not_looked_at, LeaderState, "_adopt")
+def eligible_replicas_are_not_looked_at(adopt: Any) -> Any:
+    """Else the leader would wait for an ISR that is large enough."""
+    return lambda self, isr, partition_epoch, elr: adopt(self, isr, partition_epoch, ())
 
 
 @mutant(LeaderState, "knows_its_end")

@@ -72,6 +72,8 @@ SAMPLE = [  # bug, hunt, seeds within which it must be found
     ("joins_the_isr_too_early", "small replication", 20),
     ("follower_claims_what_is_written", "small replication", 20),
     ("never_truncates", "small replication", 10),
+    ("shrink_forgets_the_eligible", "small replication", 30),
+    ("commits_while_others_are_eligible", "small replication", 10),
     ("leader_counts_what_is_written", "power", 5),
     ("retry_is_written_twice", "replication struck", 4),
     ("generation_is_not_fenced", "groups", 4),

@@ -350,6 +350,7 @@ def without_cap(self: LeaderState, replicas: Sequence[int]) -> None:
 
 
 ASSIGN = LeaderState._assign
+ADOPT = LeaderState._adopt
 
 
 def goes_back(self: LeaderState) -> Any:
@@ -405,6 +406,7 @@ PLANTED = [
     ("high_watermark_never_back", LeaderState, "_advance", goes_back),
     ("min_isr", LeaderState, "under_min_isr", property(lambda self: False)),
     ("min_isr", LeaderState, "_assign", without_cap),
+    ("elr", LeaderState, "_adopt", lambda self, isr, pe, elr: ADOPT(self, isr, pe, ())),
     ("shrink", LeaderState, "_caught_up", lambda self, f: True),
     (
         "shrink",

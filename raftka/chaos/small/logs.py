@@ -111,6 +111,24 @@ class Log:
         self.flush(self.end)
 
 
+class UnflushedLog(Log):
+    """With raftka.log.flush=os: what is written is claimed, and the disk has it later. A power loss
+    takes all that it does not have.
+    """
+
+    def flush(self, end: int) -> None:
+        self.flushed = max(self.flushed, min(end, self.end))
+
+    def write_back(self) -> None:
+        """The disk has everything."""
+        super().flush(self.end)
+
+    def lose_power(self, random: Random) -> None:
+        kept, epochs = self._platter
+        self.entries, self.epochs = list(kept), LeaderEpochs(epochs)
+        self.flushed = self.end
+
+
 class Batch(NamedTuple):
     """The producer of a batch, as the batch tells it."""
 

@@ -74,6 +74,7 @@ class Replica:
         self.alive = self.paused = False
         self.life = 0
         self.broker_epoch = -1
+        self.clean_epoch = -1  # at the last end, if that was in order
         self.high_watermark = 0  # the checkpoint, in the end: it may be old
         self.image = MetadataImage()
         self.partition = NOBODY

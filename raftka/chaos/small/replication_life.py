@@ -4,6 +4,10 @@ in memory, messages that are late or lost.
 Some ten simulated seconds with a hundred records. Then all heals: everybody must come into the ISR,
 with the same log, and all that was acknowledged. In a third of the lives the logs are the broker's
 own, on files in memory, and transactional producers write beside the others (transactions.py).
+
+In a third of the others brokers do not flush what they acknowledge, with min.insync.replicas 2. One
+broker at a time loses all that its disk does not have, best the last one of the ISR: another one
+only when the ISR has the first again. That is what eligible leader replicas are for (KIP-966).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +16,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from raftka.chaos.small.logs import Entry, Log
+from raftka.chaos.small.logs import Entry, Log, UnflushedLog
 from raftka.chaos.small.raft_oracle import Violation
 from raftka.chaos.small.replica import Replica
 from raftka.chaos.small.transactions import SHARE, Transactions
@@ -73,6 +77,22 @@ FAULTS = (
     "move",
     "elect",
 )
+UNFLUSHED_SHARE = 1 / 3  # of the lives without transactions
+UNFLUSHED_FAULTS = (
+    "last_member",
+    "last_member",
+    "last_member",
+    "stop",
+    "kill",
+    "power",
+    "pause",
+    "cut",
+    "isolate",
+    "slow_net",
+    "other_controller",
+    "elect",
+)
+WRITE_BACK_S = (0.5, 5.0)  # between two times at which a kernel writes all to its disk
 Answered = Callable[[Any, Code], object]  # a command's reply, or why there is none
 
 
@@ -126,7 +146,7 @@ class Oracle:
             behind = [
                 each
                 for each in partition.eligible
-                if self.world.replicas[each].log.flushed < offset
+                if self.world.replicas[each].log.flushed < offset and each not in self.world.unclean
             ]
             self.check(
                 not behind,
@@ -167,6 +187,13 @@ class Life:
         self.records = RECORDS if self.transactions is None else RECORDS_BESIDE
         self.brokers = self.random.choice((3, 3, 4, 5))
         self.min_isr = self.random.choice((1, 2, 2))
+        unflushed = Random(f"unflushed/{seed}").random() < UNFLUSHED_SHARE
+        self.flushes = self.transactions is not None or not unflushed
+        if not self.flushes:
+            self.min_isr = 2
+        # brokers whose process may have lost records, and that are not registered since
+        self.unclean: set[int] = set()
+        self.weak: set[int] = set()  # the same, until they are in the ISR again
         self.oracle = Oracle(self)
         self.replicas = {i: Replica(self, i) for i in range(1, self.brokers + 1)}
         self.image = MetadataImage()  # committed
@@ -262,6 +289,7 @@ class Life:
             self.controller.replay(offset, outcome.records)
             if (partition := self.partition_of(self.image)) is not None:
                 self.oracle.begins(partition.leader_epoch)
+                self.weak -= set(partition.isr) - self.unclean
             self._publish()
 
     def _publish(self) -> None:
@@ -314,11 +342,13 @@ class Life:
             None,
             endpoints,
             features=own_features(),
-            flushes=True,
+            previous_epoch=replica.clean_epoch,
+            flushes=self.flushes,
         )
 
         def answered(reply: Registered, code: Code) -> None:
             if code is Code.NONE:
+                self.unclean.discard(replica.id)
                 replica.broker_epoch = reply.broker_epoch
                 replica.on_image(self.image)
                 self._beat(replica)
@@ -421,7 +451,9 @@ class Life:
         self.oracle.check(right, what)
 
     def new_log(self) -> Log:
-        return self.transactions.new_log() if self.transactions is not None else Log()
+        if self.transactions is not None:
+            return self.transactions.new_log()
+        return Log() if self.flushes else UnflushedLog()
 
     # a life
 
@@ -434,9 +466,10 @@ class Life:
         formed = self.run(5.0, lambda: len(self.image.alive_brokers()) == self.brokers)
         self.oracle.check(formed, "the brokers are not registered")
         replication = min(self.brokers, self.random.choice((2, 3, 3, 3, 5)))
+        configs = (("min.insync.replicas", str(self.min_isr)),)
         self._commit(
             self.controller.decide(
-                CreateTopics((NewTopic(TOPIC, 1, replication),)), self._context()
+                CreateTopics((NewTopic(TOPIC, 1, replication, configs=configs),)), self._context()
             )
         )
         began = self.now
@@ -445,8 +478,13 @@ class Life:
         for _ in range(self.random.randrange(5, 12)):
             self.at(
                 began + self.random.uniform(0.2, SECONDS),
-                partial(self._fault, self.random.choice(FAULTS)),
+                partial(
+                    self._fault, self.random.choice(FAULTS if self.flushes else UNFLUSHED_FAULTS)
+                ),
             )
+        if not self.flushes:
+            for replica in self.replicas.values():
+                self._write_back(replica)
         if self.transactions is not None:
             self.transactions.begin()
         self.run(SECONDS)
@@ -516,8 +554,14 @@ class Life:
         return self.replicas[self.random.randint(1, self.brokers)]
 
     def _down(self, replica: Replica, *, power: bool) -> None:
-        if replica.alive:
+        if not self.flushes and self.weak:
+            self._shut_down(replica)
+        elif replica.alive:
             epoch = replica.broker_epoch
+            if not self.flushes:
+                replica.clean_epoch = -1
+                self.unclean.add(replica.id)
+                self.weak.add(replica.id)
             replica.stop(power=power)
             if not power and epoch >= 0 and self.random.random() < 0.8:
                 self.at(self.now + 0.05, lambda: self._gone(replica.id, epoch))
@@ -530,6 +574,46 @@ class Life:
                 self._commit(self.controller.decide(BrokerLost(broker, epoch), self._context()))
             except KafkaError:
                 pass  # it has registered anew
+
+    def _stop(self) -> None:
+        self._shut_down(self._someone())
+
+    def _shut_down(self, replica: Replica) -> None:
+        """As an operator does it; the disk has everything then."""
+        if replica.alive and replica.broker_epoch >= 0:
+            self._to_disk(replica)
+            replica.clean_epoch = epoch = replica.broker_epoch
+            replica.stop(power=False)
+            self.at(self.now + 0.05, lambda: self._gone(replica.id, epoch))
+            self.at(self.now + self.random.uniform(0.0, 4.0), lambda: self.start(replica))
+
+    def _last_member(self) -> None:
+        """All others of the ISR stop in order, or are cut off; then the last one loses its power,
+        with all that it has not flushed.
+        """
+        partition = self.partition_of(self.image)
+        if partition is None or not partition.isr:
+            return
+        last = self.random.choice(partition.isr)
+        for each in partition.isr:
+            if each != last:
+                if self.random.random() < 0.7:
+                    self._shut_down(self.replicas[each])
+                else:
+                    self._cut_off(each)
+        self.at(
+            self.now + self.random.uniform(0.1, 2.5),
+            lambda: None if self.over else self._down(self.replicas[last], power=True),
+        )
+
+    def _write_back(self, replica: Replica) -> None:
+        self._to_disk(replica)
+        again = self.now + self.random.uniform(*WRITE_BACK_S)
+        self.at(again, lambda: None if self.over else self._write_back(replica))
+
+    def _to_disk(self, replica: Replica) -> None:
+        if isinstance(replica.log, UnflushedLog):
+            replica.log.write_back()
 
     def _kill(self) -> None:
         self._down(self._someone(), power=False)
@@ -564,7 +648,9 @@ class Life:
         self._hold([(a, b)] if self.random.random() < 0.5 else [(a, b), (b, a)])
 
     def _isolate(self) -> None:
-        one = self._someone().id
+        self._cut_off(self._someone().id)
+
+    def _cut_off(self, one: int) -> None:
         self._hold(
             [
                 link
