@@ -14,7 +14,7 @@ from raftka.broker.network.dispatch import handles
 from raftka.broker.network.request import Delayed, Request
 from raftka.broker.work.long_work import Steps
 from raftka.metadata.controller.topic_names import check_topic_name
-from raftka.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from raftka.metadata.image import MetadataImage, PartitionImage, TopicImage
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.messages.topic_partitions import (
     DESCRIBE_TOPIC_PARTITIONS,
@@ -168,7 +168,7 @@ def _partition(
 ) -> DescribeTopicPartitionsResponsePartition:
     brokers = image.brokers
     return response.topics.partitions(
-        error_code=int(Code.LEADER_NOT_AVAILABLE) if partition.leader == NO_LEADER else 0,
+        error_code=0,  # also without a leader, unlike in Metadata
         partition_index=index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,

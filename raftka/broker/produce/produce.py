@@ -57,9 +57,13 @@ from raftka.wire.schema import Row
 
 ADMIN_CLIENT = "__admin_client"
 response = PRODUCE.response
-# refused behind the CRC
-BY_PRODUCER_STATE = frozenset(
-    {Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.INVALID_PRODUCER_EPOCH, Code.INVALID_TXN_STATE}
+WITH_LOG_START = frozenset(  # their answers have the log's start, as Kafka's
+    {
+        Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        Code.INVALID_PRODUCER_EPOCH,
+        Code.INVALID_TXN_STATE,
+        Code.NOT_ENOUGH_REPLICAS,
+    }
 )
 SAYS_ABORTABLE = 11  # the version from which on a producer knows TRANSACTION_ABORTABLE
 # from which on it leaves it to the leader to add partitions to its transaction
@@ -461,7 +465,7 @@ class Produce:
         )
         if partition is not None:
             if isinstance(error, RefusedRecords) or (
-                error.code in BY_PRODUCER_STATE and not isinstance(error, NotVerified)
+                error.code in WITH_LOG_START and not isinstance(error, NotVerified)
             ):
                 row.log_start_offset = partition.log.start_offset
             if error.code in NAMES_LEADER and self.request.version >= 10:
