@@ -283,7 +283,7 @@ class _Life:
             before_start=watch,
             own={node_id: dict(values) for node_id, values in settings.mixed},
         )
-        cluster.keeps_power = settings.flush == "os"
+        cluster.keeps_power = settings.flush == "os" and self.options.plan.flush is None
         struck = next(
             (topic for work in self.works for topic in work.topics), (TOPIC, settings.partitions)
         )

@@ -1,5 +1,5 @@
-"""Exchanges recorded with Apache Kafka 4.4.0 about eligible leader replicas (KIP-966), asked again of
-three nodes whose brokers stop, die and come back as the recorded ones did.
+"""Exchanges recorded with Apache Kafka 4.4.0 about eligible leader replicas (KIP-966), asked again
+of three nodes whose brokers stop, die and come back as the recorded ones did.
 
 The nodes have raftka.log.flush=os: as Kafka's brokers they may lose what they have acknowledged, so
 a broker that was killed is not eligible any more. golden_elr.jsonl has the form of golden.jsonl.

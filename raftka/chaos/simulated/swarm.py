@@ -106,6 +106,8 @@ class Plan:
     beside: bool = False  # other workloads go on meanwhile, nodes are set differently
     busy: bool = False  # the nodes of half of the lives, and of all where a workload is alone
     lengths_s: tuple[float, ...] = ()  # one of these instead of `seconds`, with as many faults
+    # raftka.log.flush of all nodes, and power is lost with all that is not flushed
+    flush: str | None = None
 
 
 POWER = Plan(
@@ -116,6 +118,7 @@ WIDTH = Plan("width", schedule.WIDTH, roles=True)
 DIRECTORIES = Plan(
     "directories", schedule.DIRECTORIES, gap_s=(0.1, 0.8), ends_in_the_dark=True, directories=True
 )
+ELIGIBLE = Plan("eligible", schedule.ELIGIBLE, 18.0, (0.1, 1.0), (0.2, 0.6), flush="os")
 THREE = Plan(
     "three", schedule.SWARM, 18.0, (0.2, 2.0), (0.2, 0.6), groups=True, beside=True, busy=True
 )
@@ -135,7 +138,7 @@ AT_WORK = Plan("work", (), 10.0)  # a workload alone
 BUSY_AT_WORK = replace(AT_WORK, busy=True)
 # the one of security, with faults of its own
 SECURED = Plan("work", schedule.SECURED, 20.0, ends_in_the_dark=True)
-PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES)}
+PLANS = {plan.name: plan for plan in (SWARM, THREE, POWER, FAULTS, WIDTH, DIRECTORIES, ELIGIBLE)}
 
 
 def choose(plan: Plan, chance: Random) -> Settings:
@@ -151,7 +154,7 @@ def choose(plan: Plan, chance: Random) -> Settings:
         controllers,
         partitions=partitions,
         replication=replication,
-        min_isr=chance.choice((1, 2, 2)) if replication > 2 else 1,
+        min_isr=2 if plan.flush else chance.choice((1, 2, 2)) if replication > 2 else 1,
         segment_bytes=chance.choice((1 << 30, 20_000, 2_000) if plan.groups else (1 << 30, 20_000)),
         fetch_bytes=chance.choice((1 << 20, 1 << 20, 600)) if plan.groups else 1 << 20,
         snapshot_bytes=chance.choice((20 << 20, 2_000)),
@@ -163,6 +166,7 @@ def choose(plan: Plan, chance: Random) -> Settings:
         noise=plan.noise and (not plan.groups or chance.random() < 0.5),
         groups=chance.randint(0, 2) if plan.groups else 0,
         directories=2 if plan.directories else 1,
+        flush=plan.flush or "fsync",
         drift=True,
         ends_in_the_dark=plan.ends_in_the_dark or (plan.groups and chance.random() < 0.2),
         seconds=plan.seconds,
@@ -231,6 +235,8 @@ def with_length(plan: Plan, settings: Settings, chance: Random) -> Settings:
 
 def _sizes(plan: Plan, chance: Random) -> tuple[int, int, tuple[int, ...]]:
     """Nodes, voters, and which voters are no brokers. At least three are brokers."""
+    if plan.flush:  # the quorum may stay while brokers go
+        return chance.choice(((3, 3, ()), (6, 3, (1, 2, 3))))
     if plan.roles:
         controllers = tuple(node_id for node_id in (1, 2, 3) if chance.random() < 0.5)
         return 3 + len(controllers) + chance.randint(1, 2), 3, controllers

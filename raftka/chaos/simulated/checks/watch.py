@@ -137,12 +137,12 @@ class Watch:
                 )
 
     def _member(self, name: str, member: int, partition: Partition | None, committed: int) -> None:
-        """With flush=os what is written counts, and no power is lost."""
+        """With flush=os what is written counts."""
         if partition is not None and partition.log.failed is None:
             flushed = partition.log.flushed_offset
             gone = (
                 None
-                if self.cluster.keeps_power
+                if partition.log.config.flush == "os"
                 else unflushed(partition.log, self.cluster.disk(member))
             )
             assert gone is None, f"n{member} {name}: {gone}"

@@ -13,6 +13,7 @@ VERY_SLOW_SYNC_S = (0.3, 1.0)
 BEFORE_THE_DARK_S = (0.1, 0.5)
 BACK_S = ((0.0, 0.0), (0.0, 0.0), (0.2, 1.0))  # the first, the second, the third node
 SPREADS_S = (0.0, 0.3, 3.0)  # of the nodes' starts, when all start
+LAST_LOOKS, WHOLE_LOOKS = 100, 600  # for an ISR of one; until all are in sync again
 PAUSES_S = (0.05, 0.5, 2.0, 5.0)
 CLOCK_JUMPS_S = (-3480.0, -60.0, -0.2, 0.2, 60.0, 3480.0)
 FURTHEST_S = 3550.0  # from clients' clocks: what lies an hour ahead is refused as INVALID_TIMESTAMP
@@ -40,26 +41,33 @@ def shut_down(it: Incident) -> None:
     node_id = it.someone()
     if node_id is None:
         return
+    it.note(f"shutdown of n{node_id}")
+    _shut_down(it, node_id, lambda: _stopped(it, node_id))
+
+
+def _shut_down(it: Incident, node_id: int, then: Callable[[], object]) -> None:
+    """`then` is called when the process has ended, if it was not another one by then."""
     node = it.cluster.nodes[node_id]
 
     async def stop() -> None:
         with suppress(OSError):  # of a disk: the process ends with that, as by the command line
             await node.shutdown()
-        it.world.at(it.world.now, lambda: _stopped(it, node_id, node))
+        it.world.at(it.world.now, lambda: _end(it, node_id, node, then))
 
-    it.note(f"shutdown of n{node_id}")
     node.runtime.spawn(stop, "stop")
 
 
-def _stopped(it: Incident, node_id: int, node: Node) -> None:
+def _end(it: Incident, node_id: int, node: Node, then: Callable[[], object]) -> None:
     if it.cluster.nodes[node_id] is node and it.cluster.alive(node_id):
         it.cluster.kill(node_id, power_loss=False)
-        if it.scene.over:
-            it.start(node_id)
-        else:
-            it.for_a_while(
-                f"end of n{node_id}", it.random.uniform(0.0, 2.0), lambda: it.start(node_id)
-            )
+        then()
+
+
+def _stopped(it: Incident, node_id: int) -> None:
+    if it.scene.over:
+        it.start(node_id)
+    else:
+        it.for_a_while(f"end of n{node_id}", it.random.uniform(0.0, 2.0), lambda: it.start(node_id))
 
 
 @kind
@@ -125,6 +133,52 @@ def _now_dark(it: Incident, *order: int) -> None:
         it.later(it.random.uniform(*spread_s), partial(it.start, node_id))
     for node_id in it.cluster.nodes.keys() - set(order):
         it.later(BACK_S[-1][1], partial(it.start, node_id))
+
+
+@kind
+def last_member(it: Incident) -> None:
+    """All replicas are in sync; all but one stop in order. The last of the ISR loses its power,
+    with all that it has not flushed. Then all come back.
+
+    One of the others leads, with all that was acknowledged: it was eligible.
+    """
+    it.scene.preparing = True
+    it.when(60, it.all_are_in_sync, lambda: _leave_one(it))
+
+
+def _leave_one(it: Incident) -> None:
+    index = it.partition()
+    isr = it.cluster.isr_of(it.topic, index)
+    if not it.all_are_in_sync() or len(isr) < 2:
+        it.scene.preparing = False
+        return
+    last = it.random.choice(isr)
+    others = [each for each in isr if each != last]
+    for each in others:
+        it.later(it.random.uniform(0.0, 1.0), partial(_leave, it, each))
+    it.when(
+        LAST_LOOKS,
+        lambda: set(it.cluster.isr_of(it.topic, index)) <= {last},
+        lambda: it.later(it.random.uniform(0.0, 1.0), partial(_forget, it, last, others)),
+    )
+
+
+def _leave(it: Incident, node_id: int) -> None:
+    it.note(f"shutdown of n{node_id}")
+    _shut_down(it, node_id, lambda: it.start(node_id) if it.scene.over else None)
+
+
+def _forget(it: Incident, last: int, others: list[int]) -> None:
+    it.note(f"power loss n{last}, the last of the ISR")
+    it.cluster.kill(last, power_loss=True)
+    for each in (last, *others):
+        back = partial(it.later, it.random.uniform(0.0, 3.0), partial(it.start, each))
+        it.when(LAST_LOOKS, partial(_is_down, it, each), back)
+    it.when(WHOLE_LOOKS, it.all_are_in_sync, lambda: setattr(it.scene, "preparing", False))
+
+
+def _is_down(it: Incident, node_id: int) -> bool:
+    return not it.cluster.alive(node_id)
 
 
 @kind

@@ -104,6 +104,17 @@ SWARM = (
     Kind("loss_everywhere", 1),
     Kind("slow_everywhere", 1),
 )
+# no process ends without its last records on the disk, but for the one that `last_member` chooses
+ELIGIBLE = (
+    Kind("last_member", 10),
+    Kind("shut_down", 2),
+    Kind("pause", 2),
+    Kind("cut", 2),
+    Kind("isolate", 1),
+    Kind("slow_link", 1),
+    Kind("elect", 2),
+    Kind("reorder", 1),
+)
 SECURED = (
     *KILLS,
     *DELAYS,
