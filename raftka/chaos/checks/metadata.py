@@ -23,6 +23,11 @@ class PartitionSeen(NamedTuple):
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()  # replicas whose directory failed
     elr: tuple[int, ...] = ()  # eligible leader replicas
+    last_leader: tuple[int, ...] = ()  # without a leader: who leads when none is eligible
+
+    @property
+    def may_lead(self) -> tuple[int, ...]:
+        return self.isr + self.elr or self.last_leader
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -148,7 +153,7 @@ def _step(
         next_to_it
         and not completed
         and not unclean_elections
-        and after.leader not in (NO_LEADER, before.leader, *before.isr, *before.elr)
+        and after.leader not in (NO_LEADER, before.leader, *before.may_lead)
     ):
         findings.wrong(
             "unclean-election",

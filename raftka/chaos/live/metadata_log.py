@@ -70,7 +70,13 @@ def _of(
         now = image.partition(topic_id, index)
         if now is not None:
             key = f"{image.topics[topic_id].name}-{index} {topic_id.hex()}"
-            members = tuple(now.replicas), tuple(now.isr), tuple(now.offline), tuple(now.elr)
+            members = now.replicas, now.isr, now.offline, now.elr, now.last_known_elr
             yield PartitionSeen(
-                image.offset, who, key, now.leader, now.leader_epoch, now.partition_epoch, *members
+                image.offset,
+                who,
+                key,
+                now.leader,
+                now.leader_epoch,
+                now.partition_epoch,
+                *map(tuple, members),
             )

@@ -82,6 +82,7 @@ class Observer:
             isr,
             tuple(now.offline),
             tuple(now.elr),
+            tuple(now.last_known_elr),
         )
         self.seen.append(seen)
         if was is not None and self._changes.get(key, (-1, 0.0))[0] < after.offset:
