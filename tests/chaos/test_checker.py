@@ -79,6 +79,7 @@ METADATA = {
     "bad-replicas": BEFORE._replace(offset=6, partition_epoch=8, replicas=(1, 2, 2)),
     "bad-isr": BEFORE._replace(offset=6, partition_epoch=8, isr=(1, 4)),
     "leader-outside-isr": BEFORE._replace(offset=6, partition_epoch=8, isr=(2,)),
+    "bad-elr": BEFORE._replace(offset=6, partition_epoch=8, elr=(2, 3)),
     "leader-offline": BEFORE._replace(offset=6, partition_epoch=8, offline=(1,)),
     "leader-epoch-back": BEFORE._replace(offset=6, partition_epoch=8, leader_epoch=2),
     "partition-epoch-back": BEFORE._replace(offset=6, partition_epoch=6),
@@ -95,6 +96,16 @@ def test_metadata_that_cannot_be_is_found(kind: str) -> None:
     findings = check(History(), seen=[BEFORE, METADATA[kind]])
 
     assert findings.kinds == {kind}
+
+
+def test_an_eligible_replica_may_lead() -> None:
+    eligible = BEFORE._replace(offset=6, partition_epoch=8, isr=(1,), elr=(2,))
+    leaderless = eligible._replace(
+        offset=7, partition_epoch=9, leader_epoch=4, leader=-1, isr=(), elr=(1, 2)
+    )
+    led = leaderless._replace(offset=8, partition_epoch=10, leader_epoch=5, leader=2, isr=(2,))
+
+    assert not check(History(), seen=[BEFORE, eligible, leaderless, led._replace(elr=(1,))]).counts
 
 
 def test_two_leaders_of_a_term() -> None:

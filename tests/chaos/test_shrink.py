@@ -79,7 +79,7 @@ def test_the_way_of_a_failure_knows_no_numbers() -> None:
 
 
 def test_a_planted_bug_is_shown_with_three_faults_or_fewer() -> None:
-    plan, seed = replace(PLANS["power"], seconds=6.0, pauses_s=(0.2,)), 0
+    plan, seed = replace(PLANS["power"], seconds=6.0, pauses_s=(0.2,)), 1
     with mutated("leader_counts_what_is_written"):
         first = simulate(seed, Options(plan))
         everything = frozenset(fault.number for fault in first.planned)

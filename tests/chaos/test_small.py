@@ -12,7 +12,7 @@ from raftka.chaos.small import lives, raft_life
 from raftka.chaos.small.logs import Entry, Log
 from raftka.chaos.small.memory_files import MemoryFiles
 from raftka.chaos.small.raft_oracle import Violation
-from raftka.chaos.small.replication_life import FAULTS, Life, run_seed
+from raftka.chaos.small.replication_life import FAULTS, UNFLUSHED_FAULTS, Life, run_seed
 from raftka.chaos.verdict import Outcome
 from raftka.cli.chaos.commands import chaos
 from tests.mutants.catalogue import mutated
@@ -47,7 +47,10 @@ def test_no_promise_is_broken() -> None:
 
     assert sum(len(life.oracle.acknowledged) for life in lives) > 30 * 50
     assert sum(life.oracle.truncations for life in lives) > 5
-    assert {kind for life in lives for _, kind in life.faults} == set(FAULTS)
+    assert {kind for life in lives for _, kind in life.faults} == {
+        *FAULTS,
+        *UNFLUSHED_FAULTS,
+    }
 
 
 def test_transactions_are_whole_and_readers_of_what_is_committed_see_just_that() -> None:

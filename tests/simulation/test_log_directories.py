@@ -37,11 +37,11 @@ def lying_in(scene: Scene, node_id: int, path: str) -> set[int]:
 
 
 def members(scene: Scene, node_id: int) -> set[int]:
-    """The partitions in whose ISR it is."""
+    """The partitions in whose ISR it is, or for which it is eligible."""
+    known = scene.cluster.newest.image.topic_named(TOPIC)
+    assert known is not None
     return {
-        partition
-        for partition in range(scene.partitions)
-        if node_id in scene.cluster.isr_of(TOPIC, partition)
+        index for index, partition in enumerate(known.partitions) if node_id in partition.eligible
     }
 
 

@@ -13,7 +13,14 @@ from raftka.metadata.records import (
     decode_batch,
     encode_batch,
 )
-from raftka.versions import ELR_LEVEL, RAFTKA_VERSION, SUPPORTED, own_features
+from raftka.versions import (
+    ELR_LEVEL,
+    ELR_VERSION,
+    FORMED_WITH,
+    RAFTKA_VERSION,
+    SUPPORTED,
+    own_features,
+)
 from raftka.wire.errors import ProtocolError
 from tests.kit.versions.later_release import LEVEL, RemarkSet, play_later_release
 from tests.scenario import Words
@@ -160,3 +167,42 @@ def test_features_of_a_greeting_are_read() -> None:
     assert features_of(None) == ()
     with pytest.raises(ProtocolError):
         features_of([["raftka.version", 1]])
+
+
+def test_eligible_replicas_need_the_level_whose_records_have_them(
+    stage: ControllerStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FORMED_WITH, RAFTKA_VERSION, ELR_LEVEL - 1)
+    monkeypatch.setitem(FORMED_WITH, ELR_VERSION, 0)
+    play(stage, "at 0")
+    play(stage, f"register broker=1 {NEWER}")
+
+    (refused,) = play(stage, f"features {ELR_VERSION}=1")
+
+    assert refused.endswith(
+        f"It needs raftka.version {ELR_LEVEL}, and the cluster has {ELR_LEVEL - 1}: `raftka "
+        "features upgrade` raises both."
+    )
+    assert not stage.image.brokers[1].flushes, "no record of that level says it"
+    assert play(stage, f"features {ELR_VERSION}=1 raftka.version={ELR_LEVEL}") == [
+        f"record 3 FeatureLevelSet name={ELR_VERSION} level=1",
+        "record 3 ConfigSet broker: min.insync.replicas=1",
+        f"record 3 FeatureLevelSet name=raftka.version level={ELR_LEVEL}",
+        "reply done",
+    ]
+
+
+def test_before_their_level_partitions_keep_their_last_replicas_in_the_isr(
+    stage: ControllerStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And all records and snapshots are as the first level has them."""
+    monkeypatch.setitem(FORMED_WITH, RAFTKA_VERSION, ELR_LEVEL - 1)
+    monkeypatch.setitem(FORMED_WITH, ELR_VERSION, 0)
+    play(stage, "brokers 1 2")
+    play(stage, "create t assign=0:1,2")
+    play(stage, "lost broker=1")
+
+    changed = play(stage, "lost broker=2")
+
+    assert "PartitionChanged t-0 leader=-1 epoch=2 isr=2 partition-epoch=2" in changed[1]
+    encode_batch([PartitionChanged(b"t" * 16, 0, -1, 2, (2,), 2)], 9, stage.image.level)
