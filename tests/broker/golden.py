@@ -24,7 +24,14 @@ from tests.broker.requests import produce
 from tests.broker.stage import BY_NAME, Stage, Wire, decoded
 
 # the recorded broker's address and ours
-SAME = {"/127.0.0.1": "/client", "127.0.0.1": "n1", 59692: 9092, 59792: 9093, 26000: 9092}
+SAME = {
+    "/127.0.0.1": "/client",
+    "127.0.0.1": "n1",
+    59692: 9092,
+    59792: 9093,
+    26000: 9092,
+    26100: 9093,
+}
 # fields of ApiVersions in which 4.4.0 announces more than the recorded 4.3.1: (recorded, ours)
 SINCE_4_3 = {
     ".api_keys(18).max_version": (4, 5),
@@ -155,6 +162,7 @@ class Replay:
     # exchanges in which a commit of nothing is sent back once, and then answered as recorded
     sent_back: Container[int] = ()
     newer_settings: Container[str] = SETTINGS_SINCE_4_3
+    not_announced: Collection[int] = TELEMETRY
 
     def __init__(
         self, stage: Stage, exchanges: Sequence[Exchange], recorded_ids: Mapping[str, bytes]
@@ -238,7 +246,7 @@ class Replay:
             {_identity(i, row, ids): row for i, row in enumerate(rows)}
             for rows, ids in ((recorded, self.ids), (ours, {}))
         )
-        theirs = {key: row for key, row in theirs.items() if _ours_too(name, row)}
+        theirs = {key: row for key, row in theirs.items() if self._ours_too(name, row)}
         mine = {key: row for key, row in mine.items() if not self._ours_alone(name, row)}
         for key in sorted(theirs.keys() | mine.keys(), key=str):
             yield from self._field(f"{path}({key})", name, theirs.get(key), mine.get(key))
@@ -248,8 +256,14 @@ class Replay:
             return bool(row.name == RAFTKA_VERSION)
         return name == "configs" and row.name in self.newer_settings
 
+    def _ours_too(self, name: str, row: Any) -> bool:
+        """Other APIs and features are not announced before they work."""
+        if name == "api_keys":
+            return row.api_key in HANDLERS.keys() - set(self.not_announced)
+        return name not in ("supported_features", "finalized_features") or row.name in SUPPORTED
+
     def same(self, path: str, name: str, recorded: Any, ours: Any) -> bool:
-        if name == "topic_id":
+        if name in ("topic_id", "client_instance_id"):
             return bool(
                 (recorded == ZERO_UUID) == (ours == ZERO_UUID)
                 and self.ids.setdefault(recorded, ours) == ours
@@ -266,10 +280,9 @@ class Replay:
                 lambda found: self.ids.get(found[0].encode(), found[0].encode()).decode(),
                 recorded,
             )
-        if name == "session_id" and recorded and ours:
-            return bool(
-                self.ids.setdefault(recorded.to_bytes(4), ours.to_bytes(4)) == ours.to_bytes(4)
-            )
+        if name in ("session_id", "subscription_id") and recorded and ours:
+            theirs, mine = (each.to_bytes(4, signed=True) for each in (recorded, ours))
+            return bool(self.ids.setdefault(theirs, mine) == mine)
         if name == "records" and recorded and ours:
             return bool(self.content(recorded) == self.content(ours))
         if SINCE_4_3.get(path) == (recorded, ours):
@@ -314,13 +327,6 @@ def _identity(position: int, row: Any, ids: dict[bytes, bytes]) -> Any:
         )
         return ids.get(found, found) if isinstance(found, bytes) else found
     return position
-
-
-def _ours_too(name: str, row: Any) -> bool:
-    """Other APIs and features are not announced before they work."""
-    if name == "api_keys":
-        return row.api_key in HANDLERS.keys() - set(TELEMETRY)
-    return name not in ("supported_features", "finalized_features") or row.name in SUPPORTED
 
 
 def append(wire: Wire, topic: str, records: memoryview, partition: int = 0) -> None:

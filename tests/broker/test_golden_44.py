@@ -2,7 +2,8 @@
 answers, without an exception. golden_44.jsonl has the form of golden.jsonl.
 """
 
-from collections.abc import Callable, Container
+import gzip
+from collections.abc import Callable, Collection, Container
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -10,11 +11,15 @@ from uuid import UUID
 import pytest
 
 from raftka.broker.coordinators.partition import LOADED
+from raftka.metadata.image import BROKER, GROUP
+from raftka.wire.frame import decode_request_header
 from raftka.wire.messages.consumer_groups import CONSUMER_GROUP_HEARTBEAT
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
 from raftka.wire.messages.groups import JOIN_GROUP, SYNC_GROUP
+from raftka.wire.messages.telemetry import PUSH_TELEMETRY
 from tests.broker.golden import Differences, Exchange, Replay
 from tests.broker.golden_requests import OF_4_4
+from tests.broker.pushing import PUSHED
 from tests.broker.stage import Stage, Wire
 from tests.kit.broker.transactions import Client, settled
 
@@ -22,39 +27,91 @@ CLUSTER_ID = b"MkU3OEVBNTcwNTJENDM2Qg"  # of the recorded run
 TOPICS = {
     "ta": UUID("0aae4ae2-dcf0-4728-b3d7-4b67b187e058").bytes,
     "tb": UUID("a381ccd3-d70b-4955-b133-4de97054b93a").bytes,
+    "dtp-0": UUID("f0e4c2a1-f12b-4d70-b4f5-9af54ad32aca").bytes,
+    "dtp-1": UUID("543d616c-f85b-485a-bd04-e988c7ab784a").bytes,
+    "dtp-2": UUID("7a0ceed2-70bb-4b40-9fb1-4dbccf16b70a").bytes,
 }
 GIVEN: dict[str, Any] = {
     "group_initial_rebalance_delay_ms": "0",
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super_users": "User:ANONYMOUS",
+    "log_dirs": "/var/lib/kaf/n1/data",
+    "metrics_port": "0",  # a receiver of clients' metrics, as the recorded broker had
 }
 MEMBER_ID = "A" * 22  # of the consumer group
 INSTANCE_ID, CLASSIC_MEMBER = "i1", b"i1-e94b2bb2-70da-4447-ae89-4d12d198e3c4"
 CLOCK_MS = 1_795_738_600_000
-SAME_CONNECTION = (17, 18)  # as the exchange before
+CLOCKS_MS = {197: 1_795_738_682_150}
+# by exchange: the connection that it shares with others
+CONNECTIONS = {
+    n: name
+    for name, numbers in {
+        "a": range(16, 19),
+        "b": range(105, 110),
+        "c": (*range(139, 154), *range(155, 160)),
+        "d": (160, 161),
+        "e": (163, 164),
+    }.items()
+    for n in numbers
+}
+# seconds before an exchange, where a client has to wait before it asks or pushes again
+PAUSES = {
+    139: 1.1,
+    **dict.fromkeys((143, 144, 146, 147, 148, 149, 150, 151, 152), 1.2),
+    155: 0.5,
+}
+TOO_LARGE = 150  # its request was too long to be kept
+# pushed bytes that the recorded receiver took, and ours does not: it reads OTLP
+NO_OTLP = (b"abc", b"last")
 
 
 class Replay44(Replay):
     newer_settings: Container[str] = ()
+    not_announced: Collection[int] = ()
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage, OF_4_4, TOPICS)
         cluster_id = stage.nodes[1].image.cluster_id
         assert cluster_id is not None
         self.ids[CLUSTER_ID] = cluster_id.encode()
-        self.wire: Wire | None = None
+        self.wires: dict[str, Wire] = {}
         self.producer: Client | None = None
 
     def prepare(self, n: int, wire: Wire) -> int:
         if n in PREPARED:
             PREPARED[n](self)
-        if n not in SAME_CONNECTION:
-            self.wire = wire
-        return CLOCK_MS
+        if n in PAUSES:
+            self.stage.world.run(self.stage.world.now + PAUSES[n])
+        return CLOCKS_MS.get(n, CLOCK_MS)
 
     def ask(self, exchange: Exchange, wire: Wire) -> Differences:
-        assert self.wire is not None
-        return super().ask(exchange, self.wire)
+        name = CONNECTIONS.get(exchange.n)
+        shared = wire if name is None else self.wires.setdefault(name, wire)
+        return super().ask(exchange, shared)
+
+    def request(self, exchange: Exchange) -> bytes:
+        if exchange.key != PUSH_TELEMETRY.key:
+            return super().request(exchange)
+        return self.with_our_ids(_push(exchange))
+
+
+def _push(exchange: Exchange) -> bytes:
+    """The request, with OTLP in place of bytes that only the recorded receiver took."""
+    like = next(each for each in OF_4_4 if each.n == TOO_LARGE - 1)
+    given = exchange.request or like.request
+    assert given is not None
+    frame = memoryview(bytes.fromhex(given))
+    _, position = decode_request_header(frame, flexible=True)
+    row, _ = PUSH_TELEMETRY.decode_request(0, frame, position)
+    metrics = bytes(row.metrics)
+    if exchange.n == TOO_LARGE:
+        metrics = bytes(2**20 + 1)
+    elif metrics in NO_OTLP:
+        metrics = PUSHED
+    elif metrics.startswith(b"\x1f\x8b"):
+        metrics = gzip.compress(PUSHED)
+    row.metrics = metrics
+    return bytes(frame[:position]) + PUSH_TELEMETRY.encode_request(0, row)
 
 
 def _transaction(replay: Replay44) -> None:
@@ -105,10 +162,27 @@ def _another_topic(replay: Replay44) -> None:
     replay.create("tb")
 
 
+def _configs_of_a_group(replay: Replay44) -> None:
+    replay.stage.set(GROUP, "tie", consumer_assignment_interval_ms="0")
+
+
+def _topics_of_three_partitions(replay: Replay44) -> None:
+    for name in ("dtp-0", "dtp-1", "dtp-2"):
+        replay.create(name, 3)
+
+
+def _eligible_leader_replicas(replay: Replay44) -> None:
+    """Kafka has written this setting for all brokers since ELR is on; here ELR is off."""
+    replay.stage.set(BROKER, "", min_insync_replicas="1")
+
+
 PREPARED: dict[int, Callable[[Replay44], None]] = {
     23: _transaction,
     47: _committed,
     83: _another_topic,
+    104: _configs_of_a_group,
+    168: _topics_of_three_partitions,
+    194: _eligible_leader_replicas,
 }
 
 
