@@ -136,7 +136,7 @@ class Node:
         self.quorum = Quorum(context, self.suspects, self.apply, self.extensions)
         self.controller = ControllerClient(runtime.clock, self.quorum.ask_controller)
         self.lifecycle = BrokerLifecycle(
-            context, self.controller, self._registration, self._registered
+            context, self.controller, self._registration, self._registered, self._is_cordoned
         )
         self.quorum.departure.on_deserted = self.lifecycle.no_controller_comes
         self.topic_creation = TopicCreation(context, self.controller)
@@ -201,6 +201,7 @@ class Node:
             self.runtime.random("ids"),
             self.runtime.clock.wall_ms(),
         )
+        self.logs.is_cordoned = lambda path: path in self.settings.cordoned_log_dirs
         self._check_cluster(self.logs.cluster_id)
         self.replicas = ReplicaManager(
             self.context, self.logs, self.lifecycle, self.pool, self.suspects.broken
@@ -417,6 +418,9 @@ class Node:
             self.settings["raftka.log.flush"] == "fsync",
         )
 
+    def _is_cordoned(self) -> bool:
+        return self.settings.cordoned_log_dirs.issuperset([each.path for each in self.logs.usable])
+
     def _registered(self) -> None:
         """The controller has taken the registration; the image may have had it already."""
         self.housekeeping.directories.report()
@@ -486,7 +490,10 @@ class Node:
         if delta.reloaded or not delta.configs_changed.isdisjoint(
             {(BROKER, ""), (BROKER, str(self.node_id))}
         ):
+            cordoned = self.settings.cordoned_log_dirs
             self.metadata.settings = self.settings.with_dynamic(self.image)
+            if self.settings.cordoned_log_dirs != cordoned:
+                self.lifecycle.beat()
             self._tell_unused()
             self.groups.on_settings(self.settings)
             self.transactions.on_settings(self.settings)

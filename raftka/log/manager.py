@@ -135,6 +135,8 @@ class LogManager:
         self.namesakes: dict[tuple[Key, bytes], LogDirectory] = {}
         # the directory in which to make a partition that does not exist yet
         self.preferred: dict[Key, LogDirectory] = {}
+        # returns whether the directory with that path gets no new partition
+        self.is_cordoned: Callable[[str], bool] = lambda _path: False
         # the target of a move that an earlier process began and did not end
         self.leftovers: dict[tuple[Key, bytes], LogDirectory] = {}
         for home in directories:
@@ -622,12 +624,17 @@ class LogManager:
     def _place_for(
         self, key: Key, counts: Mapping[LogDirectory, int] | None = None
     ) -> LogDirectory:
-        """Return the directory that was wanted, else the one with the fewest."""
+        """Return the directory that was wanted, else the one with the fewest. Cordoned ones are
+        taken only if there are no others: the controller chose this broker before it heard of that.
+        """
         wanted = self.preferred.get(key)
-        if wanted is not None and wanted.path not in self.offline:
+        if wanted is not None and not (
+            wanted.path in self.offline or self.is_cordoned(wanted.path)
+        ):
             return wanted
         counts = self._counts() if counts is None else counts
-        return min(counts, key=lambda home: counts[home])
+        free = [home for home in counts if not self.is_cordoned(home.path)]
+        return min(free or counts, key=lambda home: counts[home])
 
     def remove(self, keys: Iterable[Key]) -> None:
         """Remove partitions: their names at once and durably, their files in the background. Raises

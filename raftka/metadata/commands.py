@@ -264,6 +264,7 @@ class Heartbeat(NamedTuple):
     applied_offset: int  # of the metadata log
     want_shutdown: bool = False
     want_fenced: bool = False
+    is_cordoned: bool = False  # all log directories that it can use
 
 
 class BrokerLost(NamedTuple):

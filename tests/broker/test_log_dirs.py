@@ -11,14 +11,18 @@ import pytest
 from raftka.broker.logs.mover import PIECE_BYTES, Move
 from raftka.broker.replica.partition import Partition
 from raftka.log.log import Log
+from raftka.metadata.commands import APPEND, SET, SUBTRACT
+from raftka.metadata.configs.settings import NodeSettings, SettingError
 from raftka.metadata.image import BROKER
 from raftka.runtime.simulated.clock import EPOCH_MS
 from raftka.runtime.simulated.disk import NodeFiles
 from raftka.wire.errors import Code
+from raftka.wire.messages.configs import INCREMENTAL_ALTER_CONFIGS
 from raftka.wire.messages.fetch import FETCH
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.log_dirs import ALTER_REPLICA_LOG_DIRS, DESCRIBE_LOG_DIRS
 from raftka.wire.messages.produce import PRODUCE
+from raftka.wire.messages.topics import CREATE_TOPICS
 from raftka.wire.records import build_batch
 from tests.broker.requests import batch, fetch, fetched, list_offsets, produce, produced
 from tests.broker.stage import Stage
@@ -175,6 +179,97 @@ def test_a_partition_that_is_not_there_yet_is_made_where_it_is_wanted(stage: Sta
     assert {partition.home.path for partition in stage.nodes[1].replicas.partitions.values()} == {
         SECOND
     }
+
+
+def cordoned(stage: Stage) -> list[str]:
+    row = stage.wire().ask(DESCRIBE_LOG_DIRS, DESCRIBE_LOG_DIRS.request(topics=None))
+    return [each.log_dir for each in row.results if each.is_cordoned]
+
+
+def homes(stage: Stage, topic: str) -> set[str]:
+    replicas = stage.nodes[1].replicas.partitions.values()
+    return {each.home.path for each in replicas if each.topic == topic}
+
+
+def cordon(stage: Stage, value: str, operation: int = SET) -> Code:
+    request = INCREMENTAL_ALTER_CONFIGS.request
+    row = request.resources.configs(
+        name="cordoned.log.dirs", config_operation=operation, value=value
+    )
+    resource = request.resources(resource_type=BROKER, resource_name="1", configs=[row])
+    wire = stage.wire()
+    answer = wire.ask(INCREMENTAL_ALTER_CONFIGS, request(resources=[resource])).responses[0]
+    return Code(answer.error_code)
+
+
+def create_code(stage: Stage, name: str) -> Code:
+    request = CREATE_TOPICS.request
+    row = request.topics(name=name, num_partitions=1, replication_factor=1)
+    return Code(stage.wire().ask(CREATE_TOPICS, request(topics=[row])).topics[0].error_code)
+
+
+def test_new_replicas_are_in_no_cordoned_directory(stage: Stage) -> None:
+    stage.create("before", 2)
+    assert (cordoned(stage), homes(stage, "before")) == ([], {FIRST, SECOND})
+
+    assert cordon(stage, FIRST) is Code.NONE
+    stage.create("t", 4)
+    assert (cordoned(stage), homes(stage, "t")) == ([FIRST], {SECOND})
+    assert homes(stage, "before") == {FIRST, SECOND}, "what is there stays"
+    for index in range(2):
+        sent = produce("before", batch(b"1"), partition=index)
+        assert produced(stage.wire().ask(PRODUCE, sent)).error_code == 0
+
+    assert cordon(stage, SECOND, APPEND) is Code.NONE
+    assert cordoned(stage) == [FIRST, SECOND]
+    assert create_code(stage, "none") is Code.INVALID_REPLICATION_FACTOR
+    assert cordon(stage, SECOND, SUBTRACT) is Code.NONE
+    stage.wait(lambda: create_code(stage, "again") is Code.NONE)
+
+
+def test_no_replica_moves_to_a_cordoned_directory(stage: Stage) -> None:
+    stage.create("t")
+    home = stage.partition("t").home.path
+    other = SECOND if home == FIRST else FIRST
+    assert cordon(stage, other) is Code.NONE
+    assert alter(stage, other) == [Code.INVALID_REPLICA_ASSIGNMENT]
+    assert alter(stage, other, "t", 7) == [Code.INVALID_REPLICA_ASSIGNMENT]
+    assert alter(stage, home) == [Code.NONE]
+
+    assert cordon(stage, home) is Code.NONE
+    assert alter(stage, home) == [Code.NONE], "it lies there"
+    assert alter(stage, other) == [Code.NONE]
+    stage.wait(lambda: moved(stage, other))
+
+
+def test_only_directories_of_the_broker_can_be_cordoned(stage: Stage) -> None:
+    assert cordon(stage, "/nowhere") is Code.INVALID_REQUEST
+    assert cordon(stage, f"{FIRST},/nowhere", APPEND) is Code.INVALID_REQUEST
+    assert cordon(stage, "/nowhere", SUBTRACT) is Code.NONE
+    assert cordoned(stage) == []
+    given = stage.properties(1) | {"cordoned.log.dirs": "/nowhere"}
+    with pytest.raises(SettingError, match=r"must be present in log\.dirs or log\.dir"):
+        NodeSettings.from_properties(given)
+
+
+def test_the_properties_file_cordons_until_a_setting_says_otherwise() -> None:
+    with Stage(log_dirs=f"{FIRST},{SECOND}", cordoned_log_dirs="*") as stage:
+        assert cordoned(stage) == [FIRST, SECOND]
+        assert create_code(stage, "t") is Code.INVALID_REPLICATION_FACTOR
+        stage.set(BROKER, "1", cordoned_log_dirs="")
+        assert cordoned(stage) == []
+        stage.wait(lambda: create_code(stage, "t") is Code.NONE)
+
+
+def test_a_broker_whose_other_directory_failed_gets_no_new_replica(stage: Stage) -> None:
+    stage.create("t", 2)
+    assert cordon(stage, FIRST) is Code.NONE
+    index = next(i for i in range(2) if stage.partition("t", i).home.path == SECOND)
+    stage.world.disk("n1").broken.add(SECOND)
+    wire = stage.wire()
+    wire.request(PRODUCE, produce("t", batch(b"1"), partition=index))
+    assert wire.frame() is None
+    stage.wait(lambda: create_code(stage, "u") is Code.INVALID_REPLICATION_FACTOR)
 
 
 def test_a_replica_moves_with_all_it_has(stage: Stage) -> None:

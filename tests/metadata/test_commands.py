@@ -145,8 +145,8 @@ def test_anything_else_is_refused(name: str, values: Any) -> None:
 
 
 def test_a_command_of_another_release_may_have_other_last_fields() -> None:
-    later = from_wire("Heartbeat", (1, 5, 9, False, True, "of a later release"))
+    later = from_wire("Heartbeat", (1, 5, 9, False, True, True, "of a later one"))
     earlier = from_wire("Heartbeat", (1, 5, 9))
 
-    assert later == Heartbeat(1, 5, 9, want_fenced=True)
+    assert later == Heartbeat(1, 5, 9, want_fenced=True, is_cordoned=True)
     assert earlier == Heartbeat(1, 5, 9)

@@ -28,16 +28,18 @@ class BrokerLifecycle:
         controller: ControllerClient,
         registration: Callable[[bool], RegisterBroker | None],
         registered: Callable[[], None],
+        is_cordoned: Callable[[], bool],
     ) -> None:
         """`registration` makes the command; with True it has the replicas of this broker too. None:
         the broker does not know its own address yet. `registered` is called when the controller has
-        registered the broker.
+        registered the broker. `is_cordoned` returns whether no log directory takes new replicas.
         """
         self.context = context
         self.clock = context.runtime.clock
         self.controller = controller
         self._registration = registration
         self._on_registered = registered
+        self._is_cordoned = is_cordoned
         self.broker_epoch = -1
         self._registering = False
         self._beating = False
@@ -102,6 +104,7 @@ class BrokerLifecycle:
             self.context.metadata.image.offset,
             self._stopping is not None,
             self.withdrawn,
+            self._is_cordoned(),
         )
         self.controller.call(
             command,

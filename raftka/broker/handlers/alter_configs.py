@@ -17,11 +17,14 @@ from raftka.limits import SETTINGS_OF_RESOURCE
 from raftka.metadata import image
 from raftka.metadata.commands import (
     SET,
+    SUBTRACT,
     AlterConfigs,
     AlteredConfigs,
     ConfigChange,
     ConfigResource,
 )
+from raftka.metadata.configs.broker import BROKER_SETTINGS
+from raftka.metadata.configs.settings import CORDONED, SettingError, check_cordoned
 from raftka.wire.errors import Code, KafkaError, check_limit, limit_of
 from raftka.wire.messages.configs import (
     ALTER_CONFIGS,
@@ -107,6 +110,7 @@ def _make_commands(
                 answers[key] = AlteredConfigs(0, None)
                 continue
             _check_own_broker(request.dispatcher.context, *key)
+            _check_own_directories(request.dispatcher.context, wanted)
         except KafkaError as error:
             for limit in limit_of(error):
                 request.dispatcher.metrics.hit(limit)
@@ -172,6 +176,19 @@ def _check_own_broker(context: BrokerContext, kind: int, name: str) -> None:
             else f"Node id must be an integer, but it is: {name}"
         )
         raise KafkaError(Code.INVALID_REQUEST, fault)
+
+
+def _check_own_directories(context: BrokerContext, wanted: ConfigResource) -> None:
+    """Refuse to cordon directories that this broker does not have: only this broker knows them."""
+    settings = context.metadata.settings
+    if (wanted.resource_type, wanted.name) != (image.BROKER, str(context.node_id)):
+        return
+    try:
+        for change in wanted.changes:
+            if change.name == CORDONED and change.operation != SUBTRACT and change.value:
+                check_cordoned(BROKER_SETTINGS[CORDONED].parse(change.value), settings.log_dirs)
+    except SettingError as error:
+        raise KafkaError(Code.INVALID_REQUEST, str(error)) from None
 
 
 def _make_response(request: Asked, answers: Answers) -> Steps[Any]:

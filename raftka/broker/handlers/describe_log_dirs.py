@@ -53,6 +53,7 @@ def _directory(
     except OSError:
         row.error_code = int(Code.KAFKA_STORAGE_ERROR)
         return row
+    row.is_cordoned = replicas.logs.is_cordoned(path)
     row.topics = [of_directory.topics(name=name, partitions=rows) for name, rows in topics.items()]
     return row
 

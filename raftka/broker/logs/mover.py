@@ -37,7 +37,8 @@ class LogMover:
         """Move one partition's replica to the directory `path`, as AlterReplicaLogDirs asks. If it
         lies there already, a move to another directory is called off.
 
-        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION, and the errors of
+        Raises LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR, INVALID_TOPIC_EXCEPTION,
+        INVALID_REPLICA_ASSIGNMENT for a cordoned directory, and the errors of
         `ReplicaManager.find`. After one of the latter a replica that is made later lies in `path`.
         """
         key = (topic, index)
@@ -45,6 +46,10 @@ class LogMover:
             raise KafkaError(Code.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
         target = self._target(path)
         partition = self.replicas.partitions.get(key)
+        if self.replicas.logs.is_cordoned(path) and (
+            partition is None or partition.home is not target
+        ):
+            raise KafkaError(Code.INVALID_REPLICA_ASSIGNMENT, f"Log directory {path} is cordoned")
         if partition is None:
             self.replicas.logs.preferred[key] = target
             partition = self.replicas.find(topic, index)

@@ -241,6 +241,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         "Bound for the reads and writes of all compactions together.",
     ),
     "log.cleaner.threads": (at_least(1), "Compactions at once."),
+    "cordoned.log.dirs": (None, "Log directories that get no new replica; *: all of them."),
     "log.dir": (None, "Data directory when log.dirs is not set."),
     "log.dirs": (None, "Data directories."),
     "log.flush.scheduler.interval.ms": (None, "log.flush.interval.ms where that is not set."),

@@ -7,7 +7,7 @@ broker.py.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import chain
@@ -55,6 +55,7 @@ __all__ = [
 ]
 
 METADATA_DIRECTORY = "__raftka_metadata"
+CORDONED, EVERY_DIRECTORY = "cordoned.log.dirs", "*"
 # topics whose settings are kept as parsed; with more all are parsed anew, 3 KB each
 KNOWN_TOPICS = 1_000
 DYNAMIC = tuple(setting for setting in BROKER_SETTINGS.values() if setting.dynamic)
@@ -140,6 +141,12 @@ class NodeSettings:
     def controller_listener(self) -> Endpoint | None:
         """The first of them; None: no controller here."""
         return next(iter(self.controller_listeners), None)
+
+    @property
+    def cordoned_log_dirs(self) -> frozenset[str]:
+        """Return the log directories that get no new replica (KIP-1066)."""
+        named = self.values["cordoned.log.dirs"]
+        return frozenset(self.log_dirs if EVERY_DIRECTORY in named else named)
 
     @property
     def metadata_directory(self) -> str:
@@ -243,7 +250,20 @@ class NodeSettings:
             ),
         )
         check_distinct(settings.used_ports)
+        check_cordoned(values[CORDONED], settings.log_dirs)
         return settings
+
+
+def check_cordoned(entries: Iterable[str], log_dirs: Container[str]) -> None:
+    """Raise SettingError, in Kafka's words, if an entry of cordoned.log.dirs is none of the node's
+    log directories.
+    """
+    missing = [each for each in entries if each != EVERY_DIRECTORY and each not in log_dirs]
+    if missing:
+        raise SettingError(
+            f"requirement failed: All entries in {CORDONED} must be present in log.dirs or "
+            f"log.dir. Missing entries : {', '.join(missing)}"
+        )
 
 
 def _of_listeners(names: Iterable[str]) -> Iterator[Setting]:

@@ -7,10 +7,10 @@ a rack, while all brokers of another rack are shutting down, one of these gets a
 it when it is back. So a restart of a host does not put two replicas of a new topic on another host.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from random import Random
 
-from raftka.metadata.image import MetadataImage
+from raftka.metadata.image import BrokerImage, MetadataImage
 from raftka.metadata.records import Replicas
 from raftka.wire.errors import Code, KafkaError
 
@@ -19,32 +19,44 @@ NewPartition = tuple[Replicas, Replicas, int]  # (replicas, isr, leader)
 
 
 def choose(
-    image: MetadataImage, count: int, factor: int, random: Random
+    image: MetadataImage,
+    count: int,
+    factor: int,
+    random: Random,
+    cordoned: Container[int] = (),
 ) -> tuple[NewPartition, ...]:
-    """Choose replicas, ISR and leader for `count` partitions. Raises INVALID_REPLICATION_FACTOR."""
-    alive = [(broker.broker_id, broker.rack) for broker in image.brokers.values() if broker.alive]
+    """Choose replicas, ISR and leader for `count` partitions, on no broker that is `cordoned`.
+    Raises INVALID_REPLICATION_FACTOR.
+    """
+    brokers = [each for each in image.brokers.values() if each.broker_id not in cordoned]
+    alive = [(broker.broker_id, broker.rack) for broker in brokers if broker.alive]
     fenced = [
         (broker.broker_id, broker.rack)
-        for broker in image.brokers.values()
+        for broker in brokers
         if broker.fenced and not broker.shutting_down
     ]
+    if not alive:
+        raise KafkaError(
+            Code.INVALID_REPLICATION_FACTOR,
+            "All brokers are currently fenced, or have all their log directories cordoned.",
+        )
     if factor > len(alive) + len(fenced):
-        raise _unable(
-            factor,
+        raise KafkaError(
+            Code.INVALID_REPLICATION_FACTOR,
             f"The target replication factor of {factor} cannot be reached because only "
             f"{len(alive) + len(fenced)} broker(s) are registered "
             "or some brokers have all their log directories cordoned.",
         )
-    if not alive:
-        raise _unable(factor, "All brokers are currently fenced.")
     living = {broker_id for broker_id, _ in alive}
-    behind = fenced + _of_missing_racks(image, [*alive, *fenced], factor)
+    behind = fenced + _of_missing_racks(brokers, [*alive, *fenced], factor)
     return tuple(
         [_begun(replicas, living) for replicas in place(count, factor, alive, random, behind)]
     )
 
 
-def _of_missing_racks(image: MetadataImage, usable: Sequence[Place], factor: int) -> list[Place]:
+def _of_missing_racks(
+    brokers: Sequence[BrokerImage], usable: Sequence[Place], factor: int
+) -> list[Place]:
     """Return brokers that are shutting down, of racks without a usable broker; none if each replica
     has a rack of its own anyway.
     """
@@ -53,17 +65,10 @@ def _of_missing_racks(image: MetadataImage, usable: Sequence[Place], factor: int
         return []
     leaving = [
         (broker.broker_id, broker.rack)
-        for broker in image.brokers.values()
+        for broker in brokers
         if broker.shutting_down and broker.rack is not None
     ]
     return [(broker_id, rack) for broker_id, rack in leaving if rack not in racks]
-
-
-def _unable(factor: int, reason: str) -> KafkaError:
-    return KafkaError(
-        Code.INVALID_REPLICATION_FACTOR,
-        f"Unable to replicate the partition {factor} time(s): {reason}",
-    )
 
 
 def _begun(replicas: Replicas, living: set[int]) -> NewPartition:
@@ -76,21 +81,23 @@ def _begun(replicas: Replicas, living: set[int]) -> NewPartition:
 
 
 def assigned(
-    image: MetadataImage, assignments: Sequence[Replicas], first: int, factor: int
+    image: MetadataImage,
+    assignments: Sequence[Replicas],
+    first: int,
+    factor: int,
+    cordoned: Container[int],
 ) -> tuple[NewPartition, ...]:
     """Check the client's assignment and add ISRs and leaders. `first`: index of the first
     partition. Raises INVALID_REPLICA_ASSIGNMENT.
     """
-    return tuple(
-        [
-            _assigned(image, replicas, first + each, factor)
-            for each, replicas in enumerate(assignments)
-        ]
-    )
+    partitions = []
+    for index, replicas in enumerate(assignments, first):
+        check_assigned(image, replicas, factor, cordoned)
+        partitions.append(_assigned(image, replicas, index))
+    return tuple(partitions)
 
 
-def _assigned(image: MetadataImage, replicas: Replicas, index: int, factor: int) -> NewPartition:
-    check_assigned(image, replicas, factor)
+def _assigned(image: MetadataImage, replicas: Replicas, index: int) -> NewPartition:
     isr = tuple([each for each in replicas if image.alive(each)])
     if not isr:
         raise bad_assignment(
@@ -100,8 +107,16 @@ def _assigned(image: MetadataImage, replicas: Replicas, index: int, factor: int)
     return replicas, isr, isr[0]
 
 
-def check_assigned(image: MetadataImage, replicas: Replicas, factor: int | None = None) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT."""
+def check_assigned(
+    image: MetadataImage,
+    replicas: Replicas,
+    factor: int | None,
+    cordoned: Container[int],
+    present: Container[int] = (),
+) -> None:
+    """`cordoned`: brokers without a log directory for new replicas. `present`: those that have a
+    replica of the partition already. Raises INVALID_REPLICA_ASSIGNMENT.
+    """
     includes = "The manual partition assignment includes"
     if not replicas:
         raise bad_assignment(f"{includes} an empty replica list.")
@@ -113,6 +128,10 @@ def check_assigned(image: MetadataImage, replicas: Replicas, factor: int | None 
             )
         if broker_id == before:
             raise bad_assignment(f"{includes} the broker {broker_id} more than once.")
+        if broker_id in cordoned and broker_id not in present:
+            raise bad_assignment(
+                f"{includes} broker {broker_id}, but all its log directories are cordoned."
+            )
         before = broker_id
     if factor is not None and len(replicas) != factor:
         others = f"this is not consistent with previous partitions, which have {factor} replica(s)."

@@ -9,7 +9,7 @@ The times of heartbeats are soft state and never replicated. A new controller gi
 full session, unless Raft has heard that node before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from math import inf
 
@@ -20,8 +20,10 @@ from raftka.metadata.commands import (
     ProducerIdBlock,
     RegisterBroker,
 )
+from raftka.metadata.configs.broker import BROKER_SETTINGS
+from raftka.metadata.configs.settings import CORDONED, EVERY_DIRECTORY
 from raftka.metadata.controller.decision import Decision
-from raftka.metadata.image import BrokerImage, MetadataImage
+from raftka.metadata.image import BROKER, BrokerImage, MetadataImage
 from raftka.metadata.records import ProducerIdsAllocated
 from raftka.wire.errors import Code, KafkaError, check_limit
 
@@ -44,10 +46,18 @@ class Sessions:
         # offsets of the metadata log, of brokers that this controller has heard
         self._applied: dict[int, int] = {}
         self._returning: dict[int, int] = {}  # offsets that fenced brokers must have applied
+        # brokers whose last heartbeat said that all their log directories are cordoned
+        self.cordoned: set[int] = set()
 
     def heard(self, broker_id: int, now: float, applied_offset: int = -1) -> None:
         self._ends[broker_id] = now + self.timeout
         self._applied[broker_id] = applied_offset
+
+    def note_cordoned(self, heartbeat: Heartbeat) -> None:
+        if heartbeat.is_cordoned:
+            self.cordoned.add(heartbeat.broker_id)
+        else:
+            self.cordoned.discard(heartbeat.broker_id)
 
     def registered(self, broker_id: int, now: float) -> None:
         """Note a registration: the broker must have applied it, and no more."""
@@ -169,6 +179,27 @@ def _still_there(
     if known.fenced or not known.directories.isdisjoint(command.directories):
         return sessions.spoke(known.broker_id, now)
     return now < sessions.ends(known.broker_id)
+
+
+def find_cordoned(image: MetadataImage, sessions: Sessions) -> frozenset[int]:
+    """Return the brokers that get no new replica, because all their log directories are cordoned.
+
+    The metadata say it of settings that were made at run time, at once. Heartbeats say it of the
+    properties file, and of a broker whose other directories have failed.
+    """
+    named = {
+        broker.broker_id
+        for broker in image.brokers.values()
+        if (text := image.config(BROKER, str(broker.broker_id)).get(CORDONED))
+        and _names_all_directories(BROKER_SETTINGS[CORDONED].parse(text), broker)
+    }
+    return frozenset(named | sessions.cordoned)
+
+
+def _names_all_directories(entries: Sequence[str], broker: BrokerImage) -> bool:
+    """The broker has checked that each entry is one of its directories."""
+    there = len(broker.directories) + len(broker.missing_directories)
+    return EVERY_DIRECTORY in entries or len(set(entries)) >= there
 
 
 def registered_already(command: RegisterBroker, known: BrokerImage | None) -> bool:

@@ -40,6 +40,7 @@ from raftka.metadata.controller.brokers import (
     choose_state,
     decide_allocate_producer_ids,
     find_broker,
+    find_cordoned,
     registered_already,
 )
 from raftka.metadata.controller.decision import Context, Formation, Outcome
@@ -181,6 +182,7 @@ class Controller:
             partial(self._settle, context.now),
             self._formation.make_secret if self._formation is not None else None,
             self._greeted,
+            partial(find_cordoned, self.image, self.sessions),
         )
         return Draft(self.image, self._names, context.next_offset, environment)
 
@@ -432,6 +434,7 @@ class Controller:
         first = not self.sessions.spoke(broker.broker_id, context.now)
         must_apply = self.sessions.must_apply(broker, context.now, self.image.offset)
         self.sessions.heard(broker.broker_id, context.now, command.applied_offset)
+        self.sessions.note_cordoned(command)
         caught_up = command.applied_offset >= must_apply
         all_know = broker.shutting_down and self._all_brokers_know(broker)
         match choose_state(command, broker, must_apply, all_know):

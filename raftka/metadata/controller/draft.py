@@ -31,6 +31,8 @@ class Environment(NamedTuple):
     new_secret: Callable[[], ClusterSecretSet] | None  # None: this node may not make one
     # what the releases of other voters support, as far as known
     greeted: Mapping[int, Features] = MappingProxyType({})
+    # brokers all of whose log directories are cordoned
+    find_cordoned: Callable[[], frozenset[int]] = frozenset
 
 
 class Draft:

@@ -60,6 +60,7 @@ class _Alteration:
         self.min_isr = min_isr_of(draft.image)
         self.factor_may_change = factor_may_change
         self.allows_unclean_election = draft.environment.allows_unclean_election
+        self.cordoned = draft.environment.find_cordoned()
         self.records: list[Record] = []
         self.done: dict[tuple[bytes, int], PartitionImage] = {}  # a partition may be named twice
 
@@ -95,7 +96,7 @@ class _Alteration:
             self.records.append(changed(topic.topic_id, move.partition, before, after))
 
     def _set_target(self, before: PartitionImage, target: Replicas) -> PartitionImage:
-        check_assigned(self.image, target)
+        check_assigned(self.image, target, None, self.cordoned, before.replicas)
         if not self.factor_may_change:
             _check_factor(before, target)
         original = _original(before)

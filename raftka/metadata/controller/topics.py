@@ -71,6 +71,7 @@ class _TopicCreation:
         self.names = draft.names
         self.settings = draft.environment.settings
         self.random = draft.environment.random
+        self.cordoned = draft.environment.find_cordoned()
         self.records: list[Record] = []
         self.topics = len(self.image.topics)
         self.partitions = self.image.partition_count
@@ -139,7 +140,12 @@ class _TopicCreation:
                 Code.INVALID_PARTITIONS,
                 "Number of partitions was set to an invalid non-positive value.",
             )
-        return choose(self.image, count, factor, self.random)
+        try:
+            return choose(self.image, count, factor, self.random, self.cordoned)
+        except KafkaError as error:
+            raise KafkaError(
+                error.code, f"Unable to replicate the partition {factor} time(s): {error.message}"
+            ) from None
 
     def _take_assignment(self, topic: NewTopic) -> Partitions:
         """Check the assignment that the client has given."""
@@ -153,12 +159,11 @@ class _TopicCreation:
             raise bad_assignment("a partition is assigned more than once")
         factor = len(topic.assignments[0][1])
         for _, replicas in topic.assignments:
-            check_assigned(self.image, replicas, factor)
+            check_assigned(self.image, replicas, factor, self.cordoned)
         if sorted(assignments) != list(range(len(assignments))):
             raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
-        return assigned(
-            self.image, [assignments[index] for index in range(len(assignments))], 0, factor
-        )
+        in_order = [assignments[index] for index in range(len(assignments))]
+        return assigned(self.image, in_order, 0, factor, self.cordoned)
 
 
 def count_partitions(topic: NewTopic, settings: NodeSettings) -> int:
@@ -182,9 +187,10 @@ def decide_create_partitions(draft: Draft, command: CreatePartitions) -> Decisio
     records: list[Record] = []
     results = []
     partitions = draft.image.partition_count
+    cordoned = draft.environment.find_cordoned()
     for topic in command.topics:
         try:
-            added = _add_partitions(draft, topic, partitions)
+            added = _add_partitions(draft, topic, partitions, cordoned)
             records.append(added)
             partitions += len(added.partitions)
             results.append(TopicResult(topic.name, 0, None))
@@ -194,7 +200,9 @@ def decide_create_partitions(draft: Draft, command: CreatePartitions) -> Decisio
     return [] if command.validate_only else records, tuple(results)
 
 
-def _add_partitions(draft: Draft, wanted: MorePartitions, partitions: int) -> PartitionsAdded:
+def _add_partitions(
+    draft: Draft, wanted: MorePartitions, partitions: int, cordoned: frozenset[int]
+) -> PartitionsAdded:
     """`partitions`: of the cluster so far. Raises KafkaError."""
     image = draft.image
     topic = image.topic_named(wanted.name)
@@ -219,11 +227,11 @@ def _add_partitions(draft: Draft, wanted: MorePartitions, partitions: int) -> Pa
     check_limit(PARTITIONS_OF_REQUEST, more, TOO_MANY_PARTITIONS)
     check_limit(PARTITIONS, partitions + more)
     factor = len(topic.partitions[0].replicas)
-    if wanted.assignments is not None:
-        return PartitionsAdded(
-            topic.topic_id, there, assigned(image, wanted.assignments, there, factor)
-        )
-    placed = choose(image, more, factor, draft.environment.random)
+    placed = (
+        choose(image, more, factor, draft.environment.random, cordoned)
+        if wanted.assignments is None
+        else assigned(image, wanted.assignments, there, factor, cordoned)
+    )
     return PartitionsAdded(topic.topic_id, there, placed)
 
 

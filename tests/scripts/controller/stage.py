@@ -244,7 +244,12 @@ class ControllerStage:
         applied = words.number("applied", self.image.offset)
         yield from self._decide(
             Heartbeat(
-                broker_id, epoch, applied, words.flag("want-shutdown"), words.flag("want-fenced")
+                broker_id,
+                epoch,
+                applied,
+                words.flag("want-shutdown"),
+                words.flag("want-fenced"),
+                words.flag("cordoned"),
             )
         )
 
