@@ -24,7 +24,7 @@ from raftka.cluster.properties import render
 from raftka.wire.messages.list_offsets import LIST_OFFSETS
 from raftka.wire.messages.topics import CREATE_TOPICS
 
-KAFKA_JARS = CACHE / "kafka-4.3.1"
+KAFKA_JARS = CACHE / "kafka-4.4.0"
 KAFKA_ONLY = {  # what a small Kafka needs and raftka does not ask for
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",

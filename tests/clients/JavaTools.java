@@ -9,7 +9,7 @@ import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
-import org.apache.kafka.common.utils.Exit;
+import org.apache.kafka.common.utils.internals.Exit;
 
 /** Runs the main methods of Kafka's tools one after the other in one JVM, whose start costs more than they do. It knows no tool.
  *

@@ -13,7 +13,7 @@ import pytest
 from raftka.client.blocking.client import Client
 from raftka.client.blocking.connection import addresses_of
 from raftka.cluster.processes import Processes, running
-from raftka.versions import SUPPORTED
+from raftka.versions import METADATA_VERSION, SUPPORTED
 from raftka.wire.errors import Code
 from raftka.wire.messages.share_groups import SHARE_GROUP_HEARTBEAT
 from tests.clients.hanging import UNVERIFIED, Producer, begin, hang
@@ -98,17 +98,40 @@ def test_topics(kafka: JavaTools) -> None:
     wait(lambda: "made" not in kafka.run("kafka-topics --list").split())
 
 
+def features(kafka: JavaTools) -> dict[str, tuple[str, str, str]]:
+    """By name: the lowest and the highest supported level, and the finalized one."""
+    rows = [line.split() for line in kafka.run("kafka-features describe").splitlines()]
+    return {row[1]: (row[3], row[5], row[7]) for row in rows if row}
+
+
 def test_features_of_a_whole_release_are_upgraded(kafka: JavaTools) -> None:
-    assert (
-        "metadata.version was upgraded to 33."
-        in kafka.run("kafka-features upgrade --feature metadata.version=33").splitlines()
-    )
-    told = kafka.run("kafka-features describe")
-    assert "share.version" not in told
-    ours = [line.split() for line in told.splitlines() if "raftka.version" in line]
-    assert [line[3::2][:3] for line in ours] == [["1", "1", "1"]], told
-    with pytest.raises(ToolFailed, match="does not support this feature"):
-        kafka.run("kafka-features upgrade --feature share.version=1")
+    mapping = kafka.run("kafka-features version-mapping --release-version 4.4")
+    assert mapping.splitlines()[0] == "metadata.version=33 (4.4)"
+    for dry in ("--dry-run", ""):
+        done = kafka.run(f"kafka-features upgrade --release-version 4.4 {dry}").splitlines()
+        verb = "can be" if dry else "was"
+        assert f"metadata.version {verb} upgraded to 33." in done
+    ranges = {name: (str(low), str(high)) for name, (low, high) in SUPPORTED.items()}
+    shown = features(kafka)
+    assert shown.pop(METADATA_VERSION) == ("3.3-IV3", "4.4-IV2", "4.4-IV2")
+    assert {name: row[:2] for name, row in shown.items()} == {
+        name: ranges[name] for name in ranges.keys() - {METADATA_VERSION}
+    }
+
+
+def test_features_are_raised_and_lowered(kafka: JavaTools) -> None:
+    lowered = kafka.run("kafka-features downgrade --feature transaction.version=1")
+    assert lowered.splitlines() == ["transaction.version was downgraded to 1."]
+    assert features(kafka)["transaction.version"] == ("0", "2", "1")
+    kafka.run("kafka-features downgrade --feature group.version=0 --dry-run")
+    kafka.run("kafka-features upgrade --feature transaction.version=2")
+    assert features(kafka)["transaction.version"] == ("0", "2", "2")
+
+    refused = "Refusing to perform the requested downgrade"
+    with pytest.raises(ToolFailed, match=refused):
+        kafka.run("kafka-features downgrade --release-version 4.3")
+    with pytest.raises(ToolFailed, match=r"Unsafe metadata downgrade is not supported"):
+        kafka.run("kafka-features downgrade --feature metadata.version=30 --unsafe")
     with pytest.raises(ToolFailed, match="only supports versions 1-1"):
         kafka.run("kafka-features upgrade --dry-run --feature raftka.version=2")
 
@@ -460,6 +483,31 @@ def test_log_dirs(kafka: JavaTools, cluster: Processes) -> None:
         for broker in found["brokers"]
     }
     assert stored == {1: {"stored-0"}, 2: {"stored-0", "stored-1"}, 3: {"stored-1"}}
+
+
+def test_cordoned_log_dirs(kafka: JavaTools) -> None:
+    entity = "--entity-type brokers --entity-name 1"
+    create = "kafka-topics --create --partitions 1 --replication-factor"
+    with pytest.raises(ToolFailed, match=r"Missing entries : /nowhere"):
+        kafka.run(f"kafka-configs --alter {entity} --add-config cordoned.log.dirs=/nowhere")
+    kafka.run(f"kafka-configs --alter {entity} --add-config cordoned.log.dirs=*")
+    with pytest.raises(ToolFailed, match="or some brokers have all their log directories cordoned"):
+        kafka.run(f"{create} 3 --topic three")
+    kafka.run(f"{create} 2 --topic two")
+    assert sorted(partitions(kafka, "two")[0][1].split(",")) == ["2", "3"]
+    with pytest.raises(ToolFailed, match="includes broker 1, but all its log directories are"):
+        kafka.run("kafka-topics --create --topic given --replica-assignment 1:2")
+
+    kafka.run(f"kafka-configs --alter {entity} --delete-config cordoned.log.dirs")
+
+    def is_created() -> bool:
+        try:
+            kafka.run(f"{create} 3 --topic three")
+        except ToolFailed:  # the controller hears of it with a heartbeat
+            return False
+        return True
+
+    wait(is_created)
 
 
 def table(printed: str) -> list[dict[str, str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-KAFKA = "4.3.1"
+KAFKA = "4.4.0"
 JARS = Path.home() / ".cache" / "raftka-tests" / f"kafka-tools-{KAFKA}"
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>raftka</groupId><artifactId>tests</artifactId><version>1</version>

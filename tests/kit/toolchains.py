@@ -31,7 +31,8 @@ CURATOR = "5.7.1"
 ZOOKEEPER_NODE = "1.1.3"
 AXE = "4.14.1"
 TYPESCRIPT = "5.9.3"
-KAFKA = "4.3.1"  # of kafka_apps/pom.xml
+KAFKA = "4.4.0"  # of kafka_apps/pom.xml
+MIRROR_MAKER = "4.3.1"  # of kafka_mirror/pom.xml
 DEBEZIUM = "3.7.0"  # of debezium/pom.xml
 KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
 CONFLUENT_AVRO = "7.9.5"  # Maven Central has it only in this jar, with Kafka's clients beside it
@@ -128,7 +129,7 @@ class Toolchains:
     def mirror_maker(self) -> Program:
         """Kafka's MirrorMaker: a properties file comes behind."""
         java, *options = self._java_17()
-        jars = self._kept(f"kafka-mirror-{KAFKA}", lambda folder: _maven("kafka_mirror", folder))
+        jars = self._kept(f"kafka-mirror-{MIRROR_MAKER}", lambda folder: _maven("kafka_mirror", folder))
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
         return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*", main])
 

@@ -27,9 +27,9 @@ FAILED = "The update failed for all features since the following feature had an 
 def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
     """Set all of the levels or none. Raises INVALID_UPDATE_VERSION with Kafka's words.
 
-    `kafka-features upgrade --release-version` names all that its release has beside
-    metadata.version: those that are not here stay as they are. A feature that is named without
-    metadata.version must be here.
+    `--release-version` of kafka-features names all that its release has beside metadata.version:
+    those that are not here stay as they are. A feature that is named without metadata.version must
+    be here.
     """
     image = draft.image
     records: list[Record] = []
@@ -39,11 +39,7 @@ def decide_update_features(draft: Draft, command: UpdateFeatures) -> Decision:
         default=image.level,
     )
     for update in command.updates:
-        if (
-            release
-            and update.upgrade_type == UPGRADE
-            and 0 < update.level <= ABSENT.get(update.name, 0)
-        ):
+        if release and 0 < update.level <= ABSENT.get(update.name, 0):
             continue
         level = image.features.get(update.name, 0)
         wrong = _find_fault(draft, update, level, written)
