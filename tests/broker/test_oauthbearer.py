@@ -10,7 +10,7 @@ import pytest
 from raftka.cluster.secured.authority import Authority, Issued
 from raftka.http.answer_reader import HEAD_BYTES
 from raftka.limits import KEY_SET_BYTES, KEY_SET_SECONDS
-from raftka.metadata.configs.oauth import SECURED, UNSECURED
+from raftka.metadata.configs.oauth import SECURED, UNSECURED, oauth_of
 from raftka.metadata.configs.settings import NodeSettings, SettingError
 from raftka.metadata.image import BROKER
 from raftka.runtime.interfaces import Buffer, Connection, Transport
@@ -373,6 +373,8 @@ def settings(**changes: str | None) -> NodeSettings:
         ),
         ({f"{OURS}jwks.endpoint.url": "http://h/a b"}, "must be file:///path, https://"),
         ({f"{OURS}jwks.endpoint.url": "file://h/keys"}, "must be file:///path, https://"),
+        ({f"{OURS}expected.audience": None}, "allow.unverified.audience=true to take tokens"),
+        ({f"{OURS}expected.issuer": ""}, "set sasl.oauthbearer.expected.issuer, or"),
         ({f"{OURS}sub.claim.name": ""}, "String must be non-empty"),
         ({"sasl_server_callback_handler_class": UNSECURED}, "remove one of them"),
         ({"sasl_server_callback_handler_class": "com.example.Handler"}, "String must be one of"),
@@ -389,6 +391,15 @@ def test_settings_with_which_nobody_is_safe_are_refused(
 ) -> None:
     with pytest.raises(SettingError, match=text):
         settings(**changes)
+
+
+def test_audience_and_issuer_may_be_left_out_by_name() -> None:
+    unverified = {f"{OURS}expected.{name}": None for name in ("audience", "issuer")} | {
+        f"sasl_oauthbearer_allow_unverified_{name}": "true" for name in ("audience", "issuer")
+    }
+    given = settings(**unverified)
+    expected = oauth_of(given.values, "PLAINTEXT", None).expected
+    assert (expected.audiences, expected.issuer) == ((), None)
 
 
 def test_kafkas_class_for_signed_tokens_may_be_named() -> None:

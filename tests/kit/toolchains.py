@@ -129,7 +129,9 @@ class Toolchains:
     def mirror_maker(self) -> Program:
         """Kafka's MirrorMaker: a properties file comes behind."""
         java, *options = self._java_17()
-        jars = self._kept(f"kafka-mirror-{MIRROR_MAKER}", lambda folder: _maven("kafka_mirror", folder))
+        jars = self._kept(
+            f"kafka-mirror-{MIRROR_MAKER}", lambda folder: _maven("kafka_mirror", folder)
+        )
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
         return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*", main])
 

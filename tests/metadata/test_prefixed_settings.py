@@ -76,6 +76,8 @@ FILE = {
     "listener.name.in.side.oauthbearer.sasl.jaas.config": TOKEN_LINE,
     "listener.name.in.side.gssapi.sasl.jaas.config": KERBEROS_LINE,
     "sasl.oauthbearer.jwks.endpoint.url": "file:///keys.json",
+    "sasl.oauthbearer.expected.audience": "kafka",
+    "sasl.oauthbearer.expected.issuer": "https://issuer",
 }
 STORES = {
     "ssl.keystore.key": "k",

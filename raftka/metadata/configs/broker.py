@@ -551,6 +551,8 @@ USED: dict[str, tuple[Check | None, str]] = {
         None,
         "The mechanism with which brokers log in at each other.",
     ),
+    "sasl.oauthbearer.allow.unverified.audience": (None, "Start without an expected audience."),
+    "sasl.oauthbearer.allow.unverified.issuer": (None, "Start without an expected issuer."),
     "sasl.oauthbearer.clock.skew.seconds": (
         at_least(0),
         "How much a token's issuer's clock may be ahead of ours.",

@@ -71,10 +71,15 @@ def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
         raise SettingError(
             f"listener {listener}: OAUTHBEARER with {URL} {cryptography_package.NEEDS_IT}"
         )
-    audiences = settings["sasl.oauthbearer.expected.audience"]
+    audiences = settings.names("sasl.oauthbearer.expected.audience")
+    issuer = settings.text("sasl.oauthbearer.expected.issuer")
+    any_audience = settings["sasl.oauthbearer.allow.unverified.audience"]
+    any_issuer = settings["sasl.oauthbearer.allow.unverified.issuer"]
+    _check_verified(listener, "audience", bool(audiences or any_audience))
+    _check_verified(listener, "issuer", bool(issuer or any_issuer))
     expected = Expected(
-        audiences=audiences if isinstance(audiences, tuple) else (),
-        issuer=settings.text("sasl.oauthbearer.expected.issuer"),
+        audiences=audiences,
+        issuer=issuer,
         skew_ms=1000 * settings.number("sasl.oauthbearer.clock.skew.seconds"),
         user_claim=str(settings["sasl.oauthbearer.sub.claim.name"]),
         scope_claim=str(settings["sasl.oauthbearer.scope.claim.name"]),
@@ -91,6 +96,17 @@ def oauth_of(values: Values, listener: str, jaas: Jaas | None) -> OAuthSettings:
         tls,
     )
     return OAuthSettings(expected, source)
+
+
+def _check_verified(listener: str, claim: str, is_settled: bool) -> None:
+    """Refuse, as Kafka 4.4 does, a listener that would take tokens of the issuer for other
+    services, or of another issuer that the same keys serve.
+    """
+    if not is_settled:
+        raise SettingError(
+            f"listener {listener}: set sasl.oauthbearer.expected.{claim}, or "
+            f"sasl.oauthbearer.allow.unverified.{claim}=true to take tokens of any {claim}"
+        )
 
 
 def _check_url(url: str, listener: str) -> None:

@@ -30,6 +30,8 @@ OF_ALL_LISTENERS = frozenset(
 OF_TOKENS = frozenset(  # how tokens are checked
     {
         "sasl.server.callback.handler.class",
+        "sasl.oauthbearer.allow.unverified.audience",
+        "sasl.oauthbearer.allow.unverified.issuer",
         "sasl.oauthbearer.clock.skew.seconds",
         "sasl.oauthbearer.expected.audience",
         "sasl.oauthbearer.expected.issuer",
