@@ -304,6 +304,7 @@ def test_unused_settings_of_kafka_are_accepted_and_named() -> None:
             "CONTROLLER, which is a listener of controllers",
         ),
         ({"broker.session.timeout.ms": "400"}, "must be less than"),
+        ({"transaction.two.phase.commit.enable": "true"}, "two-phase commit .* is not there"),
     ],
 )
 def test_an_invalid_file_is_refused_with_the_reason(

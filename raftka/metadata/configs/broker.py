@@ -48,7 +48,6 @@ SELECTORS = (
     "org.apache.kafka.common.replica.LeaderSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 )
-
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -666,6 +665,7 @@ USED: dict[str, tuple[Check | None, str]] = {
         at_least(1),
         "Most bytes of one push of a client's metrics, as it comes.",
     ),
+    "transaction.two.phase.commit.enable": (None, "Must be false: there is no two-phase commit."),
     "transactional.id.expiration.ms": (
         at_least(1),
         "How long a transactional id is remembered that nobody uses.",

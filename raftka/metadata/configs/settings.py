@@ -219,6 +219,7 @@ class NodeSettings:
         advertised, automatic = parse_advertised(values, clients, controllers, protocols)
         if (dirs := values["log.dirs"]) is not None and not (dirs and all(dirs)):
             raise SettingError("log.dirs has an empty name: name a directory, or leave it out")
+        _check_two_phase_commit(values)
         check_logins(values, clients)
         check_controllers(values, controllers)
         check_ports(values)
@@ -360,6 +361,14 @@ def _check_voters(node_id: int, roles: frozenset[str], voters: tuple[Voter, ...]
         raise SettingError(
             f"controller.quorum.voters has node {node_id}, but its process.roles does not say "
             "controller"
+        )
+
+
+def _check_two_phase_commit(values: Values) -> None:
+    if values["transaction.two.phase.commit.enable"]:
+        raise SettingError(
+            "transaction.two.phase.commit.enable: two-phase commit (KIP-939) is not there; its "
+            "InitProducerId 6 is unstable in Kafka 4.4 too"
         )
 
 
