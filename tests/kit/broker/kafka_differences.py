@@ -26,7 +26,6 @@ REQUESTS = [  # (exchanges, field, reason)
     ((79,), r".*documentation", "our own words"),
     ((152,), "outcome", "null records are answered"),
     ((172,), r".*records", "batches are not cut: half of one is of no use to a reader"),
-    ((263,), r".*topics\(tx\).*", "the partitions of a transaction are in no order"),
     ((225,), r".*", "the first block of producer ids is waited for"),
 ]
 LOGINS = [  # (exchanges, field, reason)
@@ -102,7 +101,6 @@ TOKEN_LOGINS = [  # (exchanges, field, reason)
     ((723,), r".*", "a token that has expired lets in nobody, removed or not"),
 ]
 TRANSACTIONS: list[tuple[tuple[int, ...], str, str]] = [  # (exchanges, field, reason)
-    ((28,), r".*topics\(ta\).*", "the partitions of a transaction are in no order"),
     (
         (155,),
         r".*\(tf\)\.(transaction_state|transaction_start_time_ms|producer_epoch)",
