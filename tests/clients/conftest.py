@@ -58,6 +58,11 @@ def kafka_apps(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def kafka_connect(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.kafka_connect)
+
+
+@pytest.fixture(scope="session")
 def mirror_maker(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.mirror_maker)
 
@@ -125,6 +130,16 @@ def kafkajs(toolchains: Toolchains) -> Program:
 @pytest.fixture(scope="session")
 def platformatic(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.platformatic)
+
+
+@pytest.fixture(scope="session")
+def platformatic_roundtrip(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.platformatic_roundtrip)
+
+
+@pytest.fixture(scope="session")
+def krafka(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.krafka)
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,10 @@ def read_committed(cluster: Processes) -> list[str]:
 
 
 def test_each_line_of_a_file_is_copied_once(
-    three_processes: Processes, kafka_apps: Program, tmp_path: Path, request: pytest.FixtureRequest
+    three_processes: Processes,
+    kafka_connect: Program,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     source, sink = tmp_path / "source", tmp_path / "sink"
     source.touch()
@@ -56,7 +59,9 @@ def test_each_line_of_a_file_is_copied_once(
 
     ports = HeldPorts(2)
     request.addfinalizer(ports.release)
-    with Connect(kafka_apps, three_processes.bootstrap_servers, tmp_path, ports.numbers) as connect:
+    with Connect(
+        kafka_connect, three_processes.bootstrap_servers, tmp_path, ports.numbers
+    ) as connect:
         connect.run(
             "source",
             connector_class="org.apache.kafka.connect.file.FileStreamSourceConnector",

@@ -2,8 +2,8 @@
 nothing of what they talk to.
 
 A test run fetches nothing: what is not kept yet is Missing, with the reason. `./run test
---all-clients` fetches it, with the registries' own programs (apt-get, pip, mvn, go, npm) into a
-folder of the user's cache; nobody needs to be root, and nothing is installed anywhere else.
+--all-clients` fetches it, with the registries' own programs (apt-get, pip, mvn, go, cargo, npm)
+into a folder of the user's cache; nobody needs to be root, and nothing is installed anywhere else.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ ZOOKEEPER_NODE = "1.1.3"
 AXE = "4.14.1"
 TYPESCRIPT = "5.9.3"
 KAFKA = "4.4.0"  # of kafka_apps/pom.xml
-MIRROR_MAKER = "4.3.1"  # of kafka_mirror/pom.xml
+KAFKA_CONNECT = "4.3.1"  # of kafka_connect/pom.xml and kafka_mirror/pom.xml
 DEBEZIUM = "3.7.0"  # of debezium/pom.xml
 KAFKA_OF_ZOOKEEPER = "2.8.2"  # the last that has --zookeeper in all of its tools
 CONFLUENT_AVRO = "7.9.5"  # Maven Central has it only in this jar, with Kafka's clients beside it
@@ -119,9 +119,7 @@ class Toolchains:
         )
 
     def kafka_apps(self) -> Program:
-        """A JVM with Kafka Streams, Kafka Connect and its file connectors: a class or a source
-        file, and arguments, come behind.
-        """
+        """A JVM with Kafka Streams: a source file and arguments come behind."""
         java, *options = self._java_17()
         jars = self._kept(f"kafka-apps-{KAFKA}", lambda folder: _maven("kafka_apps", folder))
         return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*"])
@@ -130,17 +128,25 @@ class Toolchains:
         """Kafka's MirrorMaker: a properties file comes behind."""
         java, *options = self._java_17()
         jars = self._kept(
-            f"kafka-mirror-{MIRROR_MAKER}", lambda folder: _maven("kafka_mirror", folder)
+            f"kafka-mirror-{KAFKA_CONNECT}-alone", lambda folder: _maven("kafka_mirror", folder)
         )
         main = "org.apache.kafka.connect.mirror.MirrorMaker"
-        return Program([java, *options, "-cp", f"{jars}/*:{KAFKA_JARS}/*", main])
+        return Program([java, *options, "-cp", f"{jars}/*", main])
+
+    def kafka_connect(self) -> Program:
+        """A JVM with Kafka Connect and its file connectors: a class and arguments come behind."""
+        java, *options = self._java_17()
+        jars = self._kept(
+            f"kafka-connect-{KAFKA_CONNECT}", lambda folder: _maven("kafka_connect", folder)
+        )
+        return Program([java, *options, "-cp", f"{jars}/*"])
 
     def debezium(self) -> Program:
         """The same with Debezium's connector for PostgreSQL."""
-        apps = self.kafka_apps()
+        connect = self.kafka_connect()
         jars = self._kept(f"debezium-{DEBEZIUM}", lambda folder: _maven("debezium", folder))
-        *java, jars_of_apps = apps.command
-        return Program([*java, f"{jars_of_apps}:{jars}/*"])
+        *java, jars_of_connect = connect.command
+        return Program([*java, f"{jars_of_connect}:{jars}/*"])
 
     def _java_17(self) -> list[str]:
         """Java and its options, for the jars of Kafka that `./run bench` fetches too."""
@@ -299,6 +305,25 @@ class Toolchains:
             [node, str(HERE / "platformatic.cjs")], {**os.environ, "NODE_PATH": str(modules)}
         )
 
+    def platformatic_roundtrip(self) -> Program:
+        """The same package with the verbs of test_more_clients.py."""
+        node, script = self.platformatic().command
+        return Program(
+            [node, str(Path(script).with_name("platformatic_roundtrip.cjs"))],
+            self.platformatic().env,
+        )
+
+    def krafka(self) -> Program:
+        """A client in Rust alone."""
+        sources = HERE / "krafka"
+        content = b"".join(
+            path.read_bytes() for path in sorted(sources.rglob("*")) if path.is_file()
+        )
+        kept = f"krafka-{hashlib.sha256(content).hexdigest()[:12]}"
+        return Program(
+            [str(self._kept(kept, lambda folder: _cargo_install(sources, folder)) / "bin/client")]
+        )
+
     def kafkajs_registry(self) -> Program:
         """KafkaJS's client of a schema registry."""
         node, package = _program("node"), f"@kafkajs/confluent-schema-registry@{KAFKAJS_REGISTRY}"
@@ -412,6 +437,19 @@ def _go_build_tests(sources: Path, package: str, folder: Path) -> None:
     go, env = _program("go", "/usr/local/go/bin"), {**os.environ, "GOTOOLCHAIN": "local"}
     _do([go, "mod", "download"], sources, env)
     _do([go, "test", "-c", "-o", str(folder / "tests"), package], sources, env)
+
+
+def _cargo_install(sources: Path, folder: Path) -> None:
+    cargo, target = _program("cargo", str(Path.home() / ".cargo/bin")), folder / "target"
+    _do([cargo, "fetch", "--locked"], sources)
+    subprocess.run(
+        [
+            *(cargo, "install", "--quiet", "--locked", "--path", sources),
+            *("--root", folder, "--target-dir", target),
+        ],
+        check=True,
+    )
+    shutil.rmtree(target)
 
 
 def _maven(project: str, folder: Path) -> None:
