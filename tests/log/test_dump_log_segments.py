@@ -366,7 +366,7 @@ def test_its_decoder_reads_the_log_of_a_transaction_coordinator(
         "producerId": 4001,
         "producerEpoch": 5,
         "transactionTimeoutMs": 60_000,
-        "transactionStatus": 1,
+        "transactionStatus": "Ongoing",
         "transactionPartitions": [
             {"topic": "t", "partitionIds": [0, 3]},
             {"topic": "u", "partitionIds": [1]},

@@ -19,6 +19,14 @@ func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	switch command {
+	case "send":
+		count, err := strconv.Atoi(os.Args[4])
+		check(err)
+		send(ctx, seeds, topic, count)
+	case "group":
+		count, err := strconv.Atoi(os.Args[4])
+		check(err)
+		inGroup(ctx, seeds, topic, count)
 	case "produce":
 		produce(ctx, seeds, topic)
 	case "consume":

@@ -14,6 +14,17 @@ import (
 
 func main() {
 	command, seeds, topic := os.Args[1], strings.Split(os.Args[2], ","), os.Args[3]
+	switch command {
+	case "send":
+		send(seeds, topic, int(number(os.Args[4])))
+		return
+	case "group":
+		inGroup(seeds, topic, int(number(os.Args[4])))
+		return
+	case "copy":
+		copyInTransactions(seeds, topic, int(number(os.Args[4])), os.Args[5])
+		return
+	}
 	config := sarama.NewConfig()
 	config.Version = sarama.V2_8_0_0
 	config.Producer.Return.Successes = true
