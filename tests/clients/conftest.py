@@ -143,6 +143,16 @@ def krafka(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def quix_copy(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.quix_copy)
+
+
+@pytest.fixture(scope="session")
+def faust_copy(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.faust_copy)
+
+
+@pytest.fixture(scope="session")
 def kafkajs_registry(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.kafkajs_registry)
 

@@ -1,12 +1,13 @@
 """Clients that few other tests meet: numbers sent, read by a member of a group, copied in
-transactions, and all of it over TLS with a login.
+transactions, and all of it over TLS with a login. And two libraries of stream applications.
 """
 
+import subprocess
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from raftka.cluster.processes import Processes, running
@@ -104,6 +105,30 @@ def test_transactions_copy_each_number_once(
     use(client, servers, "copy", source, str(COUNT), target)
 
     assert sorted(committed(servers, target)) == sorted(NUMBERS)
+
+
+@pytest.mark.parametrize("name", ["quix_copy", "faust_copy"])
+def test_a_stream_application_copies_each_number_once(
+    name: str, cluster: Processes, request: pytest.FixtureRequest
+) -> None:
+    application: Program = request.getfixturevalue(name)
+    servers, source, target = cluster.bootstrap_servers, f"{name}-from", f"{name}-to"
+    create(servers, source, target)
+    producer = Producer({"bootstrap.servers": servers})
+    for number in NUMBERS:
+        producer.produce(source, number.encode())
+    assert producer.flush(PATIENCE_S) == 0
+    process = subprocess.Popen(
+        [*application.command, servers, source, target],
+        env=application.env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert sorted(committed(servers, target)) == sorted(NUMBERS)
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("name", CLIENTS)

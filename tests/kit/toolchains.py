@@ -27,6 +27,8 @@ SCHEMATHESIS = "4.32.5"
 KAFKAJS = "2.2.4"
 KAFKAJS_REGISTRY = "4.1.0"
 PLATFORMATIC = "1.35.0"  # the last for Node 20
+QUIX_STREAMS = "3.28.1"
+FAUST = "0.15.3"
 CURATOR = "5.7.1"
 ZOOKEEPER_NODE = "1.1.3"
 AXE = "4.14.1"
@@ -323,6 +325,24 @@ class Toolchains:
         return Program(
             [str(self._kept(kept, lambda folder: _cargo_install(sources, folder)) / "bin/client")]
         )
+
+    def quix_copy(self) -> Program:
+        """A stream application of Quix Streams."""
+        return self._in_python("quixstreams", QUIX_STREAMS, "quix_copy.py")
+
+    def faust_copy(self) -> Program:
+        """A stream application of Faust, as its community goes on with it."""
+        return self._in_python("faust-streaming", FAUST, "faust_copy.py")
+
+    def _in_python(self, package: str, version: str, script: str) -> Program:
+        packages = self._kept(
+            f"{package}-{version}-{_python_version()}",
+            lambda folder: _do(
+                [*_pip_install(), "--target", str(folder), f"{package}=={version}"], folder
+            ),
+        )
+        env = {**os.environ, "PYTHONPATH": str(packages)}
+        return Program([sys.executable, str(HERE / script)], env)
 
     def kafkajs_registry(self) -> Program:
         """KafkaJS's client of a schema registry."""
