@@ -133,10 +133,10 @@ class _Writer:
 
     def is_default(self, field: Field, row: str) -> str:
         value, default = f"{row}.{field.name}", self.source.constant(field.default, "default")
-        if field.array:
-            return f"{value} is not None and not {value}"
         if field.default is None:
             return f"{value} is None"
+        if field.array:
+            return f"{value} is not None and not {value}"
         if field.struct is not None:
             inner = " and ".join(
                 f"({self.is_default(each, value)})" for each in field.struct.fields
