@@ -454,6 +454,20 @@ REGEXES_OF_GROUP = Limit(
     100,
     "different ones: each is looked up in all topics' names whenever topics change",
 )
+TOPICS_OF_TOPOLOGY = Limit(
+    "topics_of_topology",
+    10_000,
+    "subtopologies, topics and their settings that a member of a streams group sends when it "
+    "joins; they are looked at whenever topics change",
+)
+CLIENT_TAGS = Limit(
+    "client_tags", 100, "of one member of a streams group; Kafka's client has no more than 5"
+)
+TASKS_OF_GROUP = Limit(
+    "tasks_of_group",
+    20_000,
+    "active tasks of a streams group: a member may have all of them, in one record and one answer",
+)
 
 # log
 PRODUCERS_OF_PARTITION = Limit(

@@ -233,6 +233,13 @@ SHARE_GROUP = Format(
     ((0, 1),),
     "raftka/coordinator/share/records.py:read_value",
 )
+STREAMS_GROUP = Format(
+    "streams groups",
+    "`__consumer_offsets`",
+    "bytes 0 and 1 of a value",
+    ((0, 1),),
+    "raftka/coordinator/streams/records.py:read_value",
+)
 TRANSACTION = Format(
     "transactional ids",
     "`__transaction_state`",
@@ -285,6 +292,7 @@ FORMATS = (
     CLASSIC_GROUP,
     CONSUMER_GROUP,
     SHARE_GROUP,
+    STREAMS_GROUP,
     TRANSACTION,
     SHARE_STATE,
     ZNODES,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from raftka.coordinator.consumer.commands import ConsumerSettings
 from raftka.coordinator.share.commands import ShareSettings
+from raftka.coordinator.streams.settings import StreamsSettings
 from raftka.wire.errors import Code
 
 NO_GENERATION = -1
@@ -39,6 +40,9 @@ class GroupSettings:
     consumer_of: Mapping[str, ConsumerSettings] = field(default_factory=dict)
     share: ShareSettings = field(default_factory=ShareSettings)  # group.share.*
     share_of: Mapping[str, ShareSettings] = field(default_factory=dict)
+    streams: StreamsSettings = field(default_factory=StreamsSettings)  # group.streams.*
+    # of groups that have some of their own
+    streams_of: Mapping[str, StreamsSettings] = field(default_factory=dict)
 
 
 class Protocol(NamedTuple):

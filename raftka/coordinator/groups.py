@@ -87,12 +87,17 @@ from raftka.coordinator.share.commands import (
 from raftka.coordinator.share.group import weight_of as weight_of_share_member
 from raftka.coordinator.share.groups import ShareGroups
 from raftka.coordinator.share.records import KINDS as SHARE_GROUP_KEYS
+from raftka.coordinator.streams.commands import DescribeStreamsGroup, StreamsHeartbeat
+from raftka.coordinator.streams.group import State as StreamsState
+from raftka.coordinator.streams.group import StreamsGroup, weight_of_topology
+from raftka.coordinator.streams.groups import StreamsGroups
+from raftka.coordinator.streams.records import KINDS as STREAMS_GROUP_KEYS
 from raftka.coordinator.timers import Timers
 from raftka.limits import GROUPS_OF_COORDINATOR, MEMBERS_OF_GROUP
 from raftka.wire.errors import Code, KafkaError, check_limit
 
-CLASSIC, CONSUMER = "classic", "consumer"
-EMPTY = (State.EMPTY, ConsumerState.EMPTY)
+CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
+EMPTY = (State.EMPTY, ConsumerState.EMPTY, StreamsState.EMPTY)
 DECIDED_IN_A_TICK = 100  # records, before those of the last timer
 SWEPT_IN_A_TICK = 1_000  # groups and offsets, about
 
@@ -117,6 +122,7 @@ class GroupCoordinator:
                 [group.weight for group in (*self.groups.values(), *self.shares.groups.values())]
             )
         )
+        self.streams = StreamsGroups(self.groups, self._timers, settings)
         # stands in the place of an empty consumer group once the last decision's records are
         # replayed
         self._becoming: ClassicGroup | None = None
@@ -135,6 +141,8 @@ class GroupCoordinator:
             DeleteGroup: self._delete_group,
             ConsumerHeartbeat: self._consumer_heartbeat,
             DescribeConsumerGroup: self._describe_consumers,
+            StreamsHeartbeat: self._streams_heartbeat,
+            DescribeStreamsGroup: self._describe_streams,
             Rebalance: self._rebalance,
             SetTargets: self._set_targets,
             ShareHeartbeat: self._share_heartbeat,
@@ -147,7 +155,8 @@ class GroupCoordinator:
         }
 
     def configure(self, settings: GroupSettings) -> None:
-        self.settings = self.consumers.settings = self.shares.settings = settings
+        self.settings = self.consumers.settings = settings
+        self.shares.settings = self.streams.settings = settings
 
     # the machine
 
@@ -167,6 +176,8 @@ class GroupCoordinator:
             self.consumers.replay(record, self._take_over, self._remove)
         elif what in SHARE_GROUP_KEYS:
             self.shares.replay(record)
+        elif what in STREAMS_GROUP_KEYS:
+            self.streams.replay(record, self._take_over, self._remove)
 
     def replay_pending(self, producer_id: int, record: Record) -> None:
         key, value = record
@@ -187,6 +198,9 @@ class GroupCoordinator:
             if isinstance(group, ConsumerGroup):
                 self.consumers.loaded(group, decision)
                 continue
+            if isinstance(group, StreamsGroup):
+                self.streams.loaded(group, decision)
+                continue
             for member in group.members.values():
                 begin_session(group, member, decision)
             too_many = len(group.members) > min(self.settings.max_size, MEMBERS_OF_GROUP.value)
@@ -199,6 +213,7 @@ class GroupCoordinator:
     def on_image(self, deleted: Sequence[tuple[bytes, str]], context: Context) -> OutcomeOrSteps:
         self.consumers.on_topics(context)
         self.shares.on_topics()
+        self.streams.on_topics()
         return begun(self._forget_topics(deleted)) if deleted else Outcome()
 
     def _forget_topics(self, deleted: Sequence[tuple[bytes, str]]) -> Steps[Outcome]:
@@ -268,6 +283,8 @@ class GroupCoordinator:
         group = self.groups.get(command.group_id)
         size = weight_of_join(command, _known_weight(group, command.member_id, command.instance_id))
         self._budget.check(size, context.now)
+        if isinstance(group, StreamsGroup):
+            raise KafkaError(Code.INCONSISTENT_GROUP_PROTOCOL)
         if isinstance(group, ConsumerGroup):
             yield from self._join_consumers(group, command, ticket, decision)
         else:
@@ -316,6 +333,20 @@ class GroupCoordinator:
         self._budget.take(size)
         return outcome
 
+    def _streams_heartbeat(
+        self, command: StreamsHeartbeat, ticket: Ticket, context: Context
+    ) -> Steps[Outcome]:
+        if command.topology is None:
+            return (yield from self.streams.heartbeat(command, ticket, context))
+        group = self.groups.get(command.group_id)
+        size = MEMBER_BYTES - _known_weight(group, command.member_id, command.instance_id)
+        if not isinstance(group, StreamsGroup):
+            size += weight_of_topology(command.topology)
+        self._budget.check(size, context.now)
+        outcome = yield from self.streams.heartbeat(command, ticket, context)
+        self._budget.take(size)
+        return outcome
+
     def _join_consumers(
         self, group: ConsumerGroup, command: Join, ticket: Ticket, decision: Decision
     ) -> Steps[None]:
@@ -342,7 +373,7 @@ class GroupCoordinator:
         if not command.group_id:
             raise KafkaError(Code.INVALID_GROUP_ID)
         group = self.groups.get(command.group_id)
-        if group is None:
+        if group is None or isinstance(group, StreamsGroup):
             raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         decision = self._decision(context)
         if isinstance(group, ConsumerGroup):
@@ -353,6 +384,8 @@ class GroupCoordinator:
 
     def _heartbeat(self, command: Heartbeat, ticket: Ticket, context: Context) -> Outcome:
         group = self.groups.get(command.group_id)
+        if isinstance(group, StreamsGroup):
+            raise KafkaError(Code.UNKNOWN_MEMBER_ID)
         if isinstance(group, ConsumerGroup):
             self.consumers.classic_heartbeat(group, command, self._decision(context))
         else:
@@ -365,6 +398,8 @@ class GroupCoordinator:
         if isinstance(group, ConsumerGroup):
             decision.reply(ticket, (yield from self.consumers.leave(group, command, decision)))
             return decision.outcome()
+        if isinstance(group, StreamsGroup):
+            group = None  # none of its members is a classic one
         decision.reply(ticket, leave(group, command, decision))
         if group is not None:
             self._forget_nothing(group)
@@ -417,7 +452,7 @@ class GroupCoordinator:
         """
         self._check_kind(command.group_id, "classic")
         group = self._existing(command.group_id)
-        if isinstance(group, ConsumerGroup):
+        if not isinstance(group, ClassicGroup):
             raise KafkaError(
                 Code.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a classic group."
             )
@@ -450,6 +485,11 @@ class GroupCoordinator:
     ) -> Outcome:
         return Outcome((), ((ticket, self.shares.describe(command.group_id)),))
 
+    def _describe_streams(
+        self, command: DescribeStreamsGroup, ticket: Ticket, context: Context
+    ) -> Outcome:
+        return Outcome((), ((ticket, self.streams.describe(command.group_id, context)),))
+
     def _list(self, command: ListGroups, ticket: Ticket, context: Context) -> Outcome:
         """Filters ignore case; what nobody has heard of filters all away."""
         states, types = ({each.lower() for each in names} for names in command)
@@ -457,7 +497,8 @@ class GroupCoordinator:
         chosen = [
             each
             for each in found
-            if (not states or each.state.lower() in states) and (not types or each.type in types)
+            if (not states or _name_in_filters(each.state) in states)
+            and (not types or each.type in types)
         ]
         return Outcome((), ((ticket, GroupsListed(tuple(chosen))),))
 
@@ -483,6 +524,8 @@ class GroupCoordinator:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group.group_id} has no members.")
         if isinstance(group, ConsumerGroup):
             self.consumers.move_epoch(group, decision)
+        elif isinstance(group, StreamsGroup):
+            self.streams.move_epoch(group, decision)
         elif group.state is not State.PREPARING:
             prepare_rebalance(group, decision)
         decision.reply(ticket, None)
@@ -564,7 +607,7 @@ class GroupCoordinator:
 
     def _replay_group(self, group_id: str, value: bytes | None) -> None:
         if value is None:
-            if not isinstance(self.groups.get(group_id), ConsumerGroup):
+            if isinstance(self.groups.get(group_id), ClassicGroup):
                 self._remove(group_id)
             return
         record = read_group_value(value)
@@ -573,17 +616,17 @@ class GroupCoordinator:
             before, group = group, new_group(group_id)
             if before is not None:
                 group.offsets = before.offsets
-                self.consumers.remove(group_id)
+                self._forget_soft(before)
             self.groups[group_id] = group
         for member in group.restore(record):
             watch(group, member)
         self._timers.off(group.join_phase)
 
-    def _take_over(self, group: ConsumerGroup) -> None:
+    def _take_over(self, group: ConsumerGroup | StreamsGroup) -> None:
         """In the place of a classic group, of which the offsets stay."""
         before = self.groups.get(group.group_id)
-        if isinstance(before, ClassicGroup):
-            self._turn_off(before)
+        if before is not None:
+            self._forget_soft(before)
             group.offsets = before.offsets
         self.groups[group.group_id] = group
 
@@ -593,15 +636,22 @@ class GroupCoordinator:
         """
         group = self.groups.pop(group_id, None)
         becoming = None
-        if isinstance(group, ClassicGroup):
-            self._turn_off(group)
-        elif group is not None:
-            self.consumers.remove(group_id)
-            if self._becoming is not None and self._becoming.group_id == group_id:
-                becoming = self._becoming
+        if group is not None:
+            self._forget_soft(group)
+        if isinstance(group, ConsumerGroup) and self._becoming is not None:
+            becoming = self._becoming if self._becoming.group_id == group_id else None
         if group is not None and (group.offsets or becoming is not None):
             after = self.groups[group_id] = becoming or new_group(group_id)
             after.offsets, after.in_log = group.offsets, bool(group.offsets)
+
+    def _forget_soft(self, group: Group) -> None:
+        """Another group, or none, stands in the place of this one."""
+        if isinstance(group, ClassicGroup):
+            self._turn_off(group)
+        elif isinstance(group, ConsumerGroup):
+            self.consumers.remove(group.group_id)
+        else:
+            self.streams.remove(group.group_id)
 
     def _turn_off(self, group: ClassicGroup) -> None:
         for timer in (
@@ -626,6 +676,9 @@ def _known_weight(group: Group | None, member_id: str, instance_id: str | None) 
     """Return the bytes that the member takes already; it may come back under another id."""
     if isinstance(group, ConsumerGroup):
         return weight_of(group.static_member(instance_id) or group.members.get(member_id))
+    if isinstance(group, StreamsGroup):
+        known = group.static_member(instance_id) or group.members.get(member_id)
+        return MEMBER_BYTES if known is not None else 0
     member = (
         group.members.get(group.static.get(instance_id or "", member_id))
         if group is not None
@@ -637,7 +690,7 @@ def _known_weight(group: Group | None, member_id: str, instance_id: str | None) 
 def _tombstones(group: Group) -> list[Record]:
     return (
         [*group.tombstones()]
-        if isinstance(group, ConsumerGroup)
+        if not isinstance(group, ClassicGroup)
         else [group_tombstone(group.group_id)]
     )
 
@@ -645,4 +698,13 @@ def _tombstones(group: Group) -> list[Record]:
 def _listed(group: Group) -> ListedGroup:
     if isinstance(group, ConsumerGroup):
         return ListedGroup(group.group_id, CONSUMER, str(group.state), CONSUMER)
+    if isinstance(group, StreamsGroup):
+        return ListedGroup(group.group_id, STREAMS, str(group.state), STREAMS)
     return ListedGroup(group.group_id, group.protocol_type or "", str(group.state), CLASSIC)
+
+
+def _name_in_filters(state: str) -> str:
+    """Return the name of a state in a filter of ListGroups, in lower case: Kafka's enum has a line
+    between the words.
+    """
+    return "not_ready" if state == StreamsState.NOT_READY else state.lower()

@@ -34,11 +34,13 @@ from raftka.coordinator.records import (
     offset_topic_prefix,
     offset_value,
 )
+from raftka.coordinator.streams.group import StreamsGroup
+from raftka.coordinator.streams.offsets import check_streams_commit, check_streams_fetch
 from raftka.coordinator.timers import Timers
 from raftka.wire.errors import Code, KafkaError
 from raftka.wire.rows import ZERO_UUID
 
-Group = ClassicGroup | ConsumerGroup
+Group = ClassicGroup | ConsumerGroup | StreamsGroup
 
 AT_ONCE = 10  # offsets
 
@@ -115,6 +117,9 @@ def check_commit(
     if isinstance(group, ConsumerGroup):
         check_consumer_commit(group, command, topics)
         return
+    if isinstance(group, StreamsGroup):
+        check_streams_commit(group, command)
+        return
     if group is None:
         if command.generation_id >= 0:
             raise KafkaError(
@@ -147,9 +152,9 @@ def check_transactional_commit(
         return
     if command.generation_id < 0 and not command.member_id and command.instance_id is None:
         return
-    if isinstance(group, ConsumerGroup):
+    if not isinstance(group, ClassicGroup):
         try:
-            check_consumer_commit(group, command, topics)
+            check_commit(group, command, timers, now, topics)
         except KafkaError as error:
             raise (
                 KafkaError(Code.ILLEGAL_GENERATION)
@@ -215,6 +220,8 @@ def _offsets(group: Group | None, command: FetchOffsets, topics: Topics) -> Step
     """Never an error of a classic group's; who has not committed reads -1."""
     if isinstance(group, ConsumerGroup):
         check_consumer_fetch(group, command)
+    elif isinstance(group, StreamsGroup):
+        check_streams_fetch(group, command)
     if command.topics is None:
         return OffsetsFetched(
             tuple((yield from _all_of(group, topics))) if group is not None else ()
@@ -388,7 +395,7 @@ def expired(
 
 
 def _may_expire(group: Group, topic: str) -> bool:
-    if isinstance(group, ConsumerGroup):
+    if not isinstance(group, ClassicGroup):
         return not group.subscribes(topic)
     if group.protocol_type is None or group.state is State.EMPTY:
         return True

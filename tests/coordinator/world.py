@@ -15,6 +15,7 @@ from raftka.coordinator.classic.group import ClassicGroup, State
 from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Outcome, OutcomeOrSteps
+from raftka.coordinator.streams.group import StreamsGroup
 
 LINEAR = 2.3  # times as many steps for twice as much, at most
 
@@ -98,6 +99,8 @@ def view(machine: GroupCoordinator, group_id: str) -> dict[str, Any] | None:
         return None
     if isinstance(group, ConsumerGroup):
         return consumer_view(group)
+    if isinstance(group, StreamsGroup):
+        return streams_view(group)
     name = group.protocol_name
     members = {
         each.member_id: (
@@ -151,6 +154,22 @@ def share_view(machine: GroupCoordinator, group_id: str) -> dict[str, Any]:
         },
         "names": (group.subscriptions, group.names),
         "partitions": group.partitions,
+    }
+
+
+def streams_view(group: StreamsGroup) -> dict[str, Any]:
+    """All of it comes from records."""
+    return {
+        "state": group.state,
+        "epoch": group.epoch,
+        "topology": (group.topology, group.sources),
+        "targets": (group.targets, group.target),
+        "members": {
+            member_id: (member.said, member.current) for member_id, member in group.members.items()
+        },
+        "static": group.static,
+        "owners": (group.owners, group.copies),
+        "offsets": {topic: dict(partitions) for topic, partitions in group.offsets.items()},
     }
 
 

@@ -90,6 +90,7 @@ OF_AREA: dict[str, tuple[str, ...]] = {
     "producers": ("replication struck", "power"),
     "reading": ("replication struck", "faults"),
     "groups": ("groups",),
+    "streams": (),  # scenarios alone
     "transactions": (),  # scenarios alone
     "cleaner": ("compaction",),
     "exactly_once": ("transactions",),

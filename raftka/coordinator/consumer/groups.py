@@ -41,6 +41,7 @@ from raftka.coordinator.consumer.timers import DOWNGRADED, REVOKE, Ring, Soft
 from raftka.coordinator.decision import Decision
 from raftka.coordinator.machine import Context, Outcome, Record, Steps, Ticket, Topics
 from raftka.coordinator.records import group_tombstone
+from raftka.coordinator.streams.group import StreamsGroup
 from raftka.coordinator.timers import Timers
 from raftka.limits import GROUPS_OF_COORDINATOR
 from raftka.wire.errors import Code, KafkaError, check_limit
@@ -49,7 +50,7 @@ MATCHED_IN_A_TICK = 2_000  # names of topics against a regular expression, each 
 AGAIN_MS = 1_000  # until it is tried again to remove a member
 RESOLVED_EVERY_S = 1.0  # at most, while topics come and go
 
-Group = ClassicGroup | ConsumerGroup
+Group = ClassicGroup | ConsumerGroup | StreamsGroup
 
 
 class ConsumerGroups:
@@ -105,6 +106,8 @@ class ConsumerGroups:
             return Draft(ConsumerGroup(group_id), decision.records)
         if group is None:
             raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        if not isinstance(group, ClassicGroup):
+            raise KafkaError(Code.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         if command.epoch == 0 and not group.members:
             decision.records.append(group_tombstone(group_id))
             return Draft(ConsumerGroup(group_id), decision.records)
@@ -256,11 +259,11 @@ class ConsumerGroups:
                 if what == DOWNGRADED:
                     yield from _go_on_as_classic(group, decision)
                 return
-            member = group.members.get(member_id) if group is not None else None
-            if (
-                group is None
-                or member is None
-                or (what == REVOKE and member.current.state is not MemberState.UNREVOKED)
+            if not isinstance(group, ConsumerGroup):
+                return
+            member = group.members.get(member_id)
+            if member is None or (
+                what == REVOKE and member.current.state is not MemberState.UNREVOKED
             ):
                 return
             consumer_decision = self._of_group(decision, Draft(group, decision.records))

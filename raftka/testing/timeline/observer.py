@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import cast
 
+from raftka.coordinator.classic.group import ClassicGroup
 from raftka.coordinator.commands import Join, Leave, Rebalance, Sync
 from raftka.coordinator.consumer.commands import ConsumerHeartbeat, SetTargets
-from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.consumer.groups import Group
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.machine import Machine
+from raftka.coordinator.streams.commands import StreamsHeartbeat
 from raftka.metadata.image import BrokerImage, Delta, MetadataImage, PartitionImage
 from raftka.testing.timeline.errors import Found, WatchedEncoder, finder_of
 from raftka.testing.timeline.recorder import Timeline
@@ -26,6 +27,7 @@ REASONS: Mapping[type, str] = {  # commands that can change the members or the s
     Sync: "SyncGroup",
     Leave: "LeaveGroup",
     ConsumerHeartbeat: "ConsumerGroupHeartbeat",
+    StreamsHeartbeat: "StreamsGroupHeartbeat",
     Rebalance: "a forced rebalance",
     SetTargets: "a forced assignment",
     type(None): "a session or a phase of the rebalance ended",
@@ -108,7 +110,7 @@ NO_GROUP = GroupState("Dead", 0, frozenset())
 def state_of(group: "Group | None") -> GroupState:
     if group is None:
         return NO_GROUP
-    generation = group.epoch.epoch if isinstance(group, ConsumerGroup) else group.generation_id
+    generation = group.generation_id if isinstance(group, ClassicGroup) else group.epoch.epoch
     return GroupState(str(group.state), generation, frozenset(group.members))
 
 

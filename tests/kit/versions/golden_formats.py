@@ -17,6 +17,14 @@ from raftka.coordinator.commands import Protocol
 from raftka.coordinator.consumer import records as consumer
 from raftka.coordinator.share import records as share
 from raftka.coordinator.share_state import records as share_states
+from raftka.coordinator.streams import records as streams
+from raftka.coordinator.streams.tasks import Held, Tasks
+from raftka.coordinator.streams.topology import (
+    CopartitionGroup,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
 from raftka.coordinator.transactions import records as transactions
 from raftka.log import checkpoints
 from raftka.log.directory import LogDirectory
@@ -181,6 +189,33 @@ def _consumer_group(level: int) -> Bytes:
         yield f"{name} value", record.value or b""
 
 
+def _streams_group(level: int) -> Bytes:
+    said = streams.Said("i", "rack", "client", "/host", 60, 1, "p", streams.Endpoint("h", 9), ())
+    said = said._replace(tags=(("zone", "a"),))
+    topic = TopicInfo("counts", 0, 3, (("cleanup.policy", "compact"),))
+    subtopology = Subtopology(
+        "0", ("t",), ("words",), (topic,), (topic,), (CopartitionGroup((0,), (0,)),)
+    )
+    current = streams.Current(
+        3,
+        2,
+        streams.MemberState.UNREVOKED,
+        Held({"0": {0: 3}}, {"1": (0,)}),
+        Held({"0": {1: 2}}, {}, {"2": (5,)}),
+    )
+    epoch = streams.Epoch(3, 77, 1, (("num.standby.replicas", "1"),))
+    for name, record in {
+        "group": streams.group_record("g", epoch),
+        "member": streams.member_record("g", "m", said),
+        "targets": streams.targets_record("g", streams.Targets(3, 99)),
+        "target": streams.target_record("g", "m", Tasks({"0": (0, 1)}, {"1": (0,)})),
+        "current": streams.current_record("g", "m", current),
+        "topology": streams.topology_record("g", Topology(1, (subtopology,))),
+    }.items():
+        yield f"{name} key", record.key
+        yield f"{name} value", record.value or b""
+
+
 def _transaction(level: int) -> Bytes:
     growing = transactions.Growing(transactions.NONE)
     growing.add("orders", TOPIC, {0, 1})
@@ -259,6 +294,7 @@ SAMPLES: dict[versions.Format, Callable[[int], Bytes]] = {
     versions.CLASSIC_GROUP: _classic_group,
     versions.CONSUMER_GROUP: _consumer_group,
     versions.SHARE_GROUP: _share_group,
+    versions.STREAMS_GROUP: _streams_group,
     versions.TRANSACTION: _transaction,
     versions.SHARE_STATE: _share_state,
     versions.ZNODES: _znodes,

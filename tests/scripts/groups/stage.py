@@ -63,9 +63,9 @@ CODE_ERRORS = (Left, OffsetsCommitted, OffsetsDeleted)
 
 
 def stage() -> "GroupStage":
-    from tests.scripts.groups.shares import ShareStage  # which knows this one
+    from tests.scripts.groups.streams import StreamsStage  # which knows this one
 
-    return ShareStage()
+    return StreamsStage()
 
 
 class GroupStage:

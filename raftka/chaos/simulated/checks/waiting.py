@@ -26,6 +26,8 @@ from raftka.coordinator.consumer.group import ConsumerGroup
 from raftka.coordinator.consumer.records import MemberState
 from raftka.coordinator.consumer.timers import REVOKE, SESSION
 from raftka.coordinator.groups import GroupCoordinator
+from raftka.coordinator.streams.group import StreamsGroup
+from raftka.coordinator.streams.tasks import Task, each_task
 from raftka.coordinator.timers import Timer
 from raftka.coordinator.transactions.coordinator import TransactionCoordinator
 from raftka.coordinator.transactions.records import State as TransactionState
@@ -266,6 +268,11 @@ def _coordinator(coordinator: CoordinatorPartition, now: float) -> Iterator[Foun
             ):
                 for wrong in _shares(group, coordinator.partition.manager.context.metadata.image):
                     yield group, f"{group.group_id} in {name}: {wrong}", HEARTBEAT_S
+        elif isinstance(group, StreamsGroup):
+            streams_soft = machine.streams.soft.get(group.group_id)
+            of_members = streams_soft.timers if streams_soft is not None else {}
+            timers = list(of_members.values())
+            found = _streams(group, of_members)
         else:
             timers = [
                 group.join_phase,
@@ -379,6 +386,23 @@ def _consumers(group: ConsumerGroup, timers: Any) -> Iterator[str]:
         instance = member.said.instance_id
         if instance is not None and group.static.get(instance) != member_id:
             yield f"{instance} is not known to be {member_id}"
+    if owned != dict(group.owners):
+        yield f"its owners are {dict(group.owners)}, its members have {owned}"
+    if not group.target.keys() <= group.members.keys():
+        yield "there is a target of a member that is not there"
+
+
+def _streams(group: StreamsGroup, timers: Any) -> Iterator[str]:
+    owned: dict[Task, str] = {}
+    for member_id, member in group.members.items():
+        session = timers.get((SESSION, member_id))
+        if session is None or not _is_set(session):
+            yield f"{member_id} has no session"
+        for held in (member.current.assigned, member.current.revoking):
+            for task in each_task(held.active):
+                other = owned.setdefault(task, member_id)
+                if other != member_id:
+                    yield f"{other} and {member_id} have the same active task"
     if owned != dict(group.owners):
         yield f"its owners are {dict(group.owners)}, its members have {owned}"
     if not group.target.keys() <= group.members.keys():

@@ -1,0 +1,1 @@
+"""Streams groups (KIP-1071): the brokers assign the tasks of Kafka Streams."""

@@ -1,0 +1,499 @@
+"""The records of streams groups in __consumer_offsets, as Kafka 4.4 writes and reads them; all
+values are flexible.
+
+    17 group: its epoch    19 member: its own words       20 epoch of the targets
+    21 member: its target tasks    22 member: its present tasks    23 topology
+
+Knows no group and no rule.
+"""
+
+from enum import IntEnum
+from functools import cache
+from typing import Any, NamedTuple
+
+from raftka.coordinator.machine import Record
+from raftka.coordinator.records import kind
+from raftka.coordinator.streams.tasks import (
+    NOTHING_HELD,
+    EpochMap,
+    Held,
+    TaskMap,
+    Tasks,
+)
+from raftka.coordinator.streams.topology import (
+    CopartitionGroup,
+    Subtopology,
+    TopicInfo,
+    Topology,
+)
+from raftka.versions import STREAMS_GROUP
+from raftka.wire.decoder import Decoder, compile_decoder
+from raftka.wire.encoder import Encoder, compile_encoder
+from raftka.wire.errors import ProtocolError
+from raftka.wire.notation import parse_row
+from raftka.wire.rows import Row
+
+GROUP, MEMBER, TARGETS, TARGET, CURRENT, TOPOLOGY = 17, 19, 20, 21, 22, 23
+KINDS = frozenset((GROUP, MEMBER, TARGETS, TARGET, CURRENT, TOPOLOGY))
+# their keys have the id of the group alone, the others' that of a member too
+OF_GROUP = (GROUP, TARGETS, TOPOLOGY)
+Untyped = Any  # a value, or its row: only messages have stubs
+NO_EPOCH = -1
+
+
+class MemberState(IntEnum):
+    """As they are written."""
+
+    STABLE = 1  # has what the targets of its epoch say
+    UNREVOKED = 2  # is to give tasks up, and has not said that it has
+    UNRELEASED = 3  # waits for tasks that others have
+
+
+class Endpoint(NamedTuple):
+    """The address at which an application answers interactive queries."""
+
+    host: str
+    port: int
+
+
+class Said(NamedTuple):
+    """The member's own words: its client, process and addresses."""
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = 0
+    process_id: str = ""
+    endpoint: Endpoint | None = None
+    tags: tuple[tuple[str, str], ...] = ()  # sorted
+
+
+class Current(NamedTuple):
+    """The tasks of a member, and those that it has not given up yet."""
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Held = NOTHING_HELD
+    revoking: Held = NOTHING_HELD
+
+
+class Epoch(NamedTuple):
+    """Of a group. `configs`: the settings of the last assignment. Epochs of descriptions are those
+    of Kafka's plugin, and are kept as they are read.
+    """
+
+    epoch: int
+    metadata_hash: int = 0  # of the topics that its topology needs
+    validated_topology: int = NO_EPOCH  # epoch of the topology for which all topics are there
+    configs: tuple[tuple[str, str], ...] | None = None
+    stored_description: int = NO_EPOCH
+    failed_description: int = NO_EPOCH
+
+
+class Targets(NamedTuple):
+    epoch: int
+    timestamp_ms: int = 0
+
+
+# keys
+
+
+def key(what: int, group_id: str, member_id: str = "") -> bytes:
+    parts = [what.to_bytes(2, "big"), _string(group_id)]
+    if what not in OF_GROUP:
+        parts.append(_string(member_id))
+    return b"".join(parts)
+
+
+def read_key(data: bytes) -> tuple[int, str, str]:
+    """Return the record's kind, the group and the member. Raises ValueError."""
+    what = kind(data)
+    group_id, at = _read_string(data, 2)
+    member_id = ""
+    if what not in OF_GROUP:
+        member_id, at = _read_string(data, at)
+    if at != len(data):
+        raise ValueError(f"the key of a streams group is too long: {data[:40]!r}")
+    return what, group_id, member_id
+
+
+def _string(text: str) -> bytes:
+    data = text.encode()
+    return len(data).to_bytes(2, "big") + data
+
+
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
+    end = at + 2 + int.from_bytes(data[at : at + 2], "big")
+    if at + 2 > len(data) or end > len(data):
+        raise ValueError(f"the key of a streams group is cut: {data[:40]!r}")
+    return data[at + 2 : end].decode(), end
+
+
+def tombstone(what: int, group_id: str, member_id: str = "") -> Record:
+    return Record(key(what, group_id, member_id), None)
+
+
+# values
+
+
+def group_record(group_id: str, group: Epoch) -> Record:
+    configs = group.configs
+    row = _GROUP(
+        epoch=group.epoch,
+        metadata_hash=group.metadata_hash,
+        validated_topology=group.validated_topology,
+        configs=None
+        if configs is None
+        else [_GROUP.configs(key=name, value=value) for name, value in configs],
+        stored_description=group.stored_description,
+        failed_description=group.failed_description,
+    )
+    return Record(key(GROUP, group_id), _write(GROUP, row))
+
+
+def member_record(group_id: str, member_id: str, said: Said) -> Record:
+    endpoint = said.endpoint
+    row = _MEMBER(
+        instance_id=said.instance_id,
+        rack_id=said.rack_id,
+        client_id=said.client_id,
+        client_host=said.client_host,
+        rebalance_timeout_ms=said.rebalance_timeout_ms,
+        topology_epoch=said.topology_epoch,
+        process_id=said.process_id,
+        endpoint=None
+        if endpoint is None
+        else _MEMBER.endpoint(host=endpoint.host, port=endpoint.port),
+        tags=[_MEMBER.tags(key=name, value=value) for name, value in said.tags],
+    )
+    return Record(key(MEMBER, group_id, member_id), _write(MEMBER, row))
+
+
+def targets_record(group_id: str, targets: Targets) -> Record:
+    row = _TARGETS(epoch=targets.epoch, timestamp_ms=targets.timestamp_ms)
+    return Record(key(TARGETS, group_id), _write(TARGETS, row))
+
+
+def target_record(group_id: str, member_id: str, target: Tasks) -> Record:
+    row = _TARGET(
+        active=_task_rows(_TARGET.active, target.active),
+        standby=_task_rows(_TARGET.active, target.standby),
+        warmup=_task_rows(_TARGET.active, target.warmup),
+    )
+    return Record(key(TARGET, group_id, member_id), _write(TARGET, row))
+
+
+def current_record(group_id: str, member_id: str, current: Current) -> Record:
+    has, gives = current.assigned, current.revoking
+    row = _CURRENT(
+        epoch=current.epoch,
+        previous_epoch=current.previous_epoch,
+        state=int(current.state),
+        active=_epoch_rows(has.active),
+        standby=_task_rows(_CURRENT.active, has.standby),
+        warmup=_task_rows(_CURRENT.active, has.warmup),
+        revoking_active=_epoch_rows(gives.active),
+        revoking_standby=_task_rows(_CURRENT.active, gives.standby),
+        revoking_warmup=_task_rows(_CURRENT.active, gives.warmup),
+    )
+    return Record(key(CURRENT, group_id, member_id), _write(CURRENT, row))
+
+
+def topology_record(group_id: str, topology: Topology) -> Record:
+    subtopologies = [
+        _TOPOLOGY.subtopologies(
+            subtopology_id=each.id,
+            source_topics=list(each.source_topics),
+            source_topic_regex=list(each.source_regex),
+            changelog_topics=_topic_rows(each.changelog_topics),
+            repartition_sink_topics=list(each.repartition_sink_topics),
+            repartition_source_topics=_topic_rows(each.repartition_source_topics),
+            copartition_groups=[
+                _TOPOLOGY.subtopologies.copartition_groups(
+                    source_topics=group.source_topics,
+                    repartition_source_topics=group.repartition_source_topics,
+                )
+                for group in each.copartition_groups
+            ],
+        )
+        for each in topology.subtopologies
+    ]
+    row = _TOPOLOGY(epoch=topology.epoch, subtopologies=subtopologies)
+    return Record(key(TOPOLOGY, group_id), _write(TOPOLOGY, row))
+
+
+def read_value(what: int, value: bytes) -> Untyped:
+    """Epoch, Said, Targets, Tasks, Current or Topology. Raises ValueError, NewerFormat."""
+    STREAMS_GROUP.check(kind(value), STREAMS_GROUP.place)
+    try:
+        row, _ = _decoder(what)(memoryview(value), 2)
+    except ProtocolError as error:
+        raise ValueError(
+            f"the value of a streams group's record {what} cannot be read: {error}"
+        ) from error
+    return _READ[what](row)
+
+
+def _read_group(row: Untyped) -> Epoch:
+    configs = row.configs
+    return Epoch(
+        row.epoch,
+        row.metadata_hash,
+        row.validated_topology,
+        None if configs is None else tuple([(each.key, each.value) for each in configs]),
+        row.stored_description,
+        row.failed_description,
+    )
+
+
+def _read_member(row: Untyped) -> Said:
+    endpoint = row.endpoint
+    return Said(
+        row.instance_id,
+        row.rack_id,
+        row.client_id,
+        row.client_host,
+        row.rebalance_timeout_ms,
+        row.topology_epoch,
+        row.process_id,
+        None if endpoint is None else Endpoint(endpoint.host, endpoint.port),
+        tuple(sorted([(each.key, each.value) for each in row.tags])),
+    )
+
+
+def _read_target(row: Untyped) -> Tasks:
+    return Tasks(_tasks(row.active), _tasks(row.standby), _tasks(row.warmup))
+
+
+def _read_current(row: Untyped) -> Current:
+    try:
+        state = MemberState(row.state)
+    except ValueError:
+        state = MemberState.UNRELEASED  # of a later Kafka: reconciled anew
+    has = Held(_epochs(row.active, row.epoch), _tasks(row.standby), _tasks(row.warmup))
+    gives = Held(
+        _epochs(row.revoking_active, row.epoch),
+        _tasks(row.revoking_standby),
+        _tasks(row.revoking_warmup),
+    )
+    return Current(row.epoch, row.previous_epoch, state, has, gives)
+
+
+def _read_topology(row: Untyped) -> Topology:
+    return Topology(
+        row.epoch,
+        tuple(
+            [
+                Subtopology(
+                    each.subtopology_id,
+                    tuple(each.source_topics),
+                    tuple(each.repartition_sink_topics),
+                    _topics(each.repartition_source_topics),
+                    _topics(each.changelog_topics),
+                    tuple(
+                        [
+                            CopartitionGroup(
+                                tuple(group.source_topics), tuple(group.repartition_source_topics)
+                            )
+                            for group in each.copartition_groups
+                        ]
+                    ),
+                    tuple(each.source_topic_regex),
+                )
+                for each in row.subtopologies
+            ]
+        ),
+    )
+
+
+# parts of values
+
+
+def _tasks(rows: Untyped) -> TaskMap:
+    return {row.subtopology_id: tuple(sorted(row.partitions)) for row in rows if row.partitions}
+
+
+def _epochs(rows: Untyped, epoch: int) -> EpochMap:
+    """Before Kafka 4.2 there are no epochs of tasks: then they count as given at the member's."""
+    found = {}
+    for row in rows:
+        if not row.partitions:
+            continue
+        epochs = (
+            row.epochs
+            if row.epochs is not None and len(row.epochs) == len(row.partitions)
+            else [epoch] * len(row.partitions)
+        )
+        found[row.subtopology_id] = dict(zip(row.partitions, epochs, strict=True))
+    return found
+
+
+def _task_rows(make: Untyped, tasks: TaskMap) -> list[Row]:
+    return [
+        make(subtopology_id=name, partitions=list(partitions))
+        for name, partitions in sorted(tasks.items())
+    ]
+
+
+def _epoch_rows(tasks: EpochMap) -> list[Row]:
+    ordered = [(name, sorted(epochs.items())) for name, epochs in sorted(tasks.items())]
+    return [
+        _CURRENT.active(
+            subtopology_id=name,
+            partitions=[partition for partition, _ in epochs],
+            epochs=[epoch for _, epoch in epochs],
+        )
+        for name, epochs in ordered
+    ]
+
+
+def _topics(rows: Untyped) -> tuple[TopicInfo, ...]:
+    return tuple(
+        [
+            TopicInfo(
+                row.name,
+                row.partitions,
+                row.replication_factor,
+                tuple([(each.key, each.value) for each in row.configs]),
+            )
+            for row in rows
+        ]
+    )
+
+
+def _topic_rows(topics: tuple[TopicInfo, ...]) -> list[Row]:
+    make = _TOPOLOGY.subtopologies.changelog_topics
+    return [
+        make(
+            name=topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            configs=[make.configs(key=name, value=value) for name, value in topic.configs],
+        )
+        for topic in topics
+    ]
+
+
+_GROUP = parse_row(
+    "StreamsGroupMetadataValue",
+    """
+    epoch                   int32
+    metadata_hash           int64
+    validated_topology      int32=-1    @0
+    configs LastAssignmentConfig[]?=null @1
+        key                 string
+        value               string
+    stored_description      int32=-1    @2
+    failed_description      int32=-1    @3
+    """,
+)
+_MEMBER = parse_row(
+    "StreamsGroupMemberMetadataValue",
+    """
+    instance_id             string?
+    rack_id                 string?
+    client_id               string
+    client_host             string
+    rebalance_timeout_ms    int32=-1
+    topology_epoch          int32
+    process_id              string
+    endpoint Endpoint?
+        host                string
+        port                uint16
+    tags KeyValue[]
+        key                 string
+        value               string
+    """,
+)
+_TARGETS = parse_row(
+    "StreamsGroupTargetAssignmentMetadataValue",
+    """
+    epoch                   int32
+    timestamp_ms            int64       @0
+    """,
+)
+_TARGET = parse_row(
+    "StreamsGroupTargetAssignmentMemberValue",
+    """
+    active TaskIds[]
+        subtopology_id      string
+        partitions          int32[]
+    standby                 TaskIds[]
+    warmup                  TaskIds[]
+    """,
+)
+_CURRENT = parse_row(
+    "StreamsGroupCurrentMemberAssignmentValue",
+    """
+    epoch                   int32
+    previous_epoch          int32
+    state                   int8
+    active TaskIds[]
+        subtopology_id      string
+        partitions          int32[]
+        epochs              int32[]?=null @0
+    standby                 TaskIds[]
+    warmup                  TaskIds[]
+    revoking_active         TaskIds[]
+    revoking_standby        TaskIds[]
+    revoking_warmup         TaskIds[]
+    """,
+)
+_TOPOLOGY = parse_row(
+    "StreamsGroupTopologyValue",
+    """
+    epoch                   int32
+    subtopologies Subtopology[]
+        subtopology_id      string
+        source_topics       string[]
+        source_topic_regex  string[]
+        changelog_topics TopicInfo[]
+            name            string
+            partitions      int32
+            replication_factor int16
+            configs TopicConfig[]
+                key         string
+                value       string
+        repartition_sink_topics string[]
+        repartition_source_topics TopicInfo[]
+        copartition_groups CopartitionGroup[]
+            source_topics   int16[]
+            source_topic_regex int16[]
+            repartition_source_topics int16[]
+    """,
+)
+_ROWS = {
+    GROUP: _GROUP,
+    MEMBER: _MEMBER,
+    TARGETS: _TARGETS,
+    TARGET: _TARGET,
+    CURRENT: _CURRENT,
+    TOPOLOGY: _TOPOLOGY,
+}
+_READ: dict[int, Untyped] = {
+    GROUP: _read_group,
+    MEMBER: _read_member,
+    TARGETS: lambda row: Targets(row.epoch, row.timestamp_ms),
+    TARGET: _read_target,
+    CURRENT: _read_current,
+    TOPOLOGY: _read_topology,
+}
+
+
+@cache
+def _decoder(what: int) -> Decoder:
+    return compile_decoder(_ROWS[what].struct, 0, flexible=True, bounded=False)
+
+
+@cache
+def _encoder(what: int) -> Encoder:
+    return compile_encoder(_ROWS[what].struct, 0, flexible=True)
+
+
+def _write(what: int, row: Untyped) -> bytes:
+    parts: list[Untyped] = [b"\0\0"]
+    _encoder(what)(row, parts)
+    return b"".join(parts)
