@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.configs.oauth import HANDLERS
 from raftka.metadata.configs.share import SHARE_SETTINGS
+from raftka.metadata.configs.of_groups import USED_OF_GROUPS, no_java_class
 from raftka.metadata.configs.starting_topics import starting_topics_fault
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
@@ -43,7 +44,6 @@ DIFFERENCES = (
     ),
 )
 
-MIGRATION_POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
 SELECTORS = (
     "org.apache.kafka.common.replica.LeaderSelector",
     "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -179,36 +179,10 @@ USED: dict[str, tuple[Check | None, str]] = {
         None,
         "The listener that the brokers use among themselves; the first one when it is not set.",
     ),
-    "group.consumer.assignment.interval.ms": (
-        at_least(0),
-        "Time between two assignments of a consumer group; what happens in between waits.",
-    ),
-    "group.consumer.assignors": (
-        some_of("uniform", "range"),
-        "How consumer groups may share partitions out; the first one when members name none.",
-    ),
-    "group.consumer.heartbeat.interval.ms": (
-        at_least(1),
-        "Time between the heartbeats that consumers are asked for.",
-    ),
-    "group.consumer.max.assignment.interval.ms": (at_least(0), "Longest that a group may set."),
-    "group.consumer.max.heartbeat.interval.ms": (at_least(1), "Longest that a group may set."),
-    "group.consumer.max.session.timeout.ms": (at_least(1), "Longest that a group may set."),
-    "group.consumer.max.size": (at_least(1), "Most members of a consumer group."),
-    "group.consumer.migration.policy": (
-        lambda value: one_of(*MIGRATION_POLICIES)(value.lower()),
-        "Whether groups change between the classic and the new protocol while members are in them.",
-    ),
-    "group.consumer.min.assignment.interval.ms": (at_least(0), "Shortest that a group may set."),
-    "group.consumer.min.heartbeat.interval.ms": (at_least(1), "Shortest that a group may set."),
-    "group.consumer.min.session.timeout.ms": (at_least(1), "Shortest that a group may set."),
-    "group.consumer.session.timeout.ms": (
-        at_least(1),
-        "Silence after which a consumer is removed.",
-    ),
+    **USED_OF_GROUPS,
     "group.coordinator.rebalance.protocols": (
         some_of("classic", "consumer", "streams", "share"),
-        "Without consumer, none is served.",
+        "The protocols of groups that are served, beside classic.",
     ),
     "group.initial.rebalance.delay.ms": (
         None,
@@ -760,6 +734,7 @@ USED: dict[str, tuple[Check | None, str]] = {
 # of threads. One loop serves all connections, and a session to each leader carries all partitions
 # that follow it.
 CHECKS: dict[str, Check] = {
+    "group.streams.topology.description.plugin.class": no_java_class,
     "num.io.threads": at_least(1),
     "num.network.threads": at_least(1),
     "num.recovery.threads.per.data.dir": at_least(1),

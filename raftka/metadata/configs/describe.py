@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from raftka.metadata.configs.broker import BROKER_SETTINGS, LISTED_SETTINGS
 from raftka.metadata.configs.dynamic import dynamic_setting
-from raftka.metadata.configs.groups import CLIENT_METRICS_SETTINGS, GROUP_SETTINGS
+from raftka.metadata.configs.groups import CLIENT_METRICS_SETTINGS, LISTED_GROUP_SETTINGS
 from raftka.metadata.configs.settings import OF_TOPIC, NodeSettings, topic_default
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Setting, Type
@@ -148,7 +148,7 @@ def describe_group(settings: NodeSettings, image: MetadataImage, group: str) -> 
     """Describe a group, which need not exist yet."""
     layers = _layers(settings, image)
     overrides = image.config(GROUP, group)
-    return [_group_row(setting, overrides, layers) for setting in GROUP_SETTINGS.values()]
+    return [_group_row(setting, overrides, layers) for setting in LISTED_GROUP_SETTINGS.values()]
 
 
 def describe_client_metrics(image: MetadataImage, subscription: str) -> list[ConfigRow]:

@@ -154,7 +154,34 @@ _TABLE = (
         "Silence after which a streams client is removed.",
     ),
 )
-GROUP_SETTINGS = {setting.name: setting for setting in _TABLE}
+LISTED_GROUP_SETTINGS = {setting.name: setting for setting in _TABLE}
+# Kafka takes them but does not list them.
+_UNLISTED = (
+    _group(
+        "streams.acceptable.recovery.lag",
+        at_least(0),
+        "Records that a copy of a task may lack and still become active.",
+        Type.LONG,
+        "10000",
+    ),
+    _group(
+        "streams.assignor.offload.enable",
+        lambda value: None,
+        "Whether tasks are assigned beside the work of the coordinator.",
+        Type.BOOLEAN,
+        "true",
+    ),
+    _group("streams.num.warmup.replicas", at_least(0), "Warm-up replicas of all tasks."),
+    _group(
+        "streams.task.offset.interval.ms",
+        at_least(1),
+        "Time between two reports of the offsets of a client's tasks.",
+    ),
+)
+GROUP_SETTINGS = {
+    **LISTED_GROUP_SETTINGS,
+    **{setting.name: setting for setting in _UNLISTED},
+}
 
 CLIENT_METRICS_SETTINGS = {
     setting.name: setting
@@ -188,13 +215,12 @@ def check_group_configs(configs: Mapping[str, str], broker: Mapping[str, object]
         kind, _, rest = name.partition(".")
         rest = rest.removeprefix("num.")
         least, most = broker.get(f"group.{kind}.min.{rest}"), broker.get(f"group.{kind}.max.{rest}")
-        if kind != "consumer" and least is not None and most is not None:
-            if not least <= value <= most:
-                raise SettingError(f"{name} must be in the range {least} to {most} inclusive.")
-            continue
-        if least is not None and value < least:
+        below, above = least is not None and value < least, most is not None and value > most
+        if (below or above) and kind != "consumer":
+            raise SettingError(f"{name} must be {_range(least, most)}")
+        if below:
             raise SettingError(f"{name} must be greater than or equal to group.{kind}.min.{rest}")
-        if most is not None and value > most:
+        if above:
             raise SettingError(f"{name} must be less than or equal to group.{kind}.max.{rest}")
         fault = _find_fault(name, value, broker)
         if fault is not None:
@@ -217,6 +243,15 @@ def _check_session(kind: str, configs: Mapping[str, str], broker: Mapping[str, o
     longest, shortest = times
     if isinstance(longest, int) and isinstance(shortest, int) and longest <= shortest:
         raise SettingError(f"{session} must be greater than {interval}")
+
+
+def _range(least: object, most: object) -> str:
+    """Return the bounds in Kafka's words."""
+    if least is None:
+        return f"less than or equal to {most}"
+    if most is None:
+        return f"greater than or equal to {least}"
+    return f"in the range {least} to {most} inclusive."
 
 
 def _find_fault(name: str, value: object, broker: Mapping[str, object]) -> str | None:
