@@ -15,6 +15,10 @@ from raftka.broker.coordinators.broker_channels import BrokerChannels
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
 from raftka.broker.coordinators.share_calls import Persister, ShareCalls
 from raftka.broker.coordinators.share_offsets import PartitionEnds, ShareOffsets
+        },
+        streams=streams,
+        streams_of={
+            name: _of_streams_group(streams, settings, config) for name, config in own.items()
 from raftka.broker.coordinators.topics import ImageTopics
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.work.long_work import LongWork
@@ -22,6 +26,8 @@ from raftka.coordinator.commands import GroupSettings
 from raftka.coordinator.consumer.commands import ConsumerSettings
 from raftka.coordinator.groups import GroupCoordinator
 from raftka.coordinator.share.commands import ShareSettings
+from raftka.coordinator.streams.assignor import ASSIGNORS
+from raftka.coordinator.streams.settings import StreamsSettings
 from raftka.metadata.commands import NewTopic
 from raftka.metadata.configs.groups import GROUP_SETTINGS
 from raftka.metadata.configs.settings import NodeSettings
@@ -39,6 +45,17 @@ OF_GROUP: Mapping[
     "heartbeat.interval.ms": "heartbeat_interval_ms",
     "assignment.interval.ms": "assignment_interval_ms",
 }
+OF_STREAMS_GROUP = {
+    "streams.session.timeout.ms": "session_timeout_ms",
+    "streams.heartbeat.interval.ms": "heartbeat_interval_ms",
+    "streams.assignment.interval.ms": "assignment_interval_ms",
+    "streams.initial.rebalance.delay.ms": "initial_rebalance_delay_ms",
+    "streams.num.standby.replicas": "standby_replicas",
+    "streams.rack.aware.assignment.tags": "rack_aware_tags",
+    "streams.assignor.name": "assignor",
+    "streams.task.offset.interval.ms": "task_offset_interval_ms",
+    "streams.acceptable.recovery.lag": "acceptable_recovery_lag",
+}
 
 
 class GroupCoordinatorService:
@@ -53,6 +70,7 @@ class GroupCoordinatorService:
     ) -> None:
         self.context = context
         self._topic_creation = topic_creation
+        self.streams_topics = StreamsTopics(context, topic_creation)
         self.settings = settings_of(context.metadata.settings, context.metadata.image)
         self.runtime = CoordinatorRuntime(
             context,
@@ -123,6 +141,7 @@ class GroupCoordinatorService:
 
 def settings_of(settings: NodeSettings, image: MetadataImage) -> GroupSettings:
     consumer, share = _consumer_settings(settings), _share_settings(settings)
+    streams = _streams_settings(settings)
     own = {name: config for (kind, name), config in image.configs.items() if kind == GROUP}
     return GroupSettings(
         min_session_timeout_ms=settings["group.min.session.timeout.ms"],
@@ -142,6 +161,10 @@ def settings_of(settings: NodeSettings, image: MetadataImage) -> GroupSettings:
         share_of={
             name: replace(share, **_own_values("share", settings, config))
             for name, config in own.items()
+        },
+        streams=streams,
+        streams_of={
+            name: _of_streams_group(streams, settings, config) for name, config in own.items()
         },
     )
 
@@ -188,3 +211,54 @@ def _own_values(kind: str, settings: NodeSettings, config: Mapping[str, str]) ->
         least, most = settings[f"group.{kind}.min.{name}"], settings[f"group.{kind}.max.{name}"]
         own[OF_GROUP[name]] = min(max(GROUP_SETTINGS[setting].parse(value), least), most)
     return own
+
+
+def _streams_settings(settings: NodeSettings) -> StreamsSettings:
+    return StreamsSettings(
+        session_timeout_ms=settings["group.streams.session.timeout.ms"],
+        heartbeat_interval_ms=settings["group.streams.heartbeat.interval.ms"],
+        assignment_interval_ms=settings["group.streams.assignment.interval.ms"],
+        initial_rebalance_delay_ms=settings["group.streams.initial.rebalance.delay.ms"],
+        max_size=settings["group.streams.max.size"],
+        standby_replicas=settings["group.streams.num.standby.replicas"],
+        rack_aware_tags=tuple(settings["group.streams.rack.aware.assignment.tags"]),
+        assignor=next(iter(settings["group.streams.assignors"]), "sticky"),
+        task_offset_interval_ms=settings["group.streams.task.offset.interval.ms"],
+        acceptable_recovery_lag=settings["group.streams.acceptable.recovery.lag"],
+    )
+
+
+def _of_streams_group(
+    streams: StreamsSettings, settings: NodeSettings, config: Mapping[str, str]
+) -> StreamsSettings:
+    """Return the settings of one group, within the present bounds of the broker."""
+    own = {
+        field: GROUP_SETTINGS[name].parse(config[name])
+        for name, field in OF_STREAMS_GROUP.items()
+        if name in config
+    }
+    bounds = {
+        "session_timeout_ms": (
+            settings["group.streams.min.session.timeout.ms"],
+            settings["group.streams.max.session.timeout.ms"],
+        ),
+        "heartbeat_interval_ms": (
+            settings["group.streams.min.heartbeat.interval.ms"],
+            settings["group.streams.max.heartbeat.interval.ms"],
+        ),
+        "assignment_interval_ms": (
+            settings["group.streams.min.assignment.interval.ms"],
+            settings["group.streams.max.assignment.interval.ms"],
+        ),
+        "standby_replicas": (0, settings["group.streams.max.standby.replicas"]),
+        "task_offset_interval_ms": (
+            settings["group.streams.min.task.offset.interval.ms"],
+            2**31 - 1,
+        ),
+    }
+    for field, (least, most) in bounds.items():
+        if field in own:
+            own[field] = min(max(own[field], least), most)
+    if own.get("assignor", streams.assignor) not in ASSIGNORS:
+        own["assignor"] = streams.assignor
+    return replace(streams, **own)
