@@ -13,6 +13,7 @@ from typing import NamedTuple
 METADATA_VERSION = "metadata.version"  # which Kafka release's behaviour the cluster has
 RAFTKA_VERSION = "raftka.version"  # which formats nodes may write
 GROUP_VERSION = "group.version"  # 1: consumer groups of the new protocol (KIP-848)
+STREAMS_VERSION = "streams.version"  # 1: streams groups (KIP-1071)
 # 2: clients leave it to brokers to add partitions, and each end raises the epoch (KIP-890)
 TRANSACTION_VERSION = "transaction.version"
 # 1: share groups (KIP-932); 2: their topics of dead letters (KIP-1191)
@@ -55,6 +56,7 @@ SUPPORTED = {
     METADATA_VERSION: (LOWEST_METADATA_VERSION, LEVELS[-1].metadata_version),
     RAFTKA_VERSION: (LEVELS[0].number, LEVELS[-1].number),
     GROUP_VERSION: (0, 1),
+    STREAMS_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
     SHARE_VERSION: (0, 2),
     ELR_VERSION: (0, 1),

@@ -2,6 +2,7 @@
 differ, which settings do nothing.
 """
 
+import re
 from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
@@ -77,6 +78,13 @@ def test_every_difference_stands_there_with_its_reason() -> None:
     security = rows("## Recorded security", TEXT)
     told = [(tuple(numbers(row[0])), row[1]) for row in security if row[0][:1].isdigit()]
     assert told == [(n, why) for n, _, why in DIFFERENT_SECURITY]
+
+
+def test_every_difference_of_streams_groups_stands_there() -> None:
+    (text,) = [row[3] for row in rows("## The APIs", TEXT) if row[0] == "StreamsGroupHeartbeat"]
+    different = chain.from_iterable(n for n, _, _ in kafka_differences.STREAMS)
+
+    assert re.findall(r"\b\d+\b", text.partition("exchanges")[2]) == [str(n) for n in different]
 
 
 def test_every_kind_of_batch_that_is_answered_otherwise_stands_there() -> None:

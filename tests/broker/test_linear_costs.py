@@ -32,9 +32,15 @@ NOT_EACH = {  # arrays over which C code goes, not Python's, or which this reque
     "producer_id_filters",
     "owners",  # with these a client must have logged in
     "renewers",
+    "client_tags",
+    "copartition_groups",
+    "source_topic_regex",  # refused
+    "task_offsets",
+    "task_end_offsets",
+    "topology_description",  # there is no plugin that takes it
 }
 # their numbers are taken over in one go
-PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat"}
+PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"}
 KINDS = ("known", "unknown", "repeated", "refused")
 
 

@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 
-from raftka.broker.network.access.acl_authorizer import OPERATIONS, TYPES
-from raftka.broker.network.access.authorizer import AllowAll, Resource
+from raftka.broker.network.access.authorizer import AllowAll
 from raftka.broker.network.dispatch import HANDLERS
-from raftka.broker.network.session import Session
-from raftka.security.acls import ALLOW, LITERAL, TOPIC, Acl, AclIndex
 from raftka.wire.errors import Code
 from raftka.wire.frame import encode_request
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
@@ -25,8 +22,7 @@ from raftka.wire.rows import Row
 from tests.broker.golden import RECORDED_IDS, Exchange, recorded
 from tests.broker.requests import batch, produce, produced
 from tests.broker.stage import Stage, Wire, decoded
-
-Right = tuple[str, str, str]  # operation, kind and name of the resource
+from tests.kit.broker.grants import Grants, Right
 
 OF_TOPIC, OF_GROUP, OF_CLUSTER, OF_ID = 29, 30, 31, 53
 REFUSALS = {OF_TOPIC, OF_GROUP, OF_CLUSTER, OF_ID}
@@ -106,32 +102,14 @@ RIGHTS: dict[int, tuple[set[int], tuple[Right, ...]]] = {
 GROUP_HEARTBEAT, GROUP_DESCRIBE = 68, 69
 EVERYBODYS = {17, 18, 36, 71, 72}  # what a login consists of; clients' metrics
 # ACLs are asked for with the authorizer that has them, below; the others have tests of their own
-ELSEWHERE = {29, 30, 31, 38, 39, 40, 41, 48, 49, 76, 77, 78, 79, 83, 84, 85, 86, 87, 90, 91, 92}
+ELSEWHERE = {
+    *(29, 30, 31, 38, 39, 40, 41, 48, 49, 76, 77, 78, 79, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93)
+}
 REQUESTS = {
     each.key: each
     for each in recorded(Path(__file__).parent / "golden_security.jsonl")
     if 307 <= each.n <= 434
 }
-
-
-class Grants(AllowAll):
-    """ACLs that allow these to everybody."""
-
-    def __init__(self, *rights: Right) -> None:
-        self.index = AclIndex(
-            Acl(TYPES[kind], name, LITERAL, "User:*", "*", OPERATIONS[operation], ALLOW)
-            for operation, kind, name in rights
-        )
-
-    def allowed(self, session: Session, operation: str, resource: Resource) -> bool:
-        return bool(
-            self.index.decide(
-                "User:bob", "here", OPERATIONS[operation], TYPES[resource[0]], resource[1]
-            )
-        )
-
-    def allowed_any_topic(self, session: Session, operation: str) -> bool:
-        return self.index.decide_any("User:bob", "here", OPERATIONS[operation], TOPIC)
 
 
 @pytest.fixture(scope="module")

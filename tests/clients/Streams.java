@@ -10,7 +10,7 @@ import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.StreamJoined;
 
-/** A Kafka Streams application, exactly once: arguments are its name, the bootstrap servers and its state directory. It runs until it is killed.
+/** A Kafka Streams application, exactly once: arguments are its name, the bootstrap servers, its state directory and the group protocol (classic or streams). It runs until it is killed.
  *
  *  count: words of the topic `lines` are counted; each of them gives a record (word, count) in `counts`.
  *  join: `left` and `right` are joined by key where their times are at most WINDOW_S apart; each pair gives a record (key, "left right") in `joined`.
@@ -59,8 +59,12 @@ public class Streams {
         settings.put("default.key.serde", Serdes.StringSerde.class);
         settings.put("default.value.serde", Serdes.StringSerde.class);
         settings.put("consumer.auto.offset.reset", "earliest");
-        settings.put("consumer.session.timeout.ms", "6000");
-        settings.put("consumer.heartbeat.interval.ms", "500");
+        if (arguments.length > 3 && arguments[3].equals("streams")) {
+            settings.put("group.protocol", "streams"); // the broker says when a session ends
+        } else {
+            settings.put("consumer.session.timeout.ms", "6000");
+            settings.put("consumer.heartbeat.interval.ms", "500");
+        }
         StreamsBuilder builder = new StreamsBuilder();
         if (arguments[0].equals("count")) count(builder);
         else join(builder);

@@ -1,5 +1,6 @@
 """Kafka Streams with exactly_once_v2: its results are exact though the application, leaders and
-coordinators are killed by SIGKILL.
+coordinators are killed by SIGKILL; with the classic protocol, and as a streams group, whose tasks
+the brokers assign (KIP-1071).
 """
 
 import subprocess
@@ -14,7 +15,7 @@ from typing import Self
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka import KafkaAdminClient
 
-from raftka.cluster.processes import Processes
+from raftka.cluster.processes import Processes, running
 from tests.clients.leaders import leader
 from tests.kit.toolchains import Program
 
@@ -23,6 +24,12 @@ PARTITIONS = 3
 PATIENCE_S = 90
 PIECES, LINES = 5, 600  # a piece is written before each kill, and after the last one
 WINDOW_MS = 10_000  # of Streams.java
+SOON = {  # a killed member of a streams group is missed after seconds, as in the classic protocol
+    "group.streams.min.session.timeout.ms": "6000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "500",
+}
 
 Message = tuple[str, str, str, int]  # topic, key, value, timestamp
 
@@ -30,14 +37,17 @@ Message = tuple[str, str, str, int]  # topic, key, value, timestamp
 class Application:
     """The program, which is killed and started again. Each state directory is a machine for it."""
 
-    def __init__(self, program: Program, name: str, cluster: Processes, directory: Path) -> None:
+    def __init__(
+        self, program: Program, name: str, cluster: Processes, directory: Path, protocol: str
+    ) -> None:
         self.command = [*program.command, str(SOURCE), name, cluster.bootstrap_servers]
+        self.protocol = protocol
         self.env = program.env
         self.start(directory)
 
     def start(self, directory: Path) -> None:
         self.process = subprocess.Popen(
-            [*self.command, str(directory)], env=self.env, stdout=subprocess.DEVNULL
+            [*self.command, str(directory), self.protocol], env=self.env, stdout=subprocess.DEVNULL
         )
 
     def kill(self) -> None:
@@ -118,11 +128,12 @@ def run_through_kills(
     output: str,
     pieces: list[list[Message]],
     results: list[int],
+    protocol: str = "classic",
 ) -> Output:
     """Write piece after piece; kill something in the middle of each but the last. `results`:
     records of the output after each piece.
     """
-    application = Application(program, name, cluster, directory / "one")
+    application = Application(program, name, cluster, directory / "one", protocol)
     victims = ["application", output, "__transaction_state", "application, for good"]
     with Output(cluster, output) as read:
         try:
@@ -150,6 +161,30 @@ def run_through_kills(
 def test_words_are_counted_once(
     three_processes: Processes, kafka_apps: Program, tmp_path: Path
 ) -> None:
+    count_words(three_processes, kafka_apps, tmp_path, "classic")
+
+
+def test_words_are_counted_once_by_a_streams_group(kafka_apps: Program, tmp_path: Path) -> None:
+    """Its repartition topic and its changelog are created by the brokers."""
+    with running(nodes=3, settings=SOON) as cluster:
+        count_words(cluster, kafka_apps, tmp_path, "streams")
+
+        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+        try:
+            made = {
+                each["name"]: len(each["partitions"])
+                for each in admin.describe_topics()
+                if each["name"].startswith("count-")
+            }
+        finally:
+            admin.close()
+    assert made.pop("count-words-repartition") == PARTITIONS
+    assert [(name.endswith("-changelog"), count) for name, count in made.items()] == [
+        (True, PARTITIONS)
+    ]
+
+
+def count_words(cluster: Processes, program: Program, directory: Path, protocol: str) -> None:
     random = Random(1)
     lines = [
         [" ".join(random.choices("abcdefghij", k=3)) for _ in range(LINES)] for _ in range(PIECES)
@@ -158,15 +193,16 @@ def test_words_are_counted_once(
         [("lines", str(number), line, now_ms()) for number, line in enumerate(piece)]
         for piece in lines
     ]
-    create_topics(three_processes, "lines", "counts")
+    create_topics(cluster, "lines", "counts")
     read = run_through_kills(
-        three_processes,
-        kafka_apps,
-        tmp_path,
+        cluster,
+        program,
+        directory,
         "count",
         "counts",
         pieces,
         [3 * LINES * (n + 1) for n in range(PIECES)],
+        protocol,
     )
 
     counts: defaultdict[str, list[int]] = defaultdict(list)

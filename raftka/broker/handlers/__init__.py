@@ -64,6 +64,11 @@ from raftka.wire.messages.share_state import (
     READ_SHARE_GROUP_STATE_SUMMARY,
     WRITE_SHARE_GROUP_STATE,
 )
+from raftka.wire.messages.streams_groups import (
+    STREAMS_GROUP_DESCRIBE,
+    STREAMS_GROUP_HEARTBEAT,
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+)
 from raftka.wire.messages.telemetry import GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY
 from raftka.wire.messages.topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from raftka.wire.messages.topics import CREATE_TOPICS, DELETE_TOPICS
@@ -144,6 +149,9 @@ MODULES: dict[str, tuple[AnyApi, ...]] = {
     ),
     "share_group_describe": (SHARE_GROUP_DESCRIBE,),
     "share_group_heartbeat": (SHARE_GROUP_HEARTBEAT,),
+    "streams_group_describe": (STREAMS_GROUP_DESCRIBE,),
+    "streams_group_heartbeat": (STREAMS_GROUP_HEARTBEAT,),
+    "streams_group_topology_description_update": (STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,),
     "sync_group": (SYNC_GROUP,),
     "telemetry": (GET_TELEMETRY_SUBSCRIPTIONS, PUSH_TELEMETRY),
     "txn_offset_commit": (TXN_OFFSET_COMMIT,),

@@ -18,7 +18,6 @@ from raftka.wire.errors import Code, KafkaError
 
 ABSENT = {  # with their highest levels in Kafka 4.4; an upgrade of the whole release names them
     "kraft.version": 1,
-    "streams.version": 1,
 }
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 FAILED = "The update failed for all features since the following feature had an error: "

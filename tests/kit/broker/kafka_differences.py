@@ -130,3 +130,15 @@ ODD_BATCHES = {  # by what docs/compatibility.md tells of them
     },
     "compressed bytes that are damaged": {"compressed: a byte changed"},
 }
+HASH_ORDER = "the order of Kafka's hash tables"
+STREAMS = [  # (exchanges, field, reason)
+    ((15, 19, 22, 23), r"\.error_(code|message)", "bad input has an error of its own and a text"),
+    ((148,), r"\.status\(1\)\.status_detail", "two members at the same time"),
+    # of processes with equal loads, it says which one gets a task
+    (
+        (149,),
+        r"\.groups\(g4r\)\.members\(.*assignment\..*_tasks\(0\)\.partitions.*",
+        HASH_ORDER,
+    ),
+    ((187,), r"\.status\(0\)\.status_detail", HASH_ORDER),
+]
