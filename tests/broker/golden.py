@@ -37,6 +37,8 @@ SINCE_4_3 = {
     ".api_keys(18).max_version": (4, 5),
     ".api_keys(28).max_version": (5, 6),
     ".api_keys(42).max_version": (2, 3),
+    ".api_keys(88).max_version": (0, 1),
+    ".api_keys(89).max_version": (0, 1),
     ".supported_features(metadata.version).max_version": (30, 33),
     ".supported_features(share.version).max_version": (1, 2),
     ".finalized_features(share.version).max_version_level": (1, 2),
@@ -165,6 +167,7 @@ class Replay:
     sent_back: Container[int] = ()
     newer_settings: Container[str] = SETTINGS_SINCE_4_3
     not_announced: Collection[int] = TELEMETRY
+    newer_apis: Container[int] = (93,)
 
     def __init__(
         self, stage: Stage, exchanges: Sequence[Exchange], recorded_ids: Mapping[str, bytes]
@@ -256,6 +259,8 @@ class Replay:
     def _ours_alone(self, name: str, row: Any) -> bool:
         if name in ("supported_features", "finalized_features"):
             return bool(row.name == RAFTKA_VERSION)
+        if name == "api_keys":
+            return row.api_key in self.newer_apis
         return name == "configs" and row.name in self.newer_settings
 
     def _ours_too(self, name: str, row: Any) -> bool:

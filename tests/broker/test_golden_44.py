@@ -68,6 +68,7 @@ NO_OTLP = (b"abc", b"last")
 class Replay44(Replay):
     newer_settings: Container[str] = ()
     not_announced: Collection[int] = ()
+    newer_apis: Container[int] = ()
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage, OF_4_4, TOPICS)
