@@ -3,6 +3,7 @@ and keeps their time. The rules are in the other modules here.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from raftka.coordinator.classic.group import ClassicGroup
 from raftka.coordinator.commands import GroupSettings
@@ -147,7 +148,8 @@ class StreamsGroups:
             streams_decision = self._of_group(decision, Draft(group, decision.records))
             if what == FIRST_ASSIGNMENT:
                 if group.members and group.epoch.epoch > group.targets.epoch:
-                    yield from streams_decision.aim_now()
+                    with suppress(KafkaError):  # its next heartbeat says what is wrong
+                        yield from streams_decision.aim_now()
                 return
             member = group.members.get(member_id)
             if member is None or (
