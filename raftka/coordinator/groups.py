@@ -336,6 +336,7 @@ class GroupCoordinator:
     def _streams_heartbeat(
         self, command: StreamsHeartbeat, ticket: Ticket, context: Context
     ) -> Steps[Outcome]:
+        self._check_kind(command.group_id, "streams")
         if command.topology is None:
             return (yield from self.streams.heartbeat(command, ticket, context))
         group = self.groups.get(command.group_id)
@@ -488,6 +489,7 @@ class GroupCoordinator:
     def _describe_streams(
         self, command: DescribeStreamsGroup, ticket: Ticket, context: Context
     ) -> Outcome:
+        self._check_kind(command.group_id, "streams")
         return Outcome((), ((ticket, self.streams.describe(command.group_id, context)),))
 
     def _list(self, command: ListGroups, ticket: Ticket, context: Context) -> Outcome:

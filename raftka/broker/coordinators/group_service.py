@@ -15,10 +15,7 @@ from raftka.broker.coordinators.broker_channels import BrokerChannels
 from raftka.broker.coordinators.runtime import CoordinatorRuntime, partition_for
 from raftka.broker.coordinators.share_calls import Persister, ShareCalls
 from raftka.broker.coordinators.share_offsets import PartitionEnds, ShareOffsets
-        },
-        streams=streams,
-        streams_of={
-            name: _of_streams_group(streams, settings, config) for name, config in own.items()
+from raftka.broker.coordinators.streams_topics import StreamsTopics
 from raftka.broker.coordinators.topics import ImageTopics
 from raftka.broker.replica.manager import ReplicaManager
 from raftka.broker.work.long_work import LongWork

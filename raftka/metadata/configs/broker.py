@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from raftka.metadata.configs.names import DYNAMIC_ONLY, KAFKA, OURS, UNLISTED
 from raftka.metadata.configs.oauth import HANDLERS
-from raftka.metadata.configs.share import SHARE_SETTINGS
 from raftka.metadata.configs.of_groups import USED_OF_GROUPS, no_java_class
+from raftka.metadata.configs.share import SHARE_SETTINGS
 from raftka.metadata.configs.starting_topics import starting_topics_fault
 from raftka.metadata.configs.topic import TOPIC_SETTINGS
 from raftka.metadata.configs.values import Check, Setting, Type, at_least, between, one_of, some_of
