@@ -426,6 +426,7 @@ ELSEWHERE = {
     "share_batches_of_partition": "test_share_state_limits",
     "share_batches_of_coordinator": "test_share_state_limits",
     "share_state_calls": "test_share_persister",
+    "share_state_bytes_of_group": "test_share_groups",
 }
 
 

@@ -40,7 +40,12 @@ NOT_EACH = {  # arrays over which C code goes, not Python's, or which this reque
     "topology_description",  # there is no plugin that takes it
 }
 # their numbers are taken over in one go
-PACKED = {"ListPartitionReassignments", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"}
+PACKED = {
+    "ListPartitionReassignments",
+    "ConsumerGroupHeartbeat",
+    "DescribeShareGroupOffsets",
+    "StreamsGroupHeartbeat",
+}
 KINDS = ("known", "unknown", "repeated", "refused")
 
 

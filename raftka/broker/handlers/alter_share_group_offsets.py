@@ -39,7 +39,9 @@ def alter_share_group_offsets(
     for topic in body.topics:
         if request.may("READ", (TOPIC, topic.topic_name)):
             starts = topics.setdefault(topic.topic_name, {})
-            starts.update({each.partition_index: each.start_offset for each in topic.partitions})
+            for each in topic.partitions:
+                starts[each.partition_index] = each.start_offset
+                yield
         else:
             refused.add(topic.topic_name)
         yield
