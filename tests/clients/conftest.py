@@ -143,6 +143,11 @@ def krafka(toolchains: Toolchains) -> Program:
 
 
 @pytest.fixture(scope="session")
+def rskafka(toolchains: Toolchains) -> Program:
+    return or_skip(toolchains.rskafka)
+
+
+@pytest.fixture(scope="session")
 def quix_copy(toolchains: Toolchains) -> Program:
     return or_skip(toolchains.quix_copy)
 

@@ -94,6 +94,14 @@ def test_a_member_of_a_group_reads_what_was_sent(
     assert sorted(use(client, servers, "group", topic, str(COUNT), protocol)) == sorted(NUMBERS)
 
 
+def test_a_client_without_groups_reads_what_it_sent(rskafka: Program, cluster: Processes) -> None:
+    servers = cluster.bootstrap_servers
+    create(servers, "rskafka")
+    use(rskafka, servers, "send", "rskafka", str(COUNT))
+
+    assert sorted(use(rskafka, servers, "read", "rskafka", str(COUNT))) == sorted(NUMBERS)
+
+
 @pytest.mark.parametrize("name", COPIERS)
 def test_transactions_copy_each_number_once(
     name: str, cluster: Processes, request: pytest.FixtureRequest

@@ -317,11 +317,18 @@ class Toolchains:
 
     def krafka(self) -> Program:
         """A client in Rust alone."""
-        sources = HERE / "krafka"
+        return self._in_rust("krafka")
+
+    def rskafka(self) -> Program:
+        """A small client in Rust alone, without groups and transactions."""
+        return self._in_rust("rskafka")
+
+    def _in_rust(self, name: str) -> Program:
+        sources = HERE / name
         content = b"".join(
             path.read_bytes() for path in sorted(sources.rglob("*")) if path.is_file()
         )
-        kept = f"krafka-{hashlib.sha256(content).hexdigest()[:12]}"
+        kept = f"{name}-{hashlib.sha256(content).hexdigest()[:12]}"
         return Program(
             [str(self._kept(kept, lambda folder: _cargo_install(sources, folder)) / "bin/client")]
         )
