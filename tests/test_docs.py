@@ -181,7 +181,7 @@ LONGEST_PAGE = 2_300  # words: it is read to its end
 # Pages for looking things up, and their bounds.
 LONGER_PAGES = {
     "bridge.md": 4_000,
-    "compatibility.md": 4_800,
+    "compatibility.md": 5_100,
     "operations.md": 7_200,
     "performance.md": 5_000,
     "registry.md": 4_000,

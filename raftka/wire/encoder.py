@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, TypeVar
 
+from raftka.runtime.interfaces import FileSpan
 from raftka.wire.codec import WRITING, Piece, Source, checked_size, layout, merge, repeated, varint
 from raftka.wire.rows import FIXED, NO_VERSION, Field, Row, Struct
 
@@ -25,6 +26,13 @@ def compile_encoder(struct: Struct, version: int, *, flexible: bool) -> Encoder:
     writer.flush()
     encoder: Encoder = source.compile("encode", f"encoder of {struct.name} v{version}")
     return encoder
+
+
+def encode_row(encoder: Encoder, row: Row, prefix: bytes) -> bytes:
+    """Return a row without spans of files, behind `prefix`: the version of a record's value."""
+    parts: list[Piece] = [prefix]
+    encoder(row, parts)
+    return b"".join([part for part in parts if not isinstance(part, FileSpan)])
 
 
 def _compile_tags(struct: Struct, version: int) -> Callable[[Row], bytes]:

@@ -264,7 +264,7 @@ class Page:
 
     @property
     def errors(self) -> list[str]:
-        """What the browser has logged until now and no test allowed."""
+        """Return the texts that the browser has logged until now and no test allows."""
         return [
             text for text in self._logged if not any(each.search(text) for each in self._allowed)
         ]

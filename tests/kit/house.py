@@ -18,7 +18,7 @@ MAX_FUNCTION_LINES = 70
 MAX_MODULES = 20  # of a folder, __init__.py not counted
 # one file for each API or family
 LARGER = {
-    "raftka/broker/handlers": 65,
+    "raftka/broker/handlers": 75,
     "raftka/wire/messages": 40,
 }
 

@@ -62,6 +62,7 @@ AskedPartition = (
 )
 Command = InitializeState | ReadState | WriteState | DeleteState | SummarizeState
 Answer = ShareState | ShareSummary | KafkaError | None
+STEPS_OF_COMMAND = 4  # its decision, its record and the replay of that
 
 # Kafka's words for errors of the coordinator as a whole, behind what could not be done
 OPERATIONS = {
@@ -154,7 +155,7 @@ def _ask(
                 coordinators.share_states.submit(key, command, ticket)
             except KafkaError as error:
                 ticket(error.with_traceback(None))
-            yield
+            yield from counted_as(STEPS_OF_COMMAND)
         yield
     return asking.result()
 

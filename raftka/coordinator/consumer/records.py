@@ -19,7 +19,7 @@ from raftka.coordinator.machine import Record
 from raftka.coordinator.records import kind
 from raftka.versions import CONSUMER_GROUP
 from raftka.wire.decoder import Decoder, compile_decoder
-from raftka.wire.encoder import Encoder, compile_encoder
+from raftka.wire.encoder import Encoder, compile_encoder, encode_row
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import Row
@@ -371,7 +371,5 @@ def _encoder(what: int) -> Encoder:
     return compile_encoder(_ROWS[what].struct, 0, flexible=True)
 
 
-def _write(what: int, row: Any) -> bytes:
-    parts: list[Any] = [b"\0\0"]
-    _encoder(what)(row, parts)
-    return b"".join(parts)
+def _write(what: int, row: Row) -> bytes:
+    return encode_row(_encoder(what), row, b"\0\0")

@@ -10,7 +10,7 @@ Knows no group and no rule.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from raftka.coordinator.consumer.commands import Target
 from raftka.coordinator.consumer.records import Epoch, Targets
@@ -18,7 +18,7 @@ from raftka.coordinator.machine import Record
 from raftka.coordinator.records import kind
 from raftka.versions import SHARE_GROUP
 from raftka.wire.decoder import Decoder, compile_decoder
-from raftka.wire.encoder import Encoder, compile_encoder
+from raftka.wire.encoder import Encoder, compile_encoder, encode_row
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import Row
@@ -299,6 +299,4 @@ def _encoder(what: int) -> Encoder:
 
 
 def _write(what: int, row: Row) -> bytes:
-    parts: list[Any] = [b"\0\0"]
-    _encoder(what)(row, parts)
-    return b"".join(parts)
+    return encode_row(_encoder(what), row, b"\0\0")

@@ -28,7 +28,7 @@ from raftka.coordinator.streams.topology import (
 )
 from raftka.versions import STREAMS_GROUP
 from raftka.wire.decoder import Decoder, compile_decoder
-from raftka.wire.encoder import Encoder, compile_encoder
+from raftka.wire.encoder import Encoder, compile_encoder, encode_row
 from raftka.wire.errors import ProtocolError
 from raftka.wire.notation import parse_row
 from raftka.wire.rows import Row
@@ -493,7 +493,5 @@ def _encoder(what: int) -> Encoder:
     return compile_encoder(_ROWS[what].struct, 0, flexible=True)
 
 
-def _write(what: int, row: Untyped) -> bytes:
-    parts: list[Untyped] = [b"\0\0"]
-    _encoder(what)(row, parts)
-    return b"".join(parts)
+def _write(what: int, row: Row) -> bytes:
+    return encode_row(_encoder(what), row, b"\0\0")
