@@ -99,6 +99,14 @@ def test_what_came_later_is_not_there() -> None:
     assert (shown["3.7"][68], shown["4.0"][68]) == ((0, 0), (0, 1))
 
 
+OF_4_0 = {
+    "metadata.version": 25,
+    "group.version": 1,
+    "transaction.version": 2,
+    "eligible.leader.replicas.version": 1,
+}
+
+
 @pytest.mark.parametrize(
     ("release", "supported", "finalized"),
     [
@@ -106,8 +114,8 @@ def test_what_came_later_is_not_there() -> None:
         ("3.9", {"metadata.version": 21}, {"metadata.version": 21}),
         (
             "4.0",
-            {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
-            {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
+            OF_4_0,
+            OF_4_0,
         ),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_changed_config_is_reported_by_its_name() -> None:
         )
         node.metadata_events.publish(node.image, after, delta)
 
-        (line,) = stage.events("config_changed")
+        *_, line = stage.events("config_changed")
         assert (line["resource"], line["names"]) == ("t", ["retention.ms"])
 
 

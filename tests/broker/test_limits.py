@@ -280,6 +280,7 @@ def test_output_to_an_observer(stage: Stage, lowered: Lower) -> None:
 
 def test_one_entry_of_the_metadata_log(stage: Stage) -> None:
     request = INCREMENTAL_ALTER_CONFIGS.request
+    before = stage.nodes[1].image.config(BROKER, "")
     configs = [
         request.resources.configs(name=f"of.a.plugin.{i}", value="x" * 30_000) for i in range(300)
     ]
@@ -291,7 +292,7 @@ def test_one_entry_of_the_metadata_log(stage: Stage) -> None:
 
     assert answer.error_code == Code.POLICY_VIOLATION
     assert stage.counted(RAFT_ENTRY_BYTES.metric) == 1
-    assert not stage.nodes[1].image.config(BROKER, "")
+    assert stage.nodes[1].image.config(BROKER, "") == before
     stage.create("t")
 
 

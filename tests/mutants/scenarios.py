@@ -515,7 +515,7 @@ def late_answer_is_believed() -> None:
         if isinstance(effect, AlterIsr)
     ]
     leader.on_image(
-        SimpleNamespace(replicas=(1, 2, 3), isr=(1,), leader_epoch=5, partition_epoch=5),
+        SimpleNamespace(replicas=(1, 2, 3), isr=(1,), leader_epoch=5, partition_epoch=5, elr=()),
         {1: 11},
         0.0,
     )

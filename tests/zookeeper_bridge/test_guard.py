@@ -150,12 +150,14 @@ def test_settings_of_brokers_are_read_by_all_but_for_secrets(
 ) -> None:
     owner, path = root(stage), f"/config/brokers/{entity}"
     plugin = {"plugin.of.somebody": "hush"}
+    of_all = {"min.insync.replicas": "2"}  # there from the cluster's beginning
     given = (
-        {"log.retention.ms": "60000000", **plugin}
+        {"log.retention.ms": "60000000", **plugin, **of_all}
         if entity == "<default>"
         else {**OPEN_SETTINGS, **SECRET_SETTINGS}
     )
-    owner.create(path, json.dumps({"version": 1, "config": given}).encode())
+    write = owner.set if entity == "<default>" else owner.create
+    write(path, json.dumps({"version": 1, "config": given}).encode())
     stranger, bob, kafka = stage.client(), stage.client(), stage.client()
     log_in(bob, "bob", "bobs secret")
     log_in(kafka, "kafka", "kafkas")
@@ -163,7 +165,7 @@ def test_settings_of_brokers_are_read_by_all_but_for_secrets(
         assert settings_of(client, path) == given
     for client in (stranger, bob):
         assert settings_of(client, path) == {
-            name: value for name, value in given.items() if name in OPEN_SETTINGS
+            name: value for name, value in given.items() if name in OPEN_SETTINGS or name in of_all
         }
         assert client.exists(path)
         data, stat = client.get(path)

@@ -333,12 +333,15 @@ def test_settings_of_brokers_are_written_by_super_alone(
     client.request(Op.AUTH, jute.AUTH.encode((0, "digest", b"super:secret")), xid=-4)
     assert client.answer(-4).error == 0  # type: ignore[union-attr]
 
-    assert client.children("/config/brokers") == ["2"]
+    assert sorted(client.children("/config/brokers")) == ["2", "<default>"]
     assert read(client, "/config/brokers/2")["config"] == {"log.cleaner.threads": "2"}
-    assert client.create("/config/brokers/<default>", text(config={"log.cleaner.threads": "3"}))
+    of_all = read(client, "/config/brokers/<default>")["config"]
+    assert of_all.keys() == {"min.insync.replicas"}
+    of_all["log.cleaner.threads"] = "3"
+    client.set("/config/brokers/<default>", text(config=of_all))
     assert client.set("/config/brokers/2", text(config={})).version == 1
     assert (settings(stage, "", BROKER), settings(stage, "2", BROKER)) == (
-        {"log.cleaner.threads": "3"},
+        of_all,
         {},
     )
     assert update(client, "/config/brokers/2", text(config={"broker.id": "7"})) is Err.BAD_ARGUMENTS
@@ -661,6 +664,8 @@ def test_an_empty_plan_is_taken_away(stage: BridgeStage, client: ZkClient) -> No
         assert not client.exists(path)
         assert [event.type for event in client.events if event.path == path] == [CREATED, DELETED]
     client.create("/brokers/topics/t", text(partitions={"0": [1, 2]}))
+    stage.kill(3)
+    stage.wait(lambda: not stage.nodes[1].image.alive(3))
     client.create(
         "/admin/reassign_partitions",
         text(partitions=[{"topic": "t", "partition": 0, "replicas": [3, 1]}]),

@@ -27,7 +27,8 @@ class PartitionSeen(NamedTuple):
 
     @property
     def may_lead(self) -> tuple[int, ...]:
-        return self.isr + self.elr or self.last_leader
+        """The change that ends the eligibility of the last one may elect the last leader."""
+        return self.isr + self.elr + self.last_leader
 
     @property
     def state(self) -> tuple[object, ...]:
