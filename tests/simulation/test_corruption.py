@@ -119,8 +119,9 @@ def test_a_damaged_replica_waits_for_intact_ones() -> None:
         scene.cluster.start(1)
         scene.cluster.start(2)
         world.run(world.now + 30.0)
-        (partition,) = scene.cluster.newest.image.topic_named(TOPIC).partitions
-        assert partition.eligible == (3,)
+        topic = scene.cluster.newest.image.topic_named(TOPIC)
+        assert topic is not None
+        assert topic.partitions[0].eligible == (3,)
 
         scene.cluster.start(3)
         scene.wait_whole()

@@ -183,8 +183,9 @@ def test_settings_of_brokers_are_read_by_all_but_for_secrets(
             (Op.CREATE, ("/config/brokers/2", BROKERS, OPEN_TO_ALL, 0)),
         ):
             assert client.error(op, *fields) is Err.NO_AUTH
-    owner.must(Op.SET_DATA, path, b'{"version":1,"config":{}}', -1)
-    assert settings_of(stranger, path) == {}, "also when the settings are gone"
+    left = of_all if entity == "<default>" else {}
+    owner.must(Op.SET_DATA, path, json.dumps({"version": 1, "config": left}).encode(), -1)
+    assert settings_of(stranger, path) == left, "also when the settings are gone"
 
 
 def test_a_tool_without_a_login_reads_all_brokers_after_a_dynamic_setting(
