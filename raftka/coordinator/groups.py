@@ -499,7 +499,7 @@ class GroupCoordinator:
         chosen = [
             each
             for each in found
-            if (not states or _name_in_filters(each.state) in states)
+            if (not states or name_in_filters(each.state) in states)
             and (not types or each.type in types)
         ]
         return Outcome((), ((ticket, GroupsListed(tuple(chosen))),))
@@ -705,7 +705,7 @@ def _listed(group: Group) -> ListedGroup:
     return ListedGroup(group.group_id, group.protocol_type or "", str(group.state), CLASSIC)
 
 
-def _name_in_filters(state: str) -> str:
+def name_in_filters(state: str) -> str:
     """Return the name of a state in a filter of ListGroups, in lower case: Kafka's enum has a line
     between the words.
     """

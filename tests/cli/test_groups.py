@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
+from raftka.client.blocking.client import Client
+from raftka.client.blocking.connection import addresses_of
+from raftka.wire.messages.streams_groups import STREAMS_GROUP_HEARTBEAT
+
 
 @pytest.fixture
 def read(raftka: Any, topic: str) -> str:
@@ -78,6 +82,40 @@ def test_groups_of_the_new_protocol_are_described(raftka: Any, cluster: Any, top
         (topic, index, "Stable") for index in range(3)
     ]
     assert len({(row["member"], row["host"]) for row in rows}) == 1
+
+
+def test_streams_groups_are_listed_and_described(raftka: Any, cluster: Any, topic: str) -> None:
+    group, row = f"app-{topic}", STREAMS_GROUP_HEARTBEAT.request
+    topology = row.topology(
+        subtopologies=[row.topology.subtopologies(subtopology_id="0", source_topics=[topic])]
+    )
+    none: dict[str, Any] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
+    join = row(
+        group_id=group,
+        member_id="m",
+        rebalance_timeout_ms=5000,
+        topology=topology,
+        process_id="p",
+        **none,
+    )
+    with Client(addresses_of(cluster.bootstrap_servers), "test", 20.0) as client:
+        answer = client.ask_coordinator(group, STREAMS_GROUP_HEARTBEAT, join)
+        deadline = time.monotonic() + 30
+        while not answer.active_tasks:
+            time.sleep(0.2)
+            beat = row(group_id=group, member_id="m", member_epoch=answer.member_epoch)
+            answer = client.ask_coordinator(group, STREAMS_GROUP_HEARTBEAT, beat)
+            assert time.monotonic() < deadline
+    listed, rows = (
+        raftka("groups list --state stable").table,
+        raftka(f"groups describe {group} -o json").rows,
+    )
+
+    assert [group, "Stable", "streams", "streams"] in listed
+    assert raftka("groups list --state not-ready").code == 0
+    assert [(row["topic"], row["partition"], row["state"], row["member"]) for row in rows] == [
+        (topic, index, "Stable", "m") for index in range(3)
+    ]
 
 
 def test_offsets_are_moved(raftka: Any, read: str) -> None:

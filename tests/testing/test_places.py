@@ -73,6 +73,8 @@ WHOLE = {  # their answers have one error for all
     "ListPartitionReassignments",
     "WriteTxnMarkers",  # of brokers, never hit
     "ConsumerGroupHeartbeat",
+    "StreamsGroupHeartbeat",
+    "StreamsGroupTopologyDescriptionUpdate",
 }
 KINDS = {
     "Produce": {TOPIC, PARTITION, TRANSACTION},

@@ -13,13 +13,17 @@ from raftka.broker.work.long_work import Steps
 from raftka.coordinator.classic import group as classic_group
 from raftka.coordinator.commands import GroupsListed, ListGroups
 from raftka.coordinator.consumer import group as consumer_group
-from raftka.coordinator.groups import CLASSIC, CONSUMER
+from raftka.coordinator.groups import CLASSIC, CONSUMER, STREAMS, name_in_filters
+from raftka.coordinator.streams import group as streams_group
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LIST_GROUPS, ListGroupsRequest, ListGroupsResponse
 
 response = LIST_GROUPS.response
-STATES = frozenset(str(state).lower() for state in (*classic_group.State, *consumer_group.State))
-TYPES = frozenset((CLASSIC, CONSUMER))
+STATES = frozenset(
+    name_in_filters(state)
+    for state in (*classic_group.State, *consumer_group.State, *streams_group.State)
+)
+TYPES = frozenset((CLASSIC, CONSUMER, STREAMS))
 
 
 @handles(LIST_GROUPS)

@@ -87,7 +87,7 @@ def _state(given: str) -> str:
     found = known.get(given.lower().replace("-", "").replace("_", ""))
     if found is None:
         raise CommandFailed(f"--state {given}: groups are {', '.join(STATES)}")
-    return found
+    return "NOT_READY" if found == "NotReady" else found  # as brokers want it
 
 
 @command

@@ -41,9 +41,15 @@ from raftka.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from raftka.wire.messages.streams_groups import (
+    STREAMS_GROUP_DESCRIBE,
+    DescribedMember,
+    DescribedTopology,
+)
 
 MOST_NAMED = 5  # partitions of a sentence
-CLASSIC, CONSUMER = "classic", "consumer"  # types of groups, as ListGroups has them
+# types of groups, as ListGroups has them
+CLASSIC, CONSUMER, STREAMS = "classic", "consumer", "streams"
 DEAD = "Dead"  # the state of a classic group that is not there
 OLD_MEMBER = 0  # member_type of a group of the new protocol: the member speaks the classic one
 
@@ -65,7 +71,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    type: str  # CLASSIC or CONSUMER
+    type: str  # CLASSIC, CONSUMER or STREAMS
     state: str
     assignor: str
     members: Sequence[GroupMember]
@@ -118,7 +124,9 @@ def describe_groups(
             )
     others = [each for each in groups if each not in found and each not in asked.lost]
     consumer, lost = _consumer_groups(client, others)
-    return found | consumer, {**asked.lost, **lost}
+    others = [each for each in others if each not in consumer and each not in lost]
+    streams, lost_streams = _streams_groups(client, others)
+    return found | consumer | streams, {**asked.lost, **lost, **lost_streams}
 
 
 def _classic_member(row: DescribedGroupMember) -> GroupMember:
@@ -167,6 +175,66 @@ def _consumer_groups(
                     each.assignment_epoch,
                 )
     return found, asked.lost
+
+
+def _streams_groups(
+    client: Client, groups: Sequence[str]
+) -> tuple[dict[str, DescribedGroup], Mapping[str, str]]:
+    """Groups of Kafka Streams (KIP-1071): a member has the partitions that its active tasks
+    read.
+    """
+    if not groups:
+        return {}, {}
+    api = STREAMS_GROUP_DESCRIBE
+    try:
+        asked = ask_coordinators(client, api, groups, lambda own: api.request(group_ids=list(own)))
+    except Unsupported:
+        return {}, {}
+    found = {}
+    for node_id, answer in asked.answers.items():
+        for each in answer.groups:
+            if not each.error_code:
+                found[each.group_id] = DescribedGroup(
+                    STREAMS,
+                    each.group_state,
+                    each.assignor_name or "",
+                    [_streams_member(one, each.topology) for one in each.members],
+                    node_id,
+                    each.group_epoch,
+                    each.assignment_epoch,
+                )
+    return found, asked.lost
+
+
+def _streams_member(row: DescribedMember, topology: DescribedTopology | None) -> GroupMember:
+    subtopologies = topology.subtopologies or () if topology is not None else ()
+    sources = {
+        each.subtopology_id: [
+            *each.source_topics,
+            *(topic.name for topic in each.repartition_source_topics),
+        ]
+        for each in subtopologies
+    }
+    assigned, target = (
+        [
+            (name, index)
+            for task in tasks.active_tasks
+            for name in sources.get(task.subtopology_id, ())
+            for index in task.partitions
+        ]
+        for tasks in (row.assignment, row.target_assignment)
+    )
+    return GroupMember(
+        row.member_id,
+        row.client_host,
+        row.client_id,
+        row.instance_id,
+        assigned,
+        sorted({name for names in sources.values() for name in names}),
+        row.rack_id,
+        row.member_epoch,
+        target,
+    )
 
 
 def _consumer_member(row: Member) -> GroupMember:
