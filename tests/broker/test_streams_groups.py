@@ -11,6 +11,7 @@ from raftka.metadata.configs.values import SettingError
 from raftka.metadata.image import GROUP
 from raftka.wire.errors import Code
 from raftka.wire.messages.find_coordinator import FIND_COORDINATOR
+from raftka.wire.messages.groups import LIST_GROUPS
 from raftka.wire.messages.streams_groups import (
     STREAMS_GROUP_DESCRIBE,
     STREAMS_GROUP_HEARTBEAT,
@@ -208,6 +209,30 @@ def test_a_member_with_very_many_tags_is_refused(stage: Stage, lowered: Lower) -
     assert join(stage, client_tags=tags).error_code == Code.INVALID_REQUEST
     assert stage.counted(CLIENT_TAGS.metric) == 1
     assert join(stage, client_tags=tags[:1]).error_code == Code.NONE
+
+
+# lists
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "listed"),
+    [
+        (["not_ready", "Dead"], [], True),
+        (["Stable", "Assigning"], [], False),
+        ([], ["share", "Streams"], True),
+        ([], ["share", "consumer"], False),
+    ],
+)
+def test_groups_are_listed_by_states_and_types(
+    stage: Stage, states: list[str], types: list[str], listed: bool
+) -> None:
+    missing = request.topology.subtopologies(subtopology_id="0", source_topics=["absent"])
+    join(stage, missing)
+
+    asked = LIST_GROUPS.request(states_filter=states, types_filter=types)
+    found = stage.wire().ask(LIST_GROUPS, asked).groups
+
+    assert [(each.group_id, each.group_state) for each in found] == [("g", "NotReady")] * listed
 
 
 # settings

@@ -14,6 +14,7 @@ from raftka.coordinator.classic import group as classic_group
 from raftka.coordinator.commands import GroupsListed, ListGroups
 from raftka.coordinator.consumer import group as consumer_group
 from raftka.coordinator.groups import CLASSIC, CONSUMER, STREAMS, name_in_filters
+from raftka.coordinator.share.groups import SHARE
 from raftka.coordinator.streams import group as streams_group
 from raftka.wire.errors import KafkaError
 from raftka.wire.messages.groups import LIST_GROUPS, ListGroupsRequest, ListGroupsResponse
@@ -23,7 +24,7 @@ STATES = frozenset(
     name_in_filters(state)
     for state in (*classic_group.State, *consumer_group.State, *streams_group.State)
 )
-TYPES = frozenset((CLASSIC, CONSUMER, STREAMS))
+TYPES = frozenset((CLASSIC, CONSUMER, SHARE, STREAMS))
 
 
 @handles(LIST_GROUPS)
